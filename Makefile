@@ -1,0 +1,42 @@
+# The entry points of this repository; `make` alone lists them.
+#
+# Every cargo call goes through scripts/cargo, which links the one RocksDB archive of this machine
+# and keeps build output outside the checkout. UTXOKEEP_CACHE moves that cache.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help run test check bench setup docs
+
+CARGO := scripts/cargo
+# A developer may be in the middle of adding a dependency; CI must test the committed lock file.
+LOCKED := $(if $(CI),--locked)
+# Arguments for `make run` and `make bench`.
+ARGS ?=
+
+help: ## List these targets.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+run: setup ## Build the program in release mode and start its demo; ARGS="..." adds arguments.
+	@exec $(CARGO) run $(LOCKED) --release -p utxokeep --bin utxokeep -- demo $(ARGS)
+
+test: check ## Everything CI runs: formatting, lints, all tests, documentation examples.
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+		set -x; $(CARGO) nextest run $(LOCKED) --workspace --status-level slow; \
+	else \
+		set -x; $(CARGO) test $(LOCKED) --workspace --tests; \
+	fi
+	$(CARGO) test $(LOCKED) --workspace --doc
+
+check: setup ## Formatting and lints only; a warning is an error.
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+
+bench: setup ## Run the benchmark program in release mode; ARGS="--help" shows what it measures.
+	@exec $(CARGO) run $(LOCKED) --release -p utxokeep --bin utxokeep-bench -- $(ARGS)
+
+docs: setup ## Write the generated pages under docs/ anew; `make test` fails while they differ.
+	UTXOKEEP_BLESS=1 $(CARGO) test $(LOCKED) -p utxokeep --test generated_docs
+
+setup: ## Install missing system packages and compile RocksDB once for this machine.
+	@scripts/setup

@@ -1,0 +1,329 @@
+//! Whether a block may be connected: every consensus rule that needs no script.
+//!
+//! The engine gathers facts (what each input spends), this module decides. It sees a block as
+//! Bitcoin Core's `ConnectBlock` does, and names the same reasons.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::{
+    block::{Block, Tx},
+    network::Network,
+    types::{BlockHash, Height, OutPoint, Txid},
+};
+
+/// What the rules need to know of an output that is being spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoinFacts {
+    /// Amount in the chain's smallest unit.
+    pub value: u64,
+    /// Height of the block that created it.
+    pub height: Height,
+    /// Created by a coinbase.
+    pub is_coinbase: bool,
+}
+
+/// What an input spends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prevout {
+    /// Output number `.0` of [`Block::outputs`] of the same block.
+    InBlock(u32),
+    /// A live output of an earlier block.
+    Live(CoinFacts),
+    /// Nothing: never existed, cannot be spent, or is spent already.
+    Missing,
+}
+
+/// Why a block can never be part of a valid chain. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidBlock {
+    /// An input names an output that does not exist or is spent.
+    #[error("bad-txns-inputs-missingorspent: {tx} spends {outpoint}, which is missing or spent")]
+    MissingOrSpent {
+        /// The spending transaction.
+        tx: Txid,
+        /// The output it names.
+        outpoint: OutPoint,
+    },
+    /// One transaction names the same output twice.
+    #[error("bad-txns-inputs-duplicate: {tx} spends {outpoint} twice")]
+    DuplicateInput {
+        /// The transaction.
+        tx: Txid,
+        /// The output.
+        outpoint: OutPoint,
+    },
+    /// A transaction repeats one that still has live outputs.
+    #[error("bad-txns-BIP30: {outpoint} exists already and is unspent")]
+    OverwritesLive {
+        /// The output that exists.
+        outpoint: OutPoint,
+    },
+    /// A coinbase output is spent too early.
+    #[error(
+        "bad-txns-premature-spend-of-coinbase: {tx} spends a coinbase {age} blocks old, before {maturity}"
+    )]
+    ImmatureCoinbase {
+        /// The spending transaction.
+        tx: Txid,
+        /// Blocks since the coinbase.
+        age: u32,
+        /// Blocks required.
+        maturity: u32,
+    },
+    /// A transaction creates more than it spends.
+    #[error("bad-txns-in-belowout: {tx} spends {spent} and creates {created}")]
+    CreatesMoney {
+        /// The transaction.
+        tx: Txid,
+        /// Sum of its inputs.
+        spent: u64,
+        /// Sum of its outputs.
+        created: u64,
+    },
+    /// The coinbase claims more than subsidy and fees.
+    #[error("bad-cb-amount: the coinbase claims {claimed}, allowed are {allowed}")]
+    CoinbaseTooLarge {
+        /// What it claims.
+        claimed: u64,
+        /// Subsidy plus fees.
+        allowed: u64,
+    },
+    /// The block's parent, or an older ancestor, is invalid.
+    #[error("bad-prevblk: descends from invalid block {ancestor}")]
+    InvalidAncestor {
+        /// The invalid block.
+        ancestor: BlockHash,
+    },
+}
+
+/// For each input of the block: the number of the output of the same block that it names, if it
+/// names one. Whether that output comes early enough is for [`check_block`] to say.
+#[must_use]
+pub fn in_block_prevouts(block: &Block) -> Vec<Option<u32>> {
+    let mut by_txid: FxHashMap<Txid, &Tx> = FxHashMap::default();
+    by_txid.reserve(block.txs.len());
+    for tx in &block.txs {
+        by_txid.insert(tx.txid, tx);
+    }
+    block
+        .inputs
+        .iter()
+        .map(|input| {
+            let tx = by_txid.get(input.txid())?;
+            let outputs = block.outputs_of(tx);
+            let at = outputs.binary_search_by_key(&input.index(), |output| output.index).ok()?;
+            Some(tx.outputs.start + u32::try_from(at).ok()?)
+        })
+        .collect()
+}
+
+/// Fees of a block that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checked {
+    /// Sum of all fees.
+    pub fees: u64,
+}
+
+/// Decides whether `block` may be connected at `height`, given what each of its inputs spends.
+///
+/// `prevouts` has one entry per entry of [`Block::inputs`]. The rule against repeating a live
+/// transaction is the caller's to look up: see [`Network::must_check_overwrite`].
+pub fn check_block(
+    block: &Block,
+    height: Height,
+    network: Network,
+    prevouts: &[Prevout],
+) -> Result<Checked, InvalidBlock> {
+    assert_eq!(prevouts.len(), block.inputs.len(), "one fact per input");
+    let mut seen: FxHashSet<OutPoint> = FxHashSet::default();
+    seen.reserve(block.inputs.len());
+    let mut fees = 0u64;
+    for tx in block.txs.iter().filter(|tx| !tx.is_coinbase) {
+        fees = fees.saturating_add(check_tx(block, tx, height, network, prevouts, &mut seen)?);
+    }
+    let allowed = network.subsidy(height).saturating_add(fees);
+    let claimed = block.txs.first().filter(|tx| tx.is_coinbase).map_or(0, |tx| tx.output_total);
+    // The first block's coinbase is outside the set, and outside the rule.
+    if claimed > allowed && height > Height::GENESIS {
+        return Err(InvalidBlock::CoinbaseTooLarge { claimed, allowed });
+    }
+    Ok(Checked { fees })
+}
+
+/// Checks one transaction and answers its fee.
+fn check_tx(
+    block: &Block,
+    tx: &Tx,
+    height: Height,
+    network: Network,
+    prevouts: &[Prevout],
+    seen: &mut FxHashSet<OutPoint>,
+) -> Result<u64, InvalidBlock> {
+    let inputs = block.inputs_of(tx);
+    let mut spent = 0u64;
+    for (at, &outpoint) in inputs.iter().enumerate() {
+        if !seen.insert(outpoint) {
+            return Err(if inputs[..at].contains(&outpoint) {
+                InvalidBlock::DuplicateInput { tx: tx.txid, outpoint }
+            } else {
+                InvalidBlock::MissingOrSpent { tx: tx.txid, outpoint }
+            });
+        }
+        let facts = match prevouts[tx.inputs.start as usize + at] {
+            Prevout::Live(facts) => facts,
+            // Outputs are in block order: one at or behind ours belongs to us or to a later one.
+            Prevout::InBlock(number) if number < tx.outputs.start => {
+                let is_coinbase = block
+                    .txs
+                    .first()
+                    .is_some_and(|first| first.is_coinbase && first.outputs.contains(&number));
+                let value = block.outputs[number as usize].value;
+                CoinFacts { value, height, is_coinbase }
+            }
+            Prevout::InBlock(_) | Prevout::Missing => {
+                return Err(InvalidBlock::MissingOrSpent { tx: tx.txid, outpoint });
+            }
+        };
+        let age = facts.height.depth_below(height).unwrap_or(0);
+        let maturity = network.coinbase_maturity();
+        if facts.is_coinbase && age < maturity {
+            return Err(InvalidBlock::ImmatureCoinbase { tx: tx.txid, age, maturity });
+        }
+        spent = spent.saturating_add(facts.value);
+    }
+    spent.checked_sub(tx.output_total).ok_or(InvalidBlock::CreatesMoney {
+        tx: tx.txid,
+        spent,
+        created: tx.output_total,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Header, Output, types::AddressKey};
+
+    const NETWORK: Network = Network::BitcoinRegtest;
+    const HEIGHT: Height = Height::new(200);
+
+    /// A block from `(inputs, output values)` per transaction; the first is the coinbase.
+    fn block(txs: &[(&[OutPoint], &[u64])]) -> Block {
+        let header = Header {
+            hash: BlockHash::default(),
+            prev: BlockHash::default(),
+            time: 0,
+            work: crate::ChainWork::default(),
+        };
+        let mut block =
+            Block { header, txs: vec![], inputs: vec![], outputs: vec![], bytes: vec![] };
+        for (number, (inputs, values)) in (0u8..).zip(txs) {
+            let first_input = u32::try_from(block.inputs.len()).unwrap();
+            let first_output = u32::try_from(block.outputs.len()).unwrap();
+            block.inputs.extend_from_slice(inputs);
+            for (index, &value) in (0u32..).zip(values.iter()) {
+                let key = AddressKey::default();
+                block.outputs.push(Output { index, value, key, address: 0..0 });
+            }
+            block.txs.push(Tx {
+                txid: txid(number),
+                is_coinbase: number == 0,
+                output_total: values.iter().sum(),
+                inputs: first_input..u32::try_from(block.inputs.len()).unwrap(),
+                outputs: first_output..u32::try_from(block.outputs.len()).unwrap(),
+            });
+        }
+        block
+    }
+
+    fn txid(number: u8) -> Txid {
+        Txid::from_bytes([number; 32])
+    }
+
+    fn old(number: u8) -> OutPoint {
+        OutPoint::new(txid(100 + number), 0)
+    }
+
+    fn live(value: u64, height: u32, is_coinbase: bool) -> Prevout {
+        Prevout::Live(CoinFacts { value, height: Height::new(height), is_coinbase })
+    }
+
+    fn check(block: &Block, old_coins: &[Prevout]) -> Result<Checked, InvalidBlock> {
+        let mut old_coins = old_coins.iter();
+        let prevouts: Vec<_> = in_block_prevouts(block)
+            .into_iter()
+            .map(|found| found.map_or_else(|| *old_coins.next().unwrap(), Prevout::InBlock))
+            .collect();
+        check_block(block, HEIGHT, NETWORK, &prevouts)
+    }
+
+    #[test]
+    fn fees_add_up_and_the_coinbase_may_claim_them() {
+        let subsidy = NETWORK.subsidy(HEIGHT);
+        let good = block(&[(&[], &[subsidy + 10]), (&[old(1)], &[90])]);
+        assert_eq!(check(&good, &[live(100, 5, false)]), Ok(Checked { fees: 10 }));
+
+        let greedy = block(&[(&[], &[subsidy + 11]), (&[old(1)], &[90])]);
+        assert_eq!(
+            check(&greedy, &[live(100, 5, false)]),
+            Err(InvalidBlock::CoinbaseTooLarge { claimed: subsidy + 11, allowed: subsidy + 10 })
+        );
+    }
+
+    #[test]
+    fn an_output_of_the_same_block_can_be_spent_once_and_only_later() {
+        let parent_then_child =
+            block(&[(&[], &[0]), (&[old(1)], &[90, 5]), (&[OutPoint::new(txid(1), 1)], &[5])]);
+        assert!(check(&parent_then_child, &[live(95, 5, false)]).is_ok());
+
+        let child_then_parent =
+            block(&[(&[], &[0]), (&[OutPoint::new(txid(2), 0)], &[5]), (&[old(1)], &[90])]);
+        assert_eq!(
+            check(&child_then_parent, &[live(95, 5, false)]),
+            Err(InvalidBlock::MissingOrSpent { tx: txid(1), outpoint: OutPoint::new(txid(2), 0) })
+        );
+
+        let spends_itself = block(&[(&[], &[0]), (&[OutPoint::new(txid(1), 0)], &[5])]);
+        assert!(matches!(check(&spends_itself, &[]), Err(InvalidBlock::MissingOrSpent { .. })));
+    }
+
+    #[test]
+    fn an_output_is_spent_twice_within_a_transaction_or_a_block() {
+        let within_tx = block(&[(&[], &[0]), (&[old(1), old(1)], &[5])]);
+        let coins = [live(95, 5, false); 2];
+        assert_eq!(
+            check(&within_tx, &coins),
+            Err(InvalidBlock::DuplicateInput { tx: txid(1), outpoint: old(1) })
+        );
+        let within_block = block(&[(&[], &[0]), (&[old(1)], &[5]), (&[old(1)], &[5])]);
+        assert_eq!(
+            check(&within_block, &coins),
+            Err(InvalidBlock::MissingOrSpent { tx: txid(2), outpoint: old(1) })
+        );
+    }
+
+    #[test]
+    fn a_coinbase_is_spendable_at_its_hundredth_confirmation() {
+        let spend = block(&[(&[], &[0]), (&[old(1)], &[5])]);
+        assert!(check(&spend, &[live(5, 100, true)]).is_ok());
+        assert_eq!(
+            check(&spend, &[live(5, 101, true)]),
+            Err(InvalidBlock::ImmatureCoinbase { tx: txid(1), age: 99, maturity: 100 })
+        );
+        let same_block = block(&[(&[], &[7]), (&[OutPoint::new(txid(0), 0)], &[5])]);
+        assert!(matches!(check(&same_block, &[]), Err(InvalidBlock::ImmatureCoinbase { .. })));
+    }
+
+    #[test]
+    fn money_is_not_created() {
+        let spend = block(&[(&[], &[0]), (&[old(1)], &[6])]);
+        assert_eq!(
+            check(&spend, &[live(5, 1, false)]),
+            Err(InvalidBlock::CreatesMoney { tx: txid(1), spent: 5, created: 6 })
+        );
+        assert!(matches!(
+            check(&spend, &[Prevout::Missing]),
+            Err(InvalidBlock::MissingOrSpent { .. })
+        ));
+    }
+}

@@ -1,0 +1,34 @@
+//! The rules of utxokeep: types, records, deltas and verdicts.
+//!
+//! # Invariants
+//!
+//! * Nothing here performs I/O, reads a clock, spawns a thread or iterates a hash map: every
+//!   answer is a function of its arguments.
+//! * Each byte that reaches a disk key or value is produced by a codec in this crate.
+
+mod block;
+mod check;
+mod coin;
+mod delta;
+mod muhash;
+mod network;
+mod record;
+mod rows;
+mod tree;
+mod types;
+mod window;
+
+pub use block::{Block, Header, Output, Tx};
+pub use check::{Checked, CoinFacts, InvalidBlock, Prevout, check_block, in_block_prevouts};
+pub use coin::{SetDigest, Totals, bogosize, coin_bytes_into};
+pub use delta::{BlockDelta, Created, Spent};
+pub use muhash::MuHash;
+pub use network::{Network, UnknownNetwork};
+pub use record::{Corrupt, SpentRecord, UtxoRecord};
+pub use rows::{AddressRow, AddressRowKey, BlockEntry, IndexTag, SpentAddressRow, row_outpoint};
+pub use tree::{HeaderTree, Inserted, Node, Path};
+pub use types::{
+    AddressKey, BlockHash, ChainPoint, ChainWork, HashParseError, Height, OutPoint, Txid,
+    hex_decode, hex_encode,
+};
+pub use window::Window;

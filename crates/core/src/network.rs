@@ -1,0 +1,203 @@
+//! The networks utxokeep knows, and the few consensus numbers the rules need.
+
+use std::{fmt, str::FromStr};
+
+use sha2::{Digest, Sha256};
+
+use crate::types::{AddressKey, BlockHash, Height};
+
+/// A public or private network of a chain. Names and magics are part of the disk format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Network {
+    /// Bitcoin's main network.
+    BitcoinMainnet,
+    /// Bitcoin's third test network.
+    BitcoinTestnet3,
+    /// Bitcoin's fourth test network.
+    BitcoinTestnet4,
+    /// Bitcoin's default signet.
+    BitcoinSignet,
+    /// A private Bitcoin chain for tests.
+    BitcoinRegtest,
+}
+
+/// A chain and network that utxokeep does not know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown network {network:?} of chain {chain:?}; known: {}", Network::known())]
+pub struct UnknownNetwork {
+    /// The chain as given.
+    pub chain: String,
+    /// The network as given.
+    pub network: String,
+}
+
+impl Network {
+    /// Every network, in the order of their disk names.
+    pub const ALL: [Self; 5] = [
+        Self::BitcoinMainnet,
+        Self::BitcoinTestnet3,
+        Self::BitcoinTestnet4,
+        Self::BitcoinSignet,
+        Self::BitcoinRegtest,
+    ];
+
+    /// Finds a network by the names users give: `bitcoin`, `regtest`.
+    pub fn find(chain: &str, network: &str) -> Result<Self, UnknownNetwork> {
+        Self::ALL
+            .into_iter()
+            .find(|known| known.chain() == chain && known.name() == network)
+            .ok_or_else(|| UnknownNetwork { chain: chain.to_owned(), network: network.to_owned() })
+    }
+
+    fn known() -> String {
+        Self::ALL.map(|network| network.to_string()).join(", ")
+    }
+
+    /// Name of the chain.
+    #[must_use]
+    pub const fn chain(self) -> &'static str {
+        "bitcoin"
+    }
+
+    /// Name of the network within its chain.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BitcoinMainnet => "mainnet",
+            Self::BitcoinTestnet3 => "testnet3",
+            Self::BitcoinTestnet4 => "testnet4",
+            Self::BitcoinSignet => "signet",
+            Self::BitcoinRegtest => "regtest",
+        }
+    }
+
+    /// The four bytes that frame blocks of this network in files and on the wire.
+    #[must_use]
+    pub const fn magic(self) -> [u8; 4] {
+        match self {
+            Self::BitcoinMainnet => [0xf9, 0xbe, 0xb4, 0xd9],
+            Self::BitcoinTestnet3 => [0x0b, 0x11, 0x09, 0x07],
+            Self::BitcoinTestnet4 => [0x1c, 0x16, 0x3f, 0x28],
+            Self::BitcoinSignet => [0x0a, 0x03, 0xcf, 0x40],
+            Self::BitcoinRegtest => [0xfa, 0xbf, 0xb5, 0xda],
+        }
+    }
+
+    /// The fixed-width form an address is indexed under: the first 28 bytes of the SHA-256 of the
+    /// output script. The full hash is what Electrum calls a script hash.
+    #[must_use]
+    pub fn address_key(self, address: &[u8]) -> AddressKey {
+        let hash: [u8; 32] = Sha256::digest(address).into();
+        let mut key = [0; AddressKey::LEN];
+        key.copy_from_slice(&hash[..AddressKey::LEN]);
+        AddressKey::from_bytes(key)
+    }
+
+    /// Hash of the first block, in the chain's byte order.
+    #[must_use]
+    pub fn genesis_hash(self) -> BlockHash {
+        let display = match self {
+            Self::BitcoinMainnet => {
+                "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f"
+            }
+            Self::BitcoinTestnet3 => {
+                "000000000933ea01ad0ee984209779baaec3ced90fa3f408719526f8d77f4943"
+            }
+            Self::BitcoinTestnet4 => {
+                "00000000da84f2bafbbc53dee25a72ae507ff4914b867c565be350b0da8bf043"
+            }
+            Self::BitcoinSignet => {
+                "00000008819873e925422c1ff0f99f7cc9bbb232af63a077a480a3633bee1ef6"
+            }
+            Self::BitcoinRegtest => {
+                "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
+            }
+        };
+        BlockHash::from_reversed_hex(display).expect("the constants above are 64 hex digits")
+    }
+
+    /// How many blocks a reorganisation is expected to stay within: half of the 288 blocks of undo
+    /// data that Bitcoin Core never prunes. Window defaults are multiples of it.
+    #[must_use]
+    pub const fn security_blocks(self) -> u32 {
+        144
+    }
+
+    /// Blocks a coinbase output must wait before it may be spent.
+    #[must_use]
+    pub const fn coinbase_maturity(self) -> u32 {
+        100
+    }
+
+    /// The newly created amount a coinbase may claim at `height`, before fees.
+    #[must_use]
+    pub const fn subsidy(self, height: Height) -> u64 {
+        let interval = match self {
+            Self::BitcoinRegtest => 150,
+            _ => 210_000,
+        };
+        let halvings = height.get() / interval;
+        if halvings >= 64 { 0 } else { 5_000_000_000 >> halvings }
+    }
+
+    /// Whether a block at `height` may create a transaction that already has unspent outputs.
+    ///
+    /// Two mainnet blocks did so before the rule against it; their coinbases replaced older ones.
+    #[must_use]
+    pub const fn may_overwrite(self, height: Height) -> bool {
+        matches!(self, Self::BitcoinMainnet) && matches!(height.get(), 91_842 | 91_880)
+    }
+
+    /// Whether new outputs must be looked up against existing ones at `height`.
+    ///
+    /// Once coinbases carry their height, a repeated transaction id is impossible and the look-up
+    /// is skipped, as Bitcoin Core does on its main network.
+    #[must_use]
+    pub const fn must_check_overwrite(self, height: Height) -> bool {
+        match self {
+            Self::BitcoinMainnet => height.get() < 227_931,
+            Self::BitcoinTestnet3 => height.get() < 21_111,
+            Self::BitcoinTestnet4 | Self::BitcoinSignet => height.get() < 1,
+            Self::BitcoinRegtest => true,
+        }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.chain(), self.name())
+    }
+}
+
+impl FromStr for Network {
+    type Err = UnknownNetwork;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (chain, network) = text.split_once('/').unwrap_or(("", text));
+        Self::find(chain, network)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for network in Network::ALL {
+            assert_eq!(network.to_string().parse(), Ok(network));
+        }
+        let error = Network::find("bitcoin", "nonet").unwrap_err();
+        assert!(error.to_string().contains("bitcoin/regtest"), "{error}");
+    }
+
+    #[test]
+    fn subsidy_halves_and_ends() {
+        let regtest = Network::BitcoinRegtest;
+        assert_eq!(regtest.subsidy(Height::new(149)), 5_000_000_000);
+        assert_eq!(regtest.subsidy(Height::new(150)), 2_500_000_000);
+        assert_eq!(regtest.subsidy(Height::new(150 * 64)), 0);
+        assert_eq!(Network::BitcoinMainnet.subsidy(Height::new(840_000)), 312_500_000);
+    }
+}

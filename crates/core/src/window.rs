@@ -1,0 +1,66 @@
+//! How far back the index can go: the arithmetic of windows, floors and horizons.
+//!
+//! # Invariants
+//!
+//! * Spent bodies and deltas are kept for `max(prune depth, rollback window)` blocks.
+//! * The floor never moves down: what was pruned once is gone, whatever the tip does afterwards.
+
+use crate::types::Height;
+
+/// The two depths of the configuration, in blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// How many blocks a spent output stays readable.
+    pub prune_depth: u32,
+    /// How many blocks a rollback may undo.
+    pub rollback_window: u32,
+}
+
+impl Window {
+    /// Blocks for which deltas and spent bodies are kept.
+    #[must_use]
+    pub fn horizon(&self) -> u32 {
+        self.prune_depth.max(self.rollback_window)
+    }
+
+    /// The deepest height that can still become the tip, given that undo data exists for every
+    /// block above `undo_base`.
+    #[must_use]
+    pub fn floor(&self, tip: Height, undo_base: Height) -> Height {
+        tip.minus(self.rollback_window).max(undo_base)
+    }
+
+    /// The highest block whose undo data may be dropped at `tip`; `None` while nothing is due.
+    #[must_use]
+    pub fn prunable(&self, tip: Height) -> Option<Height> {
+        tip.get().checked_sub(self.horizon()).filter(|&raw| raw > 0).map(Height::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Window = Window { prune_depth: 10, rollback_window: 20 };
+
+    #[test]
+    fn the_longer_of_the_two_depths_is_the_horizon() {
+        assert_eq!(WINDOW.horizon(), 20);
+        assert_eq!(Window { prune_depth: 30, ..WINDOW }.horizon(), 30);
+    }
+
+    #[test]
+    fn the_floor_follows_the_tip_but_never_below_the_undo_data() {
+        assert_eq!(WINDOW.floor(Height::new(5), Height::GENESIS), Height::GENESIS);
+        assert_eq!(WINDOW.floor(Height::new(100), Height::GENESIS), Height::new(80));
+        assert_eq!(WINDOW.floor(Height::new(90), Height::new(80)), Height::new(80));
+    }
+
+    #[test]
+    fn a_block_is_prunable_once_no_allowed_rollback_can_undo_it() {
+        assert_eq!(WINDOW.prunable(Height::new(20)), None);
+        let tip = Height::new(21);
+        assert_eq!(WINDOW.prunable(tip), Some(Height::new(1)));
+        assert_eq!(WINDOW.floor(tip, Height::GENESIS), Height::new(1));
+    }
+}
