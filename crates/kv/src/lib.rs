@@ -1,0 +1,131 @@
+//! The storage boundary: ordered bytes in tables, changed by atomic batches.
+//!
+//! The port is deliberately small. Whatever an engine cannot do atomically is absent, so code
+//! written against it cannot depend on it. Two engines implement it: [`RocksKv`] on disk and
+//! [`MemoryKv`] for tests and models.
+//!
+//! # Invariants
+//!
+//! * A batch becomes visible and durable whole or not at all, also when the process dies.
+//! * A snapshot never changes.
+//! * After a failed write nothing more is written: only reopening can tell what is durable.
+
+mod batch;
+mod error;
+mod memory;
+mod rocks;
+
+pub use batch::{Batch, Row};
+pub use error::KvError;
+pub use memory::MemoryKv;
+pub use rocks::{RocksKv, RocksOptions};
+
+/// How a table is read; decides filters and prefixes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Single keys.
+    Point,
+    /// Ranges that share a prefix of this many bytes.
+    Prefix(usize),
+    /// In key order, old rows deleted from the front.
+    Sequential,
+}
+
+/// A table of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableSpec {
+    /// Name on disk.
+    pub name: &'static str,
+    /// How it is read.
+    pub access: Access,
+}
+
+/// Position of a table in the list the database was opened with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub u8);
+
+/// Whether a commit waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// On disk (fsync) before the call returns.
+    Synced,
+    /// In the log of the operating system: survives the process, not the machine.
+    Buffered,
+}
+
+/// A bounded range of rows to visit.
+#[derive(Debug, Clone)]
+pub struct Scan<'a> {
+    /// First key, inclusive.
+    pub from: &'a [u8],
+    /// End, exclusive; `None` for the end of the table.
+    pub until: Option<&'a [u8]>,
+    /// Visit the highest key first.
+    pub reverse: bool,
+    /// The most rows to visit.
+    pub limit: usize,
+    /// All rows share the table's prefix, so that prefix filters may be used.
+    pub within_prefix: bool,
+}
+
+/// Size of one table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableSize {
+    /// Name on disk.
+    pub name: &'static str,
+    /// Bytes on disk, without the write-ahead log.
+    pub disk_bytes: u64,
+    /// Estimated number of rows.
+    pub rows_estimate: u64,
+}
+
+/// Called with each visited row; answers whether to go on.
+pub type Visitor<'v> = dyn FnMut(&[u8], &[u8]) -> bool + 'v;
+
+/// Reading rows.
+pub trait Read: Sync {
+    /// Reads one row.
+    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError>;
+
+    /// Reads many rows, whose keys must be in ascending order, and hands each value to `found`
+    /// with the position of its key.
+    fn multi_get(
+        &self,
+        table: TableId,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), KvError>;
+
+    /// Visits a range of rows in key order; answers how many were visited.
+    fn scan(
+        &self,
+        table: TableId,
+        scan: &Scan<'_>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<usize, KvError>;
+}
+
+/// An ordered key-value engine with one writer and many readers.
+pub trait Kv: Read + Send + Sync {
+    /// A view of all tables that never changes.
+    type Snapshot<'a>: Read
+    where
+        Self: 'a;
+
+    /// Takes a snapshot.
+    fn snapshot(&self) -> Self::Snapshot<'_>;
+
+    /// Applies a batch atomically.
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<(), KvError>;
+
+    /// Loads a large batch past the write path, then commits `finish`. Durable, and all or nothing
+    /// across crashes; but readers may see some of `rows` before `finish`, so it is for states in
+    /// which nobody reads.
+    fn load(&self, rows: Batch, finish: Batch) -> Result<(), KvError>;
+
+    /// Sizes of all tables.
+    fn table_sizes(&self) -> Result<Vec<TableSize>, KvError>;
+
+    /// Merges and rewrites the tables so that deleted rows take no more space.
+    fn compact(&self) -> Result<(), KvError>;
+}

@@ -1,0 +1,310 @@
+//! RocksDB behind the storage port.
+//!
+//! One column family per table. The write-ahead log is always on, so a batch across tables is
+//! atomic without `atomic_flush`. RocksDB's own default column family holds one thing only: the
+//! intent of a load in progress (see [`load`]).
+
+mod load;
+mod options;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use rocksdb::{ColumnFamily, DB, Direction, IteratorMode, ReadOptions, WriteBatch, WriteOptions};
+
+pub use options::RocksOptions;
+
+use crate::{Batch, Durability, Kv, KvError, Read, Scan, TableId, TableSize, TableSpec, Visitor};
+
+/// How many keys one call into the engine looks up; bounds the memory it pins.
+const KEYS_PER_READ: usize = 2_048;
+
+/// A RocksDB database.
+#[derive(Debug)]
+pub struct RocksKv {
+    db: DB,
+    specs: &'static [TableSpec],
+    options: RocksOptions,
+    /// Where files of a load wait until they are part of the database.
+    load_dir: PathBuf,
+    poisoned: AtomicBool,
+}
+
+/// A view of a [`RocksKv`].
+pub struct RocksSnapshot<'a> {
+    kv: &'a RocksKv,
+    snapshot: rocksdb::Snapshot<'a>,
+}
+
+impl RocksKv {
+    /// Opens the database in `dir`, creating it and its tables when `create` is set, and finishes
+    /// a load that a crash interrupted.
+    pub fn open(
+        dir: &Path,
+        specs: &'static [TableSpec],
+        options: RocksOptions,
+        create: bool,
+    ) -> Result<Self, KvError> {
+        let exists = dir.join("CURRENT").is_file();
+        if !exists && !create {
+            return Err(KvError::NotFound { path: dir.to_owned() });
+        }
+        if exists {
+            Self::refuse_unknown_tables(dir, specs)?;
+        } else {
+            std::fs::create_dir_all(dir)
+                .map_err(|error| KvError::engine("creating the database directory", error))?;
+        }
+        let tables = options.families(specs);
+        let db = DB::open_cf_descriptors(&options.database(), dir, tables).map_err(|error| {
+            // RocksDB has no error kind for a lock held by somebody else; its text is stable.
+            if error.as_ref().contains("lock") {
+                KvError::InUse { path: dir.to_owned() }
+            } else {
+                KvError::engine("opening the database", error)
+            }
+        })?;
+        let load_dir = dir.join("load");
+        let kv = Self { db, specs, options, load_dir, poisoned: AtomicBool::new(false) };
+        kv.finish_interrupted_load()?;
+        Ok(kv)
+    }
+
+    /// Names of the tables of the database in `dir`; empty when there is none.
+    pub fn tables_on_disk(dir: &Path) -> Result<Vec<String>, KvError> {
+        if !dir.join("CURRENT").is_file() {
+            return Ok(Vec::new());
+        }
+        DB::list_cf(&rocksdb::Options::default(), dir)
+            .map_err(|error| KvError::engine("listing the tables", error))
+    }
+
+    fn refuse_unknown_tables(dir: &Path, specs: &[TableSpec]) -> Result<(), KvError> {
+        let known = |name: &String| {
+            name == rocksdb::DEFAULT_COLUMN_FAMILY_NAME || specs.iter().any(|s| s.name == name)
+        };
+        match Self::tables_on_disk(dir)?.into_iter().find(|name| !known(name)) {
+            Some(name) => Err(KvError::UnexpectedTable { name }),
+            None => Ok(()),
+        }
+    }
+
+    fn family(&self, table: TableId) -> &ColumnFamily {
+        let name = self.specs[usize::from(table.0)].name;
+        self.db.cf_handle(name).expect("open() opened every table of the list")
+    }
+
+    fn write(&self, batch: &Batch, durability: Durability) -> Result<(), KvError> {
+        let mut writes = WriteBatch::default();
+        let mut current: Option<(TableId, &ColumnFamily)> = None;
+        for row in batch.rows() {
+            let family = match current {
+                Some((table, family)) if table == row.table => family,
+                _ => self.family(row.table),
+            };
+            current = Some((row.table, family));
+            match row.value {
+                Some(value) => writes.put_cf(family, row.key, value),
+                None => writes.delete_cf(family, row.key),
+            }
+        }
+        self.write_raw(writes, durability)
+    }
+
+    fn write_raw(&self, writes: WriteBatch, durability: Durability) -> Result<(), KvError> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(KvError::Poisoned);
+        }
+        let mut options = WriteOptions::default();
+        options.set_sync(durability == Durability::Synced);
+        options.set_memtable_insert_hint_per_batch(true);
+        self.db.write_opt(writes, &options).map_err(|error| {
+            self.poisoned.store(true, Ordering::Release);
+            KvError::engine("writing a batch", error)
+        })
+    }
+
+    fn read_many(
+        &self,
+        table: TableId,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+        options: &ReadOptions,
+    ) -> Result<(), KvError> {
+        let family = self.family(table);
+        for (chunk_at, chunk) in keys.chunks(KEYS_PER_READ).enumerate() {
+            let values = self.db.batched_multi_get_cf_opt(family, chunk, true, options);
+            for (at, value) in values.into_iter().enumerate() {
+                let value = value.map_err(|error| KvError::engine("reading rows", error))?;
+                found(chunk_at * KEYS_PER_READ + at, value.as_deref());
+            }
+        }
+        Ok(())
+    }
+
+    fn visit(
+        &self,
+        table: TableId,
+        scan: &Scan<'_>,
+        visit: &mut Visitor<'_>,
+        mut options: ReadOptions,
+    ) -> Result<usize, KvError> {
+        if scan.until.is_some_and(|until| until <= scan.from) {
+            return Ok(0);
+        }
+        // Backwards the engine would seek to `until`, which has another prefix.
+        if scan.within_prefix && !scan.reverse {
+            options.set_prefix_same_as_start(true);
+        } else {
+            options.set_total_order_seek(true);
+        }
+        options.set_iterate_lower_bound(scan.from);
+        if let Some(until) = scan.until {
+            options.set_iterate_upper_bound(until);
+        }
+        let mode = match (scan.reverse, scan.until) {
+            (false, _) => IteratorMode::From(scan.from, Direction::Forward),
+            (true, Some(until)) => IteratorMode::From(until, Direction::Reverse),
+            (true, None) => IteratorMode::End,
+        };
+        let mut rows = self.db.raw_iterator_cf_opt(self.family(table), options);
+        match mode {
+            IteratorMode::From(key, Direction::Forward) => rows.seek(key),
+            IteratorMode::From(key, Direction::Reverse) => rows.seek_for_prev(key),
+            _ => rows.seek_to_last(),
+        }
+        let mut visited = 0;
+        while visited < scan.limit {
+            let Some((key, value)) = rows.item() else { break };
+            visited += 1;
+            if !visit(key, value) {
+                break;
+            }
+            if scan.reverse {
+                rows.prev();
+            } else {
+                rows.next();
+            }
+        }
+        rows.status().map_err(|error| KvError::engine("scanning rows", error))?;
+        Ok(visited)
+    }
+}
+
+impl Read for RocksKv {
+    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
+        self.db
+            .get_cf(self.family(table), key)
+            .map_err(|error| KvError::engine("reading a row", error))
+    }
+
+    fn multi_get(
+        &self,
+        table: TableId,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), KvError> {
+        self.read_many(table, keys, found, &ReadOptions::default())
+    }
+
+    fn scan(
+        &self,
+        table: TableId,
+        scan: &Scan<'_>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<usize, KvError> {
+        self.visit(table, scan, visit, ReadOptions::default())
+    }
+}
+
+impl RocksSnapshot<'_> {
+    fn options(&self) -> ReadOptions {
+        let mut options = ReadOptions::default();
+        options.set_snapshot(&self.snapshot);
+        options
+    }
+}
+
+impl Read for RocksSnapshot<'_> {
+    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
+        self.snapshot
+            .get_cf(self.kv.family(table), key)
+            .map_err(|error| KvError::engine("reading a row", error))
+    }
+
+    fn multi_get(
+        &self,
+        table: TableId,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), KvError> {
+        self.kv.read_many(table, keys, found, &self.options())
+    }
+
+    fn scan(
+        &self,
+        table: TableId,
+        scan: &Scan<'_>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<usize, KvError> {
+        self.kv.visit(table, scan, visit, self.options())
+    }
+}
+
+impl Kv for RocksKv {
+    type Snapshot<'a> = RocksSnapshot<'a>;
+
+    fn snapshot(&self) -> RocksSnapshot<'_> {
+        RocksSnapshot { kv: self, snapshot: self.db.snapshot() }
+    }
+
+    fn commit(&self, mut batch: Batch, durability: Durability) -> Result<(), KvError> {
+        // Sorted rows let the memtable continue from where the last row went.
+        batch.sort();
+        self.write(&batch, durability)
+    }
+
+    fn load(&self, rows: Batch, finish: Batch) -> Result<(), KvError> {
+        self.load_rows(rows, &finish)
+    }
+
+    fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {
+        let property = |table, name| {
+            self.db
+                .property_int_value_cf(self.family(table), name)
+                .map(Option::unwrap_or_default)
+                .map_err(|error| KvError::engine("reading table sizes", error))
+        };
+        (0u8..)
+            .zip(self.specs)
+            .map(|(at, spec)| {
+                let table = TableId(at);
+                let files = property(table, "rocksdb.total-sst-files-size")?;
+                let memory = property(table, "rocksdb.cur-size-all-mem-tables")?;
+                Ok(TableSize {
+                    name: spec.name,
+                    // Rows still in memory are in the log on disk too.
+                    disk_bytes: files + memory,
+                    rows_estimate: property(table, "rocksdb.estimate-num-keys")?,
+                })
+            })
+            .collect()
+    }
+
+    fn compact(&self) -> Result<(), KvError> {
+        for at in (0u8..).take(self.specs.len()) {
+            let family = self.family(TableId(at));
+            self.db.flush_cf(family).map_err(|error| KvError::engine("flushing a table", error))?;
+            self.db.compact_range_cf(family, None::<&[u8]>, None::<&[u8]>);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RocksKv {
+    fn drop(&mut self) {
+        self.db.cancel_all_background_work(true);
+    }
+}

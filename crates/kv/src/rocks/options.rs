@@ -1,0 +1,105 @@
+//! How RocksDB is tuned, and how its memory is bounded.
+
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, Options, SliceTransform,
+};
+
+use crate::{Access, TableSpec};
+
+/// Settings of a database.
+#[derive(Debug, Clone)]
+pub struct RocksOptions {
+    /// Memory for cached blocks, indexes and filters.
+    pub block_cache_bytes: usize,
+    /// Memory for rows not yet in files, all tables together.
+    pub write_buffer_bytes: usize,
+    /// Threads for flushes and compactions.
+    pub background_jobs: u32,
+    /// Files kept open.
+    pub open_files_max: u32,
+    cache: std::sync::Arc<std::sync::OnceLock<CacheHandle>>,
+}
+
+#[derive(Clone)]
+struct CacheHandle(Cache);
+
+impl std::fmt::Debug for CacheHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cache")
+    }
+}
+
+impl RocksOptions {
+    /// Settings whose memory stays within `memory_bytes`: three quarters for cached blocks, one
+    /// quarter for write buffers.
+    pub fn within(memory_bytes: usize) -> Self {
+        Self {
+            block_cache_bytes: memory_bytes / 4 * 3,
+            write_buffer_bytes: memory_bytes / 4,
+            background_jobs: 2,
+            open_files_max: 1_024,
+            cache: std::sync::Arc::default(),
+        }
+    }
+
+    /// Options of the database as a whole.
+    pub(super) fn database(&self) -> Options {
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        options.set_max_background_jobs(i32::try_from(self.background_jobs).unwrap_or(i32::MAX));
+        options.set_max_open_files(i32::try_from(self.open_files_max).unwrap_or(i32::MAX));
+        options.set_db_write_buffer_size(self.write_buffer_bytes);
+        options.set_max_total_wal_size(self.write_buffer_bytes as u64 * 2);
+        options.set_keep_log_file_num(4);
+        options.set_max_log_file_size(8 << 20);
+        // A torn last record is what a crash leaves; anything else in the log is damage.
+        options.set_wal_recovery_mode(rocksdb::DBRecoveryMode::PointInTime);
+        options.set_bytes_per_sync(1 << 20);
+        options.set_wal_bytes_per_sync(1 << 20);
+        options
+    }
+
+    pub(super) fn families(&self, specs: &[TableSpec]) -> Vec<ColumnFamilyDescriptor> {
+        let mut families: Vec<_> = specs
+            .iter()
+            .map(|spec| ColumnFamilyDescriptor::new(spec.name, self.family(spec.access)))
+            .collect();
+        let name = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
+        families.push(ColumnFamilyDescriptor::new(name, self.family(Access::Sequential)));
+        families
+    }
+
+    /// Options of one table.
+    pub(super) fn family(&self, access: Access) -> Options {
+        let cache =
+            self.cache.get_or_init(|| CacheHandle(Cache::new_lru_cache(self.block_cache_bytes)));
+        let mut blocks = BlockBasedOptions::default();
+        blocks.set_block_cache(&cache.0);
+        blocks.set_cache_index_and_filter_blocks(true);
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        blocks.set_format_version(6);
+        blocks.set_block_size(4 << 10);
+
+        let mut options = Options::default();
+        options.set_write_buffer_size((self.write_buffer_bytes / 2).max(1 << 20));
+        options.set_compression_type(DBCompressionType::Lz4);
+        options.set_bottommost_compression_type(DBCompressionType::Zstd);
+        match access {
+            Access::Point => {
+                blocks.set_bloom_filter(10.0, false);
+                options.set_memtable_whole_key_filtering(true);
+                options.set_memtable_prefix_bloom_ratio(0.05);
+            }
+            Access::Prefix(len) => {
+                blocks.set_bloom_filter(10.0, false);
+                blocks.set_whole_key_filtering(false);
+                options.set_prefix_extractor(SliceTransform::create_fixed_prefix(len));
+                options.set_memtable_prefix_bloom_ratio(0.05);
+            }
+            Access::Sequential => blocks.set_block_size(32 << 10),
+        }
+        options.set_block_based_table_factory(&blocks);
+        options
+    }
+}

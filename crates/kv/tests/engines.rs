@@ -1,0 +1,165 @@
+//! One suite for every engine: what the port promises, each engine keeps.
+
+use tempfile::TempDir;
+use utxokeep_kv::{
+    Access, Batch, Durability, Kv, KvError, MemoryKv, Read, RocksKv, RocksOptions, Scan, TableId,
+    TableSpec,
+};
+
+const SPECS: &[TableSpec] = &[
+    TableSpec { name: "points", access: Access::Point },
+    TableSpec { name: "prefixed", access: Access::Prefix(1) },
+    TableSpec { name: "ordered", access: Access::Sequential },
+];
+const POINTS: TableId = TableId(0);
+const PREFIXED: TableId = TableId(1);
+const ORDERED: TableId = TableId(2);
+
+fn options() -> RocksOptions {
+    RocksOptions::within(16 << 20)
+}
+
+fn open(dir: &TempDir) -> RocksKv {
+    RocksKv::open(dir.path(), SPECS, options(), true).unwrap()
+}
+
+fn on_every_engine(test: impl Fn(&dyn Fn(Batch), &dyn Read)) {
+    let memory = MemoryKv::new(SPECS);
+    test(&|batch| memory.commit(batch, Durability::Synced).unwrap(), &memory);
+    let dir = TempDir::new().unwrap();
+    let rocks = open(&dir);
+    test(&|batch| rocks.commit(batch, Durability::Buffered).unwrap(), &rocks);
+    let dir = TempDir::new().unwrap();
+    let rocks = open(&dir);
+    test(&|batch| rocks.load(batch, Batch::new()).unwrap(), &rocks);
+}
+
+fn rows(read: &dyn Read, table: TableId, scan: &Scan<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows = Vec::new();
+    read.scan(table, scan, &mut |key, value| {
+        rows.push((key.to_vec(), value.to_vec()));
+        true
+    })
+    .unwrap();
+    rows
+}
+
+const ALL: Scan<'static> =
+    Scan { from: &[], until: None, reverse: false, limit: 100, within_prefix: false };
+
+#[test]
+fn puts_deletes_and_reads_across_tables() {
+    on_every_engine(|commit, read| {
+        let mut batch = Batch::new();
+        batch.put(POINTS, b"a", b"1");
+        batch.put(POINTS, b"b", b"2");
+        batch.put(ORDERED, b"a", b"3");
+        commit(batch);
+        let mut batch = Batch::new();
+        batch.delete(POINTS, b"a");
+        batch.put(POINTS, b"c", b"");
+        commit(batch);
+
+        assert_eq!(read.get(POINTS, b"a").unwrap(), None);
+        assert_eq!(read.get(ORDERED, b"a").unwrap(), Some(b"3".to_vec()));
+        let mut found = Vec::new();
+        let keys: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+        read.multi_get(POINTS, &keys, &mut |at, value| found.push((at, value.map(<[u8]>::to_vec))))
+            .unwrap();
+        let expected = [(0, None), (1, Some(b"2".to_vec())), (2, Some(vec![])), (3, None)];
+        assert_eq!(found, expected);
+    });
+}
+
+#[test]
+fn scans_are_bounded_ordered_and_reversible() {
+    on_every_engine(|commit, read| {
+        let mut batch = Batch::new();
+        for key in [b"a1", b"a2", b"a3", b"b1", b"b2"] {
+            batch.put(PREFIXED, key, &key[1..]);
+        }
+        commit(batch);
+        let keys = |scan: &Scan<'_>| -> Vec<String> {
+            rows(read, PREFIXED, scan)
+                .into_iter()
+                .map(|(key, _)| String::from_utf8(key).unwrap())
+                .collect()
+        };
+        assert_eq!(keys(&ALL), ["a1", "a2", "a3", "b1", "b2"]);
+        assert_eq!(keys(&Scan { reverse: true, ..ALL }), ["b2", "b1", "a3", "a2", "a1"]);
+        assert_eq!(keys(&Scan { limit: 2, ..ALL }), ["a1", "a2"]);
+        let middle = Scan { from: b"a2", until: Some(b"b1"), ..ALL };
+        assert_eq!(keys(&middle), ["a2", "a3"]);
+        assert_eq!(keys(&Scan { reverse: true, ..middle.clone() }), ["a3", "a2"]);
+        let within = Scan { from: b"a", until: Some(b"b"), within_prefix: true, ..ALL };
+        assert_eq!(keys(&within), ["a1", "a2", "a3"]);
+        assert_eq!(keys(&Scan { reverse: true, limit: 1, ..within }), ["a3"]);
+        assert_eq!(keys(&Scan { from: b"b", until: Some(b"a"), ..ALL }), [] as [&str; 0]);
+    });
+}
+
+#[test]
+fn a_snapshot_does_not_see_later_batches() {
+    let dir = TempDir::new().unwrap();
+    let kv = open(&dir);
+    let mut batch = Batch::new();
+    batch.put(POINTS, b"k", b"old");
+    kv.commit(batch, Durability::Buffered).unwrap();
+    let snapshot = kv.snapshot();
+    let mut batch = Batch::new();
+    batch.put(POINTS, b"k", b"new");
+    batch.put(POINTS, b"l", b"new");
+    kv.commit(batch, Durability::Buffered).unwrap();
+    assert_eq!(snapshot.get(POINTS, b"k").unwrap(), Some(b"old".to_vec()));
+    assert_eq!(rows(&snapshot, POINTS, &ALL).len(), 1);
+    assert_eq!(rows(&kv, POINTS, &ALL).len(), 2);
+}
+
+#[test]
+fn rows_survive_reopening_and_the_second_opener_is_told_why_not() {
+    let dir = TempDir::new().unwrap();
+    let kv = open(&dir);
+    let mut batch = Batch::new();
+    batch.put(POINTS, b"k", b"v");
+    kv.commit(batch, Durability::Synced).unwrap();
+    let second = RocksKv::open(dir.path(), SPECS, options(), false);
+    assert!(matches!(second, Err(KvError::InUse { .. })), "{second:?}");
+    drop(kv);
+    assert_eq!(open(&dir).get(POINTS, b"k").unwrap(), Some(b"v".to_vec()));
+}
+
+#[test]
+fn a_missing_database_is_not_created_by_a_reader() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("nothing");
+    let opened = RocksKv::open(&path, SPECS, options(), false);
+    assert!(matches!(opened, Err(KvError::NotFound { .. })));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_table_that_is_not_in_the_list_is_refused() {
+    let dir = TempDir::new().unwrap();
+    drop(open(&dir));
+    let opened = RocksKv::open(dir.path(), &SPECS[..2], options(), true);
+    assert!(matches!(opened, Err(KvError::UnexpectedTable { name }) if name == "ordered"));
+}
+
+#[test]
+fn a_load_replaces_and_deletes_rows_that_are_there() {
+    let dir = TempDir::new().unwrap();
+    let kv = open(&dir);
+    let mut batch = Batch::new();
+    batch.put(POINTS, b"gone", b"1");
+    batch.put(POINTS, b"kept", b"1");
+    kv.commit(batch, Durability::Buffered).unwrap();
+    let mut load = Batch::new();
+    load.delete(POINTS, b"gone");
+    load.put(POINTS, b"kept", b"2");
+    let mut finish = Batch::new();
+    finish.put(ORDERED, b"cursor", b"1");
+    kv.load(load, finish).unwrap();
+    assert_eq!(rows(&kv, POINTS, &ALL), [(b"kept".to_vec(), b"2".to_vec())]);
+    drop(kv);
+    assert_eq!(open(&dir).get(ORDERED, b"cursor").unwrap(), Some(b"1".to_vec()));
+}
