@@ -1,0 +1,198 @@
+//! Raw block to [`Block`] in one pass over the bytes.
+//!
+//! # Invariants
+//!
+//! * A decoded block has a valid proof of work, matches its merkle root, and has exactly one
+//!   coinbase, at the start. Scripts and witnesses are not verified.
+//! * Output scripts stay where they are: [`Block::bytes`] is the raw block itself.
+//! * Outputs nobody can ever spend are left out, as the reference node leaves them out of its set;
+//!   the indexes of the others keep their gaps.
+
+use utxokeep_core::{AddressKey, Block, Network, OutPoint, Output, Tx, Txid};
+
+use super::{
+    DecodeError, HEADER_LEN, address::script_key, hash::sha256d_parts, header::decode_header_of,
+    merkle::merkle_root, reader::Reader,
+};
+
+/// Blocks over this many bytes are refused: twice what consensus allows.
+pub const MAX_BLOCK_BYTES: usize = 8 << 20;
+
+/// No amount can exceed the supply limit, in satoshi.
+pub const MAX_MONEY: u64 = 21_000_000 * 100_000_000;
+
+/// Scripts over this length can never run.
+const MAX_SCRIPT_BYTES: usize = 10_000;
+
+const OP_RETURN: u8 = 0x6a;
+
+// Shortest possible forms, with empty scripts: they bound what a count may promise.
+const MIN_INPUT_BYTES: usize = 36 + 1 + 4;
+const MIN_OUTPUT_BYTES: usize = 8 + 1;
+const MIN_TX_BYTES: usize = 4 + 1 + MIN_INPUT_BYTES + 1 + MIN_OUTPUT_BYTES + 4;
+
+/// Decodes a block of `network` and checks everything that needs no other block.
+pub fn decode_block(raw: Vec<u8>, network: Network) -> Result<Block, DecodeError> {
+    if raw.len() > MAX_BLOCK_BYTES {
+        return Err(DecodeError::TooLarge { len: raw.len() });
+    }
+    let header = decode_header_of(&raw, network)?;
+    let mut body = Body::read(&raw)?;
+
+    let mut hashes = body.txs.iter().map(|tx| *tx.txid.as_bytes()).collect();
+    let (root, mutated) = merkle_root(&mut hashes);
+    if raw[36..68] != root {
+        return Err(DecodeError::BadMerkleRoot { hash: header.hash });
+    }
+    if mutated {
+        return Err(DecodeError::MutatedMerkleTree { hash: header.hash });
+    }
+    if header.hash == network.genesis_hash() {
+        body.outputs.clear();
+        body.txs.iter_mut().for_each(|tx| tx.outputs = 0..0);
+    }
+    Ok(Block { header, txs: body.txs, inputs: body.inputs, outputs: body.outputs, bytes: raw })
+}
+
+/// The transactions of a block while they are read.
+struct Body {
+    txs: Vec<Tx>,
+    inputs: Vec<OutPoint>,
+    outputs: Vec<Output>,
+}
+
+impl Body {
+    fn read(raw: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(raw, HEADER_LEN);
+        let count = reader.count(MIN_TX_BYTES)?;
+        if count == 0 {
+            return Err(DecodeError::BadCoinbase { position: 0 });
+        }
+        // Typical densities; the vectors grow when a block is unusual.
+        let mut body = Self {
+            txs: Vec::with_capacity(count),
+            inputs: Vec::with_capacity(raw.len() / 192),
+            outputs: Vec::with_capacity(raw.len() / 96),
+        };
+        for _ in 0..count {
+            let tx = body.read_tx(&mut reader)?;
+            body.txs.push(tx);
+        }
+        match reader.remaining() {
+            0 => Ok(body),
+            extra => Err(DecodeError::TrailingBytes { extra }),
+        }
+    }
+
+    fn read_tx(&mut self, reader: &mut Reader<'_>) -> Result<Tx, DecodeError> {
+        let start = reader.offset();
+        let inputs_from = self.inputs.len();
+        let outputs_from = self.outputs.len();
+        reader.skip(4)?;
+        let mut core_start = reader.offset();
+        let mut input_count = reader.count(MIN_INPUT_BYTES)?;
+        let has_witness = input_count == 0;
+        if has_witness {
+            match reader.u8()? {
+                0 => return Err(DecodeError::EmptyTx { offset: start }),
+                1 => {}
+                _ => return Err(DecodeError::BadWitness { offset: start }),
+            }
+            core_start = reader.offset();
+            input_count = reader.count(MIN_INPUT_BYTES)?;
+        }
+        if input_count == 0 {
+            return Err(DecodeError::EmptyTx { offset: start });
+        }
+        let is_coinbase = self.read_inputs(reader, input_count)?;
+        let output_total = self.read_outputs(reader, start)?;
+        let core_end = reader.offset();
+        if has_witness && !skip_witnesses(reader, input_count)? {
+            return Err(DecodeError::BadWitness { offset: start });
+        }
+        let lock_time = reader.array::<4>()?;
+
+        let txid = Txid::from_bytes(if has_witness {
+            let version = reader.between(start, start + 4);
+            sha256d_parts(&[version, reader.between(core_start, core_end), lock_time])
+        } else {
+            sha256d_parts(&[reader.between(start, reader.offset())])
+        });
+        let output_total = output_total.ok_or(DecodeError::ValueOutOfRange { txid })?;
+        Ok(Tx {
+            txid,
+            is_coinbase,
+            output_total,
+            inputs: offset_u32(inputs_from)..offset_u32(self.inputs.len()),
+            outputs: offset_u32(outputs_from)..offset_u32(self.outputs.len()),
+        })
+    }
+
+    /// Reads the inputs of one transaction; answers whether it is the coinbase.
+    fn read_inputs(&mut self, reader: &mut Reader<'_>, count: usize) -> Result<bool, DecodeError> {
+        let position = self.txs.len();
+        let first_tx = position == 0;
+        if first_tx && count != 1 {
+            return Err(DecodeError::BadCoinbase { position });
+        }
+        for _ in 0..count {
+            let txid = Txid::from_bytes(*reader.array()?);
+            let index = u32::from_le_bytes(*reader.array()?);
+            let is_null = index == u32::MAX && txid == Txid::default();
+            if is_null != first_tx {
+                return Err(DecodeError::BadCoinbase { position });
+            }
+            if !first_tx {
+                self.inputs.push(OutPoint::new(txid, index));
+            }
+            reader.string()?;
+            reader.skip(4)?;
+        }
+        Ok(first_tx)
+    }
+
+    /// Reads the outputs of one transaction; answers their sum, or `None` when it or an output is
+    /// over the supply limit.
+    fn read_outputs(
+        &mut self,
+        reader: &mut Reader<'_>,
+        tx_start: usize,
+    ) -> Result<Option<u64>, DecodeError> {
+        let count = reader.count(MIN_OUTPUT_BYTES)?;
+        if count == 0 {
+            return Err(DecodeError::EmptyTx { offset: tx_start });
+        }
+        let mut total = Some(0u64);
+        for index in 0..count {
+            let value = reader.u64()?;
+            // Negative amounts come out above the limit, too.
+            total = total.and_then(|sum| sum.checked_add(value)).filter(|sum| *sum <= MAX_MONEY);
+            let place = reader.string()?;
+            let script = reader.between(place.start, place.end);
+            if script.first() == Some(&OP_RETURN) || script.len() > MAX_SCRIPT_BYTES {
+                continue;
+            }
+            let key: AddressKey = script_key(script);
+            let address = offset_u32(place.start)..offset_u32(place.end);
+            self.outputs.push(Output { index: offset_u32(index), value, key, address });
+        }
+        Ok(total)
+    }
+}
+
+/// Skips one witness per input; answers whether any of them has an item.
+fn skip_witnesses(reader: &mut Reader<'_>, inputs: usize) -> Result<bool, DecodeError> {
+    let mut any = false;
+    for _ in 0..inputs {
+        let items = reader.count(1)?;
+        any |= items > 0;
+        for _ in 0..items {
+            reader.string()?;
+        }
+    }
+    Ok(any)
+}
+
+fn offset_u32(offset: usize) -> u32 {
+    u32::try_from(offset).expect("offsets and counts stay below the length limit of a block")
+}

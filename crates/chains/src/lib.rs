@@ -1,0 +1,22 @@
+//! Blocks in: the Bitcoin decoder, addresses, block files and the simulator.
+//!
+//! # Invariants
+//!
+//! * Every source hands out raw bytes, and one decoder turns them into [`utxokeep_core::Block`]:
+//!   simulated chains take the same path as real ones.
+//! * Bytes from outside never panic and never reserve more memory than they are long.
+//! * Nothing here decides which branch is best; headers come in order of arrival.
+
+mod bitcoin;
+mod files;
+mod simulator;
+mod source;
+
+pub use self::bitcoin::{
+    AddressError, DecodeError, HEADER_LEN, MAX_BLOCK_BYTES, MAX_MONEY, decode_block, decode_header,
+    genesis_block, parse_address_or_script, parse_txid, script_hash_candidates, script_key,
+    script_to_address, script_type,
+};
+pub use files::{BlockFileWriter, BlockFiles, ScanOptions, ScanReport, XorKey, write_block_file};
+pub use simulator::{HeavyBlocks, SimCoin, SimTip, Simulator, SimulatorConfig, TxMix};
+pub use source::{BlockSource, SourceError};

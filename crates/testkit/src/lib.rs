@@ -1,0 +1,5 @@
+//! Fixtures and the reference model that the tests of utxokeep compare against.
+
+mod regtest;
+
+pub use regtest::{Event, EventKind, RegtestA, Truth, sat};
