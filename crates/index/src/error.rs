@@ -1,0 +1,261 @@
+//! Errors of the chain index. Each says what happened and what to do; none leaves a half-applied
+//! change behind.
+
+use utxokeep_chains::{DecodeError, SourceError};
+use utxokeep_core::{BlockHash, Corrupt, Height, InvalidBlock, Network};
+use utxokeep_kv::KvError;
+
+/// Reading or writing the tables failed, or what they hold makes no sense.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The engine below failed.
+    #[error(transparent)]
+    Kv(#[from] KvError),
+    /// A row does not decode.
+    #[error("{0}; run `utxokeep chain verify`, then import again into a new directory")]
+    Corrupt(#[from] Corrupt),
+    /// A row that another row implies is not there.
+    #[error("table {table} has no row for {key}; run `utxokeep chain verify`")]
+    MissingRow {
+        /// Table that was read.
+        table: &'static str,
+        /// What was looked for.
+        key: String,
+    },
+}
+
+impl StoreError {
+    pub(crate) fn missing(table: &'static str, key: impl ToString) -> Self {
+        Self::MissingRow { table, key: key.to_string() }
+    }
+}
+
+/// Why a database could not be opened. It was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The database follows another network.
+    #[error("the database follows {found}, not {asked}; use another data directory")]
+    WrongNetwork {
+        /// Network of the database.
+        found: String,
+        /// Network asked for.
+        asked: Network,
+    },
+    /// The database was written by a newer program.
+    #[error("the database has format {found}, this program knows {known}; use a newer utxokeep")]
+    NewerFormat {
+        /// Format of the database.
+        found: u64,
+        /// Newest format this program knows.
+        known: u64,
+    },
+    /// A setting that is part of the database differs from the configuration.
+    #[error(
+        "the database was built with {name} = {found}, the configuration says {asked}; change the configuration back, or import again into a new directory"
+    )]
+    SettingChanged {
+        /// Name of the setting.
+        name: &'static str,
+        /// Value of the database.
+        found: bool,
+        /// Value asked for.
+        asked: bool,
+    },
+    /// The directory holds a database, but nothing that says what it is.
+    #[error("the directory holds a database that utxokeep did not write")]
+    NotOurs,
+    /// The tables failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a block was not applied. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// The block's parent is unknown: blocks are missing in between.
+    #[error(
+        "block {hash} does not connect: its parent {prev} is unknown and the tip is at {tip:?}; apply the blocks in between first"
+    )]
+    Gap {
+        /// The block.
+        hash: BlockHash,
+        /// Its parent.
+        prev: BlockHash,
+        /// Height of the tip, if there is one.
+        tip: Option<Height>,
+    },
+    /// The block's parent is in the chain but is not the tip: another block has its height.
+    #[error(
+        "block {hash} belongs at height {height}, where {existing} is; roll back to {} first",
+        height.minus(1)
+    )]
+    Conflict {
+        /// The block.
+        hash: BlockHash,
+        /// Height it belongs at.
+        height: Height,
+        /// Block that is there.
+        existing: BlockHash,
+    },
+    /// The chain starts with another block.
+    #[error("the chain of {network} starts with {expected}, not with {found}")]
+    WrongGenesis {
+        /// Network of the database.
+        network: Network,
+        /// Its first block.
+        expected: BlockHash,
+        /// The block given.
+        found: BlockHash,
+    },
+    /// The block breaks a rule.
+    #[error("block {hash} at height {height} is invalid: {reason}")]
+    Invalid {
+        /// The block.
+        hash: BlockHash,
+        /// Height it would have had.
+        height: Height,
+        /// The rule.
+        #[source]
+        reason: InvalidBlock,
+    },
+    /// The tables failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a rollback was refused. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RollbackError {
+    /// The target lies below the oldest undo data.
+    #[error("cannot roll back to {target}: the deepest height that can be reached is {safe}")]
+    TooDeep {
+        /// Height asked for.
+        target: Height,
+        /// Deepest height that can be reached.
+        safe: Height,
+    },
+    /// The target lies above the tip.
+    #[error("cannot roll back to {target}: the tip is at {tip}")]
+    AboveTip {
+        /// Height asked for.
+        target: Height,
+        /// Height of the tip.
+        tip: Height,
+    },
+    /// There is nothing to roll back.
+    #[error("cannot roll back: the database has no blocks")]
+    Empty,
+    /// The tables failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl RollbackError {
+    /// The deepest height that can be reached, when that is why it was refused.
+    #[must_use]
+    pub const fn safe_height(&self) -> Option<Height> {
+        match self {
+            Self::TooDeep { safe, .. } => Some(*safe),
+            _ => None,
+        }
+    }
+}
+
+/// Why a question could not be answered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The index is turned off.
+    #[error("the index is off ([index] enabled = false): there is no UTXO set to ask")]
+    Disabled,
+    /// The address index is turned off.
+    #[error("the address index is off ([index] address_hash = false)")]
+    NoAddressIndex,
+    /// Nothing has been applied yet.
+    #[error("the database has no blocks yet; import some first")]
+    Empty,
+    /// The height asked about is outside the window.
+    #[error("height {asked} cannot be answered: the window reaches from {floor} to {tip}")]
+    OutsideWindow {
+        /// Height asked about.
+        asked: Height,
+        /// Deepest height that can be answered.
+        floor: Height,
+        /// Height of the tip.
+        tip: Height,
+    },
+    /// The tables failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why following a source stopped. What was applied before stays applied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FollowError {
+    /// A better branch forks off below what can be undone.
+    #[error(
+        "a branch with more work (tip {tip}) forks off at height {fork}, below the deepest height that can be undone ({safe}); import again into a new directory with a larger [index] rollback_window_blocks"
+    )]
+    ReorganisationTooDeep {
+        /// Tip of the better branch.
+        tip: BlockHash,
+        /// Height of the fork.
+        fork: Height,
+        /// Deepest height that can be reached.
+        safe: Height,
+    },
+    /// A block that has to be connected is nowhere to be had.
+    #[error("the body of block {hash} at height {height} is needed; import the file that holds it")]
+    MissingBody {
+        /// The block.
+        hash: BlockHash,
+        /// Its height.
+        height: Height,
+    },
+    /// Bytes of a block do not decode.
+    #[error("block {hash} does not decode")]
+    Decode {
+        /// The block.
+        hash: BlockHash,
+        /// What is wrong with it.
+        #[source]
+        source: DecodeError,
+    },
+    /// Applying failed for a reason other than the block's own fault.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// Rolling back failed.
+    #[error(transparent)]
+    Rollback(#[from] RollbackError),
+    /// The source failed.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The tables failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+macro_rules! from_store {
+    ($($error:ident),+) => {
+        $(
+            impl From<KvError> for $error {
+                fn from(error: KvError) -> Self {
+                    Self::Store(error.into())
+                }
+            }
+
+            impl From<Corrupt> for $error {
+                fn from(error: Corrupt) -> Self {
+                    Self::Store(error.into())
+                }
+            }
+        )+
+    };
+}
+
+from_store!(OpenError, ApplyError, RollbackError, QueryError, FollowError);

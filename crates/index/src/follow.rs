@@ -1,0 +1,359 @@
+//! Following a source along the branch with the most work.
+//!
+//! # Invariants
+//!
+//! * A branch is left only when all blocks of the better one can be had.
+//! * A block that breaks a rule is refused, its descendants with it, and the best valid branch is
+//!   connected again: from its source, or from what was kept when it was disconnected.
+//! * Every step is an atomic batch, so a crash in the middle leaves a valid, shorter chain.
+
+use rustc_hash::FxHashSet;
+use utxokeep_chains::{BlockSource, SourceError, decode_block, genesis_block};
+use utxokeep_core::{Block, BlockHash, Header, HeaderTree, Height, Inserted, Node};
+use utxokeep_kv::{Batch, Durability, Kv};
+
+use crate::{
+    ChainWriter,
+    error::{ApplyError, FollowError, StoreError},
+    query::block_entry,
+    side::{self, Body},
+    stats,
+};
+
+/// After this many connected blocks, headers that can no longer matter are forgotten.
+const FORGET_EVERY_BLOCKS: u64 = 256;
+
+/// A block that was not connected, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedBlock {
+    /// The block.
+    pub hash: BlockHash,
+    /// Height it would have had.
+    pub height: Height,
+    /// Why it was refused.
+    pub reason: String,
+}
+
+/// What following did so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FollowReport {
+    /// Blocks connected.
+    pub connected: u64,
+    /// Blocks disconnected.
+    pub disconnected: u64,
+    /// Switches to a better branch.
+    pub reorganisations: u64,
+    /// The deepest of them, in blocks.
+    pub deepest_reorganisation: u32,
+    /// Blocks refused.
+    pub refused: Vec<RefusedBlock>,
+    /// Headers that wait for a parent that has not arrived.
+    pub waiting: usize,
+    /// Headers dropped because too many wait.
+    pub dropped: u64,
+}
+
+/// Drives a writer along the best branch.
+#[derive(Debug)]
+pub struct Follower<K: Kv> {
+    writer: ChainWriter<K>,
+    tree: HeaderTree,
+    /// Side blocks that have rows in the database.
+    stored: FxHashSet<BlockHash>,
+    report: FollowReport,
+}
+
+impl<K: Kv> Follower<K> {
+    /// Takes over a writer. An empty database gets the network's first block.
+    pub fn new(mut writer: ChainWriter<K>) -> Result<Self, FollowError> {
+        if writer.tip().is_none() {
+            let network = writer.index().settings().network;
+            let raw = genesis_block(network);
+            let hash = network.genesis_hash();
+            let block = decode_block(raw, network)
+                .map_err(|source| FollowError::Decode { hash, source })?;
+            writer.apply(&block)?;
+            writer.flush()?;
+        }
+        let read = writer.index().kv.as_ref();
+        let tip = writer.tip().map_or(Height::GENESIS, |tip| tip.height);
+        let root = writer.floor().min(tip);
+        let node = |height: Height| -> Result<Node, StoreError> {
+            let entry = block_entry(read, height)?
+                .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+            Ok(side::chain_node(height, &entry))
+        };
+        let mut tree = HeaderTree::new(node(root)?, writer.index().settings().waiting_headers_max);
+        for raw in root.get() + 1..=tip.get() {
+            tree.insert_known(node(Height::new(raw))?);
+        }
+        let mut stored = FxHashSet::default();
+        for node in side::nodes(read)? {
+            stored.insert(node.hash);
+            if tree.get(&node.prev).is_some() {
+                tree.insert_known(node);
+            }
+        }
+        Ok(Self { writer, tree, stored, report: FollowReport::default() })
+    }
+
+    /// What happened so far.
+    pub const fn report(&self) -> &FollowReport {
+        &self.report
+    }
+
+    /// The writer.
+    pub const fn writer(&self) -> &ChainWriter<K> {
+        &self.writer
+    }
+
+    /// The writer, for pruning and flushing between blocks.
+    pub const fn writer_mut(&mut self) -> &mut ChainWriter<K> {
+        &mut self.writer
+    }
+
+    /// Takes a header that arrived, and connects its branch when that is the best one.
+    pub fn accept(&mut self, header: &Header, source: &dyn BlockSource) -> Result<(), FollowError> {
+        self.accept_decoded(header, None, source)
+    }
+
+    /// The same with the block already decoded.
+    pub(crate) fn accept_decoded(
+        &mut self,
+        header: &Header,
+        block: Option<Block>,
+        source: &dyn BlockSource,
+    ) -> Result<(), FollowError> {
+        if !self.place(header)? {
+            return Ok(());
+        }
+        self.advance(block.as_ref(), source)?;
+        self.store_if_side(&header.hash, source)?;
+        if self.report.connected.is_multiple_of(FORGET_EVERY_BLOCKS) {
+            self.tree.forget_below(self.writer.floor());
+        }
+        Ok(())
+    }
+
+    /// Puts the header into the tree; answers whether that may change the best branch.
+    fn place(&mut self, header: &Header) -> Result<bool, FollowError> {
+        if self.tree.get(&header.prev).is_none() {
+            if self.writer.height_of(&header.hash)?.is_some() {
+                return Ok(false);
+            }
+            // A branch from below the floor: it must be seen, if only to be refused.
+            if let Some(height) = self.writer.height_of(&header.prev)? {
+                self.writer.flush()?;
+                let entry = block_entry(self.writer.index().kv.as_ref(), height)?
+                    .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+                self.tree.insert_known(side::chain_node(height, &entry));
+            }
+        }
+        let inserted = self.tree.insert(header);
+        self.report.waiting = self.tree.waiting();
+        self.report.dropped += u64::from(inserted == Inserted::Dropped);
+        if inserted == Inserted::Attached
+            && let Some(node) = self.tree.get(&header.hash)
+            && let Some(ancestor) = node.invalid
+        {
+            let reason = utxokeep_core::InvalidBlock::InvalidAncestor { ancestor }.to_string();
+            let (hash, height) = (node.hash, node.height);
+            self.refuse(hash, height, reason);
+            return Ok(false);
+        }
+        Ok(inserted == Inserted::Attached)
+    }
+
+    fn refuse(&mut self, hash: BlockHash, height: Height, reason: String) {
+        stats::refused();
+        tracing::warn!(%hash, %height, reason, "block refused");
+        self.report.refused.push(RefusedBlock { hash, height, reason });
+    }
+
+    /// Connects the best branch, if it is not connected already.
+    fn advance(
+        &mut self,
+        decoded: Option<&Block>,
+        source: &dyn BlockSource,
+    ) -> Result<(), FollowError> {
+        loop {
+            let Some(tip) = self.writer.tip() else { return Ok(()) };
+            let Some(best) = self.tree.best().copied() else { return Ok(()) };
+            if best.hash == tip.hash {
+                return Ok(());
+            }
+            let Some(path) = self.tree.path(&tip.hash, &best.hash) else {
+                // The fork lies below every block the tree knows.
+                let (fork, safe) = (Height::GENESIS, self.writer.floor());
+                return Err(FollowError::ReorganisationTooDeep { tip: best.hash, fork, safe });
+            };
+            let fork = self.tree.get(&path.fork).map_or(tip.height, |node| node.height);
+            if fork < tip.height && !self.leave_branch(fork, &best, &path.connect, source)? {
+                continue;
+            }
+            for hash in &path.connect {
+                let ready = decoded.filter(|block| block.header.hash == *hash);
+                if !self.connect(hash, ready, source)? {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Disconnects down to `fork`; answers `false` when the better branch cannot be had.
+    fn leave_branch(
+        &mut self,
+        fork: Height,
+        best: &Node,
+        connect: &[BlockHash],
+        source: &dyn BlockSource,
+    ) -> Result<bool, FollowError> {
+        let safe = self.writer.floor();
+        if self.writer.index().settings().enabled && fork < safe {
+            return Err(FollowError::ReorganisationTooDeep { tip: best.hash, fork, safe });
+        }
+        for hash in connect {
+            let height = self.tree.get(hash).map_or(fork, |node| node.height);
+            let is_stored = side::body(self.writer.index().kv.as_ref(), height, hash)?.is_some();
+            if !is_stored && matches!(source.raw(hash), Err(SourceError::UnknownBlock { .. })) {
+                self.tree.mark_invalid(*hash);
+                let reason = "its body is not at hand; import the file that holds it".to_owned();
+                self.refuse(*hash, height, reason);
+                return Ok(false);
+            }
+        }
+        let leaving: Vec<_> = self.chain_above(fork)?;
+        let undone = self.writer.rollback_keeping(fork, true)?;
+        self.stored.extend(leaving);
+        self.report.disconnected += u64::from(undone);
+        self.report.reorganisations += 1;
+        self.report.deepest_reorganisation = self.report.deepest_reorganisation.max(undone);
+        stats::reorganised();
+        tracing::info!(depth = undone, %fork, to = %best.hash, "reorganisation");
+        Ok(true)
+    }
+
+    fn chain_above(&mut self, fork: Height) -> Result<Vec<BlockHash>, StoreError> {
+        self.writer.flush()?;
+        let tip = self.writer.tip().map_or(fork, |tip| tip.height);
+        let mut hashes = Vec::new();
+        for raw in fork.get() + 1..=tip.get() {
+            let entry = block_entry(self.writer.index().kv.as_ref(), Height::new(raw))?;
+            hashes.extend(entry.map(|entry| entry.hash));
+        }
+        Ok(hashes)
+    }
+
+    /// Connects one block; answers `false` when it was refused.
+    fn connect(
+        &mut self,
+        hash: &BlockHash,
+        decoded: Option<&Block>,
+        source: &dyn BlockSource,
+    ) -> Result<bool, FollowError> {
+        let height = self.tree.get(hash).map_or_else(Height::default, |node| node.height);
+        self.writer.with_next = Batch::new();
+        if self.stored.contains(hash) {
+            side::delete(&mut self.writer.with_next, height, hash);
+        }
+        let applied = match decoded {
+            Some(block) => self.writer.apply(block).map(|_| ()),
+            None => match self.body(hash, height, source)? {
+                Ok(Fetched::Block(block)) => self.writer.apply(&block).map(|_| ()),
+                Ok(Fetched::Redo(redo)) => self.writer.apply_redo(&redo).map_err(Into::into),
+                Err(damage) => {
+                    // The bytes are bad, which says nothing of the block: another copy may be good.
+                    self.tree.mark_invalid(*hash);
+                    self.refuse(*hash, height, damage);
+                    return Ok(false);
+                }
+            },
+        };
+        match applied {
+            Ok(()) => {
+                self.stored.remove(hash);
+                self.report.connected += 1;
+                Ok(true)
+            }
+            Err(ApplyError::Invalid { hash, height, reason }) => {
+                self.tree.mark_invalid(hash);
+                self.refuse(hash, height, reason.to_string());
+                self.store_verdict(&hash)?;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn body(
+        &self,
+        hash: &BlockHash,
+        height: Height,
+        source: &dyn BlockSource,
+    ) -> Result<Result<Fetched, String>, FollowError> {
+        let network = self.writer.index().settings().network;
+        let decode = |raw| {
+            decode_block(raw, network)
+                .map(|block| Fetched::Block(Box::new(block)))
+                .map_err(|error| error.to_string())
+        };
+        match source.raw(hash) {
+            Ok(raw) => return Ok(decode(raw)),
+            Err(SourceError::UnknownBlock { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match side::body(self.writer.index().kv.as_ref(), height, hash)? {
+            Some(Body::Raw(raw)) => Ok(decode(raw)),
+            Some(Body::Redo(redo)) => Ok(Ok(Fetched::Redo(redo))),
+            None => Err(FollowError::MissingBody { hash: *hash, height }),
+        }
+    }
+
+    /// Remembers that a block is invalid.
+    fn store_verdict(&mut self, hash: &BlockHash) -> Result<(), StoreError> {
+        self.writer.flush()?;
+        let Some(node) = self.tree.get(hash) else { return Ok(()) };
+        let mut batch = Batch::new();
+        side::delete(&mut batch, node.height, hash);
+        side::put_node(&mut batch, node);
+        self.writer.index().kv.commit(batch, Durability::Buffered)?;
+        self.stored.insert(*hash);
+        Ok(())
+    }
+
+    /// Keeps a block that lost, so that its branch can still win later.
+    fn store_if_side(
+        &mut self,
+        hash: &BlockHash,
+        source: &dyn BlockSource,
+    ) -> Result<(), FollowError> {
+        if self.stored.contains(hash) || self.writer.height_of(hash)?.is_some() {
+            return Ok(());
+        }
+        let Some(node) = self.tree.get(hash) else { return Ok(()) };
+        if node.invalid.is_some() || node.height <= self.writer.floor() {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        side::put_node(&mut batch, node);
+        match source.raw(hash) {
+            Ok(raw) => side::put_raw(&mut batch, node.height, hash, &raw),
+            Err(SourceError::UnknownBlock { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.writer.index().kv.commit(batch, Durability::Buffered)?;
+        self.stored.insert(*hash);
+        Ok(())
+    }
+
+    /// Commits what is staged and gives the writer back.
+    pub fn into_writer(mut self) -> Result<(ChainWriter<K>, FollowReport), FollowError> {
+        self.writer.flush()?;
+        Ok((self.writer, self.report))
+    }
+}
+
+enum Fetched {
+    Block(Box<Block>),
+    Redo(Box<side::Redo>),
+}

@@ -1,0 +1,207 @@
+//! Importing block files: bulk load below the window, then block by block in order of arrival.
+
+use std::{
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::sync_channel,
+    },
+    thread,
+};
+
+use rustc_hash::FxHashSet;
+use utxokeep_chains::{BlockFiles, BlockSource, SourceError, decode_block};
+use utxokeep_core::{Block, BlockHash, Header, HeaderTree, Height};
+use utxokeep_kv::Kv;
+
+use crate::{
+    ChainWriter, FollowReport, Follower, Mode,
+    error::{ApplyError, FollowError},
+    side::chain_node,
+};
+
+/// Decoded blocks that may wait for the writer; bounds the memory of the pipeline.
+const DECODED_AHEAD_MAX: usize = 8;
+/// Blocks between two prune passes while importing.
+const PRUNE_EVERY_BLOCKS: u64 = 64;
+
+/// What an import is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportStage {
+    /// Loading blocks that are below the window already.
+    Bulk,
+    /// Following arrivals inside the window.
+    Window,
+}
+
+/// How far an import has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImportProgress {
+    /// What it is doing.
+    pub stage: ImportStage,
+    /// Blocks looked at.
+    pub blocks_done: u64,
+    /// Blocks in the files.
+    pub blocks_total: u64,
+    /// Height of the last connected block.
+    pub height: Option<Height>,
+}
+
+/// Asked after every block; `false` stops the import at the next batch.
+pub type OnProgress<'p> = dyn FnMut(&ImportProgress) -> bool + 'p;
+
+/// Imports every block of `files`: the branch with the most valid work becomes the chain.
+pub fn import_files<K: Kv>(
+    writer: ChainWriter<K>,
+    files: &mut BlockFiles,
+    bulk: bool,
+    progress: &mut OnProgress<'_>,
+) -> Result<(ChainWriter<K>, FollowReport), FollowError> {
+    let mut follower = Follower::new(writer)?;
+    let headers = files.headers().to_vec();
+    let total = headers.len() as u64;
+    let plan = if bulk { bulk_plan(&follower, &headers) } else { Vec::new() };
+    let mut loaded = Loaded { hashes: FxHashSet::default(), is_stopped: false };
+    if !plan.is_empty() {
+        loaded = load(follower.writer_mut(), files, &plan, total, progress)?;
+        let (writer, _) = follower.into_writer()?;
+        follower = Follower::new(writer)?;
+    }
+    let connected = loaded.hashes.len() as u64;
+    let (writer, mut report) = if loaded.is_stopped {
+        follower.into_writer()?
+    } else {
+        let rest: Vec<_> =
+            headers.into_iter().filter(|header| !loaded.hashes.contains(&header.hash)).collect();
+        follow(follower, files, &rest, total, progress)?
+    };
+    report.connected += connected;
+    Ok((writer, report))
+}
+
+/// Blocks of the best branch that lie so deep that they will never be undone.
+fn bulk_plan<K: Kv>(follower: &Follower<K>, headers: &[Header]) -> Vec<BlockHash> {
+    let writer = follower.writer();
+    let (Some(tip), Some(entry)) = (writer.tip(), writer.tip_entry()) else { return Vec::new() };
+    let mut tree = HeaderTree::new(chain_node(tip.height, &entry), headers.len());
+    for header in headers {
+        tree.insert(header);
+    }
+    let Some(best) = tree.best() else { return Vec::new() };
+    let Some(path) = tree.path(&tip.hash, &best.hash) else { return Vec::new() };
+    let horizon = writer.index().settings().window.horizon();
+    let deep = best.height.minus(horizon).get().saturating_sub(tip.height.get());
+    let mut plan = path.connect;
+    plan.truncate(deep as usize);
+    plan
+}
+
+struct Loaded {
+    hashes: FxHashSet<BlockHash>,
+    is_stopped: bool,
+}
+
+/// Loads the planned blocks in bulk. Ends early at a block that is refused; following then finds
+/// the best branch without it.
+fn load<K: Kv>(
+    writer: &mut ChainWriter<K>,
+    files: &BlockFiles,
+    plan: &[BlockHash],
+    total: u64,
+    progress: &mut OnProgress<'_>,
+) -> Result<Loaded, FollowError> {
+    writer.set_mode(Mode::Bulk)?;
+    let mut loaded = Loaded { hashes: FxHashSet::default(), is_stopped: false };
+    let network = writer.index().settings().network;
+    let applied = decoded_ahead(files, network, plan.iter().copied(), |hash, block| {
+        let Ok(block) = block else { return Ok(false) };
+        match writer.apply(&block) {
+            Ok(_) => {}
+            Err(ApplyError::Invalid { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        loaded.hashes.insert(hash);
+        loaded.is_stopped = !progress(&ImportProgress {
+            stage: ImportStage::Bulk,
+            blocks_done: loaded.hashes.len() as u64,
+            blocks_total: total,
+            height: writer.tip().map(|tip| tip.height),
+        });
+        Ok(!loaded.is_stopped)
+    });
+    applied?;
+    writer.set_mode(Mode::Tip)?;
+    Ok(loaded)
+}
+
+fn follow<K: Kv>(
+    mut follower: Follower<K>,
+    files: &BlockFiles,
+    headers: &[Header],
+    total: u64,
+    progress: &mut OnProgress<'_>,
+) -> Result<(ChainWriter<K>, FollowReport), FollowError> {
+    follower.writer_mut().set_mode(Mode::CatchUp)?;
+    let network = follower.writer().index().settings().network;
+    let before = total - headers.len() as u64;
+    let mut arrivals = headers.iter();
+    let mut done = 0;
+    let hashes = headers.iter().map(|header| header.hash);
+    decoded_ahead(files, network, hashes, |_, block| {
+        let Some(header) = arrivals.next() else { return Ok(false) };
+        // Bytes that do not decode are met again, and reported, when the block is to be connected.
+        follower.accept_decoded(header, block.ok(), files)?;
+        done += 1;
+        if done % PRUNE_EVERY_BLOCKS == 0 {
+            follower.writer_mut().prune_pass()?;
+        }
+        Ok(progress(&ImportProgress {
+            stage: ImportStage::Window,
+            blocks_done: before + done,
+            blocks_total: total,
+            height: follower.writer().tip().map(|tip| tip.height),
+        }))
+    })?;
+    follower.writer_mut().set_mode(Mode::Tip)?;
+    while follower.writer_mut().prune_pass()?.more {}
+    follower.into_writer()
+}
+
+/// Reads and decodes blocks on a second thread and hands them over in order, until `take` answers
+/// `false`.
+fn decoded_ahead(
+    files: &BlockFiles,
+    network: utxokeep_core::Network,
+    hashes: impl Iterator<Item = BlockHash> + Send,
+    mut take: impl FnMut(BlockHash, Result<Block, String>) -> Result<bool, FollowError>,
+) -> Result<(), FollowError> {
+    type Decoded = (BlockHash, Result<Result<Block, String>, SourceError>);
+    let is_done = AtomicBool::new(false);
+    let (sender, receiver) = sync_channel::<Decoded>(DECODED_AHEAD_MAX);
+    thread::scope(|scope| {
+        let stop = &is_done;
+        scope.spawn(move || {
+            for hash in hashes {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let decoded = files
+                    .raw(&hash)
+                    .map(|raw| decode_block(raw, network).map_err(|error| error.to_string()));
+                if sender.send((hash, decoded)).is_err() {
+                    return;
+                }
+            }
+        });
+        let result = (|| {
+            for (hash, decoded) in &receiver {
+                if !take(hash, decoded?)? {
+                    break;
+                }
+            }
+            Ok(())
+        })();
+        is_done.store(true, Ordering::Relaxed);
+        drop(receiver);
+        result
+    })
+}

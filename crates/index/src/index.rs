@@ -1,0 +1,137 @@
+//! Opening a chain index, and what it says of itself.
+
+use std::{path::Path, sync::Arc};
+
+use utxokeep_core::{ChainPoint, Height, Network, Totals};
+use utxokeep_kv::{Durability, Kv, KvError, Read, RocksKv, RocksOptions, TableSize};
+
+use crate::{
+    Settings, View,
+    error::{OpenError, StoreError},
+    meta::{self, FORMAT_VERSION, Identity, UPGRADES},
+    tables::{LOG_TABLES, TABLES},
+};
+
+/// A chain index; clones share the database.
+#[derive(Debug)]
+pub struct ChainIndex<K> {
+    pub(crate) kv: Arc<K>,
+    pub(crate) settings: Arc<Settings>,
+}
+
+impl<K> Clone for ChainIndex<K> {
+    fn clone(&self) -> Self {
+        Self { kv: Arc::clone(&self.kv), settings: Arc::clone(&self.settings) }
+    }
+}
+
+/// What a database says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The network it follows.
+    pub network: Network,
+    /// The last applied block; `None` before the first.
+    pub tip: Option<ChainPoint>,
+    /// Time of that block, in seconds.
+    pub tip_time: Option<u64>,
+    /// Totals of the set at the tip; `None` while the index is off.
+    pub totals: Option<Totals>,
+    /// The deepest height that can still become the tip.
+    pub rollback_floor: Option<Height>,
+    /// Format of the database.
+    pub format_version: u64,
+    /// Size of each table.
+    pub tables: Vec<TableSize>,
+}
+
+/// Reads what the database in `dir` is, without knowing how to open it.
+pub fn peek_identity(dir: &Path) -> Result<Identity, OpenError> {
+    let on_disk = RocksKv::tables_on_disk(dir)?;
+    if on_disk.is_empty() {
+        return Err(KvError::NotFound { path: dir.to_owned() }.into());
+    }
+    let has_index = TABLES[LOG_TABLES..].iter().any(|spec| on_disk.iter().any(|n| n == spec.name));
+    let specs = if has_index { TABLES } else { &TABLES[..LOG_TABLES] };
+    let kv = RocksKv::open(dir, specs, RocksOptions::within(8 << 20), false)?;
+    meta::identity(&kv)?.ok_or(OpenError::NotOurs)
+}
+
+impl ChainIndex<RocksKv> {
+    /// Opens the database in `dir`. With `create`, an absent one is made.
+    pub fn open_dir(
+        dir: &Path,
+        settings: Settings,
+        options: RocksOptions,
+        create: bool,
+    ) -> Result<Self, OpenError> {
+        // With the index off, its tables are not even opened.
+        let specs = if settings.enabled { TABLES } else { &TABLES[..LOG_TABLES] };
+        let on_disk = RocksKv::tables_on_disk(dir)?;
+        let found = on_disk.iter().any(|name| *name == TABLES[LOG_TABLES].name);
+        if !on_disk.is_empty() && found != settings.enabled {
+            let (name, asked) = ("[index] enabled", settings.enabled);
+            return Err(OpenError::SettingChanged { name, found, asked });
+        }
+        Self::open(RocksKv::open(dir, specs, options, create)?, settings)
+    }
+}
+
+impl<K: Kv> ChainIndex<K> {
+    /// Takes an engine that has all tables the settings ask for.
+    pub fn open(kv: K, settings: Settings) -> Result<Self, OpenError> {
+        let batch = match meta::check(&kv, &settings, UPGRADES)? {
+            Some(upgrades) => upgrades,
+            None => meta::create(&settings),
+        };
+        if !batch.is_empty() {
+            kv.commit(batch, Durability::Synced)?;
+        }
+        Ok(Self { kv: Arc::new(kv), settings: Arc::new(settings) })
+    }
+
+    /// The settings it was opened with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A consistent view of everything, as of now.
+    pub fn view(&self) -> Result<View<'_, K::Snapshot<'_>>, StoreError> {
+        View::new(self.kv.snapshot(), &self.settings)
+    }
+
+    /// Tip, totals and sizes.
+    pub fn status(&self) -> Result<Status, StoreError> {
+        let view = self.view()?;
+        let tip = view.tip();
+        let floor = if self.settings.enabled { view.floor()? } else { None };
+        Ok(Status {
+            network: self.settings.network,
+            tip: tip.map(|(height, entry)| entry.point(height)),
+            tip_time: tip.map(|(_, entry)| entry.time),
+            totals: self.settings.enabled.then(|| tip.map_or_else(Totals::default, |t| t.1.totals)),
+            rollback_floor: floor,
+            format_version: FORMAT_VERSION,
+            tables: self.kv.table_sizes()?,
+        })
+    }
+
+    /// Brings the gauges that are not kept per block up to date.
+    pub fn sample_metrics(&self) -> Result<(), StoreError> {
+        let status = self.status()?;
+        let name = TABLES[usize::from(crate::tables::ADDR.0)].name;
+        let rows = status.tables.iter().find(|table| table.name == name);
+        let rows = rows.map_or(0, |table| table.rows_estimate);
+        crate::stats::sampled(rows, status.rollback_floor.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Rewrites the tables so that deleted rows take no more space.
+    pub fn compact(&self) -> Result<(), StoreError> {
+        Ok(self.kv.compact()?)
+    }
+
+    /// The engine below, for tests that compare tables.
+    pub fn engine(&self) -> &impl Read {
+        self.kv.as_ref()
+    }
+}

@@ -1,0 +1,44 @@
+//! The chain log and the chain index: blocks in, an exact UTXO set out.
+//!
+//! [`ChainIndex`] answers questions from snapshots, [`ChainWriter`] (one per database) changes it,
+//! and [`Follower`] drives the writer along the branch with the most work.
+//!
+//! # Invariants
+//!
+//! * One writer; readers use snapshots and never wait for it.
+//! * Log, index, delta, cursor and counters of a block change in one atomic batch.
+//! * Undo walks the same delta as apply; no table is touched by only one of them.
+//! * A rollback below the floor is refused whole and names the floor.
+
+mod apply;
+mod digest;
+mod error;
+mod follow;
+mod import;
+mod index;
+mod meta;
+mod pending;
+mod prune;
+mod query;
+mod redo;
+mod rollback;
+mod settings;
+mod side;
+mod stats;
+pub mod tables;
+mod verify;
+mod writer;
+
+pub use apply::Applied;
+pub use digest::Digest;
+pub use error::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError};
+pub use follow::{FollowReport, Follower, RefusedBlock};
+pub use import::{ImportProgress, ImportStage, OnProgress, import_files};
+pub use index::{ChainIndex, Status, peek_identity};
+pub use meta::{FORMAT_VERSION, Identity};
+pub use prune::PruneReport;
+pub use query::{AddressBalance, AddressPage, Paging, SpentInfo, Utxo, View};
+pub use settings::{DeltaKind, Settings};
+pub use stats::{METRICS, Metric, MetricKind, describe_metrics};
+pub use verify::{Finding, OnVerify, VerifyReport};
+pub use writer::{ChainWriter, Mode};

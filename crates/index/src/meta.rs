@@ -1,0 +1,225 @@
+//! The few rows that say what the database is and where it stands.
+
+use utxokeep_core::{BlockHash, Corrupt, Height, Network};
+use utxokeep_kv::{Batch, Read};
+
+use crate::{
+    Settings,
+    error::{OpenError, StoreError},
+    tables::{META, UTXO_META},
+};
+
+/// Format this program writes.
+pub const FORMAT_VERSION: u64 = 1;
+
+const FORMAT: &[u8] = b"format";
+const NETWORK: &[u8] = b"network";
+const SETTINGS: &[u8] = b"settings";
+const TIP: &[u8] = b"tip";
+const UNDO_BASE: &[u8] = b"undo_base";
+const PRUNE_CURSOR: &[u8] = b"prune_cursor";
+
+/// A step that turns one format into the next: reads what it needs, writes into the batch that
+/// also raises the version.
+pub(crate) struct Upgrade {
+    /// Format it starts from.
+    pub(crate) from: u64,
+    /// What it writes.
+    pub(crate) run: fn(&dyn Read, &mut Batch) -> Result<(), StoreError>,
+}
+
+/// Every upgrade, oldest first. A change of [`FORMAT_VERSION`] adds one.
+pub(crate) const UPGRADES: &[Upgrade] = &[];
+
+/// The switches that are part of the database, one bit each.
+fn switches(settings: &Settings) -> [(&'static str, bool); 3] {
+    [
+        ("[index] enabled", settings.enabled),
+        ("[index] address_hash", settings.address_index),
+        ("[index] muhash", settings.muhash),
+    ]
+}
+
+/// Rows of a new database.
+pub(crate) fn create(settings: &Settings) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(META, FORMAT, &FORMAT_VERSION.to_be_bytes());
+    batch.put(META, NETWORK, settings.network.to_string().as_bytes());
+    let bits: Vec<u8> = switches(settings).iter().map(|&(_, on)| u8::from(on)).collect();
+    batch.put(META, SETTINGS, &bits);
+    if settings.enabled {
+        put_undo_base(&mut batch, Height::GENESIS);
+    }
+    batch
+}
+
+/// Checks that the database is one `settings` may open. `None` means that it is empty; otherwise
+/// the batch with the upgrades that are due.
+pub(crate) fn check(
+    read: &dyn Read,
+    settings: &Settings,
+    upgrades: &[Upgrade],
+) -> Result<Option<Batch>, OpenError> {
+    let Some(format) = read.get(META, FORMAT)? else {
+        return Ok(None);
+    };
+    let format = u64::from_be_bytes(
+        format.try_into().map_err(|_| Corrupt::new("format version", "not 8 bytes long"))?,
+    );
+    let known = upgrades.last().map_or(FORMAT_VERSION, |upgrade| upgrade.from + 1);
+    if format > known {
+        return Err(OpenError::NewerFormat { found: format, known });
+    }
+    let network = read.get(META, NETWORK)?.ok_or(OpenError::NotOurs)?;
+    if network != settings.network.to_string().as_bytes() {
+        let found = String::from_utf8_lossy(&network).into_owned();
+        return Err(OpenError::WrongNetwork { found, asked: settings.network });
+    }
+    let bits = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
+    for ((name, asked), bit) in switches(settings).into_iter().zip(bits) {
+        let found = bit == 1;
+        if asked != found {
+            return Err(OpenError::SettingChanged { name, found, asked });
+        }
+    }
+    let mut batch = Batch::new();
+    for upgrade in upgrades.iter().filter(|upgrade| upgrade.from >= format) {
+        (upgrade.run)(read, &mut batch)?;
+        batch.put(META, FORMAT, &(upgrade.from + 1).to_be_bytes());
+    }
+    Ok(Some(batch))
+}
+
+/// What a database says of itself, before anybody knows how to open it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The network it follows.
+    pub network: Network,
+    /// Whether it keeps the set.
+    pub enabled: bool,
+    /// Whether it keeps the address index.
+    pub address_index: bool,
+    /// Whether it keeps MuHash accumulators.
+    pub muhash: bool,
+}
+
+/// Reads the identity; `None` for an empty database.
+pub(crate) fn identity(read: &dyn Read) -> Result<Option<Identity>, OpenError> {
+    let Some(network) = read.get(META, NETWORK)? else { return Ok(None) };
+    let network = String::from_utf8_lossy(&network);
+    let network = network.parse().map_err(|error| Corrupt::new("network name", error))?;
+    let bits = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
+    let bit = |at: usize| bits.get(at) == Some(&1);
+    Ok(Some(Identity { network, enabled: bit(0), address_index: bit(1), muhash: bit(2) }))
+}
+
+pub(crate) fn tip(read: &dyn Read) -> Result<Option<(Height, BlockHash)>, StoreError> {
+    let Some(bytes) = read.get(META, TIP)? else { return Ok(None) };
+    let tip = bytes
+        .split_at_checked(4)
+        .and_then(|(height, hash)| Some((Height::from_key(height)?, BlockHash::from_slice(hash)?)));
+    Ok(Some(tip.ok_or_else(|| Corrupt::new("tip", "not 36 bytes long"))?))
+}
+
+pub(crate) fn put_tip(batch: &mut Batch, height: Height, hash: &BlockHash) {
+    let mut value = height.to_key().to_vec();
+    value.extend_from_slice(hash.as_bytes());
+    batch.put(META, TIP, &value);
+}
+
+/// Undo data exists for every block above this height.
+pub(crate) fn undo_base(read: &dyn Read) -> Result<Height, StoreError> {
+    let bytes = read.get(UTXO_META, UNDO_BASE)?.unwrap_or_default();
+    Height::from_key(&bytes).ok_or_else(|| Corrupt::new("undo base", "not 4 bytes long").into())
+}
+
+pub(crate) fn put_undo_base(batch: &mut Batch, base: Height) {
+    batch.put(UTXO_META, UNDO_BASE, &base.to_key());
+}
+
+/// How far pruning has come inside the block it works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PruneCursor {
+    /// The block whose undo data is being deleted.
+    pub(crate) height: Height,
+    /// How many of its spent outputs are done.
+    pub(crate) done: u32,
+}
+
+pub(crate) fn prune_cursor(read: &dyn Read) -> Result<Option<PruneCursor>, StoreError> {
+    let Some(bytes) = read.get(UTXO_META, PRUNE_CURSOR)? else { return Ok(None) };
+    let cursor = bytes.split_at_checked(4).and_then(|(height, done)| {
+        let done = u32::from_be_bytes(done.try_into().ok()?);
+        Some(PruneCursor { height: Height::from_key(height)?, done })
+    });
+    Ok(Some(cursor.ok_or_else(|| Corrupt::new("prune cursor", "not 8 bytes long"))?))
+}
+
+pub(crate) fn put_prune_cursor(batch: &mut Batch, cursor: Option<PruneCursor>) {
+    match cursor {
+        Some(PruneCursor { height, done }) => {
+            let mut value = height.to_key().to_vec();
+            value.extend_from_slice(&done.to_be_bytes());
+            batch.put(UTXO_META, PRUNE_CURSOR, &value);
+        }
+        None => batch.delete(UTXO_META, PRUNE_CURSOR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use utxokeep_kv::{Durability, Kv, MemoryKv};
+
+    use super::*;
+    use crate::tables::TABLES;
+
+    fn database(settings: &Settings) -> MemoryKv {
+        let kv = MemoryKv::new(TABLES);
+        kv.commit(create(settings), Durability::Synced).unwrap();
+        kv
+    }
+
+    #[test]
+    fn another_network_or_switch_is_refused_by_name() {
+        let settings = Settings::new(Network::BitcoinRegtest);
+        let kv = database(&settings);
+        assert!(check(&kv, &settings, UPGRADES).unwrap().unwrap().is_empty());
+
+        let other = Settings::new(Network::BitcoinMainnet);
+        let error = check(&kv, &other, UPGRADES).unwrap_err();
+        assert!(
+            matches!(&error, OpenError::WrongNetwork { found, .. } if found == "bitcoin/regtest")
+        );
+
+        let other = Settings { muhash: true, ..settings };
+        let error = check(&kv, &other, UPGRADES).unwrap_err();
+        assert!(matches!(error, OpenError::SettingChanged { name: "[index] muhash", .. }));
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_and_an_older_one_upgraded_step_by_step() {
+        let settings = Settings::new(Network::BitcoinRegtest);
+        let kv = database(&settings);
+        let step = |name: &'static [u8]| -> fn(&dyn Read, &mut Batch) -> Result<(), StoreError> {
+            match name {
+                b"one" => |_, batch| {
+                    batch.put(META, b"upgraded", b"one");
+                    Ok(())
+                },
+                _ => |_, batch| {
+                    batch.put(META, b"upgraded", b"two");
+                    Ok(())
+                },
+            }
+        };
+        let upgrades =
+            [Upgrade { from: 1, run: step(b"one") }, Upgrade { from: 2, run: step(b"two") }];
+        let batch = check(&kv, &settings, &upgrades).unwrap().unwrap();
+        kv.commit(batch, Durability::Synced).unwrap();
+        assert_eq!(kv.get(META, b"upgraded").unwrap(), Some(b"two".to_vec()));
+        assert!(check(&kv, &settings, &upgrades).unwrap().unwrap().is_empty());
+
+        let error = check(&kv, &settings, UPGRADES).unwrap_err();
+        assert!(matches!(error, OpenError::NewerFormat { found: 3, known: 1 }));
+    }
+}

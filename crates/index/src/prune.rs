@@ -1,0 +1,143 @@
+//! Dropping undo data that no allowed rollback needs: old deltas are walked, tables never scanned.
+
+use std::time::{Duration, Instant};
+
+use utxokeep_core::{BlockDelta, Height, OutPoint, SpentRecord};
+use utxokeep_kv::{Batch, Durability, Kv};
+
+use crate::{
+    ChainWriter,
+    error::StoreError,
+    meta::{self, PruneCursor},
+    pending::Coin,
+    rollback::read_delta,
+    side, stats,
+    tables::{DELTA, MUHASH, SPENT},
+};
+
+/// What a prune pass did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PruneReport {
+    /// Spent outputs deleted.
+    pub spent_deleted: usize,
+    /// Blocks whose undo data is gone entirely.
+    pub deltas_deleted: usize,
+    /// Side blocks deleted.
+    pub side_deleted: usize,
+    /// Whether something is still due.
+    pub more: bool,
+}
+
+impl<K: Kv> ChainWriter<K> {
+    /// One bounded pass: at most the configured rows and milliseconds.
+    pub fn prune_pass(&mut self) -> Result<PruneReport, StoreError> {
+        let mut report = PruneReport::default();
+        let Some(tip) = self.tip.filter(|_| self.index.settings.enabled) else {
+            return Ok(report);
+        };
+        let Some(cutoff) = self.index.settings.window.prunable(tip.height) else {
+            return Ok(report);
+        };
+        self.flush()?;
+        let started = Instant::now();
+        let time_max = Duration::from_millis(self.index.settings.prune_pass_ms_max);
+        let rows_max = self.index.settings.prune_rows_max.max(1);
+        let mut rows = 0;
+        loop {
+            let Some(cursor) = self.next_prunable(cutoff)? else { break };
+            if rows >= rows_max || (rows > 0 && started.elapsed() >= time_max) {
+                report.more = true;
+                break;
+            }
+            rows += self.prune_some(cursor, rows_max - rows, &mut report)?.max(1);
+        }
+        self.prune_side(rows_max, &mut report)?;
+        stats::pruned(&report, started.elapsed());
+        Ok(report)
+    }
+
+    /// The block to work on: the one in progress, or the next above the undo base.
+    fn next_prunable(&self, cutoff: Height) -> Result<Option<PruneCursor>, StoreError> {
+        if let Some(cursor) = meta::prune_cursor(self.index.kv.as_ref())? {
+            return Ok(Some(cursor));
+        }
+        let next = self.undo_base.plus(1);
+        Ok((next <= cutoff).then_some(PruneCursor { height: next, done: 0 }))
+    }
+
+    /// Deletes up to `limit` spent outputs of one block, and its delta with the last of them.
+    fn prune_some(
+        &mut self,
+        cursor: PruneCursor,
+        limit: usize,
+        report: &mut PruneReport,
+    ) -> Result<usize, StoreError> {
+        let PruneCursor { height, done } = cursor;
+        let delta = read_delta(self.index.kv.as_ref(), height)?;
+        let part = delta.spent.get(done as usize..).unwrap_or_default();
+        let part = &part[..part.len().min(limit)];
+        let outpoints: Vec<OutPoint> = part.iter().map(|spent| spent.outpoint).collect();
+        let mut batch = Batch::new();
+        self.delete_spent_rows(&mut batch, &delta, &outpoints)?;
+
+        let done = done as usize + part.len();
+        let is_finished = done >= delta.spent.len();
+        if is_finished {
+            batch.delete(DELTA, &height.to_key());
+            meta::put_prune_cursor(&mut batch, None);
+            report.deltas_deleted += 1;
+        } else {
+            let done = u32::try_from(done).unwrap_or(u32::MAX);
+            meta::put_prune_cursor(&mut batch, Some(PruneCursor { height, done }));
+        }
+        // From its first deleted row on, the block can no longer be undone.
+        let base = self.undo_base.max(height);
+        meta::put_undo_base(&mut batch, base);
+        if self.muhash.is_some() {
+            batch.delete(MUHASH, &height.minus(1).to_key());
+        }
+        self.index.kv.commit(batch, Durability::Buffered)?;
+        self.undo_base = base;
+        report.spent_deleted += outpoints.len();
+        Ok(outpoints.len())
+    }
+
+    fn delete_spent_rows(
+        &self,
+        batch: &mut Batch,
+        delta: &BlockDelta,
+        outpoints: &[OutPoint],
+    ) -> Result<(), StoreError> {
+        let rows = self.rows();
+        let mut sorted: Vec<_> = outpoints.iter().map(|outpoint| outpoint.to_key()).collect();
+        sorted.sort_unstable();
+        let keys: Vec<&[u8]> = sorted.iter().map(<[u8; OutPoint::KEY_LEN]>::as_slice).collect();
+        let mut damage = None;
+        self.index.kv.multi_get(SPENT, &keys, &mut |at, value| {
+            let (Some(outpoint), Some(value)) = (OutPoint::from_key(keys[at]), value) else {
+                return;
+            };
+            let record = SpentRecord::decode(value).and_then(|spent| spent.utxo());
+            match record {
+                Ok(record) => {
+                    let key = self.index.settings.network.address_key(record.address);
+                    let row = Coin::new(outpoint, key, &record, &[]).row;
+                    rows.delete_spent(batch, outpoint, &row, delta.height);
+                }
+                Err(error) => damage = Some(error),
+            }
+        })?;
+        damage.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn prune_side(&mut self, limit: usize, report: &mut PruneReport) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        let deleted = side::prune(self.index.kv.as_ref(), &mut batch, self.floor(), limit)?;
+        if deleted > 0 {
+            self.index.kv.commit(batch, Durability::Buffered)?;
+            report.side_deleted = deleted;
+            report.more |= deleted == limit;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,391 @@
+//! Questions to the index, each answered from one snapshot at one place on the chain.
+//!
+//! A view stands at the tip. [`View::at`] moves it back to any height inside the window: what was
+//! created later is left out, what was spent later is put back.
+
+use utxokeep_core::{
+    AddressKey, AddressRow, AddressRowKey, BlockEntry, BlockHash, ChainPoint, Corrupt, Height,
+    OutPoint, SpentAddressRow, SpentRecord, Txid, UtxoRecord, row_outpoint,
+};
+use utxokeep_kv::{Read, Scan};
+
+use crate::{
+    Settings,
+    error::{QueryError, StoreError},
+    meta,
+    tables::{ADDR, ADDR_SPENT, BLOCKS, HEIGHTS, SPENT, UNSPENT},
+};
+
+/// A snapshot of the index, at one height.
+#[derive(Debug)]
+pub struct View<'a, S> {
+    pub(crate) read: S,
+    pub(crate) settings: &'a Settings,
+    tip: Option<(Height, BlockEntry)>,
+    /// The height asked about; `None` for the tip.
+    at: Option<(Height, BlockEntry)>,
+}
+
+/// An output, live or spent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Utxo {
+    /// Which output.
+    pub outpoint: OutPoint,
+    /// Address bytes; on Bitcoin the output script.
+    pub address: Vec<u8>,
+    /// Amount in the chain's smallest unit.
+    pub value: u64,
+    /// Position of its transaction in its block.
+    pub tx_index: u32,
+    /// Created by a coinbase.
+    pub is_coinbase: bool,
+    /// The block that created it.
+    pub created: ChainPoint,
+    /// Time of that block, in seconds.
+    pub created_time: u64,
+    /// Who spent it, while that is known.
+    pub spent: Option<SpentInfo>,
+}
+
+/// Who spent an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpentInfo {
+    /// The spending transaction.
+    pub txid: Txid,
+    /// The block that spent it.
+    pub block: ChainPoint,
+    /// Time of that block, in seconds.
+    pub time: u64,
+}
+
+/// Which rows of an address to answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Paging {
+    /// Continue behind this position.
+    pub after: Option<(u64, u32, u32)>,
+    /// Pass over this many rows first.
+    pub skip: usize,
+    /// The most rows to answer.
+    pub limit: usize,
+    /// Newest first.
+    pub reverse: bool,
+}
+
+/// Some of the outputs of an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddressPage {
+    /// The outputs, in chain order.
+    pub utxos: Vec<Utxo>,
+    /// Position (slot, transaction index, output index) to continue behind, when there are more.
+    pub next: Option<(u64, u32, u32)>,
+}
+
+/// What an address holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AddressBalance {
+    /// Sum of the amounts.
+    pub value: u128,
+    /// Number of outputs.
+    pub utxos: u64,
+}
+
+pub(crate) fn block_entry(
+    read: &dyn Read,
+    height: Height,
+) -> Result<Option<BlockEntry>, StoreError> {
+    let bytes = read.get(BLOCKS, &height.to_key())?;
+    Ok(bytes.map(|bytes| BlockEntry::decode(&bytes)).transpose()?)
+}
+
+pub(crate) fn height_of(read: &dyn Read, hash: &BlockHash) -> Result<Option<Height>, StoreError> {
+    let Some(bytes) = read.get(HEIGHTS, hash.as_bytes())? else { return Ok(None) };
+    let height = Height::from_key(&bytes);
+    Ok(Some(height.ok_or_else(|| Corrupt::new("height", "not 4 bytes long"))?))
+}
+
+impl<'a, S: Read> View<'a, S> {
+    pub(crate) fn new(read: S, settings: &'a Settings) -> Result<Self, StoreError> {
+        let tip = match meta::tip(&read)? {
+            Some((height, _)) => {
+                let entry = block_entry(&read, height)?
+                    .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+                Some((height, entry))
+            }
+            None => None,
+        };
+        Ok(Self { read, settings, tip, at: None })
+    }
+
+    /// Moves the view to `height`, which must lie inside the window.
+    pub fn at(mut self, height: Height) -> Result<Self, QueryError> {
+        let (tip, _) = self.tip.ok_or(QueryError::Empty)?;
+        self.check_enabled()?;
+        let floor = self.floor()?.unwrap_or_default();
+        if height < floor || height > tip {
+            return Err(QueryError::OutsideWindow { asked: height, floor, tip });
+        }
+        let entry =
+            self.block(height)?.ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+        self.at = Some((height, entry)).filter(|_| height < tip);
+        Ok(self)
+    }
+
+    /// The newest block of the snapshot.
+    pub const fn tip(&self) -> Option<(Height, BlockEntry)> {
+        self.tip
+    }
+
+    /// The block the view stands at, and its height.
+    pub fn here(&self) -> Result<(Height, BlockEntry), QueryError> {
+        self.at.or(self.tip).ok_or(QueryError::Empty)
+    }
+
+    /// The place on the chain every answer of this view is true of.
+    pub fn point(&self) -> Result<ChainPoint, QueryError> {
+        self.here().map(|(height, entry)| entry.point(height))
+    }
+
+    /// The deepest height that can still become the tip.
+    pub fn floor(&self) -> Result<Option<Height>, StoreError> {
+        let Some((tip, _)) = self.tip else { return Ok(None) };
+        Ok(Some(self.settings.window.floor(tip, meta::undo_base(&self.read)?)))
+    }
+
+    /// Log entry of a block of the chain.
+    pub fn block(&self, height: Height) -> Result<Option<BlockEntry>, StoreError> {
+        block_entry(&self.read, height)
+    }
+
+    /// Height of a block of the chain.
+    pub fn height_of(&self, hash: &BlockHash) -> Result<Option<Height>, StoreError> {
+        height_of(&self.read, hash)
+    }
+
+    pub(crate) fn check_enabled(&self) -> Result<(), QueryError> {
+        if self.settings.enabled { Ok(()) } else { Err(QueryError::Disabled) }
+    }
+
+    /// The height above which things are not yet, or again, for this view.
+    pub(crate) fn horizon(&self) -> Option<Height> {
+        self.at.map(|(height, _)| height)
+    }
+
+    /// One output. At an earlier height, an output spent later is live and one created later does
+    /// not exist.
+    pub fn utxo(&self, outpoint: OutPoint) -> Result<Option<Utxo>, QueryError> {
+        self.check_enabled()?;
+        let key = outpoint.to_key();
+        let exists = |height: Height| self.horizon().is_none_or(|at| height <= at);
+        if let Some(bytes) = self.read.get(UNSPENT, &key)? {
+            let record = UtxoRecord::decode(&bytes)?;
+            return if exists(record.height) {
+                self.describe(outpoint, &record, None).map(Some)
+            } else {
+                Ok(None)
+            };
+        }
+        let Some(bytes) = self.read.get(SPENT, &key)? else { return Ok(None) };
+        let spent = SpentRecord::decode(&bytes)?;
+        let record = spent.utxo()?;
+        if !exists(record.height) {
+            return Ok(None);
+        }
+        let info = exists(spent.spent_height).then_some(spent);
+        self.describe(outpoint, &record, info).map(Some)
+    }
+
+    fn describe(
+        &self,
+        outpoint: OutPoint,
+        record: &UtxoRecord<'_>,
+        spent: Option<SpentRecord<'_>>,
+    ) -> Result<Utxo, QueryError> {
+        let block = |height: Height| -> Result<BlockEntry, StoreError> {
+            self.block(height)?.ok_or_else(|| StoreError::missing("chain_blocks", height))
+        };
+        let created = block(record.height)?;
+        let spent = spent
+            .map(|spent| -> Result<_, StoreError> {
+                let entry = block(spent.spent_height)?;
+                let block = entry.point(spent.spent_height);
+                Ok(SpentInfo { txid: spent.spent_by, block, time: entry.time })
+            })
+            .transpose()?;
+        Ok(Utxo {
+            outpoint,
+            address: record.address.to_vec(),
+            value: record.value,
+            tx_index: record.tx_index,
+            is_coinbase: record.is_coinbase,
+            created: created.point(record.height),
+            created_time: created.time,
+            spent,
+        })
+    }
+
+    /// Some of the outputs of an address, in chain order.
+    pub fn address_utxos(
+        &self,
+        key: &AddressKey,
+        paging: Paging,
+    ) -> Result<AddressPage, QueryError> {
+        self.check_address_index()?;
+        let mut rows = Vec::with_capacity(paging.limit.min(1_000) + 1);
+        let mut skip = paging.skip;
+        self.visit_address(key, paging.after, paging.reverse, &mut |row, value| {
+            if skip > 0 {
+                skip -= 1;
+                return true;
+            }
+            rows.push((row, value));
+            rows.len() <= paging.limit
+        })?;
+        let more = rows.len() > paging.limit;
+        rows.truncate(paging.limit);
+        let next = rows.last().filter(|_| more).map(|(key, _)| position(key));
+        Ok(AddressPage { utxos: self.records(&rows)?, next })
+    }
+
+    /// Sum and number of the outputs of an address: one scan, no record is read.
+    pub fn address_balance(&self, key: &AddressKey) -> Result<AddressBalance, QueryError> {
+        self.check_address_index()?;
+        let mut balance = AddressBalance::default();
+        self.visit_address(key, None, false, &mut |_, row| {
+            balance.value += u128::from(row.value);
+            balance.utxos += 1;
+            true
+        })?;
+        Ok(balance)
+    }
+
+    fn check_address_index(&self) -> Result<(), QueryError> {
+        self.check_enabled()?;
+        if self.settings.address_index { Ok(()) } else { Err(QueryError::NoAddressIndex) }
+    }
+
+    /// Reads the records behind address rows in one sorted pass.
+    fn records(&self, rows: &[(AddressRowKey, AddressRow)]) -> Result<Vec<Utxo>, QueryError> {
+        let mut wanted: Vec<_> = rows
+            .iter()
+            .enumerate()
+            .map(|(at, (key, row))| (row_outpoint(key, row).to_key(), at))
+            .collect();
+        wanted.sort_unstable();
+        let keys: Vec<&[u8]> = wanted.iter().map(|(key, _)| key.as_slice()).collect();
+        let mut values: Vec<Option<Vec<u8>>> = vec![None; rows.len()];
+        self.read.multi_get(UNSPENT, &keys, &mut |number, value| {
+            values[wanted[number].1] = value.map(<[u8]>::to_vec);
+        })?;
+        rows.iter()
+            .zip(values)
+            .map(|((key, row), value)| {
+                let outpoint = row_outpoint(key, row);
+                match value {
+                    Some(bytes) => self.describe(outpoint, &UtxoRecord::decode(&bytes)?, None),
+                    // Spent after the height asked about.
+                    None => self
+                        .utxo(outpoint)?
+                        .ok_or_else(|| StoreError::missing("utxo_unspent", outpoint).into()),
+                }
+            })
+            .collect()
+    }
+
+    /// Visits the rows of an address that are live at the height of the view, in key order.
+    fn visit_address(
+        &self,
+        key: &AddressKey,
+        after: Option<(u64, u32, u32)>,
+        reverse: bool,
+        visit: &mut dyn FnMut(AddressRowKey, AddressRow) -> bool,
+    ) -> Result<(), QueryError> {
+        let prefix = AddressRowKey::prefix(key);
+        let row_key = |(slot, tx_index, output_index)| {
+            AddressRowKey { key: *key, slot, tx_index, output_index }.to_key().to_vec()
+        };
+        let last_slot = self.horizon().map_or(u64::MAX, |at| u64::from(at.get()));
+        let mut from = prefix.to_vec();
+        let mut until = row_key((last_slot, u32::MAX, u32::MAX));
+        until.push(0);
+        if let Some(after) = after {
+            let mut bound = row_key(after);
+            if reverse {
+                until = until.min(bound);
+            } else {
+                bound.push(0);
+                from = bound;
+            }
+        }
+        let scan = Scan {
+            from: &from,
+            until: Some(&until),
+            reverse,
+            limit: usize::MAX,
+            within_prefix: true,
+        };
+        if self.horizon().is_none() {
+            return self.visit_live(&scan, visit);
+        }
+        self.visit_live_then(&scan, visit)
+    }
+
+    fn visit_live(
+        &self,
+        scan: &Scan<'_>,
+        visit: &mut dyn FnMut(AddressRowKey, AddressRow) -> bool,
+    ) -> Result<(), QueryError> {
+        let mut damage = None;
+        self.read.scan(ADDR, scan, &mut |key, value| {
+            let row = AddressRowKey::from_key(key).zip(AddressRow::from_bytes(value));
+            match row {
+                Some((key, row)) => visit(key, row),
+                None => {
+                    damage = Some(Corrupt::new("address row", "malformed key or value"));
+                    false
+                }
+            }
+        })?;
+        damage.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// The same at an earlier height: rows that were spent since are merged back in. Those are
+    /// bounded by the window, so they are read first.
+    fn visit_live_then(
+        &self,
+        scan: &Scan<'_>,
+        visit: &mut dyn FnMut(AddressRowKey, AddressRow) -> bool,
+    ) -> Result<(), QueryError> {
+        let at = self.horizon().unwrap_or_default();
+        let mut back = Vec::new();
+        let mut damage = None;
+        self.read.scan(ADDR_SPENT, scan, &mut |key, value| {
+            match AddressRowKey::from_key(key).zip(SpentAddressRow::from_bytes(value)) {
+                Some((key, row)) if row.spent_height > at => back.push((key, row.row)),
+                Some(_) => {}
+                None => damage = Some(Corrupt::new("spent address row", "malformed")),
+            }
+            damage.is_none()
+        })?;
+        if let Some(error) = damage {
+            return Err(error.into());
+        }
+        let mut back = back.into_iter().peekable();
+        let mut go_on = true;
+        let comes_before = |a: &AddressRowKey, b: &AddressRowKey| (a < b) != scan.reverse;
+        self.visit_live(scan, &mut |key, row| {
+            while go_on && let Some((key, row)) = back.next_if(|old| comes_before(&old.0, &key)) {
+                go_on = visit(key, row);
+            }
+            go_on = go_on && visit(key, row);
+            go_on
+        })?;
+        while go_on && let Some((key, row)) = back.next() {
+            go_on = visit(key, row);
+        }
+        Ok(())
+    }
+}
+
+fn position(key: &AddressRowKey) -> (u64, u32, u32) {
+    (key.slot, key.tx_index, key.output_index)
+}

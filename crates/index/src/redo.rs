@@ -1,0 +1,125 @@
+//! Connecting a block again from what was kept when it was disconnected.
+
+use rustc_hash::FxHashSet;
+use utxokeep_core::{BlockDelta, Corrupt, OutPoint, Totals, UtxoRecord, coin_bytes_into};
+use utxokeep_kv::Kv;
+
+use crate::{
+    ChainWriter, DeltaKind,
+    error::StoreError,
+    pending::Coin,
+    side::Redo,
+    tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
+    writer::Tip,
+};
+
+impl<K: Kv> ChainWriter<K> {
+    /// Applies a self-contained delta on top of the tip it was taken from. The tables end up as
+    /// they were, byte for byte.
+    pub(crate) fn apply_redo(&mut self, redo: &Redo) -> Result<(), StoreError> {
+        let staged = self.stage_redo(redo).and_then(|()| {
+            self.staged_blocks += 1;
+            self.flush()
+        });
+        if staged.is_err() {
+            self.discard_staged()?;
+        }
+        staged
+    }
+
+    fn stage_redo(&mut self, redo: &Redo) -> Result<(), StoreError> {
+        let Redo { entry, delta } = redo;
+        let parent = self.tip.map(|tip| tip.entry.hash);
+        if parent != Some(delta.prev) {
+            return Err(Corrupt::new("redo", "it belongs on another block").into());
+        }
+        let created: FxHashSet<_> = delta.created.iter().map(|c| c.outpoint).collect();
+        let spent: FxHashSet<_> = delta.spent.iter().map(|s| s.outpoint).collect();
+        let mut totals = self.tip.map_or_else(Totals::default, |tip| tip.entry.totals);
+        for (outpoint, record) in &delta.replaced {
+            self.redo_remove(*outpoint, record, &mut totals)?;
+        }
+        for entry in &delta.spent {
+            let (Some(bytes), Some(by)) = (&entry.record, entry.spent_by) else {
+                return Err(Corrupt::new("redo", "a body is missing").into());
+            };
+            let record = UtxoRecord::decode(bytes)?;
+            let key = self.index.settings.network.address_key(record.address);
+            let coin = Coin::new(entry.outpoint, key, &record, bytes);
+            let rows = self.rows();
+            rows.put_spent(&mut self.side_rows, &coin, by, delta.height);
+            if !created.contains(&entry.outpoint) {
+                self.redo_remove(entry.outpoint, bytes, &mut totals)?;
+            }
+        }
+        for entry in delta.created.iter().filter(|c| !spent.contains(&c.outpoint)) {
+            let bytes = entry.record.as_deref().unwrap_or_default();
+            let record = UtxoRecord::decode(bytes)?;
+            totals.add(record.value, record.address.len());
+            if let Some(muhash) = &mut self.muhash {
+                let mut coin = Vec::new();
+                coin_bytes_into(entry.outpoint, &record, &mut coin);
+                muhash.insert(&coin);
+            }
+            let key = self.index.settings.network.address_key(record.address);
+            self.pending.create(entry.outpoint, key, &record);
+        }
+        if totals != entry.totals {
+            return Err(Corrupt::new("redo", "the totals do not add up").into());
+        }
+        self.stage_redo_rows(redo);
+        Ok(())
+    }
+
+    /// Takes an output out of the set, after checking that it is there as it was.
+    fn redo_remove(
+        &mut self,
+        outpoint: OutPoint,
+        bytes: &[u8],
+        totals: &mut Totals,
+    ) -> Result<(), StoreError> {
+        let found = self.index.kv.get(UNSPENT, &outpoint.to_key())?;
+        if found.as_deref() != Some(bytes) {
+            return Err(StoreError::missing("utxo_unspent", outpoint));
+        }
+        let record = UtxoRecord::decode(bytes)?;
+        totals.sub(record.value, record.address.len());
+        if let Some(muhash) = &mut self.muhash {
+            let mut coin = Vec::new();
+            coin_bytes_into(outpoint, &record, &mut coin);
+            muhash.remove(&coin);
+        }
+        let key = self.index.settings.network.address_key(record.address);
+        self.pending.spend_old(outpoint, Coin::new(outpoint, key, &record, &[]).row);
+        Ok(())
+    }
+
+    fn stage_redo_rows(&mut self, redo: &Redo) {
+        let Redo { entry, delta } = redo;
+        let height = delta.height;
+        let bytes = match self.index.settings.delta {
+            DeltaKind::SelfContained => delta.encode(),
+            DeltaKind::Compact => without_bodies(delta).encode(),
+        };
+        self.side_rows.put(DELTA, &height.to_key(), &bytes);
+        self.side_rows.put(BLOCKS, &height.to_key(), &entry.encode());
+        self.side_rows.put(HEIGHTS, entry.hash.as_bytes(), &height.to_key());
+        if let Some(muhash) = &self.muhash {
+            self.side_rows.put(MUHASH, &height.to_key(), &muhash.to_bytes());
+        }
+        self.side_rows.append(&std::mem::take(&mut self.with_next));
+        self.tip = Some(Tip { height, entry: *entry });
+    }
+}
+
+fn without_bodies(delta: &BlockDelta) -> BlockDelta {
+    let mut compact = delta.clone();
+    for created in &mut compact.created {
+        created.record = None;
+    }
+    for spent in &mut compact.spent {
+        spent.record = None;
+        spent.spent_by = None;
+    }
+    compact
+}

@@ -1,0 +1,223 @@
+//! Disconnecting blocks: the delta walked backwards, through the same rows as apply.
+
+use std::time::Instant;
+
+use rustc_hash::FxHashSet;
+use utxokeep_core::{BlockDelta, Corrupt, Height, OutPoint, SpentRecord, Txid, UtxoRecord};
+use utxokeep_kv::{Batch, Kv, Read, TableId};
+
+use crate::{
+    ChainWriter,
+    error::{RollbackError, StoreError},
+    meta,
+    pending::Coin,
+    query::block_entry,
+    side::{self, Redo},
+    stats,
+    tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, SPENT, TABLES, UNSPENT},
+    writer::Tip,
+};
+
+impl<K: Kv> ChainWriter<K> {
+    /// Makes `target` the tip again, undoing the blocks above it one atomic batch each. Answers
+    /// how many were undone. A target below the floor is refused whole.
+    pub fn rollback(&mut self, target: Height) -> Result<u32, RollbackError> {
+        self.rollback_keeping(target, false)
+    }
+
+    /// Like [`ChainWriter::rollback`], keeping of each undone block what is needed to connect it
+    /// again without its source.
+    pub(crate) fn rollback_keeping(
+        &mut self,
+        target: Height,
+        keep_redo: bool,
+    ) -> Result<u32, RollbackError> {
+        self.flush()?;
+        let tip = self.tip.ok_or(RollbackError::Empty)?.height;
+        let depth = target.depth_below(tip).ok_or(RollbackError::AboveTip { target, tip })?;
+        let safe = self.floor();
+        if self.index.settings.enabled && target < safe {
+            return Err(RollbackError::TooDeep { target, safe });
+        }
+        for _ in 0..depth {
+            let started = Instant::now();
+            let reversals = self.undo_tip(keep_redo)?;
+            stats::rolled_back(reversals, started.elapsed());
+        }
+        Ok(depth)
+    }
+
+    /// Undoes the newest block; answers how many outputs that changed.
+    fn undo_tip(&mut self, keep_redo: bool) -> Result<usize, StoreError> {
+        let Some(tip) = self.tip else { return Ok(0) };
+        let read = self.index.kv.as_ref();
+        let parent = tip.height.minus(1);
+        let entry = block_entry(read, parent)?
+            .ok_or_else(|| StoreError::missing("chain_blocks", parent))?;
+        let mut batch = Batch::new();
+        let mut reversals = 0;
+        if self.index.settings.enabled {
+            let delta = read_delta(read, tip.height)?;
+            if delta.hash != tip.entry.hash {
+                return Err(Corrupt::new("block delta", "it belongs to another block").into());
+            }
+            let bodies = Bodies::gather(read, &delta)?;
+            reversals = delta.created.len() + delta.spent.len();
+            self.undo_set(&mut batch, &delta, &bodies)?;
+            batch.delete(DELTA, &tip.height.to_key());
+            if keep_redo {
+                let redo = Redo { entry: tip.entry, delta: bodies.into_self_contained(delta)? };
+                side::put_redo(&mut batch, tip.height, &redo);
+            }
+        }
+        batch.delete(BLOCKS, &tip.height.to_key());
+        batch.delete(HEIGHTS, tip.entry.hash.as_bytes());
+        if self.muhash.is_some() {
+            batch.delete(MUHASH, &tip.height.to_key());
+        }
+        meta::put_tip(&mut batch, parent, &entry.hash);
+        self.index.kv.commit(batch, self.index.settings.durability)?;
+        self.tip = Some(Tip { height: parent, entry });
+        // The accumulator is read back with everything else that hangs on the tip.
+        self.discard_staged()?;
+        Ok(reversals)
+    }
+
+    fn undo_set(
+        &self,
+        batch: &mut Batch,
+        delta: &BlockDelta,
+        bodies: &Bodies,
+    ) -> Result<(), StoreError> {
+        let rows = self.rows();
+        let coin = |outpoint, bytes| -> Result<Coin<'_>, Corrupt> {
+            let record = UtxoRecord::decode(bytes)?;
+            let key = self.index.settings.network.address_key(record.address);
+            Ok(Coin::new(outpoint, key, &record, bytes))
+        };
+        for (spent, body) in delta.spent.iter().zip(&bodies.spent) {
+            let coin = coin(spent.outpoint, &body.record)?;
+            rows.delete_spent(batch, spent.outpoint, &coin.row, delta.height);
+            if !bodies.same_block.contains(&spent.outpoint) {
+                rows.put_live(batch, &coin);
+            }
+        }
+        for (created, body) in delta.created.iter().zip(&bodies.created) {
+            if let Some(body) = body {
+                let row = coin(created.outpoint, body)?.row;
+                rows.delete_live(batch, created.outpoint, &row);
+            }
+        }
+        for (outpoint, body) in &delta.replaced {
+            rows.put_live(batch, &coin(*outpoint, body)?);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn read_delta(read: &dyn Read, height: Height) -> Result<BlockDelta, StoreError> {
+    let bytes = read
+        .get(DELTA, &height.to_key())?
+        .ok_or_else(|| StoreError::missing("utxo_block_delta", height))?;
+    Ok(BlockDelta::decode(&bytes)?)
+}
+
+struct SpentBody {
+    record: Vec<u8>,
+    spent_by: Txid,
+}
+
+/// The records behind a delta: from inside it, or from the tables.
+struct Bodies {
+    spent: Vec<SpentBody>,
+    /// `None` for an output that its own block spent: it never was live.
+    created: Vec<Option<Vec<u8>>>,
+    same_block: FxHashSet<OutPoint>,
+}
+
+impl Bodies {
+    fn gather(read: &dyn Read, delta: &BlockDelta) -> Result<Self, StoreError> {
+        let spent_set: FxHashSet<_> = delta.spent.iter().map(|spent| spent.outpoint).collect();
+        let same_block: FxHashSet<_> = delta
+            .created
+            .iter()
+            .map(|created| created.outpoint)
+            .filter(|outpoint| spent_set.contains(outpoint))
+            .collect();
+
+        let in_tables: Vec<_> =
+            delta.spent.iter().filter(|s| s.record.is_none()).map(|s| s.outpoint).collect();
+        let mut found = read_all(read, SPENT, &in_tables)?.into_iter();
+        let mut spent = Vec::with_capacity(delta.spent.len());
+        for entry in &delta.spent {
+            spent.push(match (&entry.record, entry.spent_by) {
+                (Some(record), Some(spent_by)) => SpentBody { record: record.clone(), spent_by },
+                _ => {
+                    let row = found.next().unwrap_or_default();
+                    let row = SpentRecord::decode(&row)?;
+                    SpentBody { record: row.record.to_vec(), spent_by: row.spent_by }
+                }
+            });
+        }
+
+        let is_live = |outpoint: &OutPoint| !same_block.contains(outpoint);
+        let in_tables: Vec<_> = delta
+            .created
+            .iter()
+            .filter(|created| created.record.is_none() && is_live(&created.outpoint))
+            .map(|created| created.outpoint)
+            .collect();
+        let mut found = read_all(read, UNSPENT, &in_tables)?.into_iter();
+        let created = delta
+            .created
+            .iter()
+            .map(|created| {
+                is_live(&created.outpoint)
+                    .then(|| created.record.clone().or_else(|| found.next()))
+                    .flatten()
+            })
+            .collect();
+        Ok(Self { spent, created, same_block })
+    }
+
+    /// The delta with every body inside.
+    fn into_self_contained(self, mut delta: BlockDelta) -> Result<BlockDelta, StoreError> {
+        let mut same_block = rustc_hash::FxHashMap::default();
+        for (entry, body) in delta.spent.iter_mut().zip(self.spent) {
+            if self.same_block.contains(&entry.outpoint) {
+                same_block.insert(entry.outpoint, body.record.clone());
+            }
+            entry.record = Some(body.record);
+            entry.spent_by = Some(body.spent_by);
+        }
+        for (entry, body) in delta.created.iter_mut().zip(self.created) {
+            entry.record = body.or_else(|| same_block.remove(&entry.outpoint));
+            if entry.record.is_none() {
+                return Err(StoreError::missing("utxo_unspent", entry.outpoint));
+            }
+        }
+        Ok(delta)
+    }
+}
+
+/// Reads the rows of many outpoints in one sorted pass; every one must be there.
+fn read_all(
+    read: &dyn Read,
+    table: TableId,
+    outpoints: &[OutPoint],
+) -> Result<Vec<Vec<u8>>, StoreError> {
+    let mut sorted: Vec<_> =
+        outpoints.iter().enumerate().map(|(at, outpoint)| (outpoint.to_key(), at)).collect();
+    sorted.sort_unstable();
+    let keys: Vec<&[u8]> = sorted.iter().map(|(key, _)| key.as_slice()).collect();
+    let mut values = vec![None; outpoints.len()];
+    read.multi_get(table, &keys, &mut |number, value| {
+        values[sorted[number].1] = value.map(<[u8]>::to_vec);
+    })?;
+    let name = TABLES[usize::from(table.0)].name;
+    values
+        .into_iter()
+        .zip(outpoints)
+        .map(|(value, outpoint)| value.ok_or_else(|| StoreError::missing(name, outpoint)))
+        .collect()
+}

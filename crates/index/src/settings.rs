@@ -1,0 +1,64 @@
+//! What a chain index is opened with.
+
+use utxokeep_core::{Network, Window};
+use utxokeep_kv::Durability;
+
+/// What a delta holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeltaKind {
+    /// Outpoints only; rollback reads bodies from the tables.
+    Compact,
+    /// Bodies too; rollback needs nothing else.
+    SelfContained,
+}
+
+/// Settings of the chain index. Those marked *fixed* are part of the database once it exists.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The network whose chain is followed (fixed).
+    pub network: Network,
+    /// Keep the set and its tables at all (fixed).
+    pub enabled: bool,
+    /// Keep the address index (fixed).
+    pub address_index: bool,
+    /// Keep the MuHash accumulator in every block's batch (fixed).
+    pub muhash: bool,
+    /// How far back things are kept.
+    pub window: Window,
+    /// What deltas written from now on hold.
+    pub delta: DeltaKind,
+    /// The most rows one prune pass deletes.
+    pub prune_rows_max: usize,
+    /// The longest one prune pass may take, in milliseconds.
+    pub prune_pass_ms_max: u64,
+    /// Whether each commit at the tip waits for the disk.
+    pub durability: Durability,
+    /// Memory that rows waiting for their batch may take during bulk load.
+    pub bulk_batch_bytes_max: usize,
+    /// The most blocks in one batch while catching up inside the window.
+    pub catch_up_blocks_max: usize,
+    /// The most headers that may wait for their parents.
+    pub waiting_headers_max: usize,
+}
+
+impl Settings {
+    /// Defaults for a network: keep undo data for twice the network's security parameter.
+    #[must_use]
+    pub fn new(network: Network) -> Self {
+        let security = network.security_blocks();
+        Self {
+            network,
+            enabled: true,
+            address_index: true,
+            muhash: false,
+            window: Window { prune_depth: security, rollback_window: 2 * security },
+            delta: DeltaKind::Compact,
+            prune_rows_max: 50_000,
+            prune_pass_ms_max: 200,
+            durability: Durability::Synced,
+            bulk_batch_bytes_max: 128 << 20,
+            catch_up_blocks_max: 64,
+            waiting_headers_max: 1_000_000,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What the index counts: one list that is both the metrics and their documentation.
+
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+use utxokeep_core::{Block, Height, Totals};
+
+use crate::prune::PruneReport;
+
+/// Kind of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Distribution of durations.
+    Histogram,
+}
+
+/// A metric and what it means.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Name as Prometheus sees it.
+    pub name: &'static str,
+    /// Its kind.
+    pub kind: MetricKind,
+    /// One sentence.
+    pub help: &'static str,
+    /// What the seed design calls it.
+    pub seed: &'static str,
+}
+
+macro_rules! metrics {
+    ($($const:ident = $name:literal, $kind:ident, $seed:literal, $help:literal;)+) => {
+        $(const $const: &str = $name;)+
+        /// Every metric of the chain index.
+        pub const METRICS: &[Metric] = &[
+            $(Metric { name: $name, kind: MetricKind::$kind, help: $help, seed: $seed },)+
+        ];
+    };
+}
+
+metrics! {
+    BLOCKS_APPLIED = "utxokeep_index_blocks_applied_total", Counter, "",
+        "Blocks connected.";
+    BLOCKS_UNDONE = "utxokeep_index_blocks_rolled_back_total", Counter, "",
+        "Blocks disconnected.";
+    BLOCKS_REFUSED = "utxokeep_index_blocks_refused_total", Counter, "",
+        "Blocks refused because they break a rule.";
+    REORGANISATIONS = "utxokeep_index_reorganisations_total", Counter, "",
+        "Switches to a branch with more work.";
+    CREATED = "utxokeep_index_utxos_created_total", Counter, "created UTXOs",
+        "Outputs created, those spent in their own block included.";
+    SPENT = "utxokeep_index_utxos_spent_total", Counter, "spent UTXOs",
+        "Outputs spent.";
+    PRUNED = "utxokeep_index_pruned_total", Counter, "pruned entries",
+        "Spent outputs deleted because no allowed rollback needs them.";
+    DELTAS_PRUNED = "utxokeep_index_deltas_pruned_total", Counter, "pruned entries",
+        "Block deltas deleted.";
+    REVERSALS = "utxokeep_index_rollback_reversals_total", Counter, "rollback reversals",
+        "Outputs restored or removed by rollbacks.";
+    ROWS = "utxokeep_index_rows_committed_total", Counter, "",
+        "Rows written or deleted in committed batches.";
+    UNSPENT = "utxokeep_index_unspent", Gauge, "total unspent count",
+        "Outputs in the set at the tip.";
+    AMOUNT = "utxokeep_index_unspent_amount", Gauge, "",
+        "Sum of their amounts, in the chain's smallest unit.";
+    HEIGHT = "utxokeep_index_height", Gauge, "",
+        "Height of the last committed block.";
+    ADDRESS_ROWS = "utxokeep_index_address_rows", Gauge, "address UTXO counts",
+        "Rows of the address index, as estimated by the engine.";
+    FLOOR = "utxokeep_index_rollback_floor", Gauge, "",
+        "Deepest height that can still become the tip.";
+    APPLY_SECONDS = "utxokeep_index_apply_seconds", Histogram, "per-block apply",
+        "Time to connect one block, its commit included.";
+    ROLLBACK_SECONDS = "utxokeep_index_rollback_seconds", Histogram, "rollback latency",
+        "Time to disconnect one block.";
+    PRUNE_SECONDS = "utxokeep_index_prune_seconds", Histogram, "pruning latency",
+        "Time of one prune pass.";
+}
+
+/// Tells the installed recorder what the metrics mean.
+pub fn describe_metrics() {
+    for metric in METRICS {
+        match metric.kind {
+            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.help),
+            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
+            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
+        }
+    }
+}
+
+pub(crate) fn applied(block: &Block, took: Duration) {
+    counter!(BLOCKS_APPLIED).increment(1);
+    counter!(CREATED).increment(block.outputs.len() as u64);
+    counter!(SPENT).increment(block.inputs.len() as u64);
+    histogram!(APPLY_SECONDS).record(took.as_secs_f64());
+}
+
+pub(crate) fn committed(rows: usize, height: Height, totals: &Totals) {
+    counter!(ROWS).increment(rows as u64);
+    gauge!(HEIGHT).set(f64::from(height.get()));
+    set_totals(totals);
+}
+
+/// Gauges are doubles: above 2^53 the amount is rounded.
+#[allow(clippy::cast_precision_loss)]
+fn set_totals(totals: &Totals) {
+    gauge!(UNSPENT).set(totals.txouts as f64);
+    gauge!(AMOUNT).set(totals.total_amount as f64);
+}
+
+/// Gauges that are read from the engine now and then, not on every block.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn sampled(address_rows: u64, floor: Height) {
+    gauge!(ADDRESS_ROWS).set(address_rows as f64);
+    gauge!(FLOOR).set(f64::from(floor.get()));
+}
+
+pub(crate) fn rolled_back(reversals: usize, took: Duration) {
+    counter!(BLOCKS_UNDONE).increment(1);
+    counter!(REVERSALS).increment(reversals as u64);
+    histogram!(ROLLBACK_SECONDS).record(took.as_secs_f64());
+}
+
+pub(crate) fn pruned(report: &PruneReport, took: Duration) {
+    counter!(PRUNED).increment(report.spent_deleted as u64);
+    counter!(DELTAS_PRUNED).increment(report.deltas_deleted as u64);
+    histogram!(PRUNE_SECONDS).record(took.as_secs_f64());
+}
+
+pub(crate) fn refused() {
+    counter!(BLOCKS_REFUSED).increment(1);
+}
+
+pub(crate) fn reorganised() {
+    counter!(REORGANISATIONS).increment(1);
+}

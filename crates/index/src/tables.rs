@@ -1,0 +1,43 @@
+//! The schema: every table of the chain log and the chain index. `docs/schema.md` explains it.
+
+use utxokeep_core::AddressRowKey;
+use utxokeep_kv::{Access, TableId, TableSpec};
+
+macro_rules! tables {
+    ($($(#[$doc:meta])* $name:ident = $id:literal, $disk:literal, $access:expr;)+) => {
+        $($(#[$doc])* pub const $name: TableId = TableId($id);)+
+        /// Every table, in the order of their ids.
+        pub const TABLES: &[TableSpec] = &[$(TableSpec { name: $disk, access: $access }),+];
+    };
+}
+
+tables! {
+    /// Format version, network, settings and tip, by name.
+    META = 0, "chain_meta", Access::Sequential;
+    /// The chain log: height → block entry, with the totals of the set after the block.
+    BLOCKS = 1, "chain_blocks", Access::Sequential;
+    /// Block hash → height, for blocks of the followed chain.
+    HEIGHTS = 2, "chain_heights", Access::Point;
+    /// Blocks of other branches: height, hash → header and verdict.
+    SIDE = 3, "chain_side", Access::Sequential;
+    /// Bodies of those blocks: height, hash → raw block or redo delta.
+    SIDE_BODY = 4, "chain_side_body", Access::Sequential;
+    /// Live outputs: outpoint → record.
+    UNSPENT = 5, "utxo_unspent", Access::Point;
+    /// Spent outputs inside the horizon: outpoint → spent record.
+    SPENT = 6, "utxo_spent", Access::Point;
+    /// Live outputs by address: tag, address key, chain position → txid, amount.
+    ADDR = 7, "utxo_addr", Access::Prefix(AddressRowKey::PREFIX_LEN);
+    /// Spent outputs inside the horizon, by address: the same key → txid, amount, spent height.
+    ADDR_SPENT = 8, "utxo_addr_spent", Access::Prefix(AddressRowKey::PREFIX_LEN);
+    /// Height → what the block changed.
+    DELTA = 9, "utxo_block_delta", Access::Sequential;
+    /// Height → MuHash accumulator after the block.
+    MUHASH = 10, "utxo_muhash", Access::Sequential;
+    /// Undo base and prune cursor, by name.
+    UTXO_META = 11, "utxo_meta", Access::Sequential;
+}
+
+/// How many of [`TABLES`] belong to the chain log; the rest is the index and stays unopened when
+/// the index is off.
+pub const LOG_TABLES: usize = 5;

@@ -1,0 +1,408 @@
+//! Recounting everything: each row against the rows it implies.
+//!
+//! Every check counts both sides of a relation, so that neither a missing nor a surplus row can
+//! hide. Reading all rows also makes the engine check the checksum of every block on disk.
+
+use utxokeep_core::{
+    AddressRow, AddressRowKey, BlockEntry, Height, OutPoint, SpentAddressRow, SpentRecord, Totals,
+    UtxoRecord,
+};
+use utxokeep_kv::{Kv, Read, Scan, TableId};
+
+use crate::{
+    ChainIndex, View,
+    error::StoreError,
+    meta,
+    pending::Coin,
+    query::{block_entry, height_of},
+    rollback::read_delta,
+    tables::{ADDR, ADDR_SPENT, BLOCKS, DELTA, HEIGHTS, MUHASH, SPENT, TABLES, UNSPENT},
+};
+
+/// Findings beyond this many are counted, not listed.
+const FINDINGS_MAX: usize = 100;
+/// Rows checked per batched read.
+const ROWS_PER_READ: usize = 4_096;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which check found it.
+    pub check: &'static str,
+    /// What is wrong, where.
+    pub detail: String,
+}
+
+/// What a verification found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VerifyReport {
+    /// The first findings.
+    pub findings: Vec<Finding>,
+    /// How many there are in all.
+    pub findings_total: u64,
+    /// Blocks of the log that were checked.
+    pub blocks_checked: u64,
+    /// Live outputs that were checked.
+    pub outputs_checked: u64,
+    /// Spent outputs that were checked.
+    pub spent_checked: u64,
+    /// Deltas that were checked.
+    pub deltas_checked: u64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.findings_total == 0
+    }
+
+    fn add(&mut self, check: &'static str, detail: impl ToString) {
+        self.findings_total += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(Finding { check, detail: detail.to_string() });
+        }
+    }
+}
+
+/// Told which check runs and how many rows it has seen.
+pub type OnVerify<'p> = dyn FnMut(&'static str, u64) + 'p;
+
+impl<K: Kv> ChainIndex<K> {
+    /// Recounts everything in one snapshot. Reads only.
+    pub fn verify(&self, progress: &mut OnVerify<'_>) -> Result<VerifyReport, StoreError> {
+        let view = self.view()?;
+        let mut check = Check { view: &view, report: VerifyReport::default(), progress };
+        check.log()?;
+        if self.settings.enabled {
+            check.live()?;
+            check.spent()?;
+            check.deltas()?;
+            check.muhash()?;
+        }
+        Ok(check.report)
+    }
+}
+
+struct Check<'c, 'a, S> {
+    view: &'c View<'a, S>,
+    report: VerifyReport,
+    progress: &'c mut OnVerify<'c>,
+}
+
+type Keyed = (Vec<u8>, Vec<u8>);
+
+impl<S: Read> Check<'_, '_, S> {
+    fn read(&self) -> &S {
+        &self.view.read
+    }
+
+    fn tip(&self) -> Option<Height> {
+        self.view.tip().map(|(height, _)| height)
+    }
+
+    /// Heights are contiguous, parents link, hashes map back, and nothing is above the tip.
+    fn log(&mut self) -> Result<(), StoreError> {
+        const CHECK: &str = "chain log";
+        let Some(tip) = self.tip() else { return Ok(()) };
+        let mut parent: Option<BlockEntry> = None;
+        for raw in 0..=tip.get() {
+            let height = Height::new(raw);
+            let entry = match block_entry(self.read(), height) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => {
+                    self.report.add(CHECK, format!("no entry at height {height}"));
+                    parent = None;
+                    continue;
+                }
+                Err(error) => {
+                    self.report.add(CHECK, format!("height {height}: {error}"));
+                    parent = None;
+                    continue;
+                }
+            };
+            if parent.is_some_and(|parent| parent.hash != entry.prev) {
+                self.report.add(CHECK, format!("block {height} does not link to its parent"));
+            }
+            if height_of(self.read(), &entry.hash)? != Some(height) {
+                self.report.add(CHECK, format!("hash of block {height} maps elsewhere"));
+            }
+            parent = Some(entry);
+            self.report.blocks_checked += 1;
+            (self.progress)(CHECK, self.report.blocks_checked);
+        }
+        for table in [BLOCKS, HEIGHTS] {
+            let rows = self.count(table)?;
+            if rows != u64::from(tip.get()) + 1 {
+                let name = TABLES[usize::from(table.0)].name;
+                self.report.add(CHECK, format!("{name} has {rows} rows for a tip at {tip}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every live output has its address row and no other, and the totals are those of the tip.
+    fn live(&mut self) -> Result<(), StoreError> {
+        const CHECK: &str = "live outputs";
+        let address_index = self.view.settings.address_index;
+        let mut totals = Totals::default();
+        self.for_each_page(UNSPENT, CHECK, |check, page| {
+            let mut expected = Vec::new();
+            for (key, value) in page {
+                let (Some(outpoint), Ok(record)) =
+                    (OutPoint::from_key(&key), UtxoRecord::decode(&value))
+                else {
+                    check.report.add(CHECK, format!("row {} is damaged", hex(&key)));
+                    continue;
+                };
+                totals.add(record.value, record.address.len());
+                check.report.outputs_checked += 1;
+                if check.tip().is_none_or(|tip| record.height > tip) {
+                    check.report.add(CHECK, format!("{outpoint} was created above the tip"));
+                }
+                let address = check.view.settings.network.address_key(record.address);
+                let row = Coin::new(outpoint, address, &record, &[]).row;
+                let value = AddressRow { txid: *outpoint.txid(), value: record.value };
+                expected.push((row.to_key().to_vec(), value.to_bytes().to_vec()));
+            }
+            if address_index { check.expect_rows(ADDR, CHECK, expected) } else { Ok(()) }
+        })?;
+        if address_index {
+            let rows = self.count(ADDR)?;
+            if rows != totals.txouts {
+                let detail = format!("{rows} address rows for {} outputs", totals.txouts);
+                self.report.add("address index", detail);
+            }
+        }
+        let stored = self.view.tip().map_or_else(Totals::default, |(_, entry)| entry.totals);
+        if stored != totals {
+            self.report.add("counters", format!("stored {stored:?}, counted {totals:?}"));
+        }
+        Ok(())
+    }
+
+    /// Every spent output has its address row, lies inside the undo data, and is not live too.
+    fn spent(&mut self) -> Result<(), StoreError> {
+        const CHECK: &str = "spent outputs";
+        let base = meta::undo_base(self.read())?;
+        let address_index = self.view.settings.address_index;
+        let mut with_row = 0u64;
+        self.for_each_page(SPENT, CHECK, |check, page| {
+            let mut expected = Vec::new();
+            for (key, value) in page {
+                let decoded = SpentRecord::decode(&value).and_then(|s| Ok((s, s.utxo()?)));
+                let (Some(outpoint), Ok((spent, record))) = (OutPoint::from_key(&key), decoded)
+                else {
+                    check.report.add(CHECK, format!("row {} is damaged", hex(&key)));
+                    continue;
+                };
+                check.report.spent_checked += 1;
+                let is_inside = spent.spent_height >= base
+                    && check.tip().is_some_and(|t| spent.spent_height <= t);
+                if !is_inside || record.height > spent.spent_height {
+                    let detail =
+                        format!("{outpoint} spent at {} is out of range", spent.spent_height);
+                    check.report.add(CHECK, detail);
+                }
+                if check.read().get(UNSPENT, &key)?.is_some() {
+                    check.report.add(CHECK, format!("{outpoint} is live and spent"));
+                }
+                if record.height < spent.spent_height {
+                    with_row += 1;
+                    let address = check.view.settings.network.address_key(record.address);
+                    let row = Coin::new(outpoint, address, &record, &[]).row;
+                    let live = AddressRow { txid: *outpoint.txid(), value: record.value };
+                    let value = SpentAddressRow { row: live, spent_height: spent.spent_height };
+                    expected.push((row.to_key().to_vec(), value.to_bytes().to_vec()));
+                }
+            }
+            if address_index { check.expect_rows(ADDR_SPENT, CHECK, expected) } else { Ok(()) }
+        })?;
+        if address_index {
+            let rows = self.count(ADDR_SPENT)?;
+            if rows != with_row {
+                let detail = format!("{rows} spent address rows for {with_row} spent outputs");
+                self.report.add("address index", detail);
+            }
+        }
+        Ok(())
+    }
+
+    /// There is a delta for every block above the undo base and for no other; what it lists is
+    /// where it must be; and the counters of the log follow from it.
+    fn deltas(&mut self) -> Result<(), StoreError> {
+        const CHECK: &str = "deltas";
+        let Some(tip) = self.tip() else { return Ok(()) };
+        let base = meta::undo_base(self.read())?;
+        let in_progress = meta::prune_cursor(self.read())?;
+        let mut spent_listed = 0u64;
+        for raw in base.get() + 1..=tip.get() {
+            let height = Height::new(raw);
+            match read_delta(self.read(), height) {
+                Ok(delta) => {
+                    spent_listed += delta.spent.len() as u64;
+                    self.delta(&delta)?;
+                }
+                Err(error) => self.report.add(CHECK, format!("height {height}: {error}")),
+            }
+            self.report.deltas_checked += 1;
+            (self.progress)(CHECK, self.report.deltas_checked);
+        }
+        let mut expected = u64::from(tip.get() - base.get().min(tip.get()));
+        if let Some(cursor) = in_progress {
+            expected += 1;
+            let delta = read_delta(self.read(), cursor.height)?;
+            spent_listed += (delta.spent.len() as u64).saturating_sub(u64::from(cursor.done));
+        }
+        let rows = self.count(DELTA)?;
+        if rows != expected {
+            self.report.add(CHECK, format!("{rows} deltas where {expected} belong"));
+        }
+        if spent_listed != self.report.spent_checked {
+            let found = self.report.spent_checked;
+            let detail = format!("{found} spent rows where deltas list {spent_listed}");
+            self.report.add(CHECK, detail);
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: &utxokeep_core::BlockDelta) -> Result<(), StoreError> {
+        const CHECK: &str = "deltas";
+        let height = delta.height;
+        let (Some(entry), Some(parent)) =
+            (block_entry(self.read(), height)?, block_entry(self.read(), height.minus(1))?)
+        else {
+            return Ok(());
+        };
+        if entry.hash != delta.hash || entry.prev != delta.prev {
+            self.report.add(CHECK, format!("delta {height} belongs to another block"));
+        }
+        let mut totals = parent.totals;
+        for created in &delta.created {
+            match self.find(created.outpoint)? {
+                Some((address_len, value, at)) if at == height => totals.add(value, address_len),
+                _ => {
+                    let detail = format!("{} created at {height} is nowhere", created.outpoint);
+                    self.report.add(CHECK, detail);
+                }
+            }
+        }
+        for spent in &delta.spent {
+            let row = self.read().get(SPENT, &spent.outpoint.to_key())?;
+            let row = row.as_deref().map(SpentRecord::decode).transpose();
+            match row {
+                Ok(Some(row)) if row.spent_height == height => {
+                    let record = row.utxo()?;
+                    totals.sub(record.value, record.address.len());
+                }
+                _ => {
+                    let detail = format!("{} spent at {height} has no row", spent.outpoint);
+                    self.report.add(CHECK, detail);
+                }
+            }
+        }
+        for (_, record) in &delta.replaced {
+            let record = UtxoRecord::decode(record)?;
+            totals.sub(record.value, record.address.len());
+        }
+        if totals != entry.totals {
+            self.report.add("counters", format!("totals of block {height} do not follow"));
+        }
+        Ok(())
+    }
+
+    /// Script length, amount and height of an output, live or spent.
+    fn find(&self, outpoint: OutPoint) -> Result<Option<(usize, u64, Height)>, StoreError> {
+        let facts = |record: UtxoRecord<'_>| (record.address.len(), record.value, record.height);
+        let key = outpoint.to_key();
+        if let Some(bytes) = self.read().get(UNSPENT, &key)? {
+            return Ok(UtxoRecord::decode(&bytes).ok().map(facts));
+        }
+        let Some(bytes) = self.read().get(SPENT, &key)? else { return Ok(None) };
+        Ok(SpentRecord::decode(&bytes).and_then(|spent| spent.utxo().map(facts)).ok())
+    }
+
+    /// The kept accumulator is the one a scan gives, and there is one per undoable block.
+    fn muhash(&mut self) -> Result<(), StoreError> {
+        const CHECK: &str = "muhash";
+        let Some(tip) = self.tip().filter(|_| self.view.settings.muhash) else { return Ok(()) };
+        (self.progress)(CHECK, 0);
+        let (_, scanned, _) = self.view.scan_set(false)?;
+        let stored = self.read().get(MUHASH, &tip.to_key())?;
+        let stored = stored.as_deref().and_then(utxokeep_core::MuHash::from_bytes);
+        if stored.map(|kept| kept.digest()) != Some(scanned.digest()) {
+            self.report.add(CHECK, "the kept accumulator is not that of the set");
+        }
+        Ok(())
+    }
+
+    fn count(&self, table: TableId) -> Result<u64, StoreError> {
+        let all = Scan {
+            from: &[],
+            until: None,
+            reverse: false,
+            limit: usize::MAX,
+            within_prefix: false,
+        };
+        Ok(self.read().scan(table, &all, &mut |_, _| true)? as u64)
+    }
+
+    fn for_each_page(
+        &mut self,
+        table: TableId,
+        name: &'static str,
+        mut visit: impl FnMut(&mut Self, Vec<Keyed>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut from = Vec::new();
+        let mut seen = 0;
+        loop {
+            let scan = Scan {
+                from: &from,
+                until: None,
+                reverse: false,
+                limit: ROWS_PER_READ,
+                within_prefix: false,
+            };
+            let mut page = Vec::with_capacity(ROWS_PER_READ);
+            self.read().scan(table, &scan, &mut |key, value| {
+                page.push((key.to_vec(), value.to_vec()));
+                true
+            })?;
+            let Some((last, _)) = page.last() else { return Ok(()) };
+            from.clone_from(last);
+            from.push(0);
+            seen += page.len() as u64;
+            visit(self, page)?;
+            (self.progress)(name, seen);
+        }
+    }
+
+    /// Each expected row is there with that value.
+    fn expect_rows(
+        &mut self,
+        table: TableId,
+        check: &'static str,
+        mut expected: Vec<Keyed>,
+    ) -> Result<(), StoreError> {
+        expected.sort_unstable();
+        let keys: Vec<&[u8]> = expected.iter().map(|(key, _)| key.as_slice()).collect();
+        let mut wrong = Vec::new();
+        self.read().multi_get(table, &keys, &mut |at, value| {
+            if value != Some(expected[at].1.as_slice()) {
+                wrong.push(at);
+            }
+        })?;
+        let name = TABLES[usize::from(table.0)].name;
+        for at in wrong {
+            let key = &expected[at].0;
+            let what =
+                AddressRowKey::from_key(key).map_or_else(|| hex(key), |row| format!("{row:?}"));
+            self.report.add(check, format!("{name} lacks or has another row for {what}"));
+        }
+        Ok(())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    utxokeep_core::hex_encode(bytes)
+}

@@ -1,0 +1,188 @@
+//! The one writer of a chain index: its state, its modes, and how batches are cut.
+
+use utxokeep_core::{BlockEntry, ChainPoint, Height, MuHash};
+use utxokeep_kv::{Batch, Kv};
+
+use crate::{
+    ChainIndex,
+    error::StoreError,
+    meta,
+    pending::{Pending, Rows},
+    query::block_entry,
+    stats,
+    tables::MUHASH,
+};
+
+/// How blocks reach the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// One atomic batch per block, with undo data.
+    Tip,
+    /// Several blocks per batch, with undo data: for blocks inside the window while more are
+    /// already waiting.
+    CatchUp,
+    /// As many blocks per batch as fit into memory, without undo data, past the write path: for
+    /// blocks that are below the window already. Nobody may read meanwhile.
+    Bulk,
+}
+
+/// The tip as the writer knows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tip {
+    pub(crate) height: Height,
+    pub(crate) entry: BlockEntry,
+}
+
+/// The one writer of a chain index.
+#[derive(Debug)]
+pub struct ChainWriter<K: Kv> {
+    pub(crate) index: ChainIndex<K>,
+    pub(crate) mode: Mode,
+    /// The last staged block; on disk it may be older until the batch is cut.
+    pub(crate) tip: Option<Tip>,
+    pub(crate) undo_base: Height,
+    pub(crate) muhash: Option<MuHash>,
+    pub(crate) pending: Pending,
+    /// Rows of log, deltas and spent outputs that wait with [`Self::pending`].
+    pub(crate) side_rows: Batch,
+    /// Rows that go with the next connected block, and nowhere if it is refused.
+    pub(crate) with_next: Batch,
+    pub(crate) staged_blocks: usize,
+    /// Height of the newest accumulator row on disk, to be replaced by the next bulk batch.
+    pub(crate) stored_muhash: Option<Height>,
+}
+
+impl<K: Kv> ChainWriter<K> {
+    /// Starts writing where the database stands.
+    pub fn new(index: ChainIndex<K>) -> Result<Self, StoreError> {
+        let read = index.kv.as_ref();
+        let tip = match meta::tip(read)? {
+            Some((height, _)) => {
+                let entry = block_entry(read, height)?
+                    .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+                Some(Tip { height, entry })
+            }
+            None => None,
+        };
+        let enabled = index.settings.enabled;
+        let undo_base = if enabled { meta::undo_base(read)? } else { Height::GENESIS };
+        let muhash = (enabled && index.settings.muhash)
+            .then(|| load_muhash(read, tip.map(|tip| tip.height)))
+            .transpose()?;
+        Ok(Self {
+            mode: Mode::Tip,
+            tip,
+            undo_base,
+            stored_muhash: muhash.as_ref().and(tip).map(|tip| tip.height),
+            muhash,
+            pending: Pending::default(),
+            side_rows: Batch::new(),
+            with_next: Batch::new(),
+            staged_blocks: 0,
+            index,
+        })
+    }
+
+    /// The index this writes to.
+    pub fn index(&self) -> &ChainIndex<K> {
+        &self.index
+    }
+
+    /// The last applied block.
+    pub fn tip(&self) -> Option<ChainPoint> {
+        self.tip.map(|tip| tip.entry.point(tip.height))
+    }
+
+    /// Log entry of the last applied block.
+    pub fn tip_entry(&self) -> Option<BlockEntry> {
+        self.tip.map(|tip| tip.entry)
+    }
+
+    /// The deepest height that can still become the tip.
+    pub fn floor(&self) -> Height {
+        let tip = self.tip.map_or(Height::GENESIS, |tip| tip.height);
+        self.index.settings.window.floor(tip, self.undo_base)
+    }
+
+    /// How blocks reach the tables at present.
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Changes the mode; what waits is committed first.
+    pub fn set_mode(&mut self, mode: Mode) -> Result<(), StoreError> {
+        self.flush()?;
+        self.mode = mode;
+        Ok(())
+    }
+
+    pub(crate) fn rows(&self) -> Rows {
+        Rows { address_index: self.index.settings.address_index }
+    }
+
+    /// Whether the present batch is full.
+    pub(crate) fn is_batch_full(&self) -> bool {
+        let settings = &self.index.settings;
+        let bytes = self.pending.memory_bytes() + self.side_rows.bytes();
+        match self.mode {
+            Mode::Tip => true,
+            Mode::CatchUp => {
+                self.staged_blocks >= settings.catch_up_blocks_max
+                    || bytes >= settings.bulk_batch_bytes_max / 4
+            }
+            Mode::Bulk => bytes >= settings.bulk_batch_bytes_max,
+        }
+    }
+
+    /// Commits every staged block; a no-op when there is none.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        let Some(tip) = self.tip.filter(|_| self.staged_blocks > 0) else { return Ok(()) };
+        let mut closing = std::mem::take(&mut self.side_rows);
+        meta::put_tip(&mut closing, tip.height, &tip.entry.hash);
+        if self.mode == Mode::Bulk && self.index.settings.enabled {
+            self.undo_base = tip.height;
+            meta::put_undo_base(&mut closing, tip.height);
+            self.put_bulk_muhash(&mut closing, tip.height);
+        }
+        let (row_count, bytes) = self.pending.size();
+        let mut rows = Batch::with_capacity(row_count, bytes);
+        self.pending.cut(self.rows(), &mut rows);
+        let total_rows = rows.len() + closing.len();
+        if self.mode == Mode::Bulk {
+            self.index.kv.load(rows, closing)?;
+        } else {
+            rows.append(&closing);
+            self.index.kv.commit(rows, self.index.settings.durability)?;
+        }
+        self.staged_blocks = 0;
+        stats::committed(total_rows, tip.height, &tip.entry.totals);
+        Ok(())
+    }
+
+    /// Below the window only the newest accumulator is worth keeping.
+    fn put_bulk_muhash(&mut self, batch: &mut Batch, height: Height) {
+        if let Some(muhash) = &self.muhash {
+            if let Some(old) = self.stored_muhash.filter(|&old| old < height) {
+                batch.delete(MUHASH, &old.to_key());
+            }
+            batch.put(MUHASH, &height.to_key(), &muhash.to_bytes());
+            self.stored_muhash = Some(height);
+        }
+    }
+
+    /// Drops what was staged since the last commit and reads the tip from disk again. Used after a
+    /// failed batch, so that memory never runs ahead of the disk.
+    pub(crate) fn discard_staged(&mut self) -> Result<(), StoreError> {
+        *self = Self { mode: self.mode, ..Self::new(self.index.clone())? };
+        Ok(())
+    }
+}
+
+fn load_muhash(read: &dyn utxokeep_kv::Read, tip: Option<Height>) -> Result<MuHash, StoreError> {
+    let Some(tip) = tip else { return Ok(MuHash::new()) };
+    let bytes =
+        read.get(MUHASH, &tip.to_key())?.ok_or_else(|| StoreError::missing("utxo_muhash", tip))?;
+    MuHash::from_bytes(&bytes).ok_or_else(|| {
+        utxokeep_core::Corrupt::new("muhash accumulator", "not a reduced fraction").into()
+    })
+}
