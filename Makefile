@@ -33,7 +33,7 @@ check: setup ## Formatting and lints only; a warning is an error.
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 
 bench: setup ## Run the benchmark program in release mode; ARGS="--help" shows what it measures.
-	@exec $(CARGO) run $(LOCKED) --release -p utxokeep --bin utxokeep-bench -- $(ARGS)
+	@exec $(CARGO) run $(LOCKED) --release -p utxokeep-bench -- $(ARGS)
 
 docs: setup ## Write the generated pages under docs/ anew; `make test` fails while they differ.
 	UTXOKEEP_BLESS=1 $(CARGO) test $(LOCKED) -p utxokeep --test generated_docs

@@ -52,7 +52,6 @@ fn compare_with_oracle(block: &Block, network: Network) -> usize {
             let found = created.next().unwrap();
             assert_eq!((found.index, found.value), (index, output.value.to_sat()));
             assert_eq!(block.address_of(found), script);
-            assert_eq!(found.key, script_key(script));
         }
         assert_eq!(created.next(), None);
     }

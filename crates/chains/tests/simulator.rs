@@ -33,7 +33,7 @@ impl State {
                 value: output.value,
                 height: self.height,
                 is_coinbase: tx.is_coinbase,
-                key: output.key,
+                key: script_key(block.address_of(output)),
             };
             let outpoint = OutPoint::new(tx.txid, output.index);
             assert!(self.coins.insert(outpoint, coin).is_none(), "{outpoint} exists already");

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::types::{AddressKey, BlockHash, ChainWork, OutPoint, Txid};
+use crate::types::{BlockHash, ChainWork, OutPoint, Txid};
 
 /// What a chain of headers needs to know of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,6 @@ pub struct Output {
     pub index: u32,
     /// Amount in the chain's smallest unit.
     pub value: u64,
-    /// Index key of the address.
-    pub key: AddressKey,
     /// Where the address (on Bitcoin the output script) lies in [`Block::bytes`].
     pub address: Range<u32>,
 }

@@ -202,7 +202,7 @@ fn check_tx(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Header, Output, types::AddressKey};
+    use crate::{Header, Output};
 
     const NETWORK: Network = Network::BitcoinRegtest;
     const HEIGHT: Height = Height::new(200);
@@ -222,8 +222,7 @@ mod tests {
             let first_output = u32::try_from(block.outputs.len()).unwrap();
             block.inputs.extend_from_slice(inputs);
             for (index, &value) in (0u32..).zip(values.iter()) {
-                let key = AddressKey::default();
-                block.outputs.push(Output { index, value, key, address: 0..0 });
+                block.outputs.push(Output { index, value, address: 0..0 });
             }
             block.txs.push(Tx {
                 txid: txid(number),

@@ -11,7 +11,8 @@ use utxokeep_kv::Kv;
 use crate::{
     ChainWriter, DeltaKind, Mode,
     error::{ApplyError, StoreError},
-    pending::{Coin, YoungId},
+    coin::Coin,
+    pending::YoungId,
     stats,
     tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
     writer::Tip,
@@ -208,7 +209,7 @@ impl<K: Kv> ChainWriter<K> {
                 prevouts[at] = Prevout::InBlock(number);
                 spender_in_block[number as usize] = Some(0);
             } else if let Some(id) = self.pending.find(outpoint) {
-                prevouts[at] = Prevout::Live(self.pending.facts(id));
+                prevouts[at] = Prevout::Live(facts(&UtxoRecord::decode(self.pending.record(id))?));
                 found[at] = Found::Young(id);
             } else if !self.pending.is_gone(outpoint) {
                 old.push((outpoint.to_key(), at));
@@ -228,9 +229,8 @@ impl<K: Kv> ChainWriter<K> {
         self.index.kv.multi_get(UNSPENT, &keys, &mut |number, value| {
             let (Some(value), at) = (value, old[number].1) else { return };
             match UtxoRecord::decode(value) {
-                Ok(UtxoRecord { value: amount, height, is_coinbase, .. }) => {
-                    let facts = CoinFacts { value: amount, height, is_coinbase };
-                    prevouts[at] = Prevout::Live(facts);
+                Ok(record) => {
+                    prevouts[at] = Prevout::Live(facts(&record));
                     found[at] = Found::Old { start: bytes.len(), len: value.len() };
                     bytes.extend_from_slice(value);
                 }
@@ -263,7 +263,7 @@ impl<K: Kv> ChainWriter<K> {
             for output in block.outputs_of(tx) {
                 let outpoint = OutPoint::new(tx.txid, output.index);
                 if let Some(id) = self.pending.find(&outpoint) {
-                    live.push((outpoint, self.pending.coin(id).record.to_vec()));
+                    live.push((outpoint, self.pending.record(id).to_vec()));
                 } else if !self.pending.is_gone(&outpoint)
                     && let Some(record) = self.index.kv.get(UNSPENT, &outpoint.to_key())?
                 {
@@ -296,8 +296,9 @@ impl<K: Kv> ChainWriter<K> {
             match self.pending.find(&outpoint) {
                 Some(id) => self.pending.spend_young(id),
                 None => {
-                    let key = self.index.settings.network.address_key(record.address);
-                    self.pending.spend_old(outpoint, Coin::new(outpoint, key, &record, &[]).row);
+                    let network = self.index.settings.network;
+                    let row = Coin::new(outpoint, network, &record, &[]).row;
+                    self.pending.spend_old(outpoint, row);
                 }
             }
             if let Some(delta) = &mut stage.delta {
@@ -317,37 +318,36 @@ impl<K: Kv> ChainWriter<K> {
     ) -> Result<(), StoreError> {
         let rows = self.rows();
         for (&outpoint, at) in block.inputs_of(tx).iter().zip(tx.inputs.start as usize..) {
-            let (id, coin) = match gathered.found[at] {
+            let (young, bytes) = match gathered.found[at] {
                 // Written together with its creation, which comes first in the block.
                 Found::InBlock => continue,
-                Found::Young(id) => (Some(id), self.pending.coin(id)),
-                Found::Old { start, len } => {
-                    let bytes = &gathered.bytes[start..start + len];
-                    let record = UtxoRecord::decode(bytes)?;
-                    let key = self.index.settings.network.address_key(record.address);
-                    (None, Coin::new(outpoint, key, &record, bytes))
-                }
+                Found::Young(id) => (Some(id), self.pending.record(id)),
+                Found::Old { start, len } => (None, &gathered.bytes[start..start + len]),
             };
-            let record = UtxoRecord::decode(coin.record)?;
+            let record = UtxoRecord::decode(bytes)?;
             stage.totals.sub(record.value, record.address.len());
             if let Some(muhash) = &mut self.muhash {
                 stage.buffer.clear();
                 coin_bytes_into(outpoint, &record, &mut stage.buffer);
                 muhash.remove(&stage.buffer);
             }
-            if let Some(delta) = &mut stage.delta {
-                rows.put_spent(&mut self.side_rows, &coin, tx.txid, height);
+            // Below the window nobody needs to know where a young output would have gone.
+            let coin = (stage.delta.is_some() || young.is_none())
+                .then(|| Coin::new(outpoint, self.index.settings.network, &record, bytes));
+            if let (Some(delta), Some(coin)) = (&mut stage.delta, &coin) {
+                rows.put_spent(&mut self.side_rows, coin, tx.txid, height);
                 let full = self.index.settings.delta == DeltaKind::SelfContained;
                 delta.spent.push(Spent {
                     outpoint,
-                    record: full.then(|| coin.record.to_vec()),
+                    record: full.then(|| bytes.to_vec()),
                     spent_by: full.then_some(tx.txid),
                 });
             }
-            let row = coin.row;
-            match id {
-                Some(id) => self.pending.spend_young(id),
-                None => self.pending.spend_old(outpoint, row),
+            let row = coin.map(|coin| coin.row);
+            match (young, row) {
+                (Some(id), _) => self.pending.spend_young(id),
+                (None, Some(row)) => self.pending.spend_old(outpoint, row),
+                (None, None) => {}
             }
         }
         Ok(())
@@ -379,13 +379,13 @@ impl<K: Kv> ChainWriter<K> {
             let Some(spender) = gathered.spender_in_block[number] else {
                 stage.totals.add(record.value, record.address.len());
                 self.count_muhash(stage, outpoint, &record, true);
-                self.pending.create(outpoint, output.key, &record);
+                self.pending.create(outpoint, &record);
                 continue;
             };
             if let Some(delta) = &mut stage.delta {
                 let bytes = record.encode();
                 let by = block.txs[spender as usize].txid;
-                let coin = Coin::new(outpoint, output.key, &record, &bytes);
+                let coin = Coin::new(outpoint, self.index.settings.network, &record, &bytes);
                 let rows = self.rows();
                 rows.put_spent(&mut self.side_rows, &coin, by, height);
                 let (record, spent_by) = (full.then_some(bytes), full.then_some(by));
@@ -411,6 +411,10 @@ impl<K: Kv> ChainWriter<K> {
             }
         }
     }
+}
+
+const fn facts(record: &UtxoRecord<'_>) -> CoinFacts {
+    CoinFacts { value: record.value, height: record.height, is_coinbase: record.is_coinbase }
 }
 
 enum Place {

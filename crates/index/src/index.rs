@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use utxokeep_core::{ChainPoint, Height, Network, Totals};
-use utxokeep_kv::{Durability, Kv, KvError, Read, RocksKv, RocksOptions, TableSize};
+use utxokeep_kv::{Durability, Kv, KvError, RocksKv, RocksOptions, TableSize};
 
 use crate::{
     Settings, View,
@@ -130,8 +130,8 @@ impl<K: Kv> ChainIndex<K> {
         Ok(self.kv.compact()?)
     }
 
-    /// The engine below, for tests that compare tables.
-    pub fn engine(&self) -> &impl Read {
+    /// The engine below, for tests and measurements that look at tables.
+    pub fn engine(&self) -> &K {
         self.kv.as_ref()
     }
 }

@@ -11,6 +11,7 @@
 //! * A rollback below the floor is refused whole and names the floor.
 
 mod apply;
+mod coin;
 mod digest;
 mod error;
 mod follow;

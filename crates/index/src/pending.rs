@@ -2,218 +2,354 @@
 //!
 //! Outputs that are created and spent before the batch is cut never reach the tables of live
 //! outputs: only the net effect does. At the tip a batch is one block; during bulk load it is as
-//! many as fit into memory.
+//! many as fit into memory, so an output takes as few bytes here as it can: its outpoint and its
+//! record in one arena, and four bytes in a hash table that points into it.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use hashbrown::HashTable;
 use utxokeep_core::{
-    AddressKey, AddressRow, AddressRowKey, CoinFacts, Height, OutPoint, SpentAddressRow,
-    SpentRecord, Txid, UtxoRecord,
+    AddressKey, AddressRow, AddressRowKey, Corrupt, Network, OutPoint, Txid, UtxoRecord,
 };
-use utxokeep_kv::Batch;
+use utxokeep_kv::{Batch, KvError, RowSink, SortedRows, TableId};
 
-use crate::tables::{ADDR, ADDR_SPENT, SPENT, UNSPENT};
+use crate::{
+    coin::{Coin, Rows},
+    tables::{ADDR, UNSPENT},
+};
 
-/// An output as the tables know it: where it belongs in each of them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Coin<'a> {
-    pub(crate) outpoint: OutPoint,
-    pub(crate) row: AddressRowKey,
-    pub(crate) value: u64,
-    /// Bytes of its record.
-    pub(crate) record: &'a [u8],
-}
+/// Length of the record, whether it is live, outpoint; the record follows.
+const HEADER_LEN: usize = 4 + 1 + OutPoint::KEY_LEN;
+const FLAG_AT: usize = 4;
+const KEY_AT: usize = 5;
 
-impl<'a> Coin<'a> {
-    pub(crate) fn new(
-        outpoint: OutPoint,
-        key: AddressKey,
-        record: &UtxoRecord<'_>,
-        bytes: &'a [u8],
-    ) -> Self {
-        let row = AddressRowKey {
-            key,
-            slot: record.slot(),
-            tx_index: record.tx_index,
-            output_index: outpoint.index(),
-        };
-        Self { outpoint, row, value: record.value, record: bytes }
-    }
-}
+/// Memory the sorting of a load takes per row, both tables together.
+const SORT_BYTES_PER_COIN: usize = size_of::<LiveItem>() + size_of::<AddrItem>();
 
-/// Which tables a change touches. Apply and undo both go through here, so no table can be known to
-/// only one of them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rows {
-    /// Whether the address index is kept.
-    pub(crate) address_index: bool,
-}
-
-impl Rows {
-    /// Writes the rows of a live output.
-    pub(crate) fn put_live(self, batch: &mut Batch, coin: &Coin<'_>) {
-        batch.put(UNSPENT, &coin.outpoint.to_key(), coin.record);
-        if self.address_index {
-            let row = AddressRow { txid: *coin.outpoint.txid(), value: coin.value };
-            batch.put(ADDR, &coin.row.to_key(), &row.to_bytes());
-        }
-    }
-
-    /// Deletes the rows of a live output.
-    pub(crate) fn delete_live(self, batch: &mut Batch, outpoint: OutPoint, row: &AddressRowKey) {
-        batch.delete(UNSPENT, &outpoint.to_key());
-        if self.address_index {
-            batch.delete(ADDR, &row.to_key());
-        }
-    }
-
-    /// Writes the rows of a spent output. One that its own block spent was never visible at any
-    /// height, so it has no address row.
-    pub(crate) fn put_spent(self, batch: &mut Batch, coin: &Coin<'_>, by: Txid, at: Height) {
-        let spent = SpentRecord { spent_by: by, spent_height: at, record: coin.record };
-        batch.put_with(SPENT, &coin.outpoint.to_key(), |out| spent.encode_into(out));
-        if self.address_index && coin.row.slot < u64::from(at.get()) {
-            let row = AddressRow { txid: *coin.outpoint.txid(), value: coin.value };
-            let row = SpentAddressRow { row, spent_height: at };
-            batch.put(ADDR_SPENT, &coin.row.to_key(), &row.to_bytes());
-        }
-    }
-
-    /// Deletes the rows of a spent output.
-    pub(crate) fn delete_spent(
-        self,
-        batch: &mut Batch,
-        outpoint: OutPoint,
-        row: &AddressRowKey,
-        at: Height,
-    ) {
-        batch.delete(SPENT, &outpoint.to_key());
-        if self.address_index && row.slot < u64::from(at.get()) {
-            batch.delete(ADDR_SPENT, &row.to_key());
-        }
-    }
-}
-
-/// A created output that is not in the tables yet.
-#[derive(Debug, Clone, Copy)]
-struct YoungCoin {
-    outpoint: OutPoint,
-    row: AddressRowKey,
-    value: u64,
-    height: Height,
-    record_start: usize,
-    record_len: u32,
-    is_coinbase: bool,
-    is_live: bool,
-}
-
-/// Created and spent outputs since the last cut.
-#[derive(Debug, Default)]
-pub(crate) struct Pending {
-    young: Vec<YoungCoin>,
-    by_outpoint: FxHashMap<OutPoint, u32>,
-    records: Vec<u8>,
-    gone: Vec<(OutPoint, AddressRowKey)>,
-    gone_set: FxHashSet<OutPoint>,
-    live: usize,
-    live_record_bytes: usize,
-}
-
-/// Number of an output among the created ones.
+/// Where a created output lies in the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct YoungId(u32);
 
+/// Created and spent outputs since the last cut.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    network: Network,
+    arena: Vec<u8>,
+    /// Live entries of the arena by outpoint.
+    young: HashTable<u32>,
+    /// Bytes of the arena that belong to outputs spent since.
+    dead_bytes: usize,
+    /// Outputs of the tables that were spent.
+    gone: Vec<(OutPoint, AddressRowKey)>,
+    gone_by_outpoint: HashTable<u32>,
+}
+
+/// Transaction ids are hashes already; only the index needs mixing in.
+fn hash(key: &[u8; OutPoint::KEY_LEN]) -> u64 {
+    let (txid, index) = key.split_at(32);
+    let index = u32::from_be_bytes(index.try_into().expect("four bytes remain"));
+    let txid = u64::from_be_bytes(txid[..8].try_into().expect("eight bytes were taken"));
+    txid ^ u64::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 impl Pending {
+    pub(crate) fn new(network: Network) -> Self {
+        Self {
+            network,
+            arena: Vec::new(),
+            young: HashTable::new(),
+            dead_bytes: 0,
+            gone: Vec::new(),
+            gone_by_outpoint: HashTable::new(),
+        }
+    }
+
+    fn key_at(&self, at: u32) -> &[u8; OutPoint::KEY_LEN] {
+        let start = at as usize + KEY_AT;
+        self.arena[start..start + OutPoint::KEY_LEN].try_into().expect("an entry has its key")
+    }
+
+    fn record_at(&self, at: u32) -> &[u8] {
+        let at = at as usize;
+        let len = u32::from_be_bytes(self.arena[at..at + 4].try_into().expect("four bytes"));
+        &self.arena[at + HEADER_LEN..at + HEADER_LEN + len as usize]
+    }
+
     /// Adds a created output.
-    pub(crate) fn create(&mut self, outpoint: OutPoint, key: AddressKey, record: &UtxoRecord<'_>) {
-        let record_start = self.records.len();
-        record.encode_into(&mut self.records);
-        let record_len = self.records.len() - record_start;
-        let id = u32::try_from(self.young.len()).expect("a batch is cut long before 2^32 outputs");
-        self.by_outpoint.insert(outpoint, id);
-        self.young.push(YoungCoin {
-            outpoint,
-            row: Coin::new(outpoint, key, record, &[]).row,
-            value: record.value,
-            height: record.height,
-            record_start,
-            record_len: u32::try_from(record_len).expect("a record is below 4 GiB"),
-            is_coinbase: record.is_coinbase,
-            is_live: true,
+    pub(crate) fn create(&mut self, outpoint: OutPoint, record: &UtxoRecord<'_>) {
+        let at = u32::try_from(self.arena.len()).expect("a batch is cut long before 4 GiB");
+        let key = outpoint.to_key();
+        self.arena.extend_from_slice(&[0, 0, 0, 0, 1]);
+        self.arena.extend_from_slice(&key);
+        let record_at = self.arena.len();
+        record.encode_into(&mut self.arena);
+        let len = u32::try_from(self.arena.len() - record_at).expect("a record is below 4 GiB");
+        self.arena[at as usize..at as usize + 4].copy_from_slice(&len.to_be_bytes());
+        let arena = &self.arena;
+        self.young.insert_unique(hash(&key), at, |&at| {
+            let start = at as usize + KEY_AT;
+            let key = &arena[start..start + OutPoint::KEY_LEN];
+            hash(key.try_into().expect("an entry has its key"))
         });
-        self.live += 1;
-        self.live_record_bytes += record_len;
     }
 
     /// The created output of this name that is still live.
     pub(crate) fn find(&self, outpoint: &OutPoint) -> Option<YoungId> {
-        self.by_outpoint.get(outpoint).map(|&id| YoungId(id))
+        if self.young.is_empty() {
+            return None;
+        }
+        let key = outpoint.to_key();
+        self.young.find(hash(&key), |&at| *self.key_at(at) == key).map(|&at| YoungId(at))
     }
 
     /// Whether an output of the tables was spent since the last cut.
     pub(crate) fn is_gone(&self, outpoint: &OutPoint) -> bool {
-        self.gone_set.contains(outpoint)
+        !self.gone.is_empty()
+            && self
+                .gone_by_outpoint
+                .find(hash(&outpoint.to_key()), |&at| self.gone[at as usize].0 == *outpoint)
+                .is_some()
     }
 
-    pub(crate) fn facts(&self, id: YoungId) -> CoinFacts {
-        let coin = &self.young[id.0 as usize];
-        CoinFacts { value: coin.value, height: coin.height, is_coinbase: coin.is_coinbase }
-    }
-
-    pub(crate) fn coin(&self, id: YoungId) -> Coin<'_> {
-        let YoungCoin { outpoint, row, value, record_start, record_len, .. } =
-            self.young[id.0 as usize];
-        let record = &self.records[record_start..record_start + record_len as usize];
-        Coin { outpoint, row, value, record }
+    /// Bytes of the record of a created output.
+    pub(crate) fn record(&self, id: YoungId) -> &[u8] {
+        self.record_at(id.0)
     }
 
     /// Spends a created output.
     pub(crate) fn spend_young(&mut self, id: YoungId) {
-        let coin = &mut self.young[id.0 as usize];
-        assert!(coin.is_live, "find() answers live outputs only");
-        coin.is_live = false;
-        self.live -= 1;
-        self.live_record_bytes -= coin.record_len as usize;
-        let outpoint = coin.outpoint;
-        self.by_outpoint.remove(&outpoint);
+        let hash = hash(self.key_at(id.0));
+        self.dead_bytes += HEADER_LEN + self.record_at(id.0).len();
+        self.arena[id.0 as usize + FLAG_AT] = 0;
+        if let Ok(entry) = self.young.find_entry(hash, |&at| at == id.0) {
+            entry.remove();
+        }
     }
 
     /// Spends an output of the tables.
     pub(crate) fn spend_old(&mut self, outpoint: OutPoint, row: AddressRowKey) {
+        let at = u32::try_from(self.gone.len()).expect("a batch is cut long before 2^32 outputs");
         self.gone.push((outpoint, row));
-        self.gone_set.insert(outpoint);
+        let gone = &self.gone;
+        self.gone_by_outpoint.insert_unique(hash(&outpoint.to_key()), at, |&at| {
+            hash(&gone[at as usize].0.to_key())
+        });
     }
 
-    /// Rows the cut will write and their bytes, roughly.
-    pub(crate) fn size(&self) -> (usize, usize) {
-        let (new, gone) = (self.live, self.gone.len());
-        let key_bytes = OutPoint::KEY_LEN + AddressRowKey::LEN;
-        let bytes = new * (key_bytes + AddressRow::LEN) + self.live_record_bytes + gone * key_bytes;
-        (2 * (new + gone), bytes)
+    /// Rows the cut will write.
+    pub(crate) fn rows(&self) -> usize {
+        2 * (self.young.len() + self.gone.len())
     }
 
-    /// Memory held for the cut and during it.
+    /// Memory held until the cut and during it.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let (rows, bytes) = self.size();
-        let young = self.young.len() * (size_of::<YoungCoin>() + 2 * size_of::<OutPoint>());
-        bytes + rows * 32 + young + self.records.len() + self.gone.len() * 160
+        let tables = (self.young.capacity() + self.gone_by_outpoint.capacity()) * 6;
+        let gone = self.gone.len() * size_of::<(OutPoint, AddressRowKey)>();
+        let sorting = (self.young.len() + self.gone.len()) * SORT_BYTES_PER_COIN;
+        self.arena.len() + tables + gone + sorting
     }
 
-    /// Appends the net effect on the tables of live outputs and starts afresh.
-    pub(crate) fn cut(&mut self, rows: Rows, batch: &mut Batch) {
+    /// Drops the bytes of spent outputs when that frees at least a third of the arena. Answers
+    /// whether it did.
+    pub(crate) fn shrink(&mut self) -> bool {
+        if self.dead_bytes * 3 < self.arena.len() {
+            return false;
+        }
+        let mut arena = Vec::with_capacity(self.arena.len() - self.dead_bytes);
+        let mut live = Vec::with_capacity(self.young.len());
+        for at in self.live() {
+            live.push(u32::try_from(arena.len()).expect("it only becomes shorter"));
+            let len = HEADER_LEN + self.record_at(at).len();
+            arena.extend_from_slice(&self.arena[at as usize..at as usize + len]);
+        }
+        self.arena = arena;
+        self.dead_bytes = 0;
+        let mut young = HashTable::with_capacity(live.len());
+        for at in live {
+            young.insert_unique(hash(self.key_at(at)), at, |&at| hash(self.key_at(at)));
+        }
+        self.young = young;
+        true
+    }
+
+    /// Live entries in order of creation.
+    fn live(&self) -> impl Iterator<Item = u32> {
+        let mut next = 0usize;
+        std::iter::from_fn(move || {
+            while next < self.arena.len() {
+                let at = u32::try_from(next).expect("the arena is below 4 GiB");
+                next += HEADER_LEN + self.record_at(at).len();
+                if self.arena[at as usize + FLAG_AT] == 1 {
+                    return Some(at);
+                }
+            }
+            None
+        })
+    }
+
+    fn coin_at(&self, at: u32) -> Result<Coin<'_>, Corrupt> {
+        let outpoint = OutPoint::from_key(self.key_at(at))
+            .ok_or_else(|| Corrupt::new("outpoint", "not 36 bytes long"))?;
+        let bytes = self.record_at(at);
+        Ok(Coin::new(outpoint, self.network, &UtxoRecord::decode(bytes)?, bytes))
+    }
+
+    /// Appends the net effect on the tables of live outputs.
+    pub(crate) fn write_into(&self, rows: Rows, batch: &mut Batch) -> Result<(), Corrupt> {
         // Deletes first: a replaced output has both, and the last write of a row wins.
         for (outpoint, row) in &self.gone {
             rows.delete_live(batch, *outpoint, row);
         }
-        for (id, coin) in (0u32..).zip(&self.young) {
-            if coin.is_live {
-                rows.put_live(batch, &self.coin(YoungId(id)));
+        for at in self.live() {
+            rows.put_live(batch, &self.coin_at(at)?);
+        }
+        Ok(())
+    }
+
+    /// Starts afresh.
+    pub(crate) fn clear(&mut self) {
+        self.arena.clear();
+        self.young.clear();
+        self.dead_bytes = 0;
+        self.gone.clear();
+        self.gone_by_outpoint.clear();
+    }
+}
+
+/// What a sorted row stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    /// An entry of the gone list; sorts before a live one of the same key, which wins.
+    Gone(u32),
+    /// An entry of the arena.
+    Live(u32),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LiveItem {
+    prefix: u64,
+    change: Change,
+}
+
+/// Net rows of the table of live outputs, in key order.
+pub(crate) struct LiveRows<'a>(pub(crate) &'a Pending);
+
+impl LiveRows<'_> {
+    fn key(&self, change: Change) -> [u8; OutPoint::KEY_LEN] {
+        match change {
+            Change::Gone(at) => self.0.gone[at as usize].0.to_key(),
+            Change::Live(at) => *self.0.key_at(at),
+        }
+    }
+}
+
+impl SortedRows for LiveRows<'_> {
+    fn table(&self) -> TableId {
+        UNSPENT
+    }
+
+    fn visit(&self, sink: &mut RowSink<'_>) -> Result<(), KvError> {
+        let pending = self.0;
+        let gone = (0u32..).zip(&pending.gone).map(|(at, _)| Change::Gone(at));
+        let changes = gone.chain(pending.live().map(Change::Live));
+        let mut items = Vec::with_capacity(pending.young.len() + pending.gone.len());
+        items.extend(changes.map(|change| {
+            let key = self.key(change);
+            let prefix = u64::from_be_bytes(key[..8].try_into().expect("eight bytes were taken"));
+            LiveItem { prefix, change }
+        }));
+        items.sort_unstable_by(|a, b| {
+            a.prefix
+                .cmp(&b.prefix)
+                .then_with(|| self.key(a.change).cmp(&self.key(b.change)))
+                .then_with(|| a.change.cmp(&b.change))
+        });
+        for (number, item) in items.iter().enumerate() {
+            let key = self.key(item.change);
+            match item.change {
+                Change::Live(at) => sink(&key, Some(pending.record_at(at)))?,
+                Change::Gone(_) => {
+                    let next = items.get(number + 1);
+                    if next.is_none_or(|next| self.key(next.change) != key) {
+                        sink(&key, None)?;
+                    }
+                }
             }
         }
-        self.young.clear();
-        self.by_outpoint.clear();
-        self.records.clear();
-        self.gone.clear();
-        self.gone_set.clear();
-        (self.live, self.live_record_bytes) = (0, 0);
+        Ok(())
+    }
+}
+
+/// Sorts like the key of the row it stands for: the hash first, its front as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct AddrItem {
+    prefix: u64,
+    rest: [u8; AddressKey::LEN - 8],
+    slot: u64,
+    tx_index: u32,
+    output_index: u32,
+    change: Change,
+}
+
+impl AddrItem {
+    fn new(row: &AddressRowKey, change: Change) -> Self {
+        let (prefix, rest) = row.key.as_bytes().split_at(8);
+        Self {
+            prefix: u64::from_be_bytes(prefix.try_into().expect("eight bytes were taken")),
+            rest: rest.try_into().expect("the key has 28 bytes"),
+            slot: row.slot,
+            tx_index: row.tx_index,
+            output_index: row.output_index,
+            change,
+        }
+    }
+
+    fn row(&self) -> AddressRowKey {
+        let mut key = [0; AddressKey::LEN];
+        key[..8].copy_from_slice(&self.prefix.to_be_bytes());
+        key[8..].copy_from_slice(&self.rest);
+        let Self { slot, tx_index, output_index, .. } = *self;
+        AddressRowKey { key: AddressKey::from_bytes(key), slot, tx_index, output_index }
+    }
+}
+
+/// Net rows of the address index, in key order.
+pub(crate) struct AddrRows<'a>(pub(crate) &'a Pending);
+
+impl SortedRows for AddrRows<'_> {
+    fn table(&self) -> TableId {
+        ADDR
+    }
+
+    fn visit(&self, sink: &mut RowSink<'_>) -> Result<(), KvError> {
+        let corrupt =
+            |error: Corrupt| KvError::Corrupt { table: "utxo_addr", detail: error.to_string() };
+        let pending = self.0;
+        let mut items = Vec::with_capacity(pending.young.len() + pending.gone.len());
+        for (at, (_, row)) in (0u32..).zip(&pending.gone) {
+            items.push(AddrItem::new(row, Change::Gone(at)));
+        }
+        for at in pending.live() {
+            let row = pending.coin_at(at).map_err(corrupt)?.row;
+            items.push(AddrItem::new(&row, Change::Live(at)));
+        }
+        items.sort_unstable();
+        for (number, item) in items.iter().enumerate() {
+            let key = item.row().to_key();
+            match item.change {
+                Change::Live(at) => {
+                    let outpoint = pending.key_at(at);
+                    let txid = Txid::from_slice(&outpoint[..32]).unwrap_or_default();
+                    let record = UtxoRecord::decode(pending.record_at(at)).map_err(corrupt)?;
+                    let row = AddressRow { txid, value: record.value };
+                    sink(&key, Some(&row.to_bytes()))?;
+                }
+                Change::Gone(_) => {
+                    let next = items.get(number + 1).map(AddrItem::row);
+                    if next != Some(item.row()) {
+                        sink(&key, None)?;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     ChainWriter,
     error::StoreError,
     meta::{self, PruneCursor},
-    pending::Coin,
+    coin::Coin,
     rollback::read_delta,
     side, stats,
     tables::{DELTA, MUHASH, SPENT},
@@ -38,6 +38,9 @@ impl<K: Kv> ChainWriter<K> {
         let Some(cutoff) = self.index.settings.window.prunable(tip.height) else {
             return Ok(report);
         };
+        if self.next_prunable(cutoff)?.is_none() {
+            return Ok(report);
+        }
         self.flush()?;
         let started = Instant::now();
         let time_max = Duration::from_millis(self.index.settings.prune_pass_ms_max);
@@ -120,8 +123,8 @@ impl<K: Kv> ChainWriter<K> {
             let record = SpentRecord::decode(value).and_then(|spent| spent.utxo());
             match record {
                 Ok(record) => {
-                    let key = self.index.settings.network.address_key(record.address);
-                    let row = Coin::new(outpoint, key, &record, &[]).row;
+                    let network = self.index.settings.network;
+                    let row = Coin::new(outpoint, network, &record, &[]).row;
                     rows.delete_spent(batch, outpoint, &row, delta.height);
                 }
                 Err(error) => damage = Some(error),

@@ -7,7 +7,7 @@ use utxokeep_kv::Kv;
 use crate::{
     ChainWriter, DeltaKind,
     error::StoreError,
-    pending::Coin,
+    coin::Coin,
     side::Redo,
     tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
     writer::Tip,
@@ -44,8 +44,8 @@ impl<K: Kv> ChainWriter<K> {
                 return Err(Corrupt::new("redo", "a body is missing").into());
             };
             let record = UtxoRecord::decode(bytes)?;
-            let key = self.index.settings.network.address_key(record.address);
-            let coin = Coin::new(entry.outpoint, key, &record, bytes);
+            let network = self.index.settings.network;
+            let coin = Coin::new(entry.outpoint, network, &record, bytes);
             let rows = self.rows();
             rows.put_spent(&mut self.side_rows, &coin, by, delta.height);
             if !created.contains(&entry.outpoint) {
@@ -61,8 +61,7 @@ impl<K: Kv> ChainWriter<K> {
                 coin_bytes_into(entry.outpoint, &record, &mut coin);
                 muhash.insert(&coin);
             }
-            let key = self.index.settings.network.address_key(record.address);
-            self.pending.create(entry.outpoint, key, &record);
+            self.pending.create(entry.outpoint, &record);
         }
         if totals != entry.totals {
             return Err(Corrupt::new("redo", "the totals do not add up").into());
@@ -89,8 +88,8 @@ impl<K: Kv> ChainWriter<K> {
             coin_bytes_into(outpoint, &record, &mut coin);
             muhash.remove(&coin);
         }
-        let key = self.index.settings.network.address_key(record.address);
-        self.pending.spend_old(outpoint, Coin::new(outpoint, key, &record, &[]).row);
+        let network = self.index.settings.network;
+        self.pending.spend_old(outpoint, Coin::new(outpoint, network, &record, &[]).row);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::{
     ChainWriter,
     error::{RollbackError, StoreError},
     meta,
-    pending::Coin,
+    coin::Coin,
     query::block_entry,
     side::{self, Redo},
     stats,
@@ -92,8 +92,7 @@ impl<K: Kv> ChainWriter<K> {
         let rows = self.rows();
         let coin = |outpoint, bytes| -> Result<Coin<'_>, Corrupt> {
             let record = UtxoRecord::decode(bytes)?;
-            let key = self.index.settings.network.address_key(record.address);
-            Ok(Coin::new(outpoint, key, &record, bytes))
+            Ok(Coin::new(outpoint, self.index.settings.network, &record, bytes))
         };
         for (spent, body) in delta.spent.iter().zip(&bodies.spent) {
             let coin = coin(spent.outpoint, &body.record)?;

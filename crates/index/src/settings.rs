@@ -56,8 +56,8 @@ impl Settings {
             prune_rows_max: 50_000,
             prune_pass_ms_max: 200,
             durability: Durability::Synced,
-            bulk_batch_bytes_max: 128 << 20,
-            catch_up_blocks_max: 64,
+            bulk_batch_bytes_max: 256 << 20,
+            catch_up_blocks_max: 288,
             waiting_headers_max: 1_000_000,
         }
     }

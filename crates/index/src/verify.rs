@@ -13,7 +13,7 @@ use crate::{
     ChainIndex, View,
     error::StoreError,
     meta,
-    pending::Coin,
+    coin::Coin,
     query::{block_entry, height_of},
     rollback::read_delta,
     tables::{ADDR, ADDR_SPENT, BLOCKS, DELTA, HEIGHTS, MUHASH, SPENT, TABLES, UNSPENT},
@@ -160,8 +160,8 @@ impl<S: Read> Check<'_, '_, S> {
                 if check.tip().is_none_or(|tip| record.height > tip) {
                     check.report.add(CHECK, format!("{outpoint} was created above the tip"));
                 }
-                let address = check.view.settings.network.address_key(record.address);
-                let row = Coin::new(outpoint, address, &record, &[]).row;
+                let network = check.view.settings.network;
+                let row = Coin::new(outpoint, network, &record, &[]).row;
                 let value = AddressRow { txid: *outpoint.txid(), value: record.value };
                 expected.push((row.to_key().to_vec(), value.to_bytes().to_vec()));
             }
@@ -209,8 +209,8 @@ impl<S: Read> Check<'_, '_, S> {
                 }
                 if record.height < spent.spent_height {
                     with_row += 1;
-                    let address = check.view.settings.network.address_key(record.address);
-                    let row = Coin::new(outpoint, address, &record, &[]).row;
+                    let network = check.view.settings.network;
+                    let row = Coin::new(outpoint, network, &record, &[]).row;
                     let live = AddressRow { txid: *outpoint.txid(), value: record.value };
                     let value = SpentAddressRow { row: live, spent_height: spent.spent_height };
                     expected.push((row.to_key().to_vec(), value.to_bytes().to_vec()));

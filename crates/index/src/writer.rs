@@ -1,25 +1,29 @@
 //! The one writer of a chain index: its state, its modes, and how batches are cut.
 
 use utxokeep_core::{BlockEntry, ChainPoint, Height, MuHash};
-use utxokeep_kv::{Batch, Kv};
+use utxokeep_kv::{Batch, Kv, SortedRows};
 
 use crate::{
     ChainIndex,
     error::StoreError,
     meta,
-    pending::{Pending, Rows},
+    coin::Rows,
+    pending::{AddrRows, LiveRows, Pending},
     query::block_entry,
     stats,
     tables::MUHASH,
 };
+
+/// Batches smaller than this are cheaper through the write path than as files.
+const LOAD_ROWS_MIN: usize = 20_000;
 
 /// How blocks reach the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// One atomic batch per block, with undo data.
     Tip,
-    /// Several blocks per batch, with undo data: for blocks inside the window while more are
-    /// already waiting.
+    /// Several blocks per batch, with undo data, past the write path: for blocks inside the window
+    /// while more are already waiting. Nobody may read meanwhile.
     CatchUp,
     /// As many blocks per batch as fit into memory, without undo data, past the write path: for
     /// blocks that are below the window already. Nobody may read meanwhile.
@@ -75,7 +79,7 @@ impl<K: Kv> ChainWriter<K> {
             undo_base,
             stored_muhash: muhash.as_ref().and(tip).map(|tip| tip.height),
             muhash,
-            pending: Pending::default(),
+            pending: Pending::new(index.settings.network),
             side_rows: Batch::new(),
             with_next: Batch::new(),
             staged_blocks: 0,
@@ -121,17 +125,20 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Whether the present batch is full.
-    pub(crate) fn is_batch_full(&self) -> bool {
-        let settings = &self.index.settings;
-        let bytes = self.pending.memory_bytes() + self.side_rows.bytes();
-        match self.mode {
-            Mode::Tip => true,
-            Mode::CatchUp => {
-                self.staged_blocks >= settings.catch_up_blocks_max
-                    || bytes >= settings.bulk_batch_bytes_max / 4
-            }
-            Mode::Bulk => bytes >= settings.bulk_batch_bytes_max,
+    pub(crate) fn is_batch_full(&mut self) -> bool {
+        if self.mode == Mode::Tip {
+            return true;
         }
+        let settings = &self.index.settings;
+        let bytes_max = settings.bulk_batch_bytes_max;
+        let is_over = |writer: &Self| {
+            // The rows of a batch are sorted by an array beside them.
+            let others = writer.side_rows.bytes() + writer.side_rows.len() * 48;
+            writer.pending.memory_bytes() + others >= bytes_max
+        };
+        let blocks_max = settings.catch_up_blocks_max;
+        (self.mode == Mode::CatchUp && self.staged_blocks >= blocks_max)
+            || (is_over(self) && !(self.pending.shrink() && !is_over(self)))
     }
 
     /// Commits every staged block; a no-op when there is none.
@@ -144,19 +151,29 @@ impl<K: Kv> ChainWriter<K> {
             meta::put_undo_base(&mut closing, tip.height);
             self.put_bulk_muhash(&mut closing, tip.height);
         }
-        let (row_count, bytes) = self.pending.size();
-        let mut rows = Batch::with_capacity(row_count, bytes);
-        self.pending.cut(self.rows(), &mut rows);
-        let total_rows = rows.len() + closing.len();
-        if self.mode == Mode::Bulk {
-            self.index.kv.load(rows, closing)?;
+        let total_rows = self.pending.rows() + closing.len();
+        if self.mode == Mode::Tip || total_rows < LOAD_ROWS_MIN {
+            self.pending.write_into(self.rows(), &mut closing)?;
+            self.index.kv.commit(closing, self.index.settings.durability)?;
         } else {
-            rows.append(&closing);
-            self.index.kv.commit(rows, self.index.settings.durability)?;
+            self.load(closing)?;
         }
+        self.pending.clear();
         self.staged_blocks = 0;
         stats::committed(total_rows, tip.height, &tip.entry.totals);
         Ok(())
+    }
+
+    /// Writes everything past the write path: net rows straight from where they wait.
+    fn load(&self, mut others: Batch) -> Result<(), StoreError> {
+        let (live, addresses) = (LiveRows(&self.pending), AddrRows(&self.pending));
+        let others = others.sorted_tables();
+        let mut tables: Vec<&dyn SortedRows> = vec![&live];
+        if self.index.settings.address_index {
+            tables.push(&addresses);
+        }
+        tables.extend(others.iter().map(|rows| rows as &dyn SortedRows));
+        Ok(self.index.kv.load(&tables, Batch::new())?)
     }
 
     /// Below the window only the newest accumulator is worth keeping.

@@ -1,11 +1,11 @@
 //! Writes that become visible together or not at all.
 
-use crate::TableId;
+use crate::{KvError, RowSink, SortedRows, TableId};
 
 #[derive(Debug, Clone, Copy)]
 struct Op {
-    /// First eight bytes of the key, so that sorting rarely touches the arena.
-    prefix: u64,
+    /// First bytes of the key, so that sorting rarely touches the arena.
+    prefix: u128,
     start: u64,
     value_len: u32,
     key_len: u16,
@@ -30,6 +30,28 @@ pub struct Row<'a> {
     pub key: &'a [u8],
     /// New value, or `None` to delete the row.
     pub value: Option<&'a [u8]>,
+}
+
+/// The rows of one table of a sorted batch.
+#[derive(Debug)]
+pub struct TableRows<'a> {
+    table: TableId,
+    batch: &'a Batch,
+    ops: &'a [Op],
+}
+
+impl SortedRows for TableRows<'_> {
+    fn table(&self) -> TableId {
+        self.table
+    }
+
+    fn visit(&self, sink: &mut RowSink<'_>) -> Result<(), KvError> {
+        for op in self.ops {
+            let row = self.batch.row(op);
+            sink(row.key, row.value)?;
+        }
+        Ok(())
+    }
 }
 
 impl Batch {
@@ -63,11 +85,11 @@ impl Batch {
     }
 
     fn push(&mut self, table: TableId, key: &[u8], is_delete: bool) -> usize {
-        let mut prefix = [0; 8];
-        let shared = key.len().min(8);
+        let mut prefix = [0; 16];
+        let shared = key.len().min(16);
         prefix[..shared].copy_from_slice(&key[..shared]);
         self.ops.push(Op {
-            prefix: u64::from_be_bytes(prefix),
+            prefix: u128::from_be_bytes(prefix),
             start: self.arena.len() as u64,
             value_len: 0,
             key_len: u16::try_from(key.len()).expect("a key is below 64 KiB"),
@@ -106,12 +128,14 @@ impl Batch {
 
     /// The rows, in their present order.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
-        self.ops.iter().map(|op| {
-            let start = usize::try_from(op.start).expect("the arena is in memory");
-            let (key, rest) = self.arena[start..].split_at(usize::from(op.key_len));
-            let value = (!op.is_delete).then(|| &rest[..op.value_len as usize]);
-            Row { table: op.table, key, value }
-        })
+        self.ops.iter().map(|op| self.row(op))
+    }
+
+    fn row(&self, op: &Op) -> Row<'_> {
+        let start = usize::try_from(op.start).expect("the arena is in memory");
+        let (key, rest) = self.arena[start..].split_at(usize::from(op.key_len));
+        let value = (!op.is_delete).then(|| &rest[..op.value_len as usize]);
+        Row { table: op.table, key, value }
     }
 
     /// Number of rows.
@@ -129,20 +153,13 @@ impl Batch {
         self.arena.len()
     }
 
-    /// The rows of one table of a sorted batch.
-    pub(crate) fn table_rows(&self, table: TableId) -> impl Iterator<Item = Row<'_>> {
-        let first = self.ops.partition_point(|op| op.table < table);
-        let end = self.ops.partition_point(|op| op.table <= table);
-        self.rows().skip(first).take(end - first)
-    }
-
-    /// The tables the batch writes to.
-    pub(crate) fn tables(&self) -> Vec<TableId> {
-        let mut tables: Vec<_> = self.ops.iter().map(|op| op.table).collect();
-        tables.dedup();
-        tables.sort_unstable();
-        tables.dedup();
-        tables
+    /// Sorts the batch and splits it by table, for a load.
+    pub fn sorted_tables(&mut self) -> Vec<TableRows<'_>> {
+        self.sort();
+        self.ops
+            .chunk_by(|a, b| a.table == b.table)
+            .map(|ops| TableRows { table: ops[0].table, batch: self, ops })
+            .collect()
     }
 
     /// Encodes the batch for the intent record of a load.

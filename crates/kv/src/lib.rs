@@ -15,7 +15,7 @@ mod error;
 mod memory;
 mod rocks;
 
-pub use batch::{Batch, Row};
+pub use batch::{Batch, Row, TableRows};
 pub use error::KvError;
 pub use memory::MemoryKv;
 pub use rocks::{RocksKv, RocksOptions};
@@ -105,6 +105,18 @@ pub trait Read: Sync {
     ) -> Result<usize, KvError>;
 }
 
+/// Takes rows in key order; a row without a value is deleted.
+pub type RowSink<'s> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), KvError> + 's;
+
+/// Rows of one table, to be had in ascending order of their keys, each key once.
+pub trait SortedRows: Sync {
+    /// The table they belong to.
+    fn table(&self) -> TableId;
+
+    /// Hands every row to `sink`. Called once, on a thread of its own: sorting belongs in here.
+    fn visit(&self, sink: &mut RowSink<'_>) -> Result<(), KvError>;
+}
+
 /// An ordered key-value engine with one writer and many readers.
 pub trait Kv: Read + Send + Sync {
     /// A view of all tables that never changes.
@@ -118,10 +130,10 @@ pub trait Kv: Read + Send + Sync {
     /// Applies a batch atomically.
     fn commit(&self, batch: Batch, durability: Durability) -> Result<(), KvError>;
 
-    /// Loads a large batch past the write path, then commits `finish`. Durable, and all or nothing
-    /// across crashes; but readers may see some of `rows` before `finish`, so it is for states in
-    /// which nobody reads.
-    fn load(&self, rows: Batch, finish: Batch) -> Result<(), KvError>;
+    /// Loads many rows past the write path, at most one source per table, then commits `finish`.
+    /// Durable, and all or nothing across crashes; but readers may see some of the rows before
+    /// `finish`, so it is for states in which nobody reads.
+    fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError>;
 
     /// Sizes of all tables.
     fn table_sizes(&self) -> Result<Vec<TableSize>, KvError>;

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use crate::{Batch, Durability, Kv, KvError, Read, Scan, TableId, TableSize, TableSpec, Visitor};
+use crate::{Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Visitor};
 
 type Tables = Vec<BTreeMap<Vec<u8>, Vec<u8>>>;
 
@@ -122,9 +122,19 @@ impl Kv for MemoryKv {
         Ok(())
     }
 
-    fn load(&self, mut rows: Batch, finish: Batch) -> Result<(), KvError> {
-        rows.append(&finish);
-        self.commit(rows, Durability::Synced)
+    fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
+        let mut batch = Batch::new();
+        for rows in tables {
+            rows.visit(&mut |key, value| {
+                match value {
+                    Some(value) => batch.put(rows.table(), key, value),
+                    None => batch.delete(rows.table(), key),
+                }
+                Ok(())
+            })?;
+        }
+        batch.append(&finish);
+        self.commit(batch, Durability::Synced)
     }
 
     fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {

@@ -2,7 +2,8 @@
 
 use tempfile::TempDir;
 use utxokeep_kv::{
-    Access, Batch, Durability, Kv, KvError, MemoryKv, Read, RocksKv, RocksOptions, Scan, TableId,
+    Access, Batch, Durability, Kv, KvError, MemoryKv, Read, RocksKv, RocksOptions, Scan, SortedRows,
+    TableId,
     TableSpec,
 };
 
@@ -31,7 +32,13 @@ fn on_every_engine(test: impl Fn(&dyn Fn(Batch), &dyn Read)) {
     test(&|batch| rocks.commit(batch, Durability::Buffered).unwrap(), &rocks);
     let dir = TempDir::new().unwrap();
     let rocks = open(&dir);
-    test(&|batch| rocks.load(batch, Batch::new()).unwrap(), &rocks);
+    test(&|batch| load(&rocks, batch, Batch::new()), &rocks);
+}
+
+fn load(kv: &RocksKv, mut batch: Batch, finish: Batch) {
+    let tables = batch.sorted_tables();
+    let tables: Vec<&dyn SortedRows> = tables.iter().map(|rows| rows as _).collect();
+    kv.load(&tables, finish).unwrap();
 }
 
 fn rows(read: &dyn Read, table: TableId, scan: &Scan<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -153,12 +160,12 @@ fn a_load_replaces_and_deletes_rows_that_are_there() {
     batch.put(POINTS, b"gone", b"1");
     batch.put(POINTS, b"kept", b"1");
     kv.commit(batch, Durability::Buffered).unwrap();
-    let mut load = Batch::new();
-    load.delete(POINTS, b"gone");
-    load.put(POINTS, b"kept", b"2");
+    let mut rows_to_load = Batch::new();
+    rows_to_load.delete(POINTS, b"gone");
+    rows_to_load.put(POINTS, b"kept", b"2");
     let mut finish = Batch::new();
     finish.put(ORDERED, b"cursor", b"1");
-    kv.load(load, finish).unwrap();
+    load(&kv, rows_to_load, finish);
     assert_eq!(rows(&kv, POINTS, &ALL), [(b"kept".to_vec(), b"2".to_vec())]);
     drop(kv);
     assert_eq!(open(&dir).get(ORDERED, b"cursor").unwrap(), Some(b"1".to_vec()));

@@ -8,10 +8,10 @@
 //! * Outputs nobody can ever spend are left out, as the reference node leaves them out of its set;
 //!   the indexes of the others keep their gaps.
 
-use utxokeep_core::{AddressKey, Block, Network, OutPoint, Output, Tx, Txid};
+use utxokeep_core::{Block, Network, OutPoint, Output, Tx, Txid};
 
 use super::{
-    DecodeError, HEADER_LEN, address::script_key, hash::sha256d_parts, header::decode_header_of,
+    DecodeError, HEADER_LEN, hash::sha256d_parts, header::decode_header_of,
     merkle::merkle_root, reader::Reader,
 };
 
@@ -172,9 +172,8 @@ impl Body {
             if script.first() == Some(&OP_RETURN) || script.len() > MAX_SCRIPT_BYTES {
                 continue;
             }
-            let key: AddressKey = script_key(script);
             let address = offset_u32(place.start)..offset_u32(place.end);
-            self.outputs.push(Output { index: offset_u32(index), value, key, address });
+            self.outputs.push(Output { index: offset_u32(index), value, address });
         }
         Ok(total)
     }

@@ -15,7 +15,7 @@ use std::{
 use rocksdb::{IngestExternalFileOptions, SstFileWriter, WriteBatch};
 
 use super::RocksKv;
-use crate::{Batch, Durability, KvError, TableId};
+use crate::{Batch, Durability, KvError, SortedRows, TableId};
 
 /// Key of the intent in the default column family.
 const INTENT_KEY: &[u8] = b"load";
@@ -61,15 +61,17 @@ impl Intent {
 }
 
 impl RocksKv {
-    pub(super) fn load_rows(&self, mut rows: Batch, finish: &Batch) -> Result<(), KvError> {
-        rows.sort();
+    pub(super) fn load_tables(
+        &self,
+        tables: &[&dyn SortedRows],
+        finish: Batch,
+    ) -> Result<(), KvError> {
         self.clear_load_dir()?;
         fs::create_dir_all(&self.load_dir)
             .map_err(|error| KvError::engine("creating the load directory", error))?;
-        let files = self.write_files(&rows)?;
-        drop(rows);
+        let files = self.write_files(tables)?;
         sync_dir(&self.load_dir)?;
-        let intent = Intent { files, finish: finish.clone() };
+        let intent = Intent { files, finish };
         let mut writes = WriteBatch::default();
         writes.put(INTENT_KEY, intent.encode());
         self.write_raw(writes, Durability::Synced)?;
@@ -125,13 +127,12 @@ impl RocksKv {
         }
     }
 
-    /// Writes the sorted rows into one or more files per table, tables side by side.
-    fn write_files(&self, rows: &Batch) -> Result<Vec<(TableId, String)>, KvError> {
-        let tables = rows.tables();
+    /// Writes the rows into one or more files per table, tables side by side.
+    fn write_files(&self, tables: &[&dyn SortedRows]) -> Result<Vec<(TableId, String)>, KvError> {
         let parts: Vec<_> = thread::scope(|scope| {
             let handles: Vec<_> = tables
                 .iter()
-                .map(|&table| scope.spawn(move || self.write_table(table, rows)))
+                .map(|&rows| scope.spawn(move || self.write_table(rows)))
                 .collect();
             handles
                 .into_iter()
@@ -141,13 +142,14 @@ impl RocksKv {
         Ok(parts.into_iter().flatten().collect())
     }
 
-    fn write_table(&self, table: TableId, rows: &Batch) -> Result<Vec<(TableId, String)>, KvError> {
+    fn write_table(&self, rows: &dyn SortedRows) -> Result<Vec<(TableId, String)>, KvError> {
+        let table = rows.table();
         let spec = self.specs[usize::from(table.0)];
-        let options = self.options.family(spec.access);
+        let options = self.options.loaded_file(spec.access);
         let fault = |error| KvError::engine("writing a table file", error);
         let mut files: Vec<(TableId, String)> = Vec::new();
         let mut writer: Option<SstFileWriter<'_>> = None;
-        for row in rows.table_rows(table) {
+        rows.visit(&mut |key, value| {
             if writer.as_ref().is_some_and(|open| open.file_size() >= FILE_BYTES_MAX)
                 && let Some(mut full) = writer.take()
             {
@@ -160,13 +162,13 @@ impl RocksKv {
                 files.push((table, name));
                 writer = Some(open);
             }
-            let Some(open) = &mut writer else { continue };
-            match row.value {
-                Some(value) => open.put(row.key, value),
-                None => open.delete(row.key),
+            let Some(open) = &mut writer else { return Ok(()) };
+            match value {
+                Some(value) => open.put(key, value),
+                None => open.delete(key),
             }
-            .map_err(fault)?;
-        }
+            .map_err(fault)
+        })?;
         if let Some(mut last) = writer {
             last.finish().map_err(fault)?;
         }

@@ -16,7 +16,7 @@ use rocksdb::{ColumnFamily, DB, Direction, IteratorMode, ReadOptions, WriteBatch
 
 pub use options::RocksOptions;
 
-use crate::{Batch, Durability, Kv, KvError, Read, Scan, TableId, TableSize, TableSpec, Visitor};
+use crate::{Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Visitor};
 
 /// How many keys one call into the engine looks up; bounds the memory it pins.
 const KEYS_PER_READ: usize = 2_048;
@@ -266,8 +266,8 @@ impl Kv for RocksKv {
         self.write(&batch, durability)
     }
 
-    fn load(&self, rows: Batch, finish: Batch) -> Result<(), KvError> {
-        self.load_rows(rows, &finish)
+    fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
+        self.load_tables(tables, finish)
     }
 
     fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {

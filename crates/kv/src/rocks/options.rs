@@ -70,6 +70,14 @@ impl RocksOptions {
         families
     }
 
+    /// Options of files that are loaded: the first compaction that meets them compresses them for
+    /// good, so the load does not spend its time on it.
+    pub(super) fn loaded_file(&self, access: Access) -> Options {
+        let mut options = self.family(access);
+        options.set_bottommost_compression_type(DBCompressionType::Lz4);
+        options
+    }
+
     /// Options of one table.
     pub(super) fn family(&self, access: Access) -> Options {
         let cache =

@@ -1,0 +1,78 @@
+//! Measures the chain index beside its bound: the same rows written to bare RocksDB with the same
+//! options, in the same run. Ratios travel between machines, absolute figures do not.
+
+mod clock;
+mod import;
+mod output;
+mod reads;
+mod recorder;
+mod tip;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use utxokeep_chains::{BlockFileWriter, Simulator, SimulatorConfig};
+use utxokeep_core::Network;
+
+/// Measure utxokeep's chain index.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Block files to import in place of the generated chain.
+    files: Vec<PathBuf>,
+    /// Network of the files.
+    #[arg(long, default_value = "regtest")]
+    network: String,
+    /// Blocks of the generated chain.
+    #[arg(long, default_value_t = SimulatorConfig::BENCH_BLOCKS)]
+    blocks: u32,
+    /// Memory for caches, write buffers and batches, in MiB.
+    #[arg(long, default_value_t = 512)]
+    cache_mib: usize,
+    /// Newest blocks that are undone and applied again one by one.
+    #[arg(long, default_value_t = 50)]
+    tip_blocks: u32,
+    /// Where databases are made; a temporary directory by default.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Measure the import only.
+    #[arg(long)]
+    import_only: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let dir = match &args.dir {
+        Some(dir) => tempfile::TempDir::new_in(dir)?,
+        None => tempfile::TempDir::new()?,
+    };
+    let network = Network::find("bitcoin", &args.network)?;
+    let files = if args.files.is_empty() {
+        vec![generate(dir.path().join("chain.dat"), args.blocks)?]
+    } else {
+        args.files.clone()
+    };
+    let setup = import::Setup { dir: dir.path(), files: &files, network, cache_mib: args.cache_mib };
+    let database = import::measure(&setup)?;
+    if !args.import_only {
+        tip::measure(&setup, &database, args.tip_blocks)?;
+        reads::measure(&setup, &database)?;
+    }
+    Ok(())
+}
+
+fn generate(path: PathBuf, blocks: u32) -> anyhow::Result<PathBuf> {
+    let clock = clock::Clock::start();
+    let mut simulator = Simulator::new(SimulatorConfig::bench());
+    let mut writer = BlockFileWriter::create(&path, Simulator::NETWORK, None)?;
+    for _ in 0..blocks {
+        writer.push(&simulator.mine_next().1)?;
+    }
+    writer.finish()?;
+    let bytes = std::fs::metadata(&path)?.len();
+    output::line(&format!(
+        "generated chain: {blocks} blocks, {:.1} MB, in {}",
+        output::mega(bytes),
+        clock.stop()
+    ));
+    Ok(path)
+}

@@ -1,0 +1,139 @@
+//! An engine that remembers what is written to it, so that the same rows can be written again to a
+//! bare database: the bound of every measurement.
+
+use std::{path::Path, sync::Mutex, sync::PoisonError, time::Duration};
+
+use utxokeep_index::tables::TABLES;
+use utxokeep_kv::{
+    Batch, Durability, Kv, KvError, Read, RocksKv, RocksOptions, Scan, SortedRows, TableId, TableSize, Visitor,
+};
+
+use crate::clock::{Clock, Took};
+
+/// A write, as it reached the engine.
+#[derive(Clone)]
+pub(crate) enum Write {
+    Commit(Batch),
+    Load(Batch, Batch),
+}
+
+/// A RocksDB that remembers its writes while asked to.
+pub(crate) struct Recorder {
+    inner: RocksKv,
+    writes: Mutex<Option<Vec<Write>>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(inner: RocksKv, record: bool) -> Self {
+        Self { inner, writes: Mutex::new(record.then(Vec::new)) }
+    }
+
+    fn record(&self, write: impl FnOnce() -> Write) {
+        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writes) = writes.as_mut() {
+            writes.push(write());
+        }
+    }
+
+    /// What was written so far; starts afresh.
+    pub(crate) fn take(&self) -> Vec<Write> {
+        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        writes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+impl Read for Recorder {
+    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
+        self.inner.get(table, key)
+    }
+
+    fn multi_get(
+        &self,
+        table: TableId,
+        keys: &[&[u8]],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), KvError> {
+        self.inner.multi_get(table, keys, found)
+    }
+
+    fn scan(
+        &self,
+        table: TableId,
+        scan: &Scan<'_>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<usize, KvError> {
+        self.inner.scan(table, scan, visit)
+    }
+}
+
+impl Kv for Recorder {
+    type Snapshot<'a> = <RocksKv as Kv>::Snapshot<'a>;
+
+    fn snapshot(&self) -> Self::Snapshot<'_> {
+        self.inner.snapshot()
+    }
+
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<(), KvError> {
+        self.record(|| Write::Commit(batch.clone()));
+        self.inner.commit(batch, durability)
+    }
+
+    fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
+        let mut rows = Batch::new();
+        for source in tables {
+            source.visit(&mut |key, value| {
+                match value {
+                    Some(value) => rows.put(source.table(), key, value),
+                    None => rows.delete(source.table(), key),
+                }
+                Ok(())
+            })?;
+        }
+        self.record(|| Write::Load(rows, finish.clone()));
+        self.inner.load(tables, finish)
+    }
+
+    fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {
+        self.inner.table_sizes()
+    }
+
+    fn compact(&self) -> Result<(), KvError> {
+        self.inner.compact()
+    }
+}
+
+/// Writes recorded rows, sorted beforehand, to a database and measures nothing else.
+pub(crate) fn replay(
+    kv: &RocksKv,
+    writes: Vec<Write>,
+    durability: Durability,
+) -> anyhow::Result<(Took, Vec<Duration>)> {
+    let sorted: Vec<_> = writes
+        .into_iter()
+        .map(|mut write| {
+            let (Write::Commit(rows) | Write::Load(rows, _)) = &mut write;
+            rows.sort();
+            write
+        })
+        .collect();
+    let mut each = Vec::with_capacity(sorted.len());
+    let clock = Clock::start();
+    for write in sorted {
+        let one = Clock::start();
+        match write {
+            Write::Commit(rows) => kv.commit(rows, durability)?,
+            Write::Load(mut rows, finish) => {
+                let tables = rows.sorted_tables();
+                let tables: Vec<&dyn SortedRows> = tables.iter().map(|rows| rows as _).collect();
+                kv.load(&tables, finish)?;
+            }
+        }
+        each.push(one.stop().wall);
+    }
+    Ok((clock.stop(), each))
+}
+
+/// An empty database with every table.
+pub(crate) fn bare(dir: &Path, options: RocksOptions) -> anyhow::Result<RocksKv> {
+    Ok(RocksKv::open(dir, TABLES, options, true)?)
+}

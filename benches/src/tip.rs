@@ -1,0 +1,138 @@
+//! Applying and undoing blocks one by one at the tip, beside the bound.
+
+use std::path::{Path, PathBuf};
+
+use utxokeep_chains::{BlockSource, decode_block};
+use utxokeep_core::{Block, Height};
+use utxokeep_index::{ChainIndex, ChainWriter, tables::TABLES};
+use utxokeep_kv::{Durability, RocksKv};
+
+use crate::{
+    clock::Clock,
+    import::{Setup, disk_use},
+    output,
+    recorder::{Recorder, replay},
+};
+
+/// Rolls the newest blocks back and applies them again, twice, and compares with the bound.
+pub(crate) fn measure(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow::Result<()> {
+    let blocks = newest_blocks(setup, database, count)?;
+    let changes: usize = blocks.iter().map(|b| b.inputs.len() + b.outputs.len()).sum();
+    output::heading(&format!(
+        "tip: {} newest blocks, {} changes each on average",
+        blocks.len(),
+        changes / blocks.len().max(1)
+    ));
+    let Some(base) = blocks.first().map(|block| block.header.prev) else { return Ok(()) };
+    for (name, durability) in [("off", Durability::Buffered), ("on", Durability::Synced)] {
+        let kv = RocksKv::open(database, TABLES, setup.options(), false)?;
+        let index = ChainIndex::open(Recorder::new(kv, true), setup.settings(durability))?;
+        let fork = index.view()?.height_of(&base)?.unwrap_or_default();
+        let mut writer = ChainWriter::new(index.clone())?;
+
+        let mut undo = Vec::new();
+        let all_undo = Clock::start();
+        while let Some(tip) = writer.tip().filter(|tip| tip.height > fork) {
+            let clock = Clock::start();
+            writer.rollback(tip.height.minus(1))?;
+            undo.push(clock.stop().wall);
+        }
+        let undo_took = all_undo.stop();
+        index.engine().take();
+        let mut apply = Vec::new();
+        let all_apply = Clock::start();
+        for block in &blocks {
+            let clock = Clock::start();
+            writer.apply(block)?;
+            apply.push(clock.stop().wall);
+        }
+        let apply_took = all_apply.stop();
+        let writes = index.engine().take();
+        drop((writer, index));
+
+        let copy = bare_copy(setup, database, name)?;
+        let kv = RocksKv::open(&copy, TABLES, setup.options(), false)?;
+        let (bound, each) = replay(&kv, writes, durability)?;
+        drop(kv);
+        std::fs::remove_dir_all(copy)?;
+        output::line(&format!("fsync {name}: apply {}; {apply_took}", output::percentiles(apply)));
+        output::line(&format!("fsync {name}: undo  {}; {undo_took}", output::percentiles(undo)));
+        output::line(&format!(
+            "fsync {name}: bound {}; {bound}; ratio of apply to it {:.2} by wall, {:.2} by CPU",
+            output::percentiles(each),
+            output::ratio(bound.seconds(), apply_took.seconds()),
+            output::ratio(bound.cpu_seconds, apply_took.cpu_seconds),
+        ));
+    }
+    age(setup, database)?;
+    let settings = setup.settings(Durability::Buffered);
+    disk_use(&ChainIndex::open_dir(database, settings, setup.options(), false)?)
+}
+
+/// The bound writes into a database of the same size: a copy, made while nobody writes.
+fn bare_copy(setup: &Setup<'_>, database: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let copy = setup.dir.join(format!("bound-tip-{name}"));
+    std::fs::create_dir_all(&copy)?;
+    for entry in std::fs::read_dir(database)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() && entry.file_name() != "LOCK" {
+            std::fs::copy(entry.path(), copy.join(entry.file_name()))?;
+        }
+    }
+    Ok(copy)
+}
+
+fn newest_blocks(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow::Result<Vec<Block>> {
+    let settings = setup.settings(Durability::Buffered);
+    let index = ChainIndex::open_dir(database, settings, setup.options(), false)?;
+    let files = setup.block_files()?;
+    let view = index.view()?;
+    let (tip, _) = view.here()?;
+    let floor = view.floor()?.unwrap_or_default().max(tip.minus(count));
+    let mut blocks = Vec::new();
+    for raw in floor.get() + 1..=tip.get() {
+        if let Some(entry) = view.block(Height::new(raw))? {
+            blocks.push(decode_block(files.raw(&entry.hash)?, setup.network)?);
+        }
+    }
+    Ok(blocks)
+}
+
+/// Applies the whole chain block by block without fsync and compares the cost per change of its
+/// quarters: it must not grow with the age of the chain.
+fn age(setup: &Setup<'_>, database: &Path) -> anyhow::Result<()> {
+    let settings = setup.settings(Durability::Buffered);
+    let index = ChainIndex::open_dir(database, settings.clone(), setup.options(), false)?;
+    let files = setup.block_files()?;
+    let view = index.view()?;
+    let (tip, _) = view.here()?;
+    let dir = setup.dir.join("age");
+    let young = ChainIndex::open_dir(&dir, settings, setup.options(), true)?;
+    let mut writer = ChainWriter::new(young)?;
+    let mut quarters = [(0.0, 0usize); 4];
+    for raw in 0..=tip.get() {
+        let Some(entry) = view.block(Height::new(raw))? else { continue };
+        let raw_block = if raw == 0 {
+            utxokeep_chains::genesis_block(setup.network)
+        } else {
+            files.raw(&entry.hash)?
+        };
+        let block = decode_block(raw_block, setup.network)?;
+        let clock = Clock::start();
+        writer.apply(&block)?;
+        writer.prune_pass()?;
+        let quarter = &mut quarters[(raw * 4 / (tip.get() + 1)) as usize];
+        quarter.0 += clock.stop().seconds();
+        quarter.1 += block.inputs.len() + block.outputs.len();
+    }
+    let cost = quarters.map(|(seconds, changes)| {
+        format!("{:.2}", output::per_change(seconds * 1e6, changes))
+    });
+    output::line(&format!(
+        "age: block by block with pruning, fsync off: {} µs per change in the four quarters of the chain",
+        cost.join(" / ")
+    ));
+    drop(writer);
+    std::fs::remove_dir_all(dir)?;
+    Ok(())
+}
