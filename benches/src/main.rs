@@ -29,7 +29,7 @@ struct Args {
     #[arg(long, default_value_t = 512)]
     cache_mib: usize,
     /// Newest blocks that are undone and applied again one by one.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 200)]
     tip_blocks: u32,
     /// Where databases are made; a temporary directory by default.
     #[arg(long)]
@@ -51,7 +51,8 @@ fn main() -> anyhow::Result<()> {
     } else {
         args.files.clone()
     };
-    let setup = import::Setup { dir: dir.path(), files: &files, network, cache_mib: args.cache_mib };
+    let setup =
+        import::Setup { dir: dir.path(), files: &files, network, cache_mib: args.cache_mib };
     let database = import::measure(&setup)?;
     if !args.import_only {
         tip::measure(&setup, &database, args.tip_blocks)?;

@@ -5,7 +5,8 @@ use std::{path::Path, sync::Mutex, sync::PoisonError, time::Duration};
 
 use utxokeep_index::tables::TABLES;
 use utxokeep_kv::{
-    Batch, Durability, Kv, KvError, Read, RocksKv, RocksOptions, Scan, SortedRows, TableId, TableSize, Visitor,
+    Batch, Durability, Kv, KvError, Read, RocksKv, RocksOptions, Scan, SortedRows, TableId,
+    TableSize, Visitor,
 };
 
 use crate::clock::{Clock, Took};
@@ -131,6 +132,29 @@ pub(crate) fn replay(
         each.push(one.stop().wall);
     }
     Ok((clock.stop(), each))
+}
+
+/// The same rows through the ordinary write path, in batches of the size RocksDB likes best.
+pub(crate) fn as_commits(writes: &[Write]) -> Vec<Write> {
+    const ROWS_PER_BATCH: usize = 50_000;
+    let mut commits = Vec::new();
+    for write in writes {
+        let (Write::Commit(rows) | Write::Load(rows, _)) = write;
+        let mut sorted = rows.clone();
+        sorted.sort();
+        let mut batch = Batch::new();
+        for row in sorted.rows() {
+            match row.value {
+                Some(value) => batch.put(row.table, row.key, value),
+                None => batch.delete(row.table, row.key),
+            }
+            if batch.len() >= ROWS_PER_BATCH {
+                commits.push(Write::Commit(std::mem::take(&mut batch)));
+            }
+        }
+        commits.push(Write::Commit(batch));
+    }
+    commits
 }
 
 /// An empty database with every table.

@@ -1,6 +1,10 @@
 //! Applying and undoing blocks one by one at the tip, beside the bound.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use utxokeep_chains::{BlockSource, decode_block};
 use utxokeep_core::{Block, Height};
@@ -14,10 +18,21 @@ use crate::{
     recorder::{Recorder, replay},
 };
 
+/// Blocks by the number of outputs they create and spend. A mainnet block has about 16,000.
+const CLASSES: [(&str, RangeInclusive<usize>); 3] = [
+    ("small blocks", 0..=1_000),
+    ("mainnet-like blocks", 10_000..=25_000),
+    ("stress blocks", 25_001..=usize::MAX),
+];
+
+fn changes_of(block: &Block) -> usize {
+    block.inputs.len() + block.outputs.len()
+}
+
 /// Rolls the newest blocks back and applies them again, twice, and compares with the bound.
 pub(crate) fn measure(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow::Result<()> {
     let blocks = newest_blocks(setup, database, count)?;
-    let changes: usize = blocks.iter().map(|b| b.inputs.len() + b.outputs.len()).sum();
+    let changes: usize = blocks.iter().map(changes_of).sum();
     output::heading(&format!(
         "tip: {} newest blocks, {} changes each on average",
         blocks.len(),
@@ -47,22 +62,30 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow:
             apply.push(clock.stop().wall);
         }
         let apply_took = all_apply.stop();
-        let writes = index.engine().take();
+        let recorded = index.engine().take();
         drop((writer, index));
 
         let copy = bare_copy(setup, database, name)?;
         let kv = RocksKv::open(&copy, TABLES, setup.options(), false)?;
-        let (bound, each) = replay(&kv, writes, durability)?;
+        let (bound, each) = replay(&kv, recorded, durability)?;
         drop(kv);
         std::fs::remove_dir_all(copy)?;
-        output::line(&format!("fsync {name}: apply {}; {apply_took}", output::percentiles(apply)));
-        output::line(&format!("fsync {name}: undo  {}; {undo_took}", output::percentiles(undo)));
         output::line(&format!(
-            "fsync {name}: bound {}; {bound}; ratio of apply to it {:.2} by wall, {:.2} by CPU",
-            output::percentiles(each),
+            "fsync {name}: all: apply {apply_took}; undo {undo_took}; bound {bound}; ratio of apply to it {:.2} by wall, {:.2} by CPU",
             output::ratio(bound.seconds(), apply_took.seconds()),
             output::ratio(bound.cpu_seconds, apply_took.cpu_seconds),
         ));
+        undo.reverse();
+        for (class, range) in CLASSES {
+            let of = |times: &[Duration]| -> String {
+                let own = blocks.iter().zip(times);
+                let own = own.filter(|(block, _)| range.contains(&changes_of(block)));
+                output::percentiles(own.map(|(_, took)| *took).collect())
+            };
+            output::line(&format!("fsync {name}: {class}: apply {}", of(&apply)));
+            output::line(&format!("fsync {name}: {class}: undo  {}", of(&undo)));
+            output::line(&format!("fsync {name}: {class}: bound {}", of(&each)));
+        }
     }
     age(setup, database)?;
     let settings = setup.settings(Durability::Buffered);
@@ -123,11 +146,10 @@ fn age(setup: &Setup<'_>, database: &Path) -> anyhow::Result<()> {
         writer.prune_pass()?;
         let quarter = &mut quarters[(raw * 4 / (tip.get() + 1)) as usize];
         quarter.0 += clock.stop().seconds();
-        quarter.1 += block.inputs.len() + block.outputs.len();
+        quarter.1 += changes_of(&block);
     }
-    let cost = quarters.map(|(seconds, changes)| {
-        format!("{:.2}", output::per_change(seconds * 1e6, changes))
-    });
+    let cost = quarters
+        .map(|(seconds, changes)| format!("{:.2}", output::per_change(seconds * 1e6, changes)));
     output::line(&format!(
         "age: block by block with pruning, fsync off: {} µs per change in the four quarters of the chain",
         cost.join(" / ")

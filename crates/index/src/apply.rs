@@ -10,8 +10,8 @@ use utxokeep_kv::Kv;
 
 use crate::{
     ChainWriter, DeltaKind, Mode,
-    error::{ApplyError, StoreError},
     coin::Coin,
+    error::{ApplyError, StoreError},
     pending::YoungId,
     stats,
     tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
@@ -207,7 +207,6 @@ impl<K: Kv> ChainWriter<K> {
         for (at, (outpoint, in_block)) in block.inputs.iter().zip(&in_block).enumerate() {
             if let Some(number) = *in_block {
                 prevouts[at] = Prevout::InBlock(number);
-                spender_in_block[number as usize] = Some(0);
             } else if let Some(id) = self.pending.find(outpoint) {
                 prevouts[at] = Prevout::Live(facts(&UtxoRecord::decode(self.pending.record(id))?));
                 found[at] = Found::Young(id);
@@ -216,10 +215,9 @@ impl<K: Kv> ChainWriter<K> {
             }
         }
         for (tx_index, tx) in (0u32..).zip(&block.txs) {
-            for at in tx.inputs.start as usize..tx.inputs.end as usize {
-                if let Some(number) = in_block[at] {
-                    spender_in_block[number as usize] = Some(tx_index);
-                }
+            let own = tx.inputs.start as usize..tx.inputs.end as usize;
+            for number in in_block[own].iter().flatten() {
+                spender_in_block[*number as usize] = Some(tx_index);
             }
         }
         old.sort_unstable();
@@ -293,13 +291,12 @@ impl<K: Kv> ChainWriter<K> {
             let record = UtxoRecord::decode(&bytes)?;
             stage.totals.sub(record.value, record.address.len());
             self.count_muhash(stage, outpoint, &record, false);
-            match self.pending.find(&outpoint) {
-                Some(id) => self.pending.spend_young(id),
-                None => {
-                    let network = self.index.settings.network;
-                    let row = Coin::new(outpoint, network, &record, &[]).row;
-                    self.pending.spend_old(outpoint, row);
-                }
+            if let Some(id) = self.pending.find(&outpoint) {
+                self.pending.spend_young(id);
+            } else {
+                let network = self.index.settings.network;
+                let row = Coin::new(outpoint, network, &record, &[]).row;
+                self.pending.spend_old(outpoint, row);
             }
             if let Some(delta) = &mut stage.delta {
                 delta.replaced.push((outpoint, bytes));

@@ -31,6 +31,9 @@ pub struct Digest {
     pub scanned: bool,
 }
 
+/// Key and value of a row.
+type Keyed = (Vec<u8>, Vec<u8>);
+
 /// The key space is read in this many parts, by the first byte of the transaction id.
 const PARTS: u32 = 256;
 
@@ -146,7 +149,7 @@ impl<S: Read> View<'_, S> {
     }
 
     /// Outputs that were live at the height of the view and are spent at the tip.
-    fn spent_since(&self, scan: &Scan<'_>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    fn spent_since(&self, scan: &Scan<'_>) -> Result<Vec<Keyed>, StoreError> {
         let Some(at) = self.horizon() else { return Ok(Vec::new()) };
         let mut back = Vec::new();
         let mut damage = None;

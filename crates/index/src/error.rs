@@ -26,6 +26,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    #[allow(clippy::needless_pass_by_value)] // hashes and heights are moved in and printed
     pub(crate) fn missing(table: &'static str, key: impl ToString) -> Self {
         Self::MissingRow { table, key: key.to_string() }
     }

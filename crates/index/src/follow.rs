@@ -7,7 +7,7 @@
 //!   connected again: from its source, or from what was kept when it was disconnected.
 //! * Every step is an atomic batch, so a crash in the middle leaves a valid, shorter chain.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use utxokeep_chains::{BlockSource, SourceError, decode_block, genesis_block};
 use utxokeep_core::{Block, BlockHash, Header, HeaderTree, Height, Inserted, Node};
 use utxokeep_kv::{Batch, Durability, Kv};
@@ -73,8 +73,9 @@ impl<K: Kv> Follower<K> {
             let block = decode_block(raw, network)
                 .map_err(|source| FollowError::Decode { hash, source })?;
             writer.apply(&block)?;
-            writer.flush()?;
         }
+        // The tree is read from the tables, so staged blocks must be there.
+        writer.flush()?;
         let read = writer.index().kv.as_ref();
         let tip = writer.tip().map_or(Height::GENESIS, |tip| tip.height);
         let root = writer.floor().min(tip);
@@ -121,13 +122,13 @@ impl<K: Kv> Follower<K> {
     pub(crate) fn accept_decoded(
         &mut self,
         header: &Header,
-        block: Option<Block>,
+        block: Option<&Block>,
         source: &dyn BlockSource,
     ) -> Result<(), FollowError> {
         if !self.place(header)? {
             return Ok(());
         }
-        self.advance(block.as_ref(), source)?;
+        self.advance(block, source)?;
         self.store_if_side(&header.hash, source)?;
         if self.report.connected.is_multiple_of(FORGET_EVERY_BLOCKS) {
             self.tree.forget_below(self.writer.floor());
@@ -183,8 +184,8 @@ impl<K: Kv> Follower<K> {
                 return Ok(());
             }
             let Some(path) = self.tree.path(&tip.hash, &best.hash) else {
-                // The fork lies below every block the tree knows.
-                let (fork, safe) = (Height::GENESIS, self.writer.floor());
+                // The fork lies below every block of the chain that the tree knows.
+                let (fork, safe) = (self.fork_of(&best)?, self.writer.floor());
                 return Err(FollowError::ReorganisationTooDeep { tip: best.hash, fork, safe });
             };
             let fork = self.tree.get(&path.fork).map_or(tip.height, |node| node.height);
@@ -198,6 +199,42 @@ impl<K: Kv> Follower<K> {
                 }
             }
         }
+    }
+
+    /// Height at which the branch of `node` left the chain.
+    fn fork_of(&self, node: &Node) -> Result<Height, StoreError> {
+        let mut prev = node.prev;
+        loop {
+            if let Some(height) = self.writer.height_of(&prev)? {
+                return Ok(height);
+            }
+            let Some(parent) = self.tree.get(&prev) else { return Ok(Height::GENESIS) };
+            prev = parent.prev;
+        }
+    }
+
+    /// Orders headers that are about to arrive: first those whose branch leaves the chain where it
+    /// can still be undone. The others have lost, and must not look like the best branch while the
+    /// blocks that beat them are still to come.
+    pub(crate) fn reachable_first(&self, headers: Vec<Header>) -> Vec<Header> {
+        let mut children: FxHashMap<BlockHash, Vec<BlockHash>> = FxHashMap::default();
+        let mut work_list = Vec::new();
+        for header in &headers {
+            if self.tree.get(&header.prev).is_some() {
+                work_list.push(header.hash);
+            } else {
+                children.entry(header.prev).or_default().push(header.hash);
+            }
+        }
+        let mut reachable = FxHashSet::default();
+        while let Some(hash) = work_list.pop() {
+            reachable.insert(hash);
+            work_list.extend(children.remove(&hash).into_iter().flatten());
+        }
+        let (mut first, last): (Vec<_>, Vec<_>) =
+            headers.into_iter().partition(|header| reachable.contains(&header.hash));
+        first.extend(last);
+        first
     }
 
     /// Disconnects down to `fork`; answers `false` when the better branch cannot be had.

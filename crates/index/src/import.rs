@@ -72,6 +72,7 @@ pub fn import_files<K: Kv>(
     } else {
         let rest: Vec<_> =
             headers.into_iter().filter(|header| !loaded.hashes.contains(&header.hash)).collect();
+        let rest = follower.reachable_first(rest);
         follow(follower, files, &rest, total, progress)?
     };
     report.connected += connected;
@@ -149,7 +150,7 @@ fn follow<K: Kv>(
     decoded_ahead(files, network, hashes, |_, block| {
         let Some(header) = arrivals.next() else { return Ok(false) };
         // Bytes that do not decode are met again, and reported, when the block is to be connected.
-        follower.accept_decoded(header, block.ok(), files)?;
+        follower.accept_decoded(header, block.ok().as_ref(), files)?;
         done += 1;
         if done % PRUNE_EVERY_BLOCKS == 0 {
             follower.writer_mut().prune_pass()?;

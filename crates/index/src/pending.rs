@@ -129,9 +129,8 @@ impl Pending {
         let at = u32::try_from(self.gone.len()).expect("a batch is cut long before 2^32 outputs");
         self.gone.push((outpoint, row));
         let gone = &self.gone;
-        self.gone_by_outpoint.insert_unique(hash(&outpoint.to_key()), at, |&at| {
-            hash(&gone[at as usize].0.to_key())
-        });
+        self.gone_by_outpoint
+            .insert_unique(hash(&outpoint.to_key()), at, |&at| hash(&gone[at as usize].0.to_key()));
     }
 
     /// Rows the cut will write.

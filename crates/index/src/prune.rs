@@ -7,9 +7,9 @@ use utxokeep_kv::{Batch, Durability, Kv};
 
 use crate::{
     ChainWriter,
+    coin::Coin,
     error::StoreError,
     meta::{self, PruneCursor},
-    coin::Coin,
     rollback::read_delta,
     side, stats,
     tables::{DELTA, MUHASH, SPENT},
@@ -57,6 +57,21 @@ impl<K: Kv> ChainWriter<K> {
         self.prune_side(rows_max, &mut report)?;
         stats::pruned(&report, started.elapsed());
         Ok(report)
+    }
+
+    /// Drops the undo data of every committed block: what bulk mode is about to commit lies far
+    /// above it, and pruning starts above that.
+    pub(crate) fn drop_undo_data(&mut self) -> Result<(), StoreError> {
+        if !self.index.settings.enabled {
+            return Ok(());
+        }
+        let Some((tip, _)) = meta::tip(self.index.kv.as_ref())? else { return Ok(()) };
+        let rows_max = self.index.settings.prune_rows_max.max(1);
+        let mut report = PruneReport::default();
+        while let Some(cursor) = self.next_prunable(tip)? {
+            self.prune_some(cursor, rows_max, &mut report)?;
+        }
+        Ok(())
     }
 
     /// The block to work on: the one in progress, or the next above the undo base.

@@ -337,13 +337,11 @@ impl<'a, S: Read> View<'a, S> {
         let mut damage = None;
         self.read.scan(ADDR, scan, &mut |key, value| {
             let row = AddressRowKey::from_key(key).zip(AddressRow::from_bytes(value));
-            match row {
-                Some((key, row)) => visit(key, row),
-                None => {
-                    damage = Some(Corrupt::new("address row", "malformed key or value"));
-                    false
-                }
-            }
+            let Some((key, row)) = row else {
+                damage = Some(Corrupt::new("address row", "malformed key or value"));
+                return false;
+            };
+            visit(key, row)
         })?;
         damage.map_or(Ok(()), |error| Err(error.into()))
     }

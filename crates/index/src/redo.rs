@@ -6,8 +6,8 @@ use utxokeep_kv::Kv;
 
 use crate::{
     ChainWriter, DeltaKind,
-    error::StoreError,
     coin::Coin,
+    error::StoreError,
     side::Redo,
     tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
     writer::Tip,
@@ -105,6 +105,7 @@ impl<K: Kv> ChainWriter<K> {
         self.side_rows.put(HEIGHTS, entry.hash.as_bytes(), &height.to_key());
         if let Some(muhash) = &self.muhash {
             self.side_rows.put(MUHASH, &height.to_key(), &muhash.to_bytes());
+            self.stored_muhash = Some(height);
         }
         self.side_rows.append(&std::mem::take(&mut self.with_next));
         self.tip = Some(Tip { height, entry: *entry });

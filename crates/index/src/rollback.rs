@@ -8,9 +8,9 @@ use utxokeep_kv::{Batch, Kv, Read, TableId};
 
 use crate::{
     ChainWriter,
+    coin::Coin,
     error::{RollbackError, StoreError},
     meta,
-    coin::Coin,
     query::block_entry,
     side::{self, Redo},
     stats,
@@ -149,13 +149,12 @@ impl Bodies {
         let mut found = read_all(read, SPENT, &in_tables)?.into_iter();
         let mut spent = Vec::with_capacity(delta.spent.len());
         for entry in &delta.spent {
-            spent.push(match (&entry.record, entry.spent_by) {
-                (Some(record), Some(spent_by)) => SpentBody { record: record.clone(), spent_by },
-                _ => {
-                    let row = found.next().unwrap_or_default();
-                    let row = SpentRecord::decode(&row)?;
-                    SpentBody { record: row.record.to_vec(), spent_by: row.spent_by }
-                }
+            spent.push(if let (Some(record), Some(spent_by)) = (&entry.record, entry.spent_by) {
+                SpentBody { record: record.clone(), spent_by }
+            } else {
+                let row = found.next().unwrap_or_default();
+                let row = SpentRecord::decode(&row)?;
+                SpentBody { record: row.record.to_vec(), spent_by: row.spent_by }
             });
         }
 

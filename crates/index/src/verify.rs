@@ -11,9 +11,9 @@ use utxokeep_kv::{Kv, Read, Scan, TableId};
 
 use crate::{
     ChainIndex, View,
+    coin::Coin,
     error::StoreError,
     meta,
-    coin::Coin,
     query::{block_entry, height_of},
     rollback::read_delta,
     tables::{ADDR, ADDR_SPENT, BLOCKS, DELTA, HEIGHTS, MUHASH, SPENT, TABLES, UNSPENT},
@@ -57,6 +57,7 @@ impl VerifyReport {
         self.findings_total == 0
     }
 
+    #[allow(clippy::needless_pass_by_value)] // texts are moved in
     fn add(&mut self, check: &'static str, detail: impl ToString) {
         self.findings_total += 1;
         if self.findings.len() < FINDINGS_MAX {

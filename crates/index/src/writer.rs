@@ -5,9 +5,9 @@ use utxokeep_kv::{Batch, Kv, SortedRows};
 
 use crate::{
     ChainIndex,
+    coin::Rows,
     error::StoreError,
     meta,
-    coin::Rows,
     pending::{AddrRows, LiveRows, Pending},
     query::block_entry,
     stats,
@@ -137,13 +137,19 @@ impl<K: Kv> ChainWriter<K> {
             writer.pending.memory_bytes() + others >= bytes_max
         };
         let blocks_max = settings.catch_up_blocks_max;
-        (self.mode == Mode::CatchUp && self.staged_blocks >= blocks_max)
-            || (is_over(self) && !(self.pending.shrink() && !is_over(self)))
+        if self.mode == Mode::CatchUp && self.staged_blocks >= blocks_max {
+            return true;
+        }
+        // Spent outputs may have left enough room to go on.
+        is_over(self) && (!self.pending.shrink() || is_over(self))
     }
 
     /// Commits every staged block; a no-op when there is none.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         let Some(tip) = self.tip.filter(|_| self.staged_blocks > 0) else { return Ok(()) };
+        if self.mode == Mode::Bulk {
+            self.drop_undo_data()?;
+        }
         let mut closing = std::mem::take(&mut self.side_rows);
         meta::put_tip(&mut closing, tip.height, &tip.entry.hash);
         if self.mode == Mode::Bulk && self.index.settings.enabled {

@@ -1,4 +1,5 @@
 //! The index agrees with a real Bitcoin Core on the chain it made, block by block.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail like the test
 
 use utxokeep_chains::{BlockSource, decode_block};
 use utxokeep_core::{BlockHash, Height};

@@ -6,7 +6,9 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use crate::{Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Visitor};
+use crate::{
+    Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Visitor,
+};
 
 type Tables = Vec<BTreeMap<Vec<u8>, Vec<u8>>>;
 

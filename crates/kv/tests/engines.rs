@@ -1,10 +1,10 @@
 //! One suite for every engine: what the port promises, each engine keeps.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail like the test
 
 use tempfile::TempDir;
 use utxokeep_kv::{
-    Access, Batch, Durability, Kv, KvError, MemoryKv, Read, RocksKv, RocksOptions, Scan, SortedRows,
-    TableId,
-    TableSpec,
+    Access, Batch, Durability, Kv, KvError, MemoryKv, Read, RocksKv, RocksOptions, Scan,
+    SortedRows, TableId, TableSpec,
 };
 
 const SPECS: &[TableSpec] = &[

@@ -11,8 +11,8 @@
 use utxokeep_core::{Block, Network, OutPoint, Output, Tx, Txid};
 
 use super::{
-    DecodeError, HEADER_LEN, hash::sha256d_parts, header::decode_header_of,
-    merkle::merkle_root, reader::Reader,
+    DecodeError, HEADER_LEN, hash::sha256d_parts, header::decode_header_of, merkle::merkle_root,
+    reader::Reader,
 };
 
 /// Blocks over this many bytes are refused: twice what consensus allows.

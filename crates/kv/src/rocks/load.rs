@@ -130,10 +130,8 @@ impl RocksKv {
     /// Writes the rows into one or more files per table, tables side by side.
     fn write_files(&self, tables: &[&dyn SortedRows]) -> Result<Vec<(TableId, String)>, KvError> {
         let parts: Vec<_> = thread::scope(|scope| {
-            let handles: Vec<_> = tables
-                .iter()
-                .map(|&rows| scope.spawn(move || self.write_table(rows)))
-                .collect();
+            let handles: Vec<_> =
+                tables.iter().map(|&rows| scope.spawn(move || self.write_table(rows))).collect();
             handles
                 .into_iter()
                 .map(|handle| handle.join().unwrap_or(Err(KvError::Poisoned)))

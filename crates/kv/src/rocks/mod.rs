@@ -16,7 +16,9 @@ use rocksdb::{ColumnFamily, DB, Direction, IteratorMode, ReadOptions, WriteBatch
 
 pub use options::RocksOptions;
 
-use crate::{Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Visitor};
+use crate::{
+    Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Visitor,
+};
 
 /// How many keys one call into the engine looks up; bounds the memory it pins.
 const KEYS_PER_READ: usize = 2_048;
