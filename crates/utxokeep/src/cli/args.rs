@@ -1,0 +1,270 @@
+//! What the commands take.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{PossibleValuesParser, RangedU64ValueParser},
+};
+use utxokeep_chains::{XorKey, parse_txid};
+use utxokeep_core::{Height, Network, Txid, hex_decode};
+
+use super::exit::after_help;
+
+/// The most rows one answer of the command line has.
+const COUNT_MAX: u64 = 100_000;
+
+/// UTXO state engine: follows a chain and keeps its exact set of unspent outputs.
+#[derive(Debug, Parser)]
+#[command(name = "utxokeep", version, arg_required_else_help = true, after_help = after_help())]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) global: Global,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub(super) struct Global {
+    /// Directory of the database.
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "UTXOKEEP_DATA",
+        hide_env_values = true,
+        default_value = "./data"
+    )]
+    pub(super) data: PathBuf,
+    /// Print the result as JSON.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// Configuration file in TOML; without one every setting has its default.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "UTXOKEEP_CONFIG",
+        hide_env_values = true
+    )]
+    pub(super) config: Option<PathBuf>,
+    /// Log more to stderr; repeat for still more.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Fill, inspect and change the chain index.
+    #[command(subcommand)]
+    Chain(Chain),
+    /// Look at single outputs.
+    #[command(subcommand)]
+    Utxo(Utxo),
+    /// Look at what an address or script owns.
+    #[command(subcommand)]
+    Address(Address),
+    /// Mine a simulated chain into a database and serve it over REST.
+    Demo(Demo),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Chain {
+    /// Read block files; the branch with the most valid work becomes the chain.
+    ///
+    /// Files are in Bitcoin Core's framing, plain or compressed with zstd or xz, in any order in
+    /// which a node may have stored the blocks. Blocks that are in the database already are passed
+    /// over. A block that breaks a rule is refused together with its descendants, reported as a
+    /// warning, and does not change the exit code. Ctrl-C stops at the next batch.
+    Import(Import),
+    /// Say what the database is and where it stands.
+    Status,
+    /// Compute the digests of the set, as Bitcoin Core's `gettxoutsetinfo muhash`.
+    Digest(Digest),
+    /// Undo all blocks above a height.
+    Rollback(Rollback),
+    /// Recount everything and list what is wrong.
+    Verify,
+    /// Delete undo data that no allowed rollback needs.
+    Prune(Prune),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// Chain of the blocks; by default that of the configuration.
+    #[arg(long, value_parser = PossibleValuesParser::new(["bitcoin"]))]
+    pub(super) chain: Option<String>,
+    /// Network of the blocks; by default that of the database or of the configuration.
+    #[arg(long, value_parser = PossibleValuesParser::new(Network::ALL.map(Network::name)))]
+    pub(super) network: Option<String>,
+    /// Key of obfuscated files, 16 hexadecimal digits; by default that of `xor.dat` beside them.
+    #[arg(long, value_name = "HEX", value_parser = parse_xor_key)]
+    pub(super) xor_key: Option<XorKey>,
+    /// Write every block with its undo data, also those far below the window.
+    #[arg(long)]
+    pub(super) no_bulk: bool,
+    /// Block files, or directories with blk*.dat files.
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Digest {
+    #[command(flatten)]
+    pub(super) at: At,
+    /// Read the whole set even where an accumulator is kept, and add `hash_serialized_3`.
+    #[arg(long)]
+    pub(super) audit: bool,
+}
+
+/// When to answer for.
+#[derive(Debug, Args)]
+pub(super) struct At {
+    /// Answer as of this height inside the rollback window, instead of the tip.
+    #[arg(long = "at", value_name = "HEIGHT")]
+    pub(super) height: Option<Height>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Rollback {
+    /// Height that becomes the new tip.
+    #[arg(value_name = "HEIGHT")]
+    pub(super) to: Height,
+    /// Print what would be undone and write nothing.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Prune {
+    /// Then rewrite the tables, so that deleted rows take no more space.
+    #[arg(long)]
+    pub(super) compact: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Utxo {
+    /// Show an output; a spent one too, while it is kept.
+    Show(Show),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// Transaction that created the output, as nodes print it.
+    #[arg(value_parser = parse_txid)]
+    pub(super) txid: Txid,
+    /// Position among the outputs of that transaction.
+    pub(super) index: u32,
+    #[command(flatten)]
+    pub(super) at: At,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Address {
+    /// List the outputs of an address or script, in chain order.
+    Utxos(Utxos),
+    /// Add up the outputs of an address or script.
+    Balance(Balance),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Owner {
+    /// An address, or an output script in hexadecimal.
+    #[arg(value_name = "ADDRESS_OR_SCRIPT")]
+    pub(super) text: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Utxos {
+    #[command(flatten)]
+    pub(super) owner: Owner,
+    #[command(flatten)]
+    pub(super) at: At,
+    /// Number of the page, from 1 on.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        value_parser = RangedU64ValueParser::<u64>::new().range(1..),
+        conflicts_with = "cursor"
+    )]
+    pub(super) page: u64,
+    /// Rows of a page.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "100",
+        value_parser = RangedU64ValueParser::<u64>::new().range(1..=COUNT_MAX)
+    )]
+    pub(super) count: u64,
+    /// Order by place on the chain.
+    #[arg(long, value_enum, default_value = "asc")]
+    pub(super) order: Order,
+    /// Go on behind the last row of an earlier answer: its `next_cursor`.
+    #[arg(long, value_name = "CURSOR")]
+    pub(super) cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Order {
+    /// Oldest first.
+    Asc,
+    /// Newest first.
+    Desc,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Balance {
+    #[command(flatten)]
+    pub(super) owner: Owner,
+    #[command(flatten)]
+    pub(super) at: At,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    /// Address and port of the REST server; by default that of the configuration.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(super) listen: Option<SocketAddr>,
+    /// Seed of the simulated chain: the same seed mines the same chain.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(super) seed: u64,
+    /// Blocks to mine per second.
+    #[arg(long, value_name = "F", default_value = "2", value_parser = parse_rate)]
+    pub(super) blocks_per_second: f64,
+    /// Stop after this many blocks.
+    #[arg(long, value_name = "N")]
+    pub(super) blocks: Option<u64>,
+}
+
+fn parse_xor_key(text: &str) -> Result<XorKey, &'static str> {
+    hex_decode(text).and_then(|bytes| bytes.try_into().ok()).ok_or("expected 16 hexadecimal digits")
+}
+
+fn parse_rate(text: &str) -> Result<f64, &'static str> {
+    let rate: f64 = text.parse().map_err(|_| "expected a number")?;
+    if rate.is_finite() && rate > 0.0 { Ok(rate) } else { Err("expected a number above 0") }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn rates_and_keys_are_checked() {
+        assert_eq!(parse_rate("0.5"), Ok(0.5));
+        for text in ["0", "-1", "NaN", "inf", "fast"] {
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_xor_key("0102030405060708"), Ok([1, 2, 3, 4, 5, 6, 7, 8]));
+        assert!(parse_xor_key("01").is_err());
+    }
+}

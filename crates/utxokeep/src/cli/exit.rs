@@ -1,0 +1,165 @@
+//! Exit codes, and which error has which.
+
+use std::fmt::Write;
+
+use utxokeep_chains::AddressError;
+use utxokeep_index::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError};
+use utxokeep_kv::KvError;
+
+use super::error::CliError;
+use crate::config::ConfigError;
+
+/// How the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    Success,
+    Failure,
+    Usage,
+    NotFound,
+    Refused,
+    Unsound,
+    Interrupted,
+}
+
+/// Every exit code, as the help shows it.
+pub(super) const EXITS: &[(Exit, &str)] = &[
+    (Exit::Success, "done; refused blocks of an import are in its report"),
+    (Exit::Failure, "failed: a file, the disk or damaged data"),
+    (Exit::Usage, "wrong usage: arguments or configuration"),
+    (Exit::NotFound, "the output asked for is not known"),
+    (
+        Exit::Refused,
+        "refused: no database or blocks, in use, other network, format or setting, out of window",
+    ),
+    (Exit::Unsound, "verify found something wrong"),
+    (Exit::Interrupted, "stopped by Ctrl-C; what was done stays done"),
+];
+
+impl Exit {
+    /// The number the shell sees.
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Refused => 4,
+            Self::Unsound => 5,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The code of an error: that of the first cause that has one.
+    pub(super) fn of(error: &anyhow::Error) -> Self {
+        error.chain().find_map(Self::of_cause).unwrap_or(Self::Failure)
+    }
+
+    fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        if let Some(error) = cause.downcast_ref::<CliError>() {
+            return Some(match error {
+                CliError::UnknownOutput { .. } => Self::NotFound,
+                CliError::NoNetwork | CliError::BadCursor { .. } => Self::Usage,
+            });
+        }
+        if cause.is::<ConfigError>() || cause.is::<AddressError>() {
+            return Some(Self::Usage);
+        }
+        if let Some(error) = cause.downcast_ref::<OpenError>() {
+            return Some(Self::of_open(error));
+        }
+        if let Some(error) = cause.downcast_ref::<QueryError>() {
+            return Some(Self::of_query(error));
+        }
+        if let Some(error) = cause.downcast_ref::<RollbackError>() {
+            return Some(Self::of_rollback(error));
+        }
+        if let Some(error) = cause.downcast_ref::<FollowError>() {
+            return Some(Self::of_follow(error));
+        }
+        cause.downcast_ref::<StoreError>().map(Self::of_store)
+    }
+
+    fn of_open(error: &OpenError) -> Self {
+        match error {
+            OpenError::Store(store) => Self::of_store(store),
+            _ => Self::Refused,
+        }
+    }
+
+    fn of_query(error: &QueryError) -> Self {
+        match error {
+            QueryError::Store(store) => Self::of_store(store),
+            _ => Self::Refused,
+        }
+    }
+
+    fn of_rollback(error: &RollbackError) -> Self {
+        match error {
+            RollbackError::Store(store) => Self::of_store(store),
+            _ => Self::Refused,
+        }
+    }
+
+    fn of_follow(error: &FollowError) -> Self {
+        match error {
+            FollowError::ReorganisationTooDeep { .. }
+            | FollowError::Apply(ApplyError::WrongGenesis { .. }) => Self::Refused,
+            FollowError::Rollback(rollback) => Self::of_rollback(rollback),
+            FollowError::Store(store) => Self::of_store(store),
+            _ => Self::Failure,
+        }
+    }
+
+    fn of_store(error: &StoreError) -> Self {
+        match error {
+            StoreError::Kv(
+                KvError::InUse { .. } | KvError::NotFound { .. } | KvError::UnexpectedTable { .. },
+            ) => Self::Refused,
+            _ => Self::Failure,
+        }
+    }
+}
+
+/// The list of exit codes under the help of the program.
+pub(super) fn after_help() -> String {
+    let mut out = String::from("Exit codes:\n");
+    for (exit, meaning) in EXITS {
+        let _ = writeln!(out, "  {:>3}  {meaning}", exit.code());
+    }
+    out.push_str(
+        "\nResults go to stdout, everything else to stderr. UTXOKEEP_LOG filters logs more finely \
+         than -v.",
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use utxokeep_core::Height;
+
+    use super::*;
+
+    #[test]
+    fn the_code_follows_from_the_typed_error_below_any_context() {
+        let deep = RollbackError::TooDeep { target: Height::new(1), safe: Height::new(2) };
+        let in_use = || KvError::InUse { path: "x".into() };
+        let cases: [(anyhow::Error, Exit); 6] = [
+            (anyhow::Error::new(deep).context("rolling back"), Exit::Refused),
+            (OpenError::from(in_use()).into(), Exit::Refused),
+            (StoreError::from(in_use()).into(), Exit::Refused),
+            (OpenError::from(KvError::Poisoned).into(), Exit::Failure),
+            (QueryError::Empty.into(), Exit::Refused),
+            (anyhow::anyhow!("anything else"), Exit::Failure),
+        ];
+        for (error, exit) in cases {
+            assert_eq!(Exit::of(&error), exit, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn every_code_is_documented_once() {
+        let mut codes: Vec<u8> = EXITS.iter().map(|(exit, _)| exit.code()).collect();
+        codes.dedup();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 130]);
+    }
+}

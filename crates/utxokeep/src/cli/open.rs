@@ -1,0 +1,97 @@
+//! From arguments to an open database.
+
+use std::path::Path;
+
+use anyhow::Context;
+use utxokeep_core::{Height, Network};
+use utxokeep_index::{ChainIndex, OpenError, QueryError, View, peek_identity};
+use utxokeep_kv::{Kv, KvError, RocksKv};
+
+use super::{args::Global, error::CliError};
+use crate::config::Config;
+
+/// The index on disk.
+pub(super) type Index = ChainIndex<RocksKv>;
+
+/// What every command needs.
+#[derive(Debug)]
+pub(super) struct Session {
+    global: Global,
+    config: Config,
+}
+
+impl Session {
+    pub(super) fn new(global: Global) -> anyhow::Result<Self> {
+        let config = match &global.config {
+            Some(path) => Config::load(path)?,
+            None => Config::default(),
+        };
+        Ok(Self { global, config })
+    }
+
+    pub(super) const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(super) const fn json(&self) -> bool {
+        self.global.json
+    }
+
+    pub(super) fn data(&self) -> &Path {
+        &self.global.data
+    }
+
+    /// Opens the database, which must exist. Its network and fixed settings are its own, unless
+    /// the configuration states others: then it is refused.
+    pub(super) fn open(&self) -> anyhow::Result<Index> {
+        let asked = self.config.network()?;
+        self.open_existing(asked).and_then(|index| {
+            let path = self.data().to_owned();
+            let missing = || OpenError::from(KvError::NotFound { path });
+            Ok(index.ok_or_else(missing)?)
+        })
+    }
+
+    /// Opens the database if there is one, checking that it follows `asked`.
+    pub(super) fn open_existing(&self, asked: Option<Network>) -> anyhow::Result<Option<Index>> {
+        let identity = match peek_identity(self.data()) {
+            Ok(identity) => identity,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error).with_context(|| self.opening()),
+        };
+        let settings = self.config.settings(asked.unwrap_or(identity.network), Some(&identity));
+        let options = self.config.rocks_options();
+        let index = ChainIndex::open_dir(self.data(), settings, options, false)
+            .with_context(|| self.opening())?;
+        Ok(Some(index))
+    }
+
+    /// Makes a new database.
+    pub(super) fn create(&self, network: Option<Network>) -> anyhow::Result<Index> {
+        let network = network.ok_or(CliError::NoNetwork)?;
+        let settings = self.config.settings(network, None);
+        ChainIndex::open_dir(self.data(), settings, self.config.rocks_options(), true)
+            .with_context(|| format!("cannot create a database at {}", self.data().display()))
+    }
+
+    fn opening(&self) -> String {
+        format!("cannot open the database at {}", self.data().display())
+    }
+}
+
+fn is_missing(error: &OpenError) -> bool {
+    use utxokeep_index::StoreError;
+    matches!(error, OpenError::Store(StoreError::Kv(KvError::NotFound { .. })))
+}
+
+/// A view at a height, or at the tip.
+pub(super) fn view_at(
+    index: &Index,
+    height: Option<Height>,
+) -> Result<View<'_, <RocksKv as Kv>::Snapshot<'_>>, QueryError> {
+    let view = index.view()?;
+    match height {
+        Some(height) => view.at(height),
+        None => Ok(view),
+    }
+}

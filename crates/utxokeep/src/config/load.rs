@@ -1,0 +1,134 @@
+//! Reading a configuration file.
+
+use std::{fs, path::Path};
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use super::{Config, ConfigError, SETTINGS, Setting, Store, schema::SECTIONS};
+
+/// Below this the engine cannot hold one block of each table.
+const CACHE_MIB_MIN: u32 = 16;
+/// Below this the engine would reopen files for every read.
+const OPEN_FILES_MIN: u32 = 64;
+
+impl Config {
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads the text of a file; `file` names it in errors.
+    pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
+        let table: Table = text.parse().map_err(|error: toml::de::Error| {
+            let before = error.span().map_or("", |span| &text[..span.start.min(text.len())]);
+            let line = before.matches('\n').count() + 1;
+            let detail = error.message().replace('\n', ", ");
+            ConfigError::Syntax { file: file.to_owned(), line, detail }
+        })?;
+        let mut config = Self::default();
+        for (section, values) in &table {
+            let Value::Table(values) = values else {
+                let (file, section) = (file.to_owned(), section.clone());
+                return Err(if is_section(&section) {
+                    ConfigError::NotASection { file, section }
+                } else {
+                    unknown_section(&file, &section)
+                });
+            };
+            if !is_section(section) {
+                return Err(unknown_section(file, section));
+            }
+            for (name, value) in values {
+                let setting = find(file, section, name)?;
+                check_value(file, setting, value)?;
+                config.stated.insert(setting.key());
+            }
+        }
+        let stated = config.stated;
+        config = table.try_into().map_err(|error: toml::de::Error| ConfigError::Syntax {
+            file: file.to_owned(),
+            line: 1,
+            detail: error.message().to_owned(),
+        })?;
+        config.stated = stated;
+        config.check(file)?;
+        Ok(config)
+    }
+
+    /// Whether the file states a setting, given as `section.name`.
+    #[must_use]
+    pub fn is_stated(&self, key: &str) -> bool {
+        self.stated.contains(key)
+    }
+
+    /// What the types cannot express.
+    fn check(&self, file: &str) -> Result<(), ConfigError> {
+        let file = || file.to_owned();
+        if self.index.store == Store::Mmr {
+            return Err(ConfigError::StoreUnavailable { file: file() });
+        }
+        self.network().map_err(|error| match error {
+            ConfigError::UnknownNetwork(source) => ConfigError::Network { file: file(), source },
+            other => other,
+        })?;
+        let lower_bounds = [
+            ("cache_mib", self.storage.cache_mib.get(), CACHE_MIB_MIN),
+            ("open_files_max", self.storage.open_files_max.get(), OPEN_FILES_MIN),
+        ];
+        for (name, value, least) in lower_bounds {
+            if value < least {
+                return Err(wrong_value(&file(), find(&file(), "storage", name)?, &value));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_section(name: &str) -> bool {
+    SECTIONS.iter().any(|(known, _)| *known == name)
+}
+
+fn unknown_section(file: &str, section: &str) -> ConfigError {
+    let known: Vec<String> = SECTIONS.iter().map(|(name, _)| format!("[{name}]")).collect();
+    ConfigError::UnknownSection {
+        file: file.to_owned(),
+        section: section.to_owned(),
+        known: known.join(", "),
+    }
+}
+
+fn find(file: &str, section: &str, name: &str) -> Result<&'static Setting, ConfigError> {
+    let mut of_section = SETTINGS.iter().filter(|setting| setting.section == section);
+    of_section.clone().find(|setting| setting.name == name).ok_or_else(|| {
+        let known: Vec<_> = of_section.by_ref().map(|setting| setting.name).collect();
+        ConfigError::UnknownKey {
+            file: file.to_owned(),
+            key: format!("{section}.{name}"),
+            known: known.join(", "),
+        }
+    })
+}
+
+/// Reads one setting on its own, so that an error can only be about this one.
+fn check_value(file: &str, setting: &Setting, value: &Value) -> Result<(), ConfigError> {
+    let inner = Table::from_iter([(setting.name.to_owned(), value.clone())]);
+    let outer = Table::from_iter([(setting.section.to_owned(), Value::Table(inner))]);
+    match outer.try_into::<Config>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(wrong_value(file, setting, value)),
+    }
+}
+
+fn wrong_value(file: &str, setting: &Setting, value: &impl Serialize) -> ConfigError {
+    let shown =
+        Value::try_from(value).map_or_else(|_| "that".to_owned(), |value| value.to_string());
+    ConfigError::WrongValue {
+        file: file.to_owned(),
+        key: setting.key(),
+        allowed: setting.allowed,
+        value: shown.replace('\n', " "),
+    }
+}

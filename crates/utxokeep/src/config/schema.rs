@@ -1,0 +1,216 @@
+//! The list of all settings. Structures, defaults and documentation come from it.
+
+use std::{
+    collections::BTreeSet,
+    net::{Ipv4Addr, SocketAddr},
+    num::NonZeroU32,
+};
+
+use serde::{Deserialize, Serialize};
+use utxokeep_index::DeltaKind;
+
+/// A setting, as its documentation shows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Section of the file.
+    pub section: &'static str,
+    /// Name within the section.
+    pub name: &'static str,
+    /// What may stand there.
+    pub allowed: &'static str,
+    /// Name in the seed design; empty when it has none.
+    pub seed: &'static str,
+    /// A value to show where the default is to leave the setting out.
+    pub example: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+impl Setting {
+    /// Section and name.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}.{}", self.section, self.name)
+    }
+}
+
+macro_rules! settings {
+    ($(
+        $(#[doc = $section_doc:literal])+
+        [$section:ident] $struct:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $field:ident: $type:ty = $default:expr,
+                    $allowed:literal $(, seed $seed:literal)? $(, example $example:literal)?;
+            )+
+        }
+    )+) => {
+        $(
+            $(#[doc = $section_doc])+
+            #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+            #[serde(default, deny_unknown_fields)]
+            pub struct $struct {
+                $($(#[doc = $doc])+ pub $field: $type,)+
+            }
+
+            impl Default for $struct {
+                fn default() -> Self {
+                    Self { $($field: $default,)+ }
+                }
+            }
+        )+
+
+        /// All settings.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Config {
+            $($(#[doc = $section_doc])+ pub $section: $struct,)+
+            /// Keys that the file states, as opposed to defaults.
+            #[serde(skip)]
+            pub(super) stated: BTreeSet<String>,
+        }
+
+        /// Every setting, in the order of the file.
+        pub const SETTINGS: &[Setting] = &[$($(
+            Setting {
+                section: stringify!($section),
+                name: stringify!($field),
+                allowed: $allowed,
+                seed: concat!("" $(, $seed)?),
+                example: concat!("" $(, $example)?),
+                help: concat!($($doc),+),
+            },
+        )+)+];
+
+        /// What each section is about.
+        pub(super) const SECTIONS: &[(&str, &str)] =
+            &[$((stringify!($section), concat!($($section_doc),+)),)+];
+    };
+}
+
+/// Which structure holds the set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Store {
+    /// Tables of live and spent outputs.
+    Classic,
+    /// A Merkle mountain range; not available yet.
+    Mmr,
+}
+
+/// Which indexes are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexingStrategy {
+    /// By address only.
+    AddressHash,
+    /// By payment credential only.
+    PaymentCredential,
+    /// Both.
+    Both,
+}
+
+/// What a block delta holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delta {
+    /// Outpoints only.
+    Compact,
+    /// Bodies too.
+    SelfContained,
+}
+
+impl From<Delta> for DeltaKind {
+    fn from(delta: Delta) -> Self {
+        match delta {
+            Delta::Compact => Self::Compact,
+            Delta::SelfContained => Self::SelfContained,
+        }
+    }
+}
+
+const fn count(value: u32) -> NonZeroU32 {
+    NonZeroU32::new(value).expect("defaults are not zero")
+}
+
+settings! {
+    /// The chain to follow. Only needed to create a database: an existing one knows its network.
+    [chain] ChainConfig {
+        /// Name of the chain.
+        chain: String = "bitcoin".to_owned(), "\"bitcoin\"";
+        /// Name of the network; empty when the command line names it.
+        network: String = String::new(),
+            "\"mainnet\", \"testnet3\", \"testnet4\", \"signet\", \"regtest\" or \"\"";
+    }
+    /// The chain index. `enabled`, `address_hash` and `muhash` are part of a database once it
+    /// exists: leave them out to take them from it.
+    [index] IndexConfig {
+        /// Keep the UTXO set at all. When false only the block log is kept, and no other table is
+        /// opened.
+        enabled: bool = true, "true or false", seed "yaci.node.utxo.enabled";
+        /// Structure that holds the set. `mmr` is not available yet.
+        store: Store = Store::Classic, "\"classic\"", seed "yaci.node.utxo.store";
+        /// Blocks for which spent outputs stay readable. Left out or 0: the security parameter of
+        /// the network (Bitcoin: 144).
+        prune_depth_blocks: Option<u32> = None, "a whole number from 0 on",
+            seed "yaci.node.utxo.pruneDepth", example "144";
+        /// Blocks that a rollback may undo, and that `--at` reaches back. Left out or 0: twice the
+        /// security parameter (Bitcoin: 288). Undo data is kept for the greater of the two depths.
+        rollback_window_blocks: Option<u32> = None, "a whole number from 0 on",
+            seed "yaci.node.utxo.rollbackWindow", example "288";
+        /// The most rows one prune pass deletes. The seed's 500 would fall behind for ever: a full
+        /// mainnet block spends about 7,600 outputs, and a pass follows each block.
+        prune_batch_rows_max: NonZeroU32 = count(50_000), "a whole number from 1 on",
+            seed "yaci.node.utxo.pruneBatchSize";
+        /// The longest one prune pass may take, in milliseconds.
+        prune_pass_ms_max: NonZeroU32 = count(200), "a whole number from 1 on";
+        /// Keep the index by address (on Bitcoin: by output script).
+        address_hash: bool = true, "true or false", seed "yaci.node.utxo.index.address_hash";
+        /// Keep the index by payment credential. Bitcoin has none, so there it has no effect.
+        payment_credential: bool = true, "true or false",
+            seed "yaci.node.utxo.index.payment_credential";
+        /// Chooses both indexes at once and wins over the two switches above. Left out: the
+        /// switches decide.
+        indexing_strategy: Option<IndexingStrategy> = None,
+            "\"address_hash\", \"payment_credential\" or \"both\"",
+            seed "yaci.node.utxo.indexingStrategy", example "\"both\"";
+        /// What undo data holds: `compact` outpoints, with bodies read from the spent table, or
+        /// `self-contained` bodies. Holds for blocks applied from now on.
+        delta: Delta = Delta::Compact, "\"compact\" or \"self-contained\"",
+            seed "yaci.node.utxo.delta.selfContained";
+        /// Keep the `MuHash` accumulator of every block in the window, so that `chain digest`
+        /// answers at once; costs some microseconds per output.
+        muhash: bool = false, "true or false";
+    }
+    /// The embedded store.
+    [storage] StorageConfig {
+        /// Memory for caches, write buffers and batches together, in MiB: half for the
+        /// engine, half for the rows of batches.
+        cache_mib: NonZeroU32 = count(512), "a whole number from 16 on";
+        /// Wait for the disk on every commit at the tip. When false a crash of the machine (not of
+        /// the program) may lose the newest blocks; nothing needs repair.
+        fsync: bool = true, "true or false";
+        /// Load blocks below the rollback window in large batches, without undo data.
+        bulk: bool = true, "true or false";
+        /// The most blocks in one batch while catching up inside the window.
+        catch_up_blocks_max: NonZeroU32 = count(288), "a whole number from 1 on";
+        /// Table files kept open.
+        open_files_max: NonZeroU32 = count(1_024), "a whole number from 64 on";
+    }
+    /// The REST server.
+    [rest] RestConfig {
+        /// Address and port to listen on.
+        listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8_080)),
+            "an address and a port";
+        /// Rows of a page when a request does not say.
+        page_rows_default: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// The most rows of a page.
+        page_rows_max: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// The most rows a page number may pass over; beyond it, page by cursor.
+        scan_rows_max: NonZeroU32 = count(1_000_000), "a whole number from 1 on";
+        /// The longest a request may take, in milliseconds.
+        request_timeout_ms: NonZeroU32 = count(10_000), "a whole number from 1 on";
+        /// Requests answered at the same time; more are told to come back.
+        concurrent_requests_max: NonZeroU32 = count(64), "a whole number from 1 on";
+    }
+}

@@ -1,0 +1,189 @@
+//! A simulated chain to look at: mined into a database, served over REST, summed up on a terminal.
+//!
+//! # Invariants
+//!
+//! * One thread writes; the server and the summary only read.
+//! * Every block is committed before the next is mined, so stopping and starting again goes on at
+//!   the stored tip.
+//! * Only a chain that the simulator made is continued, never one that was imported.
+
+mod miner;
+mod summary;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use tokio::{
+    net::TcpListener,
+    runtime::Runtime,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::{self, Instant},
+};
+use utxokeep_chains::Simulator;
+use utxokeep_index::{ChainIndex, OpenError, StoreError, peek_identity};
+use utxokeep_kv::{KvError, RocksKv};
+
+use self::{
+    miner::{Miner, Pace, Progress},
+    summary::Summary,
+};
+use crate::{config::Config, rest};
+
+/// How long reads of the server may take once the program stops.
+const STOP_WAIT: Duration = Duration::from_secs(6);
+
+/// What to show.
+#[derive(Debug, Clone)]
+pub struct DemoOptions {
+    /// Directory of the database; made when absent.
+    pub data: PathBuf,
+    /// Address of the REST server. `None` takes the one of the configuration; when a number of
+    /// blocks is given, `None` starts no server.
+    pub listen: Option<SocketAddr>,
+    /// Start of the simulator's random sequence.
+    pub seed: u64,
+    /// Speed of the chain, once it has a few blocks.
+    pub blocks_per_second: f64,
+    /// Mine this many blocks at full speed and end.
+    pub blocks: Option<u64>,
+}
+
+/// Mines until told to stop, or until the blocks asked for are mined.
+pub fn run(options: DemoOptions, config: &Config) -> anyhow::Result<()> {
+    let DemoOptions { data, listen, seed, blocks_per_second, blocks } = options;
+    let pace = Pace::new(blocks, blocks_per_second)?;
+    let index = open(&data, config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the threads of the server")?;
+    let mut signals = runtime.block_on(async { Signals::new() })?;
+    let listen = listen.or(blocks.is_none().then_some(config.rest.listen));
+    let server =
+        listen.map(|listen| Server::start(&runtime, listen, &index, config)).transpose()?;
+
+    let miner = Miner::new(&index, seed)?;
+    let mut summary = Summary::new(data, seed, server.as_ref().map(|server| server.address));
+    summary.open();
+    let mining = miner.start(pace)?;
+    let (first, progress) = (mining.progress.borrow().clone(), mining.progress.clone());
+    runtime.block_on(show(&mut signals, progress, &index, &mut summary));
+    let result = mining.stop();
+    summary.close();
+    let stopped = server.map_or(Ok(()), |server| server.stop(&runtime));
+    runtime.shutdown_timeout(STOP_WAIT);
+    let last = result?;
+    stopped?;
+    summary::farewell(&first, &last);
+    Ok(())
+}
+
+/// Opens the database, or makes a new one.
+fn open(data: &Path, config: &Config) -> anyhow::Result<ChainIndex<RocksKv>> {
+    let opening = || format!("cannot open the database at {}", data.display());
+    let network = Simulator::NETWORK;
+    let identity = match peek_identity(data) {
+        Ok(identity) => Some(identity),
+        Err(OpenError::Store(StoreError::Kv(KvError::NotFound { .. }))) => None,
+        Err(error) => return Err(error).with_context(opening),
+    };
+    let settings = config.settings(network, identity.as_ref());
+    if !settings.enabled || !settings.address_index {
+        bail!(
+            "the demo needs the UTXO set and its address index: turn [index] enabled and \
+             address_hash on, and use a new data directory if this one was made without them"
+        );
+    }
+    ChainIndex::open_dir(data, settings, config.rocks_options(), true).with_context(opening)
+}
+
+/// Shows how the chain grows until a signal comes or mining ends.
+async fn show(
+    signals: &mut Signals,
+    mut progress: watch::Receiver<Progress>,
+    index: &ChainIndex<RocksKv>,
+    summary: &mut Summary,
+) {
+    let latest = progress.clone();
+    let mining_ends = async { while progress.changed().await.is_ok() {} };
+    tokio::pin!(mining_ends);
+    let mut ticks = time::interval_at(Instant::now() + summary.delay(), summary.period());
+    loop {
+        tokio::select! {
+            () = signals.any() => return,
+            () = &mut mining_ends => return,
+            _ = ticks.tick() => {
+                let now = latest.borrow().clone();
+                summary.show(&now, index);
+            }
+        }
+    }
+}
+
+/// The signals that stop the program.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Takes the signals over; from now on they no longer end the process by themselves.
+    fn new() -> anyhow::Result<Self> {
+        let take = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            interrupt: take(SignalKind::interrupt())?,
+            terminate: take(SignalKind::terminate())?,
+        })
+    }
+
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// A REST server in the background.
+struct Server {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+impl Server {
+    fn start(
+        runtime: &Runtime,
+        listen: SocketAddr,
+        index: &ChainIndex<RocksKv>,
+        config: &Config,
+    ) -> anyhow::Result<Self> {
+        let listener = runtime.block_on(TcpListener::bind(listen)).with_context(|| {
+            format!("cannot listen on {listen}; choose another address with --listen ADDR:PORT")
+        })?;
+        let address = listener.local_addr().context("cannot tell the address of the server")?;
+        let state = rest::RestState::new(index.clone(), &config.rest);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = runtime.spawn(rest::serve(listener, state, async {
+            // Being dropped is a reason to stop as well.
+            let _ = stopped.await;
+        }));
+        Ok(Self { address, stop, task })
+    }
+
+    fn stop(self, runtime: &Runtime) -> anyhow::Result<()> {
+        // An error means that the server ended before; then its own result says why.
+        let _ = self.stop.send(());
+        runtime
+            .block_on(self.task)
+            .context("the REST server broke down")?
+            .context("the REST server failed")
+    }
+}

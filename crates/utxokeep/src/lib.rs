@@ -1,0 +1,14 @@
+//! The program and facade library: configuration, command line, REST, demo.
+//!
+//! # Invariants
+//!
+//! * Results reach stdout through one module of the command line; logs and progress go to stderr.
+//! * The command line and REST answer with the same JSON models.
+//! * Fixed settings of an existing database are taken from it, never guessed.
+
+pub mod cli;
+pub mod config;
+pub mod cursor;
+pub mod demo;
+pub mod json;
+pub mod rest;

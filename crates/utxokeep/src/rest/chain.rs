@@ -1,0 +1,126 @@
+//! Routes about the followed chain: its tip, its blocks, the state of the database.
+
+use axum::{Json, extract::State, response::IntoResponse, response::Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utxokeep_core::{BlockHash, Height};
+use utxokeep_index::QueryError;
+
+use super::{
+    answer::{Known, Tag, answer},
+    error::{ApiError, ErrorBody},
+    params::Segments,
+    state::RestState,
+};
+use crate::json::{Block, Point, Status};
+
+/// A block, and the tip of the chain it is part of.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BlockAnswer {
+    point: Point,
+    #[serde(flatten)]
+    block: Block,
+}
+
+/// The newest block
+#[utoipa::path(
+    get,
+    path = "/api/v1/chain/tip",
+    tag = "chain",
+    responses(
+        (status = 200, description = "The newest block", body = BlockAnswer,
+            headers(("ETag" = String, description = "Hash of the block"))),
+        (status = 304, description = "It is still the one in `If-None-Match`"),
+        (status = 503, description = "Not now, or there are no blocks yet", body = ErrorBody),
+    )
+)]
+pub(super) async fn tip(
+    State(state): State<RestState>,
+    known: Known,
+) -> Result<Response, ApiError> {
+    state
+        .read(move |index| {
+            let view = index.view()?;
+            let (height, entry) = view.tip().ok_or(QueryError::Empty)?;
+            answer(&known, Tag::Strong, &entry.hash, || {
+                let block = Block::new(height, &entry);
+                Ok(BlockAnswer { point: entry.point(height).into(), block })
+            })
+        })
+        .await
+}
+
+/// A block of the followed chain
+///
+/// `point` is the tip of the chain that the block was found on.
+#[utoipa::path(
+    get,
+    path = "/api/v1/chain/blocks/{height_or_hash}",
+    tag = "chain",
+    params(("height_or_hash" = String, Path, description = "Height or hash of the block")),
+    responses(
+        (status = 200, description = "The block", body = BlockAnswer,
+            headers(("ETag" = String, description = "Hash of the tip"))),
+        (status = 304, description = "Nothing changed since the answer in `If-None-Match`"),
+        (status = 400, description = "Neither a height nor a hash", body = ErrorBody),
+        (status = 404, description = "Not on the followed chain", body = ErrorBody),
+        (status = 503, description = "Not now, or there are no blocks yet", body = ErrorBody),
+    )
+)]
+pub(super) async fn block(
+    State(state): State<RestState>,
+    Segments(text): Segments<String>,
+    known: Known,
+) -> Result<Response, ApiError> {
+    let wanted = match (BlockHash::from_reversed_hex(&text), text.parse::<Height>()) {
+        (Ok(hash), _) => Err(hash),
+        (_, Ok(height)) => Ok(height),
+        _ => return Err(ApiError::BadBlock),
+    };
+    state
+        .read(move |index| {
+            let view = index.view()?;
+            let point = view.point()?;
+            let height = match wanted {
+                Ok(height) => Some(height),
+                Err(hash) => view.height_of(&hash)?,
+            };
+            let entry = height.map(|height| view.block(height)).transpose()?.flatten();
+            let Some((height, entry)) = height.zip(entry) else {
+                return Err(ApiError::UnknownBlock(text));
+            };
+            answer(&known, Tag::Strong, &point.hash, || {
+                Ok(BlockAnswer { point: point.into(), block: Block::new(height, &entry) })
+            })
+        })
+        .await
+}
+
+/// State of the database
+#[utoipa::path(
+    get,
+    path = "/api/v1/status",
+    tag = "chain",
+    responses(
+        (status = 200, description = "Network, tip, totals, rollback floor and sizes",
+            body = Status,
+            headers(("ETag" = String, description = "Hash of the tip, as a weak tag: sizes may \
+                                                     differ at the same tip"))),
+        (status = 304, description = "The tip is still the one in `If-None-Match`"),
+        (status = 503, description = "Not now", body = ErrorBody),
+    )
+)]
+pub(super) async fn status(
+    State(state): State<RestState>,
+    known: Known,
+) -> Result<Response, ApiError> {
+    state
+        .read(move |index| {
+            let status = index.status()?;
+            match status.tip {
+                Some(tip) => answer(&known, Tag::Weak, &tip.hash, || Ok(Status::from(&status))),
+                None => Ok(Json(Status::from(&status)).into_response()),
+            }
+        })
+        .await
+}

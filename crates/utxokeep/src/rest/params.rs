@@ -1,0 +1,185 @@
+//! What a request says besides its path: height, page, order, cursor.
+
+use axum::{
+    extract::{FromRequestParts, Path, Query},
+    http::request::Parts,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use utoipa::{IntoParams, ToSchema};
+use utxokeep_index::Paging;
+
+use super::error::ApiError;
+use crate::{config::RestConfig, cursor};
+
+/// Query parameters; unlike axum's own, an error has our shape.
+#[derive(Debug)]
+pub(super) struct Params<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Query(params) = Query::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::BadParameter(error.body_text()))?;
+        Ok(Self(params))
+    }
+}
+
+/// Path parameters; unlike axum's own, an error has our shape.
+#[derive(Debug)]
+pub(super) struct Segments<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segments<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(segments) = Path::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ApiError::BadParameter(error.body_text()))?;
+        Ok(Self(segments))
+    }
+}
+
+/// When to answer for.
+#[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct AtParams {
+    /// Answer as of this height, which must lie between `rollback_floor` and the tip; without it,
+    /// as of the tip.
+    #[param(nullable = false)]
+    pub(super) at: Option<u32>,
+}
+
+/// Order of outputs by their place on the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Order {
+    /// Oldest first.
+    #[default]
+    Asc,
+    /// Newest first.
+    Desc,
+}
+
+/// Which part of a list to answer.
+#[derive(Debug, Clone, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PageParams {
+    /// Answer as of this height, which must lie between `rollback_floor` and the tip; without it,
+    /// as of the tip.
+    #[param(nullable = false)]
+    pub(super) at: Option<u32>,
+    /// Number of the page, from 1 on. Pages far into a long list are refused: use `cursor`.
+    #[param(nullable = false, minimum = 1, default = 1)]
+    page: Option<u64>,
+    /// Rows of a page; the default and the most there may be are settings of the server (100).
+    #[param(nullable = false, minimum = 1, default = 100)]
+    count: Option<u64>,
+    /// Order by place on the chain.
+    #[param(nullable = false, inline, default = "asc")]
+    order: Option<Order>,
+    /// Go on behind the row that `next_cursor` of the answer before stands for; costs the same
+    /// however long the list is. Not together with `page`.
+    #[param(nullable = false)]
+    cursor: Option<String>,
+}
+
+/// Limits of pages, from the configuration.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageLimits {
+    rows_default: u64,
+    rows_max: u64,
+    offset_max: u64,
+}
+
+impl PageLimits {
+    pub(super) fn new(config: &RestConfig) -> Self {
+        let rows_max = u64::from(config.page_rows_max.get());
+        Self {
+            rows_default: u64::from(config.page_rows_default.get()).min(rows_max),
+            rows_max,
+            offset_max: u64::from(config.scan_rows_max.get()),
+        }
+    }
+}
+
+impl PageParams {
+    /// The page asked for, when it is one that may be asked for.
+    pub(super) fn paging(&self, limits: PageLimits) -> Result<Paging, ApiError> {
+        let bad = |text: String| Err(ApiError::BadParameter(text));
+        let count = self.count.unwrap_or(limits.rows_default);
+        if count == 0 || count > limits.rows_max {
+            return bad(format!("count must be from 1 to {}", limits.rows_max));
+        }
+        if self.page.is_some() && self.cursor.is_some() {
+            return bad("page and cursor exclude each other; send one of them".to_owned());
+        }
+        let Some(before) = self.page.unwrap_or(1).checked_sub(1) else {
+            return bad("pages are counted from 1 on".to_owned());
+        };
+        let skip = before.saturating_mul(count);
+        if skip > limits.offset_max {
+            let max = limits.offset_max;
+            return bad(format!("the page is more than {max} rows deep; page by cursor instead"));
+        }
+        let decode = |text| cursor::decode(text).ok_or(ApiError::BadCursor);
+        Ok(Paging {
+            after: self.cursor.as_deref().map(decode).transpose()?,
+            skip: usize::try_from(skip).unwrap_or(usize::MAX),
+            limit: usize::try_from(count).unwrap_or(usize::MAX),
+            reverse: self.order.unwrap_or_default() == Order::Desc,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: PageLimits = PageLimits { rows_default: 20, rows_max: 50, offset_max: 1_000 };
+
+    fn paging(query: &str) -> Result<Paging, ApiError> {
+        let uri = format!("/?{query}").parse().unwrap();
+        let Query(params) = Query::<PageParams>::try_from_uri(&uri)
+            .map_err(|e| ApiError::BadParameter(e.body_text()))?;
+        params.paging(LIMITS)
+    }
+
+    #[test]
+    fn page_and_count_become_rows_to_pass_over() {
+        let first = paging("").unwrap();
+        assert_eq!((first.skip, first.limit, first.reverse), (0, 20, false));
+        let third = paging("page=3&count=50&order=desc").unwrap();
+        assert_eq!((third.skip, third.limit, third.reverse), (100, 50, true));
+        assert!(third.after.is_none());
+        let behind = paging(&format!("cursor={}", cursor::encode((1, 2, 3)))).unwrap();
+        assert_eq!((behind.after, behind.skip), (Some((1, 2, 3)), 0));
+    }
+
+    #[test]
+    fn what_is_out_of_range_or_contradictory_is_refused() {
+        let cursor = cursor::encode((1, 2, 3));
+        let cases = [
+            ("count=0", "from 1 to 50"),
+            ("count=51", "from 1 to 50"),
+            ("count=-1", "invalid digit"),
+            ("page=0", "counted from 1"),
+            ("page=22&count=50", "page by cursor"),
+            ("page=18446744073709551615&count=50", "page by cursor"),
+            ("order=up", "unknown variant"),
+            ("at=4294967296", "too large"),
+            ("hight=3", "unknown field"),
+            (&format!("page=1&cursor={cursor}"), "exclude each other"),
+            ("page=1&page=2", "duplicate field"),
+            ("cursor=AAAA", "cursor is malformed"),
+        ];
+        for (query, expected) in cases {
+            let error = paging(query).unwrap_err().to_string();
+            assert!(error.contains(expected), "{query}: {error}");
+        }
+        assert_eq!(paging("page=21&count=50").unwrap().skip, 1_000);
+    }
+}

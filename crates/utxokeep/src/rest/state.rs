@@ -1,0 +1,95 @@
+//! What handlers share, and the one way they reach the database.
+
+use std::{sync::Arc, time::Duration};
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use utxokeep_core::Network;
+use utxokeep_index::ChainIndex;
+use utxokeep_kv::RocksKv;
+
+use super::{error::ApiError, meter, params::PageLimits};
+use crate::config::RestConfig;
+
+/// What handlers share; clones share it too.
+#[derive(Clone)]
+pub struct RestState(Arc<Shared>);
+
+struct Shared {
+    index: ChainIndex<RocksKv>,
+    limits: PageLimits,
+    request_timeout: Duration,
+    /// One permit for each read that runs.
+    permits: Arc<Semaphore>,
+    meter: PrometheusHandle,
+}
+
+impl std::fmt::Debug for RestState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RestState").field("index", &self.0.index).finish_non_exhaustive()
+    }
+}
+
+impl RestState {
+    /// Answers from `index` within the limits of `config`. Installs the recorder of metrics, if
+    /// that has not happened yet.
+    #[must_use]
+    pub fn new(index: ChainIndex<RocksKv>, config: &RestConfig) -> Self {
+        let requests_max = config.concurrent_requests_max.get() as usize;
+        Self(Arc::new(Shared {
+            index,
+            limits: PageLimits::new(config),
+            request_timeout: Duration::from_millis(config.request_timeout_ms.get().into()),
+            permits: Arc::new(Semaphore::new(requests_max.min(Semaphore::MAX_PERMITS))),
+            meter: meter::recorder().clone(),
+        }))
+    }
+
+    pub(super) fn network(&self) -> Network {
+        self.0.index.settings().network
+    }
+
+    pub(super) fn limits(&self) -> PageLimits {
+        self.0.limits
+    }
+
+    pub(super) fn meter(&self) -> &PrometheusHandle {
+        &self.0.meter
+    }
+
+    /// Runs a read on a thread that may block, unless too many run already.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ChainIndex<RocksKv>) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let permits = Arc::clone(&self.0.permits);
+        let permit = permits.try_acquire_owned().map_err(|_| ApiError::Overloaded)?;
+        // The permit goes with the work: a read that outlives its request still counts.
+        self.run(move |index| {
+            let _permit = permit;
+            work(index)
+        })
+        .await
+    }
+
+    /// The same for the few reads that have to get through under load.
+    pub(super) async fn read_always<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ChainIndex<RocksKv>) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.run(work).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ChainIndex<RocksKv>) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let index = self.0.index.clone();
+        let task = spawn_blocking(move || work(&index));
+        match timeout(self.0.request_timeout, task).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(ApiError::Internal),
+            Err(_) => Err(ApiError::Timeout),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Pages under `docs/` and the example configuration are made from the code. This compares them;
+//! with `UTXOKEEP_BLESS=1` (`make docs`) it writes them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use utxokeep::{cli, config, rest};
+use utxokeep_index::{METRICS, MetricKind};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+/// Compares a generated file with the one in the repository, or writes it.
+fn check(file: &str, expected: &str) {
+    let path = root().join(file);
+    if std::env::var_os("UTXOKEEP_BLESS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, expected).unwrap();
+        return;
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    let differs = found.lines().zip(expected.lines()).position(|(found, made)| found != made);
+    let line = differs.unwrap_or_else(|| found.lines().count().min(expected.lines().count()));
+    assert!(
+        found == expected,
+        "{file} differs from the code from line {} on; run `make docs` and look at the change",
+        line + 1
+    );
+}
+
+fn metrics_page() -> String {
+    let mut out = String::from(
+        "# Metrics\n\n<!-- Generated from the lists of metrics in the code by `make docs`. -->\n\n\
+         In the text format of Prometheus at `/metrics`. Histograms are in seconds. \"Seed\" is \
+         what the design this program grew from calls the metric.\n",
+    );
+    for (title, metrics) in [("Chain index", METRICS), ("REST server", rest::METRICS)] {
+        let _ =
+            write!(out, "\n## {title}\n\n| name | kind | seed | meaning |\n|---|---|---|---|\n");
+        for metric in metrics {
+            let kind = match metric.kind {
+                MetricKind::Counter => "counter",
+                MetricKind::Gauge => "gauge",
+                MetricKind::Histogram => "histogram",
+            };
+            let _ =
+                writeln!(out, "| `{}` | {kind} | {} | {} |", metric.name, metric.seed, metric.help);
+        }
+    }
+    out
+}
+
+#[test]
+fn command_line_page_is_current() {
+    check("docs/cli.md", &cli::page());
+}
+
+#[test]
+fn configuration_page_is_current() {
+    check("docs/config.md", &config::page());
+}
+
+#[test]
+fn example_configuration_is_current() {
+    check("utxokeep.toml", &config::example_file());
+}
+
+#[test]
+fn metrics_page_is_current() {
+    check("docs/metrics.md", &metrics_page());
+}
+
+#[test]
+fn api_description_is_current() {
+    let text = rest::openapi().to_pretty_json().unwrap();
+    check("docs/openapi.json", &(text + "\n"));
+}
