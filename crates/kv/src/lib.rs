@@ -11,6 +11,7 @@
 //! * After a failed write nothing more is written: only reopening can tell what is durable.
 
 mod batch;
+mod crash;
 mod error;
 mod memory;
 mod rocks;

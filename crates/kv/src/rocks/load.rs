@@ -15,7 +15,7 @@ use std::{
 use rocksdb::{IngestExternalFileOptions, SstFileWriter, WriteBatch};
 
 use super::RocksKv;
-use crate::{Batch, Durability, KvError, SortedRows, TableId};
+use crate::{Batch, Durability, KvError, SortedRows, TableId, crash};
 
 /// Key of the intent in the default column family.
 const INTENT_KEY: &[u8] = b"load";
@@ -74,7 +74,9 @@ impl RocksKv {
         let intent = Intent { files, finish };
         let mut writes = WriteBatch::default();
         writes.put(INTENT_KEY, intent.encode());
+        crash::point("before_intent");
         self.write_raw(writes, Durability::Synced)?;
+        crash::point("after_intent");
         self.complete(&intent)
     }
 
@@ -99,7 +101,10 @@ impl RocksKv {
     fn complete(&self, intent: &Intent) -> Result<(), KvError> {
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
-        for (table, name) in &intent.files {
+        for (number, (table, name)) in intent.files.iter().enumerate() {
+            if number == 1 {
+                crash::point("after_first_file");
+            }
             let path = self.load_dir.join(name);
             if path.is_file() {
                 self.db
@@ -115,6 +120,7 @@ impl RocksKv {
             }
         }
         writes.delete(INTENT_KEY);
+        crash::point("before_close");
         self.write_raw(writes, Durability::Synced)
     }
 
