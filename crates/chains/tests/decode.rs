@@ -12,9 +12,7 @@ use bitcoin::{
     hashes::Hash,
 };
 use support::{rebuild, regtest_blocks, regtest_rows};
-use utxokeep_chains::{
-    DecodeError, MAX_MONEY, decode_block, decode_header, genesis_block, script_key,
-};
+use utxokeep_chains::{DecodeError, MAX_MONEY, decode_block, decode_header, genesis_block};
 use utxokeep_core::{Block, Network, OutPoint, Txid};
 
 const REGTEST: Network = Network::BitcoinRegtest;

@@ -52,6 +52,8 @@ pub struct Tx {
 pub struct Block {
     /// Its header.
     pub header: Header,
+    /// The height its coinbase claims, on chains where coinbases carry it.
+    pub claimed_height: Option<u32>,
     /// Transactions in block order.
     pub txs: Vec<Tx>,
     /// Inputs of all transactions, in block order; coinbases have none.

@@ -89,6 +89,12 @@ pub enum InvalidBlock {
         /// Subsidy plus fees.
         allowed: u64,
     },
+    /// The coinbase does not carry the height of its block.
+    #[error("bad-cb-height: the coinbase claims height {claimed:?}")]
+    WrongCoinbaseHeight {
+        /// What it claims, if anything.
+        claimed: Option<u32>,
+    },
     /// The block's parent, or an older ancestor, is invalid.
     #[error("bad-prevblk: descends from invalid block {ancestor}")]
     InvalidAncestor {
@@ -128,7 +134,7 @@ pub struct Checked {
 /// Decides whether `block` may be connected at `height`, given what each of its inputs spends.
 ///
 /// `prevouts` has one entry per entry of [`Block::inputs`]. The rule against repeating a live
-/// transaction is the caller's to look up: see [`Network::must_check_overwrite`].
+/// transaction is the caller's to look up: see [`Network::can_repeat_transactions`].
 pub fn check_block(
     block: &Block,
     height: Height,
@@ -136,6 +142,10 @@ pub fn check_block(
     prevouts: &[Prevout],
 ) -> Result<Checked, InvalidBlock> {
     assert_eq!(prevouts.len(), block.inputs.len(), "one fact per input");
+    let claimed = block.claimed_height;
+    if network.has_height_in_coinbase(height) && claimed != Some(height.get()) {
+        return Err(InvalidBlock::WrongCoinbaseHeight { claimed });
+    }
     let mut seen: FxHashSet<OutPoint> = FxHashSet::default();
     seen.reserve(block.inputs.len());
     let mut fees = 0u64;
@@ -215,8 +225,14 @@ mod tests {
             time: 0,
             work: crate::ChainWork::default(),
         };
-        let mut block =
-            Block { header, txs: vec![], inputs: vec![], outputs: vec![], bytes: vec![] };
+        let mut block = Block {
+            header,
+            claimed_height: Some(HEIGHT.get()),
+            txs: vec![],
+            inputs: vec![],
+            outputs: vec![],
+            bytes: vec![],
+        };
         for (number, (inputs, values)) in (0u8..).zip(txs) {
             let first_input = u32::try_from(block.inputs.len()).unwrap();
             let first_output = u32::try_from(block.outputs.len()).unwrap();
@@ -311,6 +327,15 @@ mod tests {
         );
         let same_block = block(&[(&[], &[7]), (&[OutPoint::new(txid(0), 0)], &[5])]);
         assert!(matches!(check(&same_block, &[]), Err(InvalidBlock::ImmatureCoinbase { .. })));
+    }
+
+    #[test]
+    fn the_coinbase_carries_the_height_of_its_block() {
+        for claimed in [None, Some(199)] {
+            let mut block = block(&[(&[], &[0])]);
+            block.claimed_height = claimed;
+            assert_eq!(check(&block, &[]), Err(InvalidBlock::WrongCoinbaseHeight { claimed }));
+        }
     }
 
     #[test]

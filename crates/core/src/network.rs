@@ -149,18 +149,26 @@ impl Network {
         matches!(self, Self::BitcoinMainnet) && matches!(height.get(), 91_842 | 91_880)
     }
 
-    /// Whether new outputs must be looked up against existing ones at `height`.
-    ///
-    /// Once coinbases carry their height, a repeated transaction id is impossible and the look-up
-    /// is skipped, as Bitcoin Core does on its main network.
+    /// Whether a coinbase at `height` must carry that height.
     #[must_use]
-    pub const fn must_check_overwrite(self, height: Height) -> bool {
-        match self {
-            Self::BitcoinMainnet => height.get() < 227_931,
-            Self::BitcoinTestnet3 => height.get() < 21_111,
-            Self::BitcoinTestnet4 | Self::BitcoinSignet => height.get() < 1,
-            Self::BitcoinRegtest => true,
-        }
+    pub const fn has_height_in_coinbase(self, height: Height) -> bool {
+        let from = match self {
+            Self::BitcoinMainnet => 227_931,
+            Self::BitcoinTestnet3 => 21_111,
+            Self::BitcoinTestnet4 | Self::BitcoinSignet | Self::BitcoinRegtest => 1,
+        };
+        height.get() >= from
+    }
+
+    /// Whether a block at `height` could create a transaction that exists already, so that new
+    /// outputs must be looked up.
+    ///
+    /// Once coinbases carry their height none can be repeated; any other repeated transaction
+    /// spends outputs that its first appearance spent, so it takes a repeated coinbase to start
+    /// with. Blocks from before that rule all have to be looked up.
+    #[must_use]
+    pub const fn can_repeat_transactions(self, height: Height) -> bool {
+        !self.has_height_in_coinbase(height)
     }
 }
 

@@ -6,7 +6,7 @@ use utxokeep_core::{
     Block, BlockDelta, BlockEntry, ChainWork, CoinFacts, Created, Height, InvalidBlock, OutPoint,
     Prevout, Spent, Totals, Tx, UtxoRecord, check_block, coin_bytes_into, in_block_prevouts,
 };
-use utxokeep_kv::Kv;
+use utxokeep_kv::{Kv, TableId};
 
 use crate::{
     ChainWriter, DeltaKind, Mode,
@@ -110,8 +110,7 @@ impl<K: Kv> ChainWriter<K> {
         match self.height_of(&prev)? {
             Some(parent) => {
                 let height = parent.plus(1);
-                let existing = crate::query::block_entry(self.index.kv.as_ref(), height)?
-                    .map_or(tip.entry.hash, |entry| entry.hash);
+                let existing = self.entry_at(height)?.map_or(tip.entry.hash, |entry| entry.hash);
                 Err(ApplyError::Conflict { hash, height, existing })
             }
             None => Err(ApplyError::Gap { hash, prev, tip: Some(tip.height) }),
@@ -126,15 +125,24 @@ impl<K: Kv> ChainWriter<K> {
         if let Some(tip) = self.tip.filter(|tip| tip.entry.hash == *hash) {
             return Ok(Some(tip.height));
         }
-        let staged = self
-            .side_rows
-            .rows()
-            .find(|row| row.table == HEIGHTS && row.key == hash.as_bytes())
-            .and_then(|row| Height::from_key(row.value?));
-        match staged {
+        match self.staged(HEIGHTS, hash.as_bytes()).and_then(Height::from_key) {
             Some(height) => Ok(Some(height)),
             None => crate::query::height_of(self.index.kv.as_ref(), hash),
         }
+    }
+
+    /// Log entry of a block of the chain, staged ones included.
+    fn entry_at(&self, height: Height) -> Result<Option<BlockEntry>, StoreError> {
+        match self.staged(BLOCKS, &height.to_key()) {
+            Some(bytes) => Ok(Some(BlockEntry::decode(bytes)?)),
+            None => crate::query::block_entry(self.index.kv.as_ref(), height),
+        }
+    }
+
+    /// Value of a row that waits for its batch.
+    fn staged(&self, table: TableId, key: &[u8]) -> Option<&[u8]> {
+        let mut rows = self.side_rows.rows();
+        rows.find(|row| row.table == table && row.key == key).and_then(|row| row.value)
     }
 
     fn stage_log(&mut self, block: &Block, height: Height, totals: Totals) {
@@ -162,10 +170,14 @@ impl<K: Kv> ChainWriter<K> {
         let invalid = |reason| ApplyError::Invalid { hash: block.header.hash, height, reason };
         let gathered = self.gather(block)?;
         if let Err(reason) = check_block(block, height, network, &gathered.prevouts) {
-            let reason = self.overwritten_instead(block, height)?.unwrap_or(reason);
+            let reason = self.overwritten_instead(block)?.unwrap_or(reason);
             return Err(invalid(reason));
         }
-        let replaced = self.overwritten(block, height, block.txs.first().into_iter())?;
+        let replaced = if network.can_repeat_transactions(height) {
+            self.overwritten(block)?
+        } else {
+            Vec::new()
+        };
         if let (Some(&(outpoint, _)), false) = (replaced.first(), network.may_overwrite(height)) {
             return Err(invalid(InvalidBlock::OverwritesLive { outpoint }));
         }
@@ -241,23 +253,10 @@ impl<K: Kv> ChainWriter<K> {
         }
     }
 
-    /// Live outputs that transactions of the block would create again, with their records.
-    ///
-    /// A connected block can only repeat a coinbase: any other repeated transaction would spend
-    /// outputs that its first appearance spent. So connecting looks up one transaction, and only
-    /// explaining a refusal looks up all.
-    fn overwritten<'a>(
-        &self,
-        block: &Block,
-        height: Height,
-        txs: impl Iterator<Item = &'a Tx>,
-    ) -> Result<Vec<(OutPoint, Vec<u8>)>, StoreError> {
-        let network = self.index.settings.network;
-        if !network.must_check_overwrite(height) {
-            return Ok(Vec::new());
-        }
+    /// Live outputs that the block would create again, with their records.
+    fn overwritten(&self, block: &Block) -> Result<Vec<(OutPoint, Vec<u8>)>, StoreError> {
         let mut live = Vec::new();
-        for tx in txs {
+        for tx in &block.txs {
             for output in block.outputs_of(tx) {
                 let outpoint = OutPoint::new(tx.txid, output.index);
                 if let Some(id) = self.pending.find(&outpoint) {
@@ -273,12 +272,8 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// The reason Bitcoin Core would give first, when a refused block repeats a live transaction.
-    fn overwritten_instead(
-        &self,
-        block: &Block,
-        height: Height,
-    ) -> Result<Option<InvalidBlock>, StoreError> {
-        let live = self.overwritten(block, height, block.txs.iter())?;
+    fn overwritten_instead(&self, block: &Block) -> Result<Option<InvalidBlock>, StoreError> {
+        let live = self.overwritten(block)?;
         Ok(live.first().map(|&(outpoint, _)| InvalidBlock::OverwritesLive { outpoint }))
     }
 

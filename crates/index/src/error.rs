@@ -15,6 +15,9 @@ pub enum StoreError {
     /// A row does not decode.
     #[error("{0}; run `utxokeep chain verify`, then import again into a new directory")]
     Corrupt(#[from] Corrupt),
+    /// Somebody else writes to this database already.
+    #[error("the database has a writer already; there can be only one")]
+    SecondWriter,
     /// A row that another row implies is not there.
     #[error("table {table} has no row for {key}; run `utxokeep chain verify`")]
     MissingRow {
@@ -188,6 +191,12 @@ pub enum QueryError {
         floor: Height,
         /// Height of the tip.
         tip: Height,
+    },
+    /// The answer would have to add up more rows than allowed.
+    #[error("the address has more than {max} outputs, the most that one answer may add up")]
+    TooManyRows {
+        /// The limit.
+        max: u64,
     },
     /// The tables failed.
     #[error(transparent)]

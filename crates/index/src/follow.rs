@@ -125,10 +125,12 @@ impl<K: Kv> Follower<K> {
         block: Option<&Block>,
         source: &dyn BlockSource,
     ) -> Result<(), FollowError> {
-        if !self.place(header)? {
+        let is_new = self.place(header)?;
+        // Also for a known header: a crash may have left a branch half way.
+        self.advance(block, source)?;
+        if !is_new {
             return Ok(());
         }
-        self.advance(block, source)?;
         self.store_if_side(&header.hash, source)?;
         if self.report.connected.is_multiple_of(FORGET_EVERY_BLOCKS) {
             self.tree.forget_below(self.writer.floor());

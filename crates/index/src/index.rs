@@ -1,15 +1,18 @@
 //! Opening a chain index, and what it says of itself.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use utxokeep_core::{ChainPoint, Height, Network, Totals};
-use utxokeep_kv::{Durability, Kv, KvError, RocksKv, RocksOptions, TableSize};
+use utxokeep_kv::{Durability, Kv, KvError, RocksKv, RocksOptions, TableSize, TableSpec};
 
 use crate::{
     Settings, View,
     error::{OpenError, StoreError},
     meta::{self, FORMAT_VERSION, Identity, UPGRADES},
-    tables::{LOG_TABLES, TABLES},
+    tables::{LOG_TABLES, META, TABLES},
 };
 
 /// A chain index; clones share the database.
@@ -17,11 +20,17 @@ use crate::{
 pub struct ChainIndex<K> {
     pub(crate) kv: Arc<K>,
     pub(crate) settings: Arc<Settings>,
+    /// Set while a writer exists.
+    pub(crate) has_writer: Arc<AtomicBool>,
 }
 
 impl<K> Clone for ChainIndex<K> {
     fn clone(&self) -> Self {
-        Self { kv: Arc::clone(&self.kv), settings: Arc::clone(&self.settings) }
+        Self {
+            kv: Arc::clone(&self.kv),
+            settings: Arc::clone(&self.settings),
+            has_writer: Arc::clone(&self.has_writer),
+        }
     }
 }
 
@@ -44,16 +53,23 @@ pub struct Status {
     pub tables: Vec<TableSize>,
 }
 
-/// Reads what the database in `dir` is, without knowing how to open it.
+/// Reads what the database in `dir` is, without knowing how to open it. One whose creation was cut
+/// short holds nothing yet, and counts as absent.
 pub fn peek_identity(dir: &Path) -> Result<Identity, OpenError> {
     let on_disk = RocksKv::tables_on_disk(dir)?;
-    if on_disk.is_empty() {
-        return Err(KvError::NotFound { path: dir.to_owned() }.into());
+    let is_there = |table: &TableSpec| on_disk.iter().any(|name| name == table.name);
+    let mut identity = None;
+    if is_there(&TABLES[usize::from(META.0)]) {
+        let has_index = TABLES[LOG_TABLES..].iter().any(is_there);
+        let specs = if has_index { TABLES } else { &TABLES[..LOG_TABLES] };
+        let kv = RocksKv::open(dir, specs, RocksOptions::within(8 << 20), false)?;
+        identity = meta::identity(&kv)?;
     }
-    let has_index = TABLES[LOG_TABLES..].iter().any(|spec| on_disk.iter().any(|n| n == spec.name));
-    let specs = if has_index { TABLES } else { &TABLES[..LOG_TABLES] };
-    let kv = RocksKv::open(dir, specs, RocksOptions::within(8 << 20), false)?;
-    meta::identity(&kv)?.ok_or(OpenError::NotOurs)
+    match identity {
+        Some(identity) => Ok(identity),
+        None if RocksKv::is_blank(dir)? => Err(KvError::NotFound { path: dir.to_owned() }.into()),
+        None => Err(OpenError::NotOurs),
+    }
 }
 
 impl ChainIndex<RocksKv> {
@@ -69,8 +85,12 @@ impl ChainIndex<RocksKv> {
         let on_disk = RocksKv::tables_on_disk(dir)?;
         let found = on_disk.iter().any(|name| *name == TABLES[LOG_TABLES].name);
         if !on_disk.is_empty() && found != settings.enabled {
-            let (name, asked) = ("[index] enabled", settings.enabled);
-            return Err(OpenError::SettingChanged { name, found, asked });
+            if !create || !RocksKv::is_blank(dir)? {
+                let (name, asked) = ("[index] enabled", settings.enabled);
+                return Err(OpenError::SettingChanged { name, found, asked });
+            }
+            // Its creation was cut short between two tables.
+            RocksKv::destroy(dir)?;
         }
         Self::open(RocksKv::open(dir, specs, options, create)?, settings)
     }
@@ -86,7 +106,8 @@ impl<K: Kv> ChainIndex<K> {
         if !batch.is_empty() {
             kv.commit(batch, Durability::Synced)?;
         }
-        Ok(Self { kv: Arc::new(kv), settings: Arc::new(settings) })
+        let has_writer = Arc::new(AtomicBool::new(false));
+        Ok(Self { kv: Arc::new(kv), settings: Arc::new(settings), has_writer })
     }
 
     /// The settings it was opened with.

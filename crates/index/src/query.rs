@@ -246,15 +246,23 @@ impl<'a, S: Read> View<'a, S> {
         Ok(AddressPage { utxos: self.records(&rows)?, next })
     }
 
-    /// Sum and number of the outputs of an address: one scan, no record is read.
-    pub fn address_balance(&self, key: &AddressKey) -> Result<AddressBalance, QueryError> {
+    /// Sum and number of the outputs of an address: one scan of at most `rows_max` rows, no record
+    /// is read.
+    pub fn address_balance(
+        &self,
+        key: &AddressKey,
+        rows_max: u64,
+    ) -> Result<AddressBalance, QueryError> {
         self.check_address_index()?;
         let mut balance = AddressBalance::default();
         self.visit_address(key, None, false, &mut |_, row| {
             balance.value += u128::from(row.value);
             balance.utxos += 1;
-            true
+            balance.utxos <= rows_max
         })?;
+        if balance.utxos > rows_max {
+            return Err(QueryError::TooManyRows { max: rows_max });
+        }
         Ok(balance)
     }
 

@@ -3,6 +3,8 @@
 //! Every check counts both sides of a relation, so that neither a missing nor a surplus row can
 //! hide. Reading all rows also makes the engine check the checksum of every block on disk.
 
+mod undo;
+
 use utxokeep_core::{
     AddressRow, AddressRowKey, BlockEntry, Height, OutPoint, SpentAddressRow, SpentRecord, Totals,
     UtxoRecord,
@@ -15,8 +17,7 @@ use crate::{
     error::StoreError,
     meta,
     query::{block_entry, height_of},
-    rollback::read_delta,
-    tables::{ADDR, ADDR_SPENT, BLOCKS, DELTA, HEIGHTS, MUHASH, SPENT, TABLES, UNSPENT},
+    tables::{ADDR, ADDR_SPENT, BLOCKS, HEIGHTS, SPENT, TABLES, UNSPENT},
 };
 
 /// Findings beyond this many are counted, not listed.
@@ -64,6 +65,18 @@ impl VerifyReport {
             self.findings.push(Finding { check, detail: detail.to_string() });
         }
     }
+
+    /// What the tables hold wrongly is a finding; only a failing engine is an error.
+    fn add_damage(&mut self, check: &'static str, error: StoreError) -> Result<(), StoreError> {
+        match error {
+            StoreError::Corrupt(damage) => self.add(check, damage),
+            StoreError::MissingRow { table, key } => {
+                self.add(check, format!("table {table} has no row for {key}"));
+            }
+            engine @ (StoreError::Kv(_) | StoreError::SecondWriter) => return Err(engine),
+        }
+        Ok(())
+    }
 }
 
 /// Told which check runs and how many rows it has seen.
@@ -72,14 +85,22 @@ pub type OnVerify<'p> = dyn FnMut(&'static str, u64) + 'p;
 impl<K: Kv> ChainIndex<K> {
     /// Recounts everything in one snapshot. Reads only.
     pub fn verify(&self, progress: &mut OnVerify<'_>) -> Result<VerifyReport, StoreError> {
-        let view = self.view()?;
-        let mut check = Check { view: &view, report: VerifyReport::default(), progress };
-        check.log()?;
+        let mut report = VerifyReport::default();
+        let view = match self.view() {
+            Ok(view) => view,
+            Err(error) => {
+                report.add_damage("chain log", error)?;
+                return Ok(report);
+            }
+        };
+        let mut check = Check { view: &view, report, progress };
+        check.run("chain log", Check::log)?;
+        check.run("side blocks", Check::side)?;
         if self.settings.enabled {
-            check.live()?;
-            check.spent()?;
-            check.deltas()?;
-            check.muhash()?;
+            check.run("live outputs", Check::live)?;
+            check.run("spent outputs", Check::spent)?;
+            check.run("deltas", Check::deltas)?;
+            check.run("muhash", Check::muhash)?;
         }
         Ok(check.report)
     }
@@ -94,6 +115,17 @@ struct Check<'c, 'a, S> {
 type Keyed = (Vec<u8>, Vec<u8>);
 
 impl<S: Read> Check<'_, '_, S> {
+    fn run(
+        &mut self,
+        name: &'static str,
+        check: fn(&mut Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        match check(self) {
+            Ok(()) => Ok(()),
+            Err(error) => self.report.add_damage(name, error),
+        }
+    }
+
     fn read(&self) -> &S {
         &self.view.read
     }
@@ -105,7 +137,16 @@ impl<S: Read> Check<'_, '_, S> {
     /// Heights are contiguous, parents link, hashes map back, and nothing is above the tip.
     fn log(&mut self) -> Result<(), StoreError> {
         const CHECK: &str = "chain log";
-        let Some(tip) = self.tip() else { return Ok(()) };
+        let Some((tip, newest)) = self.view.tip() else {
+            let rows = self.count(BLOCKS)?;
+            if rows > 0 {
+                self.report.add(CHECK, format!("chain_blocks has {rows} rows and no tip"));
+            }
+            return Ok(());
+        };
+        if meta::tip(self.read())?.is_none_or(|(_, hash)| hash != newest.hash) {
+            self.report.add(CHECK, format!("the tip is not the block at height {tip}"));
+        }
         let mut parent: Option<BlockEntry> = None;
         for raw in 0..=tip.get() {
             let height = Height::new(raw);
@@ -117,7 +158,7 @@ impl<S: Read> Check<'_, '_, S> {
                     continue;
                 }
                 Err(error) => {
-                    self.report.add(CHECK, format!("height {height}: {error}"));
+                    self.report.add_damage(CHECK, error)?;
                     parent = None;
                     continue;
                 }
@@ -125,7 +166,7 @@ impl<S: Read> Check<'_, '_, S> {
             if parent.is_some_and(|parent| parent.hash != entry.prev) {
                 self.report.add(CHECK, format!("block {height} does not link to its parent"));
             }
-            if height_of(self.read(), &entry.hash)? != Some(height) {
+            if !matches!(height_of(self.read(), &entry.hash), Ok(Some(found)) if found == height) {
                 self.report.add(CHECK, format!("hash of block {height} maps elsewhere"));
             }
             parent = Some(entry);
@@ -225,114 +266,6 @@ impl<S: Read> Check<'_, '_, S> {
                 let detail = format!("{rows} spent address rows for {with_row} spent outputs");
                 self.report.add("address index", detail);
             }
-        }
-        Ok(())
-    }
-
-    /// There is a delta for every block above the undo base and for no other; what it lists is
-    /// where it must be; and the counters of the log follow from it.
-    fn deltas(&mut self) -> Result<(), StoreError> {
-        const CHECK: &str = "deltas";
-        let Some(tip) = self.tip() else { return Ok(()) };
-        let base = meta::undo_base(self.read())?;
-        let in_progress = meta::prune_cursor(self.read())?;
-        let mut spent_listed = 0u64;
-        for raw in base.get() + 1..=tip.get() {
-            let height = Height::new(raw);
-            match read_delta(self.read(), height) {
-                Ok(delta) => {
-                    spent_listed += delta.spent.len() as u64;
-                    self.delta(&delta)?;
-                }
-                Err(error) => self.report.add(CHECK, format!("height {height}: {error}")),
-            }
-            self.report.deltas_checked += 1;
-            (self.progress)(CHECK, self.report.deltas_checked);
-        }
-        let mut expected = u64::from(tip.get() - base.get().min(tip.get()));
-        if let Some(cursor) = in_progress {
-            expected += 1;
-            let delta = read_delta(self.read(), cursor.height)?;
-            spent_listed += (delta.spent.len() as u64).saturating_sub(u64::from(cursor.done));
-        }
-        let rows = self.count(DELTA)?;
-        if rows != expected {
-            self.report.add(CHECK, format!("{rows} deltas where {expected} belong"));
-        }
-        if spent_listed != self.report.spent_checked {
-            let found = self.report.spent_checked;
-            let detail = format!("{found} spent rows where deltas list {spent_listed}");
-            self.report.add(CHECK, detail);
-        }
-        Ok(())
-    }
-
-    fn delta(&mut self, delta: &utxokeep_core::BlockDelta) -> Result<(), StoreError> {
-        const CHECK: &str = "deltas";
-        let height = delta.height;
-        let (Some(entry), Some(parent)) =
-            (block_entry(self.read(), height)?, block_entry(self.read(), height.minus(1))?)
-        else {
-            return Ok(());
-        };
-        if entry.hash != delta.hash || entry.prev != delta.prev {
-            self.report.add(CHECK, format!("delta {height} belongs to another block"));
-        }
-        let mut totals = parent.totals;
-        for created in &delta.created {
-            match self.find(created.outpoint)? {
-                Some((address_len, value, at)) if at == height => totals.add(value, address_len),
-                _ => {
-                    let detail = format!("{} created at {height} is nowhere", created.outpoint);
-                    self.report.add(CHECK, detail);
-                }
-            }
-        }
-        for spent in &delta.spent {
-            let row = self.read().get(SPENT, &spent.outpoint.to_key())?;
-            let row = row.as_deref().map(SpentRecord::decode).transpose();
-            match row {
-                Ok(Some(row)) if row.spent_height == height => {
-                    let record = row.utxo()?;
-                    totals.sub(record.value, record.address.len());
-                }
-                _ => {
-                    let detail = format!("{} spent at {height} has no row", spent.outpoint);
-                    self.report.add(CHECK, detail);
-                }
-            }
-        }
-        for (_, record) in &delta.replaced {
-            let record = UtxoRecord::decode(record)?;
-            totals.sub(record.value, record.address.len());
-        }
-        if totals != entry.totals {
-            self.report.add("counters", format!("totals of block {height} do not follow"));
-        }
-        Ok(())
-    }
-
-    /// Script length, amount and height of an output, live or spent.
-    fn find(&self, outpoint: OutPoint) -> Result<Option<(usize, u64, Height)>, StoreError> {
-        let facts = |record: UtxoRecord<'_>| (record.address.len(), record.value, record.height);
-        let key = outpoint.to_key();
-        if let Some(bytes) = self.read().get(UNSPENT, &key)? {
-            return Ok(UtxoRecord::decode(&bytes).ok().map(facts));
-        }
-        let Some(bytes) = self.read().get(SPENT, &key)? else { return Ok(None) };
-        Ok(SpentRecord::decode(&bytes).and_then(|spent| spent.utxo().map(facts)).ok())
-    }
-
-    /// The kept accumulator is the one a scan gives, and there is one per undoable block.
-    fn muhash(&mut self) -> Result<(), StoreError> {
-        const CHECK: &str = "muhash";
-        let Some(tip) = self.tip().filter(|_| self.view.settings.muhash) else { return Ok(()) };
-        (self.progress)(CHECK, 0);
-        let (_, scanned, _) = self.view.scan_set(false)?;
-        let stored = self.read().get(MUHASH, &tip.to_key())?;
-        let stored = stored.as_deref().and_then(utxokeep_core::MuHash::from_bytes);
-        if stored.map(|kept| kept.digest()) != Some(scanned.digest()) {
-            self.report.add(CHECK, "the kept accumulator is not that of the set");
         }
         Ok(())
     }

@@ -1,5 +1,10 @@
 //! The one writer of a chain index: its state, its modes, and how batches are cut.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use utxokeep_core::{BlockEntry, ChainPoint, Height, MuHash};
 use utxokeep_kv::{Batch, Kv, SortedRows};
 
@@ -13,6 +18,9 @@ use crate::{
     stats,
     tables::MUHASH,
 };
+
+/// Places in a batch are 32-bit numbers, whatever the configuration allows.
+const BATCH_BYTES_MAX: usize = 2 << 30;
 
 /// Batches smaller than this are cheaper through the write path than as files.
 const LOAD_ROWS_MIN: usize = 20_000;
@@ -37,9 +45,29 @@ pub(crate) struct Tip {
     pub(crate) entry: BlockEntry,
 }
 
+/// The right to write; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct WriteRight(Arc<AtomicBool>);
+
+impl WriteRight {
+    fn take(has_writer: &Arc<AtomicBool>) -> Result<Self, StoreError> {
+        if has_writer.swap(true, Ordering::AcqRel) {
+            return Err(StoreError::SecondWriter);
+        }
+        Ok(Self(Arc::clone(has_writer)))
+    }
+}
+
+impl Drop for WriteRight {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 /// The one writer of a chain index.
 #[derive(Debug)]
 pub struct ChainWriter<K: Kv> {
+    right: WriteRight,
     pub(crate) index: ChainIndex<K>,
     pub(crate) mode: Mode,
     /// The last staged block; on disk it may be older until the batch is cut.
@@ -57,8 +85,13 @@ pub struct ChainWriter<K: Kv> {
 }
 
 impl<K: Kv> ChainWriter<K> {
-    /// Starts writing where the database stands.
+    /// Starts writing where the database stands. There can be one writer at a time.
     pub fn new(index: ChainIndex<K>) -> Result<Self, StoreError> {
+        let right = WriteRight::take(&index.has_writer)?;
+        Self::load_state(index, right)
+    }
+
+    fn load_state(index: ChainIndex<K>, right: WriteRight) -> Result<Self, StoreError> {
         let read = index.kv.as_ref();
         let tip = match meta::tip(read)? {
             Some((height, _)) => {
@@ -74,6 +107,7 @@ impl<K: Kv> ChainWriter<K> {
             .then(|| load_muhash(read, tip.map(|tip| tip.height)))
             .transpose()?;
         Ok(Self {
+            right,
             mode: Mode::Tip,
             tip,
             undo_base,
@@ -130,7 +164,7 @@ impl<K: Kv> ChainWriter<K> {
             return true;
         }
         let settings = &self.index.settings;
-        let bytes_max = settings.bulk_batch_bytes_max;
+        let bytes_max = settings.bulk_batch_bytes_max.min(BATCH_BYTES_MAX);
         let is_over = |writer: &Self| {
             // The rows of a batch are sorted by an array beside them.
             let others = writer.side_rows.bytes() + writer.side_rows.len() * 48;
@@ -174,8 +208,12 @@ impl<K: Kv> ChainWriter<K> {
     fn load(&self, mut others: Batch) -> Result<(), StoreError> {
         let (live, addresses) = (LiveRows(&self.pending), AddrRows(&self.pending));
         let others = others.sorted_tables();
-        let mut tables: Vec<&dyn SortedRows> = vec![&live];
-        if self.index.settings.address_index {
+        // With the index off there are no such tables, not even for no rows.
+        let mut tables: Vec<&dyn SortedRows> = Vec::new();
+        if self.index.settings.enabled {
+            tables.push(&live);
+        }
+        if self.index.settings.enabled && self.index.settings.address_index {
             tables.push(&addresses);
         }
         tables.extend(others.iter().map(|rows| rows as &dyn SortedRows));
@@ -196,7 +234,11 @@ impl<K: Kv> ChainWriter<K> {
     /// Drops what was staged since the last commit and reads the tip from disk again. Used after a
     /// failed batch, so that memory never runs ahead of the disk.
     pub(crate) fn discard_staged(&mut self) -> Result<(), StoreError> {
-        *self = Self { mode: self.mode, ..Self::new(self.index.clone())? };
+        // The new state must not give the right back when the old one goes.
+        let lent = WriteRight(Arc::default());
+        let right = std::mem::replace(&mut self.right, lent);
+        let state = Self::load_state(self.index.clone(), right)?;
+        *self = Self { mode: self.mode, ..state };
         Ok(())
     }
 }

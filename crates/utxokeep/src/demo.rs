@@ -13,16 +13,11 @@ mod summary;
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use anyhow::{Context, bail};
 use tokio::{
-    net::TcpListener,
-    runtime::Runtime,
-    signal::unix::{Signal, SignalKind, signal},
-    sync::{oneshot, watch},
-    task::JoinHandle,
+    sync::watch,
     time::{self, Instant},
 };
 use utxokeep_chains::Simulator;
@@ -33,10 +28,10 @@ use self::{
     miner::{Miner, Pace, Progress},
     summary::Summary,
 };
-use crate::{config::Config, rest};
-
-/// How long reads of the server may take once the program stops.
-const STOP_WAIT: Duration = Duration::from_secs(6);
+use crate::{
+    config::Config,
+    server::{STOP_WAIT, Server, Signals, runtime},
+};
 
 /// What to show.
 #[derive(Debug, Clone)]
@@ -59,11 +54,7 @@ pub fn run(options: DemoOptions, config: &Config) -> anyhow::Result<()> {
     let DemoOptions { data, listen, seed, blocks_per_second, blocks } = options;
     let pace = Pace::new(blocks, blocks_per_second)?;
     let index = open(&data, config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .context("cannot start the threads of the server")?;
+    let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
     let listen = listen.or(blocks.is_none().then_some(config.rest.listen));
     let server =
@@ -124,66 +115,5 @@ async fn show(
                 summary.show(&now, index);
             }
         }
-    }
-}
-
-/// The signals that stop the program.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    /// Takes the signals over; from now on they no longer end the process by themselves.
-    fn new() -> anyhow::Result<Self> {
-        let take = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Self {
-            interrupt: take(SignalKind::interrupt())?,
-            terminate: take(SignalKind::terminate())?,
-        })
-    }
-
-    async fn any(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
-/// A REST server in the background.
-struct Server {
-    address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<std::io::Result<()>>,
-}
-
-impl Server {
-    fn start(
-        runtime: &Runtime,
-        listen: SocketAddr,
-        index: &ChainIndex<RocksKv>,
-        config: &Config,
-    ) -> anyhow::Result<Self> {
-        let listener = runtime.block_on(TcpListener::bind(listen)).with_context(|| {
-            format!("cannot listen on {listen}; choose another address with --listen ADDR:PORT")
-        })?;
-        let address = listener.local_addr().context("cannot tell the address of the server")?;
-        let state = rest::RestState::new(index.clone(), &config.rest);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let task = runtime.spawn(rest::serve(listener, state, async {
-            // Being dropped is a reason to stop as well.
-            let _ = stopped.await;
-        }));
-        Ok(Self { address, stop, task })
-    }
-
-    fn stop(self, runtime: &Runtime) -> anyhow::Result<()> {
-        // An error means that the server ended before; then its own result says why.
-        let _ = self.stop.send(());
-        runtime
-            .block_on(self.task)
-            .context("the REST server broke down")?
-            .context("the REST server failed")
     }
 }

@@ -12,3 +12,4 @@ pub mod cursor;
 pub mod demo;
 pub mod json;
 pub mod rest;
+mod server;

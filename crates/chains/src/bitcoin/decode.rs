@@ -51,7 +51,25 @@ pub fn decode_block(raw: Vec<u8>, network: Network) -> Result<Block, DecodeError
         body.outputs.clear();
         body.txs.iter_mut().for_each(|tx| tx.outputs = 0..0);
     }
-    Ok(Block { header, txs: body.txs, inputs: body.inputs, outputs: body.outputs, bytes: raw })
+    let Body { txs, inputs, outputs, claimed_height } = body;
+    Ok(Block { header, claimed_height, txs, inputs, outputs, bytes: raw })
+}
+
+/// The height a coinbase script starts with, pushed in its one shortest form.
+fn claimed_height(script: &[u8]) -> Option<u32> {
+    const OP_1: u8 = 0x51;
+    const OP_16: u8 = 0x60;
+    let (&first, rest) = script.split_first()?;
+    if (OP_1..=OP_16).contains(&first) {
+        return Some(u32::from(first - OP_1) + 1);
+    }
+    let number = rest.get(..usize::from(first)).filter(|number| (1..=5).contains(&number.len()))?;
+    let height = number.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
+    let (&last, before) = number.split_last()?;
+    // The top bit is the sign; a zero byte on top is there only to keep it clear.
+    let is_shortest = last != 0 || before.last().is_some_and(|byte| byte & 0x80 != 0);
+    let is_positive = last & 0x80 == 0 && height > 16;
+    u32::try_from(height).ok().filter(|_| is_shortest && is_positive)
 }
 
 /// The transactions of a block while they are read.
@@ -59,6 +77,7 @@ struct Body {
     txs: Vec<Tx>,
     inputs: Vec<OutPoint>,
     outputs: Vec<Output>,
+    claimed_height: Option<u32>,
 }
 
 impl Body {
@@ -73,6 +92,7 @@ impl Body {
             txs: Vec::with_capacity(count),
             inputs: Vec::with_capacity(raw.len() / 192),
             outputs: Vec::with_capacity(raw.len() / 96),
+            claimed_height: None,
         };
         for _ in 0..count {
             let tx = body.read_tx(&mut reader)?;
@@ -145,7 +165,10 @@ impl Body {
             if !first_tx {
                 self.inputs.push(OutPoint::new(txid, index));
             }
-            reader.string()?;
+            let script = reader.string()?;
+            if first_tx {
+                self.claimed_height = claimed_height(reader.between(script.start, script.end));
+            }
             reader.skip(4)?;
         }
         Ok(first_tx)
@@ -194,4 +217,33 @@ fn skip_witnesses(reader: &mut Reader<'_>, inputs: usize) -> Result<bool, Decode
 
 fn offset_u32(offset: usize) -> u32 {
     u32::try_from(offset).expect("offsets and counts stay below the length limit of a block")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::claimed_height;
+
+    #[test]
+    fn a_height_is_read_in_its_shortest_form_only() {
+        for (script, height) in [
+            (&[0x51][..], Some(1)),
+            (&[0x60, 0xff], Some(16)),
+            (&[1, 17], Some(17)),
+            (&[1, 0x7f], Some(127)),
+            (&[2, 0x80, 0], Some(128)),
+            (&[2, 0x2c, 1, 9, 9], Some(300)),
+            (&[3, 0, 0, 1], Some(65_536)),
+            (&[4, 0, 0, 0, 0x7f], Some(0x7f00_0000)),
+            (&[5, 0, 0, 0, 0x80, 0], Some(0x8000_0000)),
+            (&[], None),
+            (&[0], None),
+            (&[1, 16], None),
+            (&[1, 0x80], None),
+            (&[2, 17, 0], None),
+            (&[2, 1], None),
+            (&[6, 1, 1, 1, 1, 1, 1], None),
+        ] {
+            assert_eq!(claimed_height(script), height, "{script:?}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ use num3072::Num3072;
 /// accumulator then stands for a set that lacks the element, and inserting it later mends it.
 ///
 /// `==` compares numerators and denominators. One set has many such pairs: an element that came
-/// and went stays in both. Compare digests to learn whether two sets are equal.
+/// and went stays in both. [`MuHash::is_same_set`] tells whether two sets are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MuHash {
     numerator: Num3072,
@@ -52,6 +52,12 @@ impl MuHash {
     pub fn combine(&mut self, other: &Self) {
         self.numerator = self.numerator.mul(&other.numerator);
         self.denominator = self.denominator.mul(&other.denominator);
+    }
+
+    /// Whether both stand for the same set, at the cost of two insertions.
+    #[must_use]
+    pub fn is_same_set(&self, other: &Self) -> bool {
+        self.numerator.mul(&other.denominator) == other.numerator.mul(&self.denominator)
     }
 
     /// Encodes the accumulator: numerator then denominator, little endian, each below the modulus.
@@ -250,7 +256,9 @@ mod tests {
         let mut twice = set_of(&[b"coin", b"coin"]);
         let once = set_of(&[b"coin"]);
         assert_ne!(twice.digest(), once.digest());
+        assert!(!twice.is_same_set(&once));
         twice.remove(b"coin");
+        assert!(twice.is_same_set(&once) && twice != once);
         assert_eq!(twice.digest(), once.digest());
     }
 

@@ -22,6 +22,7 @@ pub use options::RocksOptions;
 
 use crate::{
     Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Visitor,
+    crash,
 };
 
 /// How many keys one call into the engine looks up; bounds the memory it pins.
@@ -92,6 +93,30 @@ impl RocksKv {
             .map_err(|error| KvError::engine("listing the tables", error))
     }
 
+    /// Whether there is not a single row in `dir`: no database, or one whose creation was cut
+    /// short. Changes nothing, whoever the database belongs to.
+    pub fn is_blank(dir: &Path) -> Result<bool, KvError> {
+        let names = Self::tables_on_disk(dir)?;
+        if names.is_empty() {
+            return Ok(true);
+        }
+        let fault = |error| KvError::engine("looking into the database", error);
+        let options = rocksdb::Options::default();
+        let db = DB::open_cf_for_read_only(&options, dir, &names, false).map_err(fault)?;
+        for family in names.iter().filter_map(|name| db.cf_handle(name)) {
+            if let Some(row) = db.iterator_cf(family, IteratorMode::Start).next() {
+                return row.map(|_| false).map_err(fault);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Deletes the database in `dir`.
+    pub fn destroy(dir: &Path) -> Result<(), KvError> {
+        DB::destroy(&rocksdb::Options::default(), dir)
+            .map_err(|error| KvError::engine("deleting the database", error))
+    }
+
     fn refuse_unknown_tables(dir: &Path, specs: &[TableSpec]) -> Result<(), KvError> {
         let known = |name: &String| {
             name == rocksdb::DEFAULT_COLUMN_FAMILY_NAME || specs.iter().any(|s| s.name == name)
@@ -130,7 +155,6 @@ impl RocksKv {
         }
         let mut options = WriteOptions::default();
         options.set_sync(durability == Durability::Synced);
-        options.set_memtable_insert_hint_per_batch(true);
         self.db.write_opt(writes, &options).map_err(|error| {
             self.poisoned.store(true, Ordering::Release);
             KvError::engine("writing a batch", error)
@@ -290,7 +314,10 @@ impl Kv for RocksKv {
     fn commit(&self, mut batch: Batch, durability: Durability) -> Result<(), KvError> {
         // Sorted rows let the memtable continue from where the last row went.
         batch.sort();
-        self.write(&batch, durability)
+        crash::point("before_commit");
+        self.write(&batch, durability)?;
+        crash::point("after_commit");
+        Ok(())
     }
 
     fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {

@@ -53,6 +53,8 @@ impl RocksOptions {
         options.set_db_write_buffer_size(self.write_buffer_bytes);
         options.set_max_total_wal_size(self.write_buffer_bytes as u64 * 2);
         options.set_keep_log_file_num(4);
+        // There is one writer: its sorted rows go in one after the other, each beside the last.
+        options.set_allow_concurrent_memtable_write(false);
         options.set_max_log_file_size(8 << 20);
         // A torn last record is what a crash leaves; anything else in the log is damage.
         options.set_wal_recovery_mode(rocksdb::DBRecoveryMode::PointInTime);
@@ -100,14 +102,11 @@ impl RocksOptions {
                 options.set_bottommost_compression_type(DBCompressionType::Lz4);
                 blocks.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
                 blocks.set_bloom_filter(10.0, false);
-                options.set_memtable_whole_key_filtering(true);
-                options.set_memtable_prefix_bloom_ratio(0.05);
             }
             Access::Prefix(len) => {
                 blocks.set_bloom_filter(10.0, false);
                 blocks.set_whole_key_filtering(false);
                 options.set_prefix_extractor(SliceTransform::create_fixed_prefix(len));
-                options.set_memtable_prefix_bloom_ratio(0.05);
             }
             Access::Sequential => blocks.set_block_size(32 << 10),
         }

@@ -65,6 +65,8 @@ pub(super) enum Command {
     /// Look at what an address or script owns.
     #[command(subcommand)]
     Address(Address),
+    /// Serve a database over REST.
+    Serve(Serve),
     /// Mine a simulated chain into a database and serve it over REST.
     Demo(Demo),
 }
@@ -220,6 +222,13 @@ pub(super) struct Balance {
     pub(super) owner: Owner,
     #[command(flatten)]
     pub(super) at: At,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// Address and port to listen on; by default those of the configuration.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(super) listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Args)]

@@ -23,11 +23,14 @@ use clap::Parser;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use self::{
-    args::{Address, Chain, Cli, Command, Demo, Utxo},
+    args::{Address, Chain, Cli, Command, Demo, Serve, Utxo},
     exit::Exit,
     open::Session,
 };
-use crate::demo::{self, DemoOptions};
+use crate::{
+    demo::{self, DemoOptions},
+    server,
+};
 
 pub use self::help::page;
 
@@ -66,8 +69,23 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Address::Utxos(args) => utxo::list(&session, &args),
             Address::Balance(args) => utxo::balance(&session, &args),
         },
+        Command::Serve(args) => serve(&session, &args),
         Command::Demo(args) => run_demo(&session, &args),
     }
+}
+
+/// Answers REST requests about a database that nobody writes to meanwhile.
+fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
+    let index = session.open()?;
+    let listen = args.listen.unwrap_or(session.config().rest.listen);
+    server::serve_until_stopped(&index, listen, session.config(), |address| {
+        output::note(format_args!(
+            "serving {} on http://{address} (API page: http://{address}/docs); Ctrl-C stops",
+            session.data().display()
+        ));
+    })?;
+    output::note("stopped");
+    Ok(Exit::Success)
 }
 
 fn run_demo(session: &Session, args: &Demo) -> anyhow::Result<Exit> {

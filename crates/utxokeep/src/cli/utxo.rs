@@ -110,7 +110,7 @@ pub(super) fn balance(session: &Session, args: &BalanceArgs) -> anyhow::Result<E
     let index = session.open()?;
     let key = owner_key(&index, &args.owner)?;
     let view = view_at(&index, args.at.height)?;
-    let answer = Balance::from(view.address_balance(&key)?);
+    let answer = Balance::from(view.address_balance(&key, u64::MAX)?);
     output::result(session.json(), &At { point: view.point()?.into(), answer })?;
     Ok(Exit::Success)
 }

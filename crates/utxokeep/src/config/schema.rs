@@ -208,6 +208,8 @@ settings! {
         page_rows_max: NonZeroU32 = count(100), "a whole number from 1 on";
         /// The most rows a page number may pass over; beyond it, page by cursor.
         scan_rows_max: NonZeroU32 = count(1_000_000), "a whole number from 1 on";
+        /// The most outputs one balance may add up.
+        balance_rows_max: NonZeroU32 = count(10_000_000), "a whole number from 1 on";
         /// The longest a request may take, in milliseconds.
         request_timeout_ms: NonZeroU32 = count(10_000), "a whole number from 1 on";
         /// Requests answered at the same time; more are told to come back.

@@ -102,6 +102,7 @@ impl ApiError {
             Self::UnknownRoute(_) => (StatusCode::NOT_FOUND, "unknown_route"),
             Self::WrongMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "wrong_method"),
             Self::Query(QueryError::OutsideWindow { .. }) => (BAD, "outside_window"),
+            Self::Query(QueryError::TooManyRows { .. }) => (BAD, "too_many_outputs"),
             Self::Query(QueryError::Disabled) => (UNAVAILABLE, "index_disabled"),
             Self::Query(QueryError::NoAddressIndex) => (UNAVAILABLE, "address_index_disabled"),
             Self::Query(QueryError::Empty) => (UNAVAILABLE, "empty_database"),

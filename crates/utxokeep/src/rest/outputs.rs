@@ -278,12 +278,13 @@ async fn balance(
     params: AtParams,
     known: Known,
 ) -> Result<Response, ApiError> {
+    let rows_max = state.limits().balance_rows_max;
     state
         .read(move |index: &ChainIndex<RocksKv>| {
             let view = view_at(index, params.at)?;
             let point = view.point()?;
             answer(&known, Tag::Strong, &point.hash, || {
-                let balance = view.address_balance(&owner.key(&view)?)?;
+                let balance = view.address_balance(&owner.key(&view)?, rows_max)?;
                 Ok(BalanceAnswer { point: point.into(), balance: balance.into() })
             })
         })

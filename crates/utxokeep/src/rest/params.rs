@@ -93,6 +93,7 @@ pub(super) struct PageLimits {
     rows_default: u64,
     rows_max: u64,
     offset_max: u64,
+    pub(super) balance_rows_max: u64,
 }
 
 impl PageLimits {
@@ -102,6 +103,7 @@ impl PageLimits {
             rows_default: u64::from(config.page_rows_default.get()).min(rows_max),
             rows_max,
             offset_max: u64::from(config.scan_rows_max.get()),
+            balance_rows_max: u64::from(config.balance_rows_max.get()),
         }
     }
 }
@@ -139,7 +141,8 @@ impl PageParams {
 mod tests {
     use super::*;
 
-    const LIMITS: PageLimits = PageLimits { rows_default: 20, rows_max: 50, offset_max: 1_000 };
+    const LIMITS: PageLimits =
+        PageLimits { rows_default: 20, rows_max: 50, offset_max: 1_000, balance_rows_max: 1_000 };
 
     fn paging(query: &str) -> Result<Paging, ApiError> {
         let uri = format!("/?{query}").parse().unwrap();

@@ -1,4 +1,5 @@
-//! The demo as a user runs it: it grows a chain, stops when told to, and goes on from there.
+//! Programs that serve, as a user runs them: the demo grows a chain, stops when told to and goes
+//! on from there; `serve` answers for a database that was imported.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -18,10 +19,14 @@ use utxokeep_kv::RocksOptions;
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn demo(data: &Path) -> Command {
+fn utxokeep(data: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
-    command.args(["demo", "--data"]).arg(data).env_remove("UTXOKEEP_CONFIG");
+    command.args(words).arg("--data").arg(data).env_remove("UTXOKEEP_CONFIG");
     command
+}
+
+fn demo(data: &Path) -> Command {
+    utxokeep(data, &["demo"])
 }
 
 fn grow(data: &Path, more: &[&str]) -> Output {
@@ -66,7 +71,7 @@ fn a_second_run_goes_on_where_the_first_ended() {
     assert_eq!(height(&status(&data)), height(&second), "nothing was changed");
 }
 
-/// A demo that serves, killed when the test ends early.
+/// A program that serves, killed when the test ends early.
 struct Running {
     child: Child,
     address: String,
@@ -80,9 +85,9 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start(data: &Path) -> Self {
+    fn start(mut command: Command) -> Self {
         let mut child =
-            demo(data).args(["--listen", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+            command.args(["--listen", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut seen = String::new();
         let address = loop {
@@ -149,7 +154,7 @@ fn a_running_demo_is_served_stops_cleanly_on_a_signal_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut stopped_at = Height::GENESIS;
     for name in ["INT", "TERM"] {
-        let mut running = Running::start(dir.path());
+        let mut running = Running::start(demo(dir.path()));
         let health = running.wait_for("/health", |answer| answer.contains(" 200 OK"));
         assert!(health.ends_with("{\"status\":\"ok\"}"), "{health}");
         let enough = stopped_at.get().max(150) + 2;
@@ -166,6 +171,27 @@ fn a_running_demo_is_served_stops_cleanly_on_a_signal_and_goes_on() {
         assert!(now > stopped_at);
         stopped_at = now;
     }
+}
+
+#[test]
+fn an_imported_database_is_served_and_nobody_else_may_write_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let blocks = utxokeep_testkit::RegtestA::default().path("blocks.dat.xz");
+    let import = ["chain", "import", "--chain", "bitcoin", "--network", "regtest"];
+    let import = || utxokeep(dir.path(), &import).arg(&blocks).output().unwrap();
+    assert!(import().status.success());
+
+    let mut running = Running::start(utxokeep(dir.path(), &["serve"]));
+    let tip = running.wait_for("/api/v1/chain/tip", |answer| answer.contains(" 200 OK"));
+    assert_eq!(height_in(&tip), Some(300), "{tip}");
+    let refused = import();
+    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("in use"), "{refused:?}");
+    assert_eq!(running.signal("INT"), Some(0));
+
+    let nothing = tempfile::tempdir().unwrap();
+    let missing = utxokeep(&nothing.path().join("none"), &["serve"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(4), "{missing:?}");
 }
 
 #[test]

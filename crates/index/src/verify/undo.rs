@@ -1,0 +1,207 @@
+//! The checks of what undoing stands on: deltas, accumulators, and blocks of other branches.
+
+use rustc_hash::FxHashSet;
+use utxokeep_chains::decode_block;
+use utxokeep_core::{
+    BlockDelta, Height, MuHash, OutPoint, SpentRecord, UtxoRecord, coin_bytes_into,
+};
+use utxokeep_kv::Read;
+
+use super::Check;
+use crate::{
+    error::StoreError,
+    meta,
+    query::block_entry,
+    rollback::read_delta,
+    side::{self, Body},
+    tables::{DELTA, MUHASH, SIDE_BODY, SPENT, UNSPENT},
+};
+
+impl<S: Read> Check<'_, '_, S> {
+    /// There is a delta for every block above the undo base and for no other; what it lists is
+    /// where it must be; and the counters of the log follow from it.
+    pub(super) fn deltas(&mut self) -> Result<(), StoreError> {
+        const CHECK: &str = "deltas";
+        let Some(tip) = self.tip() else { return Ok(()) };
+        let base = meta::undo_base(self.read())?;
+        let in_progress = meta::prune_cursor(self.read())?;
+        let mut spent_listed = 0u64;
+        for raw in base.get().saturating_add(1)..=tip.get() {
+            let height = Height::new(raw);
+            match read_delta(self.read(), height) {
+                Ok(delta) => {
+                    spent_listed += delta.spent.len() as u64;
+                    self.delta(height, &delta)?;
+                }
+                Err(error) => self.report.add_damage(CHECK, error)?,
+            }
+            self.report.deltas_checked += 1;
+            (self.progress)(CHECK, self.report.deltas_checked);
+        }
+        let mut expected = u64::from(tip.get() - base.get().min(tip.get()));
+        if let Some(cursor) = in_progress {
+            expected += 1;
+            let delta = read_delta(self.read(), cursor.height)?;
+            spent_listed += (delta.spent.len() as u64).saturating_sub(u64::from(cursor.done));
+        }
+        let rows = self.count(DELTA)?;
+        if rows != expected {
+            self.report.add(CHECK, format!("{rows} deltas where {expected} belong"));
+        }
+        if spent_listed != self.report.spent_checked {
+            let found = self.report.spent_checked;
+            let detail = format!("{found} spent rows where deltas list {spent_listed}");
+            self.report.add(CHECK, detail);
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, height: Height, delta: &BlockDelta) -> Result<(), StoreError> {
+        const CHECK: &str = "deltas";
+        let (Some(entry), Some(parent)) =
+            (block_entry(self.read(), height)?, block_entry(self.read(), height.minus(1))?)
+        else {
+            return Ok(());
+        };
+        let counts = (delta.created.len(), delta.spent.len());
+        if (delta.height, delta.hash, delta.prev) != (height, entry.hash, entry.prev)
+            || counts != (entry.created as usize, entry.spent as usize)
+        {
+            self.report.add(CHECK, format!("delta {height} belongs to another block"));
+        }
+        let mut totals = parent.totals;
+        for created in &delta.created {
+            let bytes = self.record_of(created.outpoint)?;
+            let is_same = created.record.as_ref().is_none_or(|own| bytes.as_ref() == Some(own));
+            match bytes.as_deref().map(UtxoRecord::decode) {
+                Some(Ok(record)) if record.height == height && is_same => {
+                    totals.add(record.value, record.address.len());
+                }
+                _ => {
+                    let detail = format!("{} created at {height} is nowhere", created.outpoint);
+                    self.report.add(CHECK, detail);
+                }
+            }
+        }
+        for spent in &delta.spent {
+            let row = self.read().get(SPENT, &spent.outpoint.to_key())?;
+            match row.as_deref().map(SpentRecord::decode) {
+                Some(Ok(row))
+                    if row.spent_height == height
+                        && spent.record.as_ref().is_none_or(|own| row.record == own)
+                        && spent.spent_by.is_none_or(|own| row.spent_by == own) =>
+                {
+                    let record = row.utxo()?;
+                    totals.sub(record.value, record.address.len());
+                }
+                _ => {
+                    let detail = format!("{} spent at {height} has no row", spent.outpoint);
+                    self.report.add(CHECK, detail);
+                }
+            }
+        }
+        for (_, record) in &delta.replaced {
+            let record = UtxoRecord::decode(record)?;
+            totals.sub(record.value, record.address.len());
+        }
+        if totals != entry.totals {
+            self.report.add("counters", format!("totals of block {height} do not follow"));
+        }
+        Ok(())
+    }
+
+    /// Bytes of the record of an output, live or spent.
+    fn record_of(&self, outpoint: OutPoint) -> Result<Option<Vec<u8>>, StoreError> {
+        let key = outpoint.to_key();
+        if let Some(bytes) = self.read().get(UNSPENT, &key)? {
+            return Ok(Some(bytes));
+        }
+        let Some(bytes) = self.read().get(SPENT, &key)? else { return Ok(None) };
+        Ok(SpentRecord::decode(&bytes).ok().map(|spent| spent.record.to_vec()))
+    }
+
+    /// There is one accumulator per height that can become the tip, and it is that of its set: the
+    /// set at the tip is scanned, and the deltas walked back from there.
+    pub(super) fn muhash(&mut self) -> Result<(), StoreError> {
+        const CHECK: &str = "muhash";
+        let Some(tip) = self.tip().filter(|_| self.view.settings.muhash) else { return Ok(()) };
+        (self.progress)(CHECK, 0);
+        let base = meta::undo_base(self.read())?.min(tip);
+        let (rows, expected) = (self.count(MUHASH)?, u64::from(tip.get() - base.get()) + 1);
+        if rows != expected {
+            self.report.add(CHECK, format!("{rows} accumulators where {expected} belong"));
+        }
+        let (_, mut muhash, _) = self.view.scan_set(false)?;
+        for raw in (base.get()..=tip.get()).rev() {
+            let height = Height::new(raw);
+            let stored = self.read().get(MUHASH, &height.to_key())?;
+            let stored = stored.as_deref().and_then(MuHash::from_bytes);
+            if !stored.is_some_and(|kept| kept.is_same_set(&muhash)) {
+                let detail = format!("the accumulator of height {height} is not that of its set");
+                self.report.add(CHECK, detail);
+                if height == tip {
+                    // Either it or the set is wrong, and nothing follows from that.
+                    return Ok(());
+                }
+            }
+            if height > base {
+                self.take_back(&read_delta(self.read(), height)?, &mut muhash)?;
+            }
+            (self.progress)(CHECK, u64::from(tip.get() - raw) + 1);
+        }
+        Ok(())
+    }
+
+    /// Turns the accumulator after a block into the one before it.
+    fn take_back(&self, delta: &BlockDelta, muhash: &mut MuHash) -> Result<(), StoreError> {
+        let created: FxHashSet<_> = delta.created.iter().map(|c| c.outpoint).collect();
+        let spent: FxHashSet<_> = delta.spent.iter().map(|s| s.outpoint).collect();
+        let coin = |outpoint: OutPoint, bytes: &[u8]| -> Result<Vec<u8>, StoreError> {
+            let mut coin = Vec::new();
+            coin_bytes_into(outpoint, &UtxoRecord::decode(bytes)?, &mut coin);
+            Ok(coin)
+        };
+        let stored = |outpoint: OutPoint| -> Result<Vec<u8>, StoreError> {
+            let bytes = self.record_of(outpoint)?;
+            let bytes = bytes.ok_or_else(|| StoreError::missing("utxo_unspent", outpoint))?;
+            coin(outpoint, &bytes)
+        };
+        for outpoint in delta.created.iter().map(|c| c.outpoint).filter(|o| !spent.contains(o)) {
+            muhash.remove(&stored(outpoint)?);
+        }
+        for outpoint in delta.spent.iter().map(|s| s.outpoint).filter(|o| !created.contains(o)) {
+            muhash.insert(&stored(outpoint)?);
+        }
+        for (outpoint, bytes) in &delta.replaced {
+            muhash.insert(&coin(*outpoint, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Headers of other branches can be read, and each body is that of its header.
+    pub(super) fn side(&mut self) -> Result<(), StoreError> {
+        const CHECK: &str = "side blocks";
+        let network = self.view.settings.network;
+        let mut bodies = 0u64;
+        for node in side::nodes(self.read())? {
+            let own = (node.hash, node.prev);
+            let found = match side::body(self.read(), node.height, &node.hash)? {
+                None => continue,
+                Some(Body::Raw(raw)) => {
+                    decode_block(raw, network).ok().map(|b| (b.header.hash, b.header.prev))
+                }
+                Some(Body::Redo(redo)) => (redo.entry.hash == redo.delta.hash)
+                    .then_some((redo.entry.hash, redo.entry.prev)),
+            };
+            bodies += 1;
+            if found != Some(own) {
+                self.report.add(CHECK, format!("the body of block {} is damaged", node.hash));
+            }
+        }
+        let rows = self.count(SIDE_BODY)?;
+        if rows != bodies {
+            self.report.add(CHECK, format!("{rows} bodies of which {bodies} have a header"));
+        }
+        Ok(())
+    }
+}
