@@ -125,6 +125,7 @@ impl<K: Kv> Follower<K> {
         block: Option<&Block>,
         source: &dyn BlockSource,
     ) -> Result<(), FollowError> {
+        let before = self.report.connected;
         let is_new = self.place(header)?;
         // Also for a known header: a crash may have left a branch half way.
         self.advance(block, source)?;
@@ -132,7 +133,8 @@ impl<K: Kv> Follower<K> {
             return Ok(());
         }
         self.store_if_side(&header.hash, source)?;
-        if self.report.connected.is_multiple_of(FORGET_EVERY_BLOCKS) {
+        // Not while nothing is connected: a branch from below the floor must grow to be refused.
+        if self.report.connected / FORGET_EVERY_BLOCKS > before / FORGET_EVERY_BLOCKS {
             self.tree.forget_below(self.writer.floor());
         }
         Ok(())
@@ -251,6 +253,8 @@ impl<K: Kv> Follower<K> {
         if self.writer.index().settings().enabled && fork < safe {
             return Err(FollowError::ReorganisationTooDeep { tip: best.hash, fork, safe });
         }
+        // Bodies of side blocks are read from the tables, so staged ones must be there.
+        self.writer.flush()?;
         for hash in connect {
             let height = self.tree.get(hash).map_or(fork, |node| node.height);
             let is_stored = side::body(self.writer.index().kv.as_ref(), height, hash)?.is_some();
@@ -380,7 +384,12 @@ impl<K: Kv> Follower<K> {
             Err(SourceError::UnknownBlock { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        self.writer.index().kv.commit(batch, Durability::Buffered)?;
+        if self.writer.staged_blocks > 0 {
+            // After a crash, a branch must not look better than the staged blocks that beat it.
+            self.writer.side_rows.append(&batch);
+        } else {
+            self.writer.index().kv.commit(batch, Durability::Buffered)?;
+        }
         self.stored.insert(*hash);
         Ok(())
     }

@@ -3,6 +3,8 @@
 //! A view stands at the tip. [`View::at`] moves it back to any height inside the window: what was
 //! created later is left out, what was spent later is put back.
 
+use std::collections::VecDeque;
+
 use utxokeep_core::{
     AddressKey, AddressRow, AddressRowKey, BlockEntry, BlockHash, ChainPoint, Corrupt, Height,
     OutPoint, SpentAddressRow, SpentRecord, Txid, UtxoRecord, row_outpoint,
@@ -354,39 +356,114 @@ impl<'a, S: Read> View<'a, S> {
         damage.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// The same at an earlier height: rows that were spent since are merged back in. Those are
-    /// bounded by the window, so they are read first.
+    /// The same at an earlier height: rows that were spent since are merged back in, a few at a
+    /// time, so that a page of an address with a long history stays cheap.
     fn visit_live_then(
         &self,
         scan: &Scan<'_>,
         visit: &mut dyn FnMut(AddressRowKey, AddressRow) -> bool,
     ) -> Result<(), QueryError> {
-        let at = self.horizon().unwrap_or_default();
-        let mut back = Vec::new();
+        let mut back = SpentSince::new(scan, self.horizon().unwrap_or_default());
+        let mut failure = None;
+        let mut go_on = true;
+        self.visit_live(scan, &mut |key, row| {
+            while go_on {
+                match back.next_before(&self.read, Some(&key)) {
+                    Ok(Some((key, row))) => go_on = visit(key, row),
+                    Ok(None) => break,
+                    Err(error) => {
+                        failure = Some(error);
+                        go_on = false;
+                    }
+                }
+            }
+            go_on = go_on && visit(key, row);
+            go_on
+        })?;
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        while go_on && let Some((key, row)) = back.next_before(&self.read, None)? {
+            go_on = visit(key, row);
+        }
+        Ok(())
+    }
+}
+
+/// Rows read at a time while merging.
+const MERGE_ROWS: usize = 256;
+
+/// Address rows that were live at a height and are spent at the tip, in scan order.
+struct SpentSince {
+    at: Height,
+    from: Vec<u8>,
+    until: Vec<u8>,
+    reverse: bool,
+    is_read: bool,
+    rows: VecDeque<(AddressRowKey, AddressRow)>,
+}
+
+impl SpentSince {
+    fn new(scan: &Scan<'_>, at: Height) -> Self {
+        Self {
+            at,
+            from: scan.from.to_vec(),
+            until: scan.until.unwrap_or_default().to_vec(),
+            reverse: scan.reverse,
+            is_read: false,
+            rows: VecDeque::new(),
+        }
+    }
+
+    /// The next row that comes before `limit` in scan order; any next row without a limit.
+    fn next_before(
+        &mut self,
+        read: &dyn Read,
+        limit: Option<&AddressRowKey>,
+    ) -> Result<Option<(AddressRowKey, AddressRow)>, StoreError> {
+        while self.rows.is_empty() && !self.is_read {
+            self.read_more(read)?;
+        }
+        let comes_first = |row: &AddressRowKey| limit.is_none_or(|key| (row < key) != self.reverse);
+        Ok(self
+            .rows
+            .front()
+            .is_some_and(|(row, _)| comes_first(row))
+            .then(|| self.rows.pop_front())
+            .flatten())
+    }
+
+    fn read_more(&mut self, read: &dyn Read) -> Result<(), StoreError> {
+        let mut last = Vec::new();
         let mut damage = None;
-        self.read.scan(ADDR_SPENT, scan, &mut |key, value| {
+        let scan = Scan {
+            from: &self.from,
+            until: Some(&self.until),
+            reverse: self.reverse,
+            limit: MERGE_ROWS,
+            within_prefix: true,
+        };
+        let visited = read.scan(ADDR_SPENT, &scan, &mut |key, value| {
             match AddressRowKey::from_key(key).zip(SpentAddressRow::from_bytes(value)) {
-                Some((key, row)) if row.spent_height > at => back.push((key, row.row)),
+                Some((row, spent)) if spent.spent_height > self.at => {
+                    self.rows.push_back((row, spent.row));
+                }
                 Some(_) => {}
                 None => damage = Some(Corrupt::new("spent address row", "malformed")),
             }
+            last.clear();
+            last.extend_from_slice(key);
             damage.is_none()
         })?;
         if let Some(error) = damage {
             return Err(error.into());
         }
-        let mut back = back.into_iter().peekable();
-        let mut go_on = true;
-        let comes_before = |a: &AddressRowKey, b: &AddressRowKey| (a < b) != scan.reverse;
-        self.visit_live(scan, &mut |key, row| {
-            while go_on && let Some((key, row)) = back.next_if(|old| comes_before(&old.0, &key)) {
-                go_on = visit(key, row);
-            }
-            go_on = go_on && visit(key, row);
-            go_on
-        })?;
-        while go_on && let Some((key, row)) = back.next() {
-            go_on = visit(key, row);
+        self.is_read = visited < MERGE_ROWS;
+        if self.reverse {
+            self.until = last;
+        } else {
+            last.push(0);
+            self.from = last;
         }
         Ok(())
     }
