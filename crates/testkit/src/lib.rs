@@ -1,5 +1,16 @@
 //! Fixtures and the reference model that the tests of utxokeep compare against.
 
+mod answers;
+mod handmade;
+mod model;
 mod regtest;
+mod snapshot;
 
+pub use answers::{
+    ElectrsBalance, ElectrsScript, GetTxOut, MainnetTruth, MainnetTruthAt, RefusedByCore,
+    ScanTxOutSet, ScannedTxOut, SpentTxOut, SpotCheck,
+};
+pub use handmade::{ANYONE, Archive, HandBlock, HandTx, NOBODY, mine, regtest_genesis};
+pub use model::{Model, ModelBlock, ModelCoin, ModelSet, Refusal, digest_of, totals_of, utxos_of};
 pub use regtest::{Event, EventKind, RegtestA, Truth, sat};
+pub use snapshot::{Snapshot, SnapshotCoin, StoredScript};

@@ -94,18 +94,22 @@ impl RegtestA {
             .expect("the blocks are part of the project")
     }
 
-    /// Text of a file, decompressed when its name ends in `.xz`.
-    pub fn text(&self, name: &str) -> String {
-        let file = File::open(self.path(name)).expect("the data is part of the project");
-        let mut text = String::new();
-        let read = if name.ends_with(".xz") {
-            liblzma::read::XzDecoder::new(file).read_to_string(&mut text)
+    /// Bytes of a file, decompressed when its name ends in `.xz`.
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        let mut file = File::open(self.path(name)).expect("the data is part of the project");
+        let mut bytes = Vec::new();
+        let read = if name.rsplit('.').next() == Some("xz") {
+            liblzma::read::XzDecoder::new(file).read_to_end(&mut bytes)
         } else {
-            let mut file = file;
-            file.read_to_string(&mut text)
+            file.read_to_end(&mut bytes)
         };
-        read.expect("the data is text");
-        text
+        read.expect("the data can be read");
+        bytes
+    }
+
+    /// Text of a file.
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8(self.bytes(name)).expect("the data is text")
     }
 
     /// A JSON file.
