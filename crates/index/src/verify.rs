@@ -5,6 +5,7 @@
 
 mod undo;
 
+use rustc_hash::FxHashMap;
 use utxokeep_core::{
     AddressRow, AddressRowKey, BlockEntry, Height, OutPoint, SpentAddressRow, SpentRecord, Totals,
     UtxoRecord,
@@ -93,7 +94,8 @@ impl<K: Kv> ChainIndex<K> {
                 return Ok(report);
             }
         };
-        let mut check = Check { view: &view, report, progress };
+        let replaced = FxHashMap::default();
+        let mut check = Check { view: &view, report, progress, replaced };
         check.run("chain log", Check::log)?;
         check.run("side blocks", Check::side)?;
         if self.settings.enabled {
@@ -110,6 +112,8 @@ struct Check<'c, 'a, S> {
     view: &'c View<'a, S>,
     report: VerifyReport,
     progress: &'c mut OnVerify<'c>,
+    /// Records that repeated transactions replaced in blocks walked so far, newest first.
+    replaced: FxHashMap<OutPoint, Vec<u8>>,
 }
 
 type Keyed = (Vec<u8>, Vec<u8>);

@@ -153,6 +153,23 @@ fn a_table_that_is_not_in_the_list_is_refused() {
 }
 
 #[test]
+fn a_database_is_blank_until_its_first_row() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("database");
+    assert!(RocksKv::is_blank(&path).unwrap());
+    assert!(!path.exists());
+    let kv = RocksKv::open(&path, SPECS, options(), true).unwrap();
+    assert!(RocksKv::is_blank(&path).unwrap());
+    let mut batch = Batch::new();
+    batch.put(ORDERED, b"k", b"v");
+    kv.commit(batch, Durability::Buffered).unwrap();
+    drop(kv);
+    assert!(!RocksKv::is_blank(&path).unwrap());
+    RocksKv::destroy(&path).unwrap();
+    assert!(RocksKv::tables_on_disk(&path).unwrap().is_empty());
+}
+
+#[test]
 fn a_load_replaces_and_deletes_rows_that_are_there() {
     let dir = TempDir::new().unwrap();
     let kv = open(&dir);

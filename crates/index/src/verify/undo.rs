@@ -26,7 +26,7 @@ impl<S: Read> Check<'_, '_, S> {
         let base = meta::undo_base(self.read())?;
         let in_progress = meta::prune_cursor(self.read())?;
         let mut spent_listed = 0u64;
-        for raw in base.get().saturating_add(1)..=tip.get() {
+        for raw in (base.get().saturating_add(1)..=tip.get()).rev() {
             let height = Height::new(raw);
             match read_delta(self.read(), height) {
                 Ok(delta) => {
@@ -100,9 +100,10 @@ impl<S: Read> Check<'_, '_, S> {
                 }
             }
         }
-        for (_, record) in &delta.replaced {
-            let record = UtxoRecord::decode(record)?;
+        for (outpoint, bytes) in &delta.replaced {
+            let record = UtxoRecord::decode(bytes)?;
             totals.sub(record.value, record.address.len());
+            self.replaced.insert(*outpoint, bytes.clone());
         }
         if totals != entry.totals {
             self.report.add("counters", format!("totals of block {height} do not follow"));
@@ -110,9 +111,13 @@ impl<S: Read> Check<'_, '_, S> {
         Ok(())
     }
 
-    /// Bytes of the record of an output, live or spent.
+    /// Bytes of the record of an output: live, spent, or replaced by a block above the one that is
+    /// looked at.
     fn record_of(&self, outpoint: OutPoint) -> Result<Option<Vec<u8>>, StoreError> {
         let key = outpoint.to_key();
+        if let Some(bytes) = self.replaced.get(&outpoint) {
+            return Ok(Some(bytes.clone()));
+        }
         if let Some(bytes) = self.read().get(UNSPENT, &key)? {
             return Ok(Some(bytes));
         }
@@ -132,6 +137,7 @@ impl<S: Read> Check<'_, '_, S> {
             self.report.add(CHECK, format!("{rows} accumulators where {expected} belong"));
         }
         let (_, mut muhash, _) = self.view.scan_set(false)?;
+        self.replaced.clear();
         for raw in (base.get()..=tip.get()).rev() {
             let height = Height::new(raw);
             let stored = self.read().get(MUHASH, &height.to_key())?;
@@ -153,7 +159,7 @@ impl<S: Read> Check<'_, '_, S> {
     }
 
     /// Turns the accumulator after a block into the one before it.
-    fn take_back(&self, delta: &BlockDelta, muhash: &mut MuHash) -> Result<(), StoreError> {
+    fn take_back(&mut self, delta: &BlockDelta, muhash: &mut MuHash) -> Result<(), StoreError> {
         let created: FxHashSet<_> = delta.created.iter().map(|c| c.outpoint).collect();
         let spent: FxHashSet<_> = delta.spent.iter().map(|s| s.outpoint).collect();
         let coin = |outpoint: OutPoint, bytes: &[u8]| -> Result<Vec<u8>, StoreError> {
@@ -175,6 +181,7 @@ impl<S: Read> Check<'_, '_, S> {
         for (outpoint, bytes) in &delta.replaced {
             muhash.insert(&coin(*outpoint, bytes)?);
         }
+        self.replaced.extend(delta.replaced.iter().cloned());
         Ok(())
     }
 

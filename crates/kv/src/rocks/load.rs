@@ -9,6 +9,7 @@
 use std::{
     fs::{self, File},
     path::Path,
+    sync::atomic::Ordering,
     thread,
 };
 
@@ -77,7 +78,8 @@ impl RocksKv {
         crash::point("before_intent");
         self.write_raw(writes, Durability::Synced)?;
         crash::point("after_intent");
-        self.complete(&intent)
+        // The intent holds from now on: nothing may be written past it.
+        self.complete(&intent).inspect_err(|_| self.poisoned.store(true, Ordering::Release))
     }
 
     /// Finishes or discards what a crash left of a load.
@@ -87,13 +89,19 @@ impl RocksKv {
             .get(INTENT_KEY)
             .map_err(|error| KvError::engine("reading the load intent", error))?;
         if let Some(bytes) = intent {
-            let intent = Intent::decode(&bytes).ok_or_else(|| KvError::Corrupt {
+            let intent = Intent::decode(&bytes).filter(|intent| self.has_tables_of(intent));
+            self.complete(&intent.ok_or_else(|| KvError::Corrupt {
                 table: "default",
                 detail: "the load intent does not decode".to_owned(),
-            })?;
-            self.complete(&intent)?;
+            })?)?;
         }
         self.clear_load_dir()
+    }
+
+    fn has_tables_of(&self, intent: &Intent) -> bool {
+        let of_files = intent.files.iter().map(|(table, _)| *table);
+        let of_rows = intent.finish.rows().map(|row| row.table);
+        of_files.chain(of_rows).all(|table| usize::from(table.0) < self.specs.len())
     }
 
     /// Takes the files in and commits the closing batch. Safe to repeat: a file that is gone was
