@@ -71,6 +71,8 @@ pub struct HeaderTree {
     waiting_count: usize,
     waiting_max: usize,
     arrivals: u64,
+    /// Headers that got their place since somebody asked.
+    attached: Vec<BlockHash>,
 }
 
 impl HeaderTree {
@@ -123,6 +125,7 @@ impl HeaderTree {
             invalid: parent.invalid,
         };
         self.place(node);
+        self.attached.push(node.hash);
         true
     }
 
@@ -146,6 +149,11 @@ impl HeaderTree {
                 }
             }
         }
+    }
+
+    /// Headers that got their place since the last call, those that had waited included.
+    pub fn take_attached(&mut self) -> Vec<BlockHash> {
+        std::mem::take(&mut self.attached)
     }
 
     /// The node of a block, when the tree has it.
@@ -285,6 +293,8 @@ mod tests {
         assert_eq!(tree.missing_parents().len(), 2);
         assert_eq!(tree.insert(&header(2, 1)), Inserted::Attached);
         assert_eq!((best(&tree), tree.waiting()), (hash(4), 0));
+        assert_eq!(tree.take_attached(), [hash(2), hash(3), hash(4)]);
+        assert_eq!(tree.take_attached(), []);
         assert_eq!(tree.get(&hash(4)).unwrap().height, Height::new(3));
     }
 

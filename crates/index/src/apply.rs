@@ -170,8 +170,7 @@ impl<K: Kv> ChainWriter<K> {
         let invalid = |reason| ApplyError::Invalid { hash: block.header.hash, height, reason };
         let gathered = self.gather(block)?;
         if let Err(reason) = check_block(block, height, network, &gathered.prevouts) {
-            let reason = self.overwritten_instead(block)?.unwrap_or(reason);
-            return Err(invalid(reason));
+            return Err(invalid(self.first_reason(block, reason)?));
         }
         let replaced = if network.can_repeat_transactions(height) {
             self.overwritten(block)?
@@ -271,10 +270,21 @@ impl<K: Kv> ChainWriter<K> {
         Ok(live)
     }
 
-    /// The reason Bitcoin Core would give first, when a refused block repeats a live transaction.
-    fn overwritten_instead(&self, block: &Block) -> Result<Option<InvalidBlock>, StoreError> {
+    /// The reason Bitcoin Core would give first: what a block shows by itself, then that it repeats
+    /// a live transaction, then what its inputs say.
+    fn first_reason(
+        &self,
+        block: &Block,
+        reason: InvalidBlock,
+    ) -> Result<InvalidBlock, StoreError> {
+        if let InvalidBlock::WrongCoinbaseHeight { .. } | InvalidBlock::DuplicateInput { .. } =
+            reason
+        {
+            return Ok(reason);
+        }
         let live = self.overwritten(block)?;
-        Ok(live.first().map(|&(outpoint, _)| InvalidBlock::OverwritesLive { outpoint }))
+        let repeated = live.first();
+        Ok(repeated.map_or(reason, |&(outpoint, _)| InvalidBlock::OverwritesLive { outpoint }))
     }
 
     fn stage_replaced(

@@ -132,7 +132,10 @@ impl<K: Kv> Follower<K> {
         if !is_new {
             return Ok(());
         }
-        self.store_if_side(&header.hash, source)?;
+        // Headers that waited for this one may have lost as well.
+        for hash in self.tree.take_attached() {
+            self.store_if_side(&hash, source)?;
+        }
         // Not while nothing is connected: a branch from below the floor must grow to be refused.
         if self.report.connected / FORGET_EVERY_BLOCKS > before / FORGET_EVERY_BLOCKS {
             self.tree.forget_below(self.writer.floor());

@@ -1,5 +1,7 @@
 //! What Bitcoin Core and electrs answered about real chains, question by question.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails like the test")]
+
 mod common;
 
 use std::{

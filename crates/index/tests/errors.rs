@@ -1,5 +1,7 @@
 //! What does not fit is refused with a typed error that changes nothing and says what to do.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails like the test")]
+
 mod common;
 
 use common::{InMemory, OnDisk, Place, REGTEST, assert_clean, assert_same, block, dump};

@@ -30,7 +30,7 @@ pub(crate) fn assert_agrees<K: Kv>(
         let view = index.view().unwrap().at(Height::new(height)).unwrap();
         let set = model.live_at(height);
         // Accumulators answer at once everywhere; scans are spread over the steps of a history.
-        if index.settings().muhash || height == floor || (height + tip) % 4 == 0 {
+        if index.settings().muhash || height == floor || (height + tip).is_multiple_of(4) {
             assert_digest(&view, &set, height == floor);
         }
         assert_past(&view, model, &set, height);
@@ -89,9 +89,9 @@ fn assert_outpoints<S: Read>(view: &View<'_, S>, model: &Model, base: u32) {
         assert!(found.is_some() || height <= base, "{outpoint} was spent at {height}");
         if let Some(utxo) = found {
             assert_coin(&utxo, coin);
-            let spent = utxo.spent.unwrap();
-            assert_eq!((spent.txid, spent.block.height.get()), (by, height));
-            assert_eq!(spent.block.hash, model.blocks()[height as usize].hash);
+            let info = utxo.spent.unwrap();
+            assert_eq!((info.txid, info.block.height.get()), (by, height));
+            assert_eq!(info.block.hash, model.blocks()[height as usize].hash);
         }
     }
 }

@@ -54,12 +54,13 @@ catch_up_blocks_max = 3
 bulk = false
 ";
 
+/// Bulk load while there is nothing but coinbases, then one batch per block.
 const SELF_CONTAINED: &str = "\
 [chain]
 network = \"regtest\"
 [index]
-rollback_window_blocks = 12
-prune_depth_blocks = 14
+rollback_window_blocks = 40
+prune_depth_blocks = 50
 delta = \"self-contained\"
 [storage]
 cache_mib = 16
@@ -121,12 +122,12 @@ impl Moments {
         }
         self.attempts += 1;
         assert!(self.attempts <= self.wanted * ATTEMPTS_PER_KILL, "hardly any process is killed");
-        let (from, until) = if self.attempts.is_multiple_of(4) {
+        let (from, length) = if self.attempts.is_multiple_of(4) {
             (Duration::ZERO, self.whole * 13 / 10)
         } else {
-            ((self.idle / 2).min(self.whole / 2), self.whole * 11 / 10)
+            ((self.idle / 2).min(self.whole / 2), self.whole * 6 / 10)
         };
-        Some(from + (until - from) * self.permille() / 1_000)
+        Some(from + length * self.permille() / 1_000)
     }
 
     fn permille(&mut self) -> u32 {

@@ -1,9 +1,12 @@
 //! Deaths at chosen points inside the engine, which a kill would have to be lucky to hit.
 
+use utxokeep_chains::{Simulator, write_block_file};
+use utxokeep_testkit::{ANYONE, mine, regtest_genesis};
+
 use crate::{
     BULK, MUHASH,
     program::{Outcome, Program},
-    story::{State, Story},
+    story::{State, Story, temp_dir},
 };
 
 /// Runs after which an import that dies every few commits must have arrived.
@@ -86,7 +89,9 @@ fn a_load_cut_short_before_its_intent_never_was_and_after_it_is_finished() {
             program
         });
         let tables = done.each_ref().map(Program::tables);
-        tables.iter().for_each(|other| other.assert_same(&tables[0]));
+        for other in &tables[1..] {
+            other.assert_same(&tables[0]);
+        }
         for program in [&undone, &done[loads % done.len()]] {
             program.json(&story.import());
             program.outcome().assert_same(&expected);
@@ -105,4 +110,35 @@ fn a_creation_cut_short_counts_as_no_database() {
     assert_eq!(log_only.json(&story.import())["height"], story.tip().height);
     program.json(&story.import());
     assert_eq!(program.recovered(&story), Some(story.tip()));
+}
+
+/// The later of two equal branches must not be on disk before the earlier one.
+#[test]
+fn the_branch_seen_first_stays_whenever_the_process_dies() {
+    let mut chain = vec![regtest_genesis()];
+    let mut raws = Vec::new();
+    // Batches of three blocks: the two branches of two blocks share one.
+    for (height, tag) in [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (4, 1), (5, 1)] {
+        chain.truncate(if (height, tag) == (4, 1) { 4 } else { chain.len() });
+        let block = mine(&chain[chain.len() - 1], height, tag, &[(50, ANYONE)], &[]);
+        chain.push(block.header);
+        raws.push(block.raw);
+    }
+    let home = temp_dir();
+    let file = home.path().join("blocks.dat");
+    write_block_file(&file, Simulator::NETWORK, &raws).unwrap();
+    let import = ["chain", "import", file.to_str().unwrap()];
+    let tip = |program: &Program| program.json(&import)["best_hash"].clone();
+
+    let expected = tip(&Program::new(MUHASH));
+    assert_ne!(expected, chain[5].hash.to_reversed_hex());
+    for commits in 1.. {
+        let program = Program::new(MUHASH);
+        let has_crashed = program.crash_at(&format!("after_commit:{commits}"), &import);
+        assert_eq!(tip(&program), expected, "after {commits} commits");
+        if !has_crashed {
+            assert!(commits > 3);
+            break;
+        }
+    }
 }
