@@ -377,6 +377,29 @@ fn a_crash_inside_a_failed_reorganisation_does_not_leave_the_shorter_chain() {
     assert!(was_short);
 }
 
+#[test]
+fn a_side_block_that_came_before_its_parent_survives_a_restart() {
+    let (mut archive, chain) = simulated_chain(110);
+    let branch = common::simulate_branch(&mut archive, simulated(9), &chain[..=106], 5);
+    let settings = common::settings(9);
+    let index = fresh(settings.clone(), &archive, &chain);
+    let mut follower = Follower::new(ChainWriter::new(index.clone()).unwrap()).unwrap();
+    for hash in branch[..4].iter().rev() {
+        follower.accept(&header_of(&archive, hash), &archive).unwrap();
+    }
+    let (writer, report) = follower.into_writer().unwrap();
+    assert_eq!((report.waiting, report.reorganisations), (0, 0));
+    // The source has only the newest block now; the others are kept.
+    let forgotten = branch[..4].iter().copied().collect();
+    let source = Forgetful { sources: [&archive, &archive], forgotten };
+    let mut follower = Follower::new(writer).unwrap();
+    follower.accept(&header_of(&archive, &branch[4]), &source).unwrap();
+    assert_eq!(follower.writer().tip().unwrap().hash, branch[4]);
+    let path = [&chain[..=106], &branch].concat();
+    let expected = fresh(settings, &archive, &path);
+    assert_same(&dump(index.engine()), &dump(expected.engine()), SIDE_TABLES, "overtaken");
+}
+
 /// A mainnet block that nobody mined: the index is told of it as decoded.
 fn bare_block(height: u32, prev: BlockHash, txs: &[Txid]) -> Block {
     let mut hash = [0xb1; 32];
