@@ -21,12 +21,12 @@ run: setup ## Build the program in release mode and start its demo; ARGS="..." a
 	@exec $(CARGO) run $(LOCKED) --release -p utxokeep --bin utxokeep -- demo $(ARGS)
 
 test: check ## Everything CI runs: formatting, lints, all tests, documentation examples.
+	$(CARGO) test $(LOCKED) --workspace --doc --quiet
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run $(LOCKED) --workspace --status-level slow; \
 	else \
 		set -x; $(CARGO) test $(LOCKED) --workspace --tests; \
 	fi
-	$(CARGO) test $(LOCKED) --workspace --doc
 
 check: setup ## Formatting and lints only; a warning is an error.
 	$(CARGO) fmt --all --check

@@ -32,9 +32,12 @@ impl<K: Kv> ChainWriter<K> {
     /// One bounded pass: at most the configured rows and milliseconds.
     pub fn prune_pass(&mut self) -> Result<PruneReport, StoreError> {
         let mut report = PruneReport::default();
-        let Some(tip) = self.tip.filter(|_| self.index.settings.enabled) else {
+        let Some(tip) = self.tip else { return Ok(report) };
+        if !self.index.settings.enabled {
+            // The log alone has no undo data, but side blocks it has.
+            self.prune_side(self.index.settings.prune_rows_max.max(1), &mut report)?;
             return Ok(report);
-        };
+        }
         let Some(cutoff) = self.index.settings.window.prunable(tip.height) else {
             return Ok(report);
         };
