@@ -44,10 +44,14 @@ pub(crate) struct Pending {
 
 /// Transaction ids are hashes already; only the index needs mixing in.
 fn hash(key: &[u8; OutPoint::KEY_LEN]) -> u64 {
-    let (txid, index) = key.split_at(32);
-    let index = u32::from_be_bytes(index.try_into().expect("four bytes remain"));
-    let txid = u64::from_be_bytes(txid[..8].try_into().expect("eight bytes were taken"));
+    let txid = u64::from_be_bytes(*field(key, 0));
+    let index = u32::from_be_bytes(*field(key, 32));
     txid ^ u64::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A field of fixed width in bytes that were written whole.
+fn field<const N: usize>(bytes: &[u8], at: usize) -> &[u8; N] {
+    bytes[at..].first_chunk().expect("entries and keys are written whole")
 }
 
 impl Pending {
@@ -63,13 +67,12 @@ impl Pending {
     }
 
     fn key_at(&self, at: u32) -> &[u8; OutPoint::KEY_LEN] {
-        let start = at as usize + KEY_AT;
-        self.arena[start..start + OutPoint::KEY_LEN].try_into().expect("an entry has its key")
+        field(&self.arena, at as usize + KEY_AT)
     }
 
     fn record_at(&self, at: u32) -> &[u8] {
         let at = at as usize;
-        let len = u32::from_be_bytes(self.arena[at..at + 4].try_into().expect("four bytes"));
+        let len = u32::from_be_bytes(*field(&self.arena, at));
         &self.arena[at + HEADER_LEN..at + HEADER_LEN + len as usize]
     }
 
@@ -84,11 +87,7 @@ impl Pending {
         let len = u32::try_from(self.arena.len() - record_at).expect("a record is below 4 GiB");
         self.arena[at as usize..at as usize + 4].copy_from_slice(&len.to_be_bytes());
         let arena = &self.arena;
-        self.young.insert_unique(hash(&key), at, |&at| {
-            let start = at as usize + KEY_AT;
-            let key = &arena[start..start + OutPoint::KEY_LEN];
-            hash(key.try_into().expect("an entry has its key"))
-        });
+        self.young.insert_unique(hash(&key), at, |&at| hash(field(arena, at as usize + KEY_AT)));
     }
 
     /// The created output of this name that is still live.
@@ -250,10 +249,9 @@ impl SortedRows for LiveRows<'_> {
         let gone = (0u32..).zip(&pending.gone).map(|(at, _)| Change::Gone(at));
         let changes = gone.chain(pending.live().map(Change::Live));
         let mut items = Vec::with_capacity(pending.young.len() + pending.gone.len());
-        items.extend(changes.map(|change| {
-            let key = self.key(change);
-            let prefix = u64::from_be_bytes(key[..8].try_into().expect("eight bytes were taken"));
-            LiveItem { prefix, change }
+        items.extend(changes.map(|change| LiveItem {
+            prefix: u64::from_be_bytes(*field(&self.key(change), 0)),
+            change,
         }));
         items.sort_unstable_by(|a, b| {
             a.prefix
@@ -290,10 +288,10 @@ struct AddrItem {
 
 impl AddrItem {
     fn new(row: &AddressRowKey, change: Change) -> Self {
-        let (prefix, rest) = row.key.as_bytes().split_at(8);
+        let key = row.key.as_bytes();
         Self {
-            prefix: u64::from_be_bytes(prefix.try_into().expect("eight bytes were taken")),
-            rest: rest.try_into().expect("the key has 28 bytes"),
+            prefix: u64::from_be_bytes(*field(key, 0)),
+            rest: *field(key, 8),
             slot: row.slot,
             tx_index: row.tx_index,
             output_index: row.output_index,
