@@ -23,6 +23,9 @@ use crate::{
 /// After this many connected blocks, headers that can no longer matter are forgotten.
 const FORGET_EVERY_BLOCKS: u64 = 256;
 
+/// Refused blocks that a report lists; the metric counts them all.
+const REFUSED_LISTED_MAX: usize = 1_000;
+
 /// A block that was not connected, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedBlock {
@@ -45,7 +48,7 @@ pub struct FollowReport {
     pub reorganisations: u64,
     /// The deepest of them, in blocks.
     pub deepest_reorganisation: u32,
-    /// Blocks refused.
+    /// Blocks refused; of very many, the newest.
     pub refused: Vec<RefusedBlock>,
     /// Headers that wait for a parent that has not arrived.
     pub waiting: usize,
@@ -175,6 +178,9 @@ impl<K: Kv> Follower<K> {
     fn refuse(&mut self, hash: BlockHash, height: Height, reason: String) {
         stats::refused();
         tracing::warn!(%hash, %height, reason, "block refused");
+        if self.report.refused.len() >= REFUSED_LISTED_MAX {
+            self.report.refused.remove(0);
+        }
         self.report.refused.push(RefusedBlock { hash, height, reason });
     }
 
