@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use utxokeep_chains::{BlockFiles, ScanOptions};
-use utxokeep_core::Network;
-use utxokeep_index::{ChainIndex, ChainWriter, Settings, import_files, tables::TABLES};
+use utxokeep_chains::{BlockFiles, BlockSource, ScanOptions, cardano::ImmutableDb};
+use utxokeep_core::{Block, ChainPoint, Network};
+use utxokeep_index::{
+    ChainIndex, ChainWriter, Settings, import_files, import_immutable, tables::TABLES,
+};
 use utxokeep_kv::{Durability, Kv, RocksKv, RocksOptions};
 
 use crate::{
@@ -15,9 +17,51 @@ use crate::{
 
 pub(crate) struct Setup<'a> {
     pub(crate) dir: &'a Path,
-    pub(crate) files: &'a [PathBuf],
+    pub(crate) source: Source,
     pub(crate) network: Network,
     pub(crate) cache_mib: usize,
+}
+
+/// Where the blocks are.
+pub(crate) enum Source {
+    /// Bitcoin's block files.
+    Files(Vec<PathBuf>),
+    /// The immutable database of a Cardano node.
+    Immutable(PathBuf),
+}
+
+/// An opened [`Source`].
+pub(crate) enum Blocks {
+    Files(BlockFiles),
+    Immutable(ImmutableDb),
+}
+
+impl Blocks {
+    /// Imports everything.
+    fn import<K: Kv>(&self, writer: ChainWriter<K>) -> anyhow::Result<ChainWriter<K>> {
+        let (writer, _) = match self {
+            Self::Files(files) => import_files(writer, files, true, &mut |_| true)?,
+            Self::Immutable(db) => import_immutable(writer, db, true, &mut |_| true)?,
+        };
+        Ok(writer)
+    }
+
+    /// One block of the followed chain.
+    pub(crate) fn block(&self, point: &ChainPoint, settings: &Settings) -> anyhow::Result<Block> {
+        let raw = match self {
+            Self::Files(_) if point.hash == settings.network.genesis_hash() => {
+                settings.decoder.first_block()
+            }
+            Self::Files(files) => Some(files.raw(&point.hash)?),
+            Self::Immutable(db) => db
+                .find(point.slot, &point.hash)?
+                .and_then(|position| db.blocks_from(position).next())
+                .transpose()?
+                .map(|raw| raw.bytes),
+        };
+        let raw = raw.ok_or_else(|| anyhow::anyhow!("the source lacks a block of its own"))?;
+        Ok(settings.decoder.decode(raw)?)
+    }
 }
 
 impl Setup<'_> {
@@ -32,19 +76,25 @@ impl Setup<'_> {
         RocksOptions::within((self.cache_mib << 20) / 2)
     }
 
-    pub(crate) fn block_files(&self) -> anyhow::Result<BlockFiles> {
-        Ok(BlockFiles::open(self.files, self.network, self.dir, ScanOptions::default())?)
+    pub(crate) fn blocks(&self) -> anyhow::Result<Blocks> {
+        Ok(match &self.source {
+            Source::Files(files) => {
+                let options = ScanOptions::default();
+                Blocks::Files(BlockFiles::open(files, self.network, self.dir, options)?)
+            }
+            Source::Immutable(dir) => Blocks::Immutable(ImmutableDb::open(dir)?),
+        })
     }
 }
 
 /// Imports into `dir` and answers how long that took, everything included.
 fn import(setup: &Setup<'_>, dir: &Path, durability: Durability) -> anyhow::Result<Took> {
     let clock = Clock::start();
-    let mut files = setup.block_files()?;
+    let blocks = setup.blocks()?;
     let settings = setup.settings(durability);
     let index = ChainIndex::open_dir(dir, settings, setup.options(), true)?;
     let writer = ChainWriter::new(index)?;
-    import_files(writer, &mut files, true, &mut |_| true)?;
+    blocks.import(writer)?;
     Ok(clock.stop())
 }
 
@@ -53,8 +103,7 @@ fn recorded(setup: &Setup<'_>, dir: &Path) -> anyhow::Result<Vec<Write>> {
     let kv = RocksKv::open(dir, TABLES, setup.options(), true)?;
     let index = ChainIndex::open(Recorder::new(kv, true), setup.settings(Durability::Buffered))?;
     let writer = ChainWriter::new(index.clone())?;
-    let (writer, _) = import_files(writer, &mut setup.block_files()?, true, &mut |_| true)?;
-    drop(writer);
+    drop(setup.blocks()?.import(writer)?);
     Ok(index.engine().take())
 }
 

@@ -8,7 +8,7 @@ mod reads;
 mod recorder;
 mod tip;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use utxokeep_chains::{BlockFileWriter, Simulator, SimulatorConfig};
@@ -37,6 +37,12 @@ struct Args {
     /// Measure the import only.
     #[arg(long)]
     import_only: bool,
+    /// Measure only the Cardano chain.
+    #[arg(long)]
+    cardano_only: bool,
+    /// Immutable database of a Cardano node on the preview network, in place of the test data.
+    #[arg(long)]
+    preview: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -45,14 +51,32 @@ fn main() -> anyhow::Result<()> {
         Some(dir) => tempfile::TempDir::new_in(dir)?,
         None => tempfile::TempDir::new()?,
     };
-    let network = Network::find("bitcoin", &args.network)?;
-    let files = if args.files.is_empty() {
-        vec![generate(dir.path().join("chain.dat"), args.blocks)?]
-    } else {
-        args.files.clone()
-    };
-    let setup =
-        import::Setup { dir: dir.path(), files: &files, network, cache_mib: args.cache_mib };
+    if !args.cardano_only {
+        let network = Network::find("bitcoin", &args.network)?;
+        let files = if args.files.is_empty() {
+            vec![generate(dir.path().join("chain.dat"), args.blocks)?]
+        } else {
+            args.files.clone()
+        };
+        measure(&args, dir.path(), import::Source::Files(files), network)?;
+    }
+    let preview = args.preview.clone().or_else(|| utxokeep_testkit::preview_immutable(dir.path()));
+    if let Some(preview) = preview {
+        let dir = dir.path().join("cardano");
+        std::fs::create_dir_all(&dir)?;
+        output::heading("Cardano: the preview network from its first block");
+        measure(&args, &dir, import::Source::Immutable(preview), Network::CardanoPreview)?;
+    }
+    Ok(())
+}
+
+fn measure(
+    args: &Args,
+    dir: &Path,
+    source: import::Source,
+    network: Network,
+) -> anyhow::Result<()> {
+    let setup = import::Setup { dir, source, network, cache_mib: args.cache_mib };
     let database = import::measure(&setup)?;
     if !args.import_only {
         tip::measure(&setup, &database, args.tip_blocks)?;

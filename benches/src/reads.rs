@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Instant};
 
-use utxokeep_core::{AddressKey, AddressRowKey, OutPoint};
+use utxokeep_core::{AddressRowKey, IndexKey, OutPoint};
 use utxokeep_index::{
     ChainIndex, Paging,
     tables::{ADDR, UNSPENT},
@@ -37,11 +37,12 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path) -> anyhow::Result<()> 
     std::fs::write("/proc/sys/vm/drop_caches", "3").ok();
     drop(index);
     let index = open()?;
-    let first = Paging { after: None, skip: 0, limit: PAGE_ROWS, reverse: false };
+    let first =
+        Paging { after: None, skip: 0, limit: PAGE_ROWS, reverse: false, scan_rows_max: u64::MAX };
     for name in [cold, "warm"] {
         let times = addresses.iter().map(|key| {
             let started = Instant::now();
-            index.view()?.address_utxos(key, first)?;
+            index.view()?.owner_utxos(key, first, None)?;
             Ok(started.elapsed())
         });
         let times = times.collect::<anyhow::Result<Vec<_>>>()?;
@@ -54,7 +55,7 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path) -> anyhow::Result<()> 
     let mut times = Vec::new();
     for _ in 0..100 {
         let started = Instant::now();
-        index.view()?.address_utxos(&key, first)?;
+        index.view()?.owner_utxos(&key, first, None)?;
         times.push(started.elapsed());
     }
     output::line(&format!(
@@ -62,19 +63,19 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path) -> anyhow::Result<()> 
         output::percentiles(times)
     ));
     let started = Instant::now();
-    index.view()?.address_balance(&key, u64::MAX)?;
+    index.view()?.owner_balance(&key, u64::MAX)?;
     output::line(&format!("warm: balance of that address in {:.3?}", started.elapsed()));
     let clock = crate::clock::Clock::start();
     let digest = index.view()?.digest(true)?;
     output::line(&format!(
-        "muhash and hash_serialized_3 of {} outputs by scan: {}",
+        "muhash and ordered hash of {} outputs by scan: {}",
         digest.totals.txouts,
         clock.stop()
     ));
     Ok(())
 }
 
-type Samples = (Vec<OutPoint>, Vec<AddressKey>, (AddressKey, u64));
+type Samples = (Vec<OutPoint>, Vec<IndexKey>, (IndexKey, u64));
 
 /// Outputs and addresses spread evenly over the tables, and the address with the most outputs.
 fn samples(index: &ChainIndex<RocksKv>) -> anyhow::Result<Samples> {
@@ -88,16 +89,17 @@ fn samples(index: &ChainIndex<RocksKv>) -> anyhow::Result<Samples> {
         }
     })?;
     let mut addresses = Vec::new();
-    let mut largest = (AddressKey::default(), 0);
-    let mut current = (AddressKey::default(), 0);
+    let nobody = IndexKey::address(index.settings().network, &[]);
+    let (mut largest, mut current) = ((nobody, 0), (nobody, 0));
     each(read, ADDR, &mut |at, key| {
         let Some(row) = AddressRowKey::from_key(key) else { return };
-        current = if row.key == current.0 { (row.key, current.1 + 1) } else { (row.key, 1) };
+        let owner = row.owner;
+        current = if owner == current.0 { (owner, current.1 + 1) } else { (owner, 1) };
         if current.1 > largest.1 {
             largest = current;
         }
         if at % step == 0 {
-            addresses.push(row.key);
+            addresses.push(row.owner);
         }
     })?;
     Ok((points, addresses, largest))

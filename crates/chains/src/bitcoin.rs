@@ -28,7 +28,7 @@ pub fn genesis_block(network: Network) -> Vec<u8> {
     ::bitcoin::consensus::serialize(&block)
 }
 
-/// The `bitcoin` crate's name of a network.
+/// The `bitcoin` crate's name of a network of Bitcoin.
 fn params_of(network: Network) -> ::bitcoin::Network {
     ::bitcoin::Network::from_magic(::bitcoin::p2p::Magic::from_bytes(network.magic()))
         .expect("every network with a magic of its own is known to the bitcoin crate")
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn first_block_of_every_network_has_the_hash_the_rules_name() {
-        for network in Network::ALL {
+        for network in Network::ALL.into_iter().filter(|network| !network.is_cardano()) {
             let raw = genesis_block(network);
             let block = decode_block(raw, network).unwrap();
             assert_eq!(block.header.hash, network.genesis_hash(), "{network}");

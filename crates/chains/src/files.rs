@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use utxokeep_core::{BlockHash, Header, Network};
 
 use self::{inputs::Input, scan::Found, spool::Spool, storage::Storage};
-use crate::{BlockSource, SourceError};
+use crate::{BlockList, BlockSource, SourceError};
 
 pub use writer::{BlockFileWriter, write_block_file};
 
@@ -156,16 +156,16 @@ impl BlockFiles {
         self.report.blocks += 1;
     }
 
-    /// All headers in order of arrival, without repetitions.
-    #[must_use]
-    pub fn headers(&self) -> &[Header] {
-        &self.headers
-    }
-
     /// What the scan found and skipped.
     #[must_use]
     pub fn report(&self) -> ScanReport {
         self.report
+    }
+}
+
+impl BlockList for BlockFiles {
+    fn headers(&self) -> &[Header] {
+        &self.headers
     }
 }
 

@@ -1,4 +1,4 @@
-//! Blocks in: the Bitcoin decoder, addresses, block files and the simulator.
+//! Blocks in: decoders of Bitcoin and Cardano, addresses, block files, live nodes, the simulator.
 //!
 //! # Invariants
 //!
@@ -8,6 +8,8 @@
 //! * Nothing here decides which branch is best; headers come in order of arrival.
 
 mod bitcoin;
+pub mod cardano;
+mod decoder;
 mod files;
 mod simulator;
 mod source;
@@ -17,6 +19,7 @@ pub use self::bitcoin::{
     genesis_block, parse_address_or_script, parse_txid, script_hash_candidates, script_key,
     script_to_address, script_type,
 };
+pub use decoder::BlockDecoder;
 pub use files::{BlockFileWriter, BlockFiles, ScanOptions, ScanReport, XorKey, write_block_file};
 pub use simulator::{HeavyBlocks, SimCoin, SimTip, Simulator, SimulatorConfig, TxMix};
-pub use source::{BlockSource, SourceError};
+pub use source::{BlockList, BlockSource, SourceError};

@@ -4,6 +4,8 @@ use std::{io, path::PathBuf};
 
 use utxokeep_core::{BlockHash, Header, Network};
 
+use crate::cardano::CardanoDecodeError;
+
 /// A supplier of blocks.
 pub trait BlockSource: Send + Sync {
     /// The next header in order of arrival; `None` when the source has no more (for now).
@@ -12,6 +14,12 @@ pub trait BlockSource: Send + Sync {
     /// Raw bytes of a block whose header has arrived. Takes `&self`: decoding threads share the
     /// source.
     fn raw(&self, hash: &BlockHash) -> Result<Vec<u8>, SourceError>;
+}
+
+/// A supplier that knows all its blocks beforehand.
+pub trait BlockList: BlockSource {
+    /// All headers in order of arrival, without repetitions.
+    fn headers(&self) -> &[Header];
 }
 
 /// Why a source cannot supply blocks.
@@ -87,6 +95,76 @@ pub enum SourceError {
         path: PathBuf,
         /// The network its first block is framed for.
         found: Network,
+    },
+    /// A directory without chunks of a Cardano node.
+    #[error(
+        "{} holds no chunk of blocks: name the database directory of a node, or the immutable \
+         directory in it",
+        path.display()
+    )]
+    NoChunks {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file of an immutable database is missing among others.
+    #[error("{} is missing: copy the whole immutable directory, without a gap", path.display())]
+    MissingChunkFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The index of a chunk makes no sense.
+    #[error(
+        "entry {entry} of {} is cut off or contradicts the one before: copy the chunk and its \
+         index again",
+        path.display()
+    )]
+    BadChunkIndex {
+        /// The index.
+        path: PathBuf,
+        /// The first entry that makes no sense, counted from 0.
+        entry: u64,
+    },
+    /// A chunk ends inside a block though others follow it.
+    #[error("{} ends inside the block at byte {offset}: copy the file again", path.display())]
+    TruncatedChunk {
+        /// The chunk.
+        path: PathBuf,
+        /// Where the block starts.
+        offset: u64,
+    },
+    /// A block of a chunk does not match its index.
+    #[error(
+        "the block at byte {offset} of {} has a wrong check sum: copy the chunk and its index \
+         again",
+        path.display()
+    )]
+    DamagedChunk {
+        /// The chunk.
+        path: PathBuf,
+        /// Where the block starts.
+        offset: u64,
+    },
+    /// A file of Cardano blocks holds something else.
+    #[error("cannot read the block at byte {offset} of {}", path.display())]
+    BadBlock {
+        /// The file.
+        path: PathBuf,
+        /// Where the block starts.
+        offset: u64,
+        /// What is wrong with it.
+        #[source]
+        source: Box<CardanoDecodeError>,
+    },
+    /// A text file of Cardano blocks is no hexadecimal text.
+    #[error(
+        "byte {offset} of {} is no hexadecimal digit, or a digit is missing before it",
+        path.display()
+    )]
+    BadHex {
+        /// The file.
+        path: PathBuf,
+        /// The first byte that does not fit.
+        offset: u64,
     },
     /// The source never announced the block, or no longer has it.
     #[error("block {hash} is unknown to the source")]

@@ -13,8 +13,8 @@ use std::{
 use support::{regtest_blocks, regtest_dir, regtest_file, regtest_rows};
 use tempfile::TempDir;
 use utxokeep_chains::{
-    BlockFileWriter, BlockFiles, BlockSource, ScanOptions, ScanReport, Simulator, SimulatorConfig,
-    SourceError, XorKey, decode_block, write_block_file,
+    BlockFileWriter, BlockFiles, BlockList, BlockSource, ScanOptions, ScanReport, Simulator,
+    SimulatorConfig, SourceError, XorKey, decode_block, write_block_file,
 };
 use utxokeep_core::{BlockHash, Network};
 

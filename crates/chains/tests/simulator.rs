@@ -8,14 +8,14 @@ use utxokeep_chains::{
     BlockSource, HeavyBlocks, SimCoin, SimTip, Simulator, SimulatorConfig, SourceError, TxMix,
     decode_block, script_key, script_type,
 };
-use utxokeep_core::{AddressKey, Block, BlockHash, Header, Height, OutPoint, Tx, Txid};
+use utxokeep_core::{Block, BlockHash, Header, Height, IndexKey, OutPoint, Tx, Txid};
 
 #[derive(Clone, Copy)]
 struct Coin {
     value: u64,
     height: Height,
     is_coinbase: bool,
-    key: AddressKey,
+    key: IndexKey,
 }
 
 /// The unspent outputs after one block.

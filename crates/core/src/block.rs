@@ -6,7 +6,21 @@
 
 use std::ops::Range;
 
-use crate::types::{BlockHash, ChainWork, OutPoint, Txid};
+use crate::{
+    details::Details,
+    types::{BlockHash, ChainWork, OutPoint, Txid},
+};
+
+/// Where a block lies in time, on chains that count slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotInfo {
+    /// Slot of the block, counted from the start of the chain.
+    pub slot: u64,
+    /// Epoch of that slot.
+    pub epoch: u32,
+    /// Era the block is encoded in.
+    pub era: u8,
+}
 
 /// What a chain of headers needs to know of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +31,10 @@ pub struct Header {
     pub prev: BlockHash,
     /// Seconds since the epoch, as the block says.
     pub time: u64,
-    /// Work this block adds to its chain.
+    /// Work this block adds to its chain; one where the longest chain wins.
     pub work: ChainWork,
+    /// Its slot, on chains that have slots.
+    pub slot: Option<SlotInfo>,
 }
 
 /// A new output.
@@ -30,6 +46,10 @@ pub struct Output {
     pub value: u64,
     /// Where the address (on Bitcoin the output script) lies in [`Block::bytes`].
     pub address: Range<u32>,
+    /// Where its details lie in [`Block::bytes`].
+    pub details: Range<u32>,
+    /// How many fields the details have.
+    pub detail_fields: u8,
 }
 
 /// A transaction: ranges into the vectors of its block.
@@ -39,6 +59,11 @@ pub struct Tx {
     pub txid: Txid,
     /// Creates new coins and has no inputs.
     pub is_coinbase: bool,
+    /// Failed its scripts: it spends its collateral, and creates at most what is given back of it.
+    pub is_invalid: bool,
+    /// Not a transaction but a rule of the ledger: the outputs of the genesis files, or the removal
+    /// of outputs where an era begins.
+    pub is_ledger_rule: bool,
     /// Sum of all outputs, unspendable ones included.
     pub output_total: u64,
     /// Range in [`Block::inputs`].
@@ -52,8 +77,10 @@ pub struct Tx {
 pub struct Block {
     /// Its header.
     pub header: Header,
-    /// The height its coinbase claims, on chains where coinbases carry it.
+    /// The height it claims, on chains where blocks or their coinbases carry it.
     pub claimed_height: Option<u32>,
+    /// A block that only marks the start of an epoch: it changes nothing and takes no height.
+    pub is_boundary: bool,
     /// Transactions in block order.
     pub txs: Vec<Tx>,
     /// Inputs of all transactions, in block order; coinbases have none.
@@ -75,6 +102,18 @@ impl Block {
     #[must_use]
     pub fn outputs_of(&self, tx: &Tx) -> &[Output] {
         &self.outputs[to_usize(&tx.outputs)]
+    }
+
+    /// How many transactions it has, rules of the ledger not counted.
+    #[must_use]
+    pub fn tx_count(&self) -> usize {
+        self.txs.iter().filter(|tx| !tx.is_ledger_rule).count()
+    }
+
+    /// Details of one output.
+    #[must_use]
+    pub fn details_of(&self, output: &Output) -> Details<'_> {
+        Details { bytes: &self.bytes[to_usize(&output.details)], fields: output.detail_fields }
     }
 
     /// Address bytes of one output.

@@ -95,6 +95,14 @@ pub enum InvalidBlock {
         /// What it claims, if anything.
         claimed: Option<u32>,
     },
+    /// The header does not carry the number the block has in its chain.
+    #[error("wrong-block-number: the header says {claimed:?}, its place says {height}")]
+    WrongNumber {
+        /// What it claims, if anything.
+        claimed: Option<u32>,
+        /// The number of its parent plus one.
+        height: Height,
+    },
     /// The block's parent, or an older ancestor, is invalid.
     #[error("bad-prevblk: descends from invalid block {ancestor}")]
     InvalidAncestor {
@@ -124,11 +132,22 @@ pub fn in_block_prevouts(block: &Block) -> Vec<Option<u32>> {
         .collect()
 }
 
-/// Fees of a block that passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What is known of a block that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Checked {
-    /// Sum of all fees.
+    /// Sum of all fees, on chains where inputs and outputs alone tell it.
     pub fees: u64,
+    /// Inputs that spend what the index never saw.
+    pub missing_inputs: u64,
+}
+
+/// What to make of an input whose output is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MissingInput {
+    /// The index has the whole chain, so the block is invalid.
+    Refuse,
+    /// The index has a part of the chain or of its outputs: count it and go on.
+    Count,
 }
 
 /// Decides whether `block` may be connected at `height`, given what each of its inputs spends.
@@ -140,8 +159,12 @@ pub fn check_block(
     height: Height,
     network: Network,
     prevouts: &[Prevout],
+    missing: MissingInput,
 ) -> Result<Checked, InvalidBlock> {
     assert_eq!(prevouts.len(), block.inputs.len(), "one fact per input");
+    if network.is_cardano() {
+        return check_cardano(block, height, prevouts, missing);
+    }
     let claimed = block.claimed_height;
     if network.has_height_in_coinbase(height) && claimed != Some(height.get()) {
         return Err(InvalidBlock::WrongCoinbaseHeight { claimed });
@@ -158,7 +181,39 @@ pub fn check_block(
     if claimed > allowed && height > Height::GENESIS {
         return Err(InvalidBlock::CoinbaseTooLarge { claimed, allowed });
     }
-    Ok(Checked { fees })
+    Ok(Checked { fees, missing_inputs: 0 })
+}
+
+/// Cardano: every input is there, once, and early enough. Deposits, withdrawals and rewards make
+/// amounts a matter of the whole ledger state, which a node has checked.
+fn check_cardano(
+    block: &Block,
+    height: Height,
+    prevouts: &[Prevout],
+    missing: MissingInput,
+) -> Result<Checked, InvalidBlock> {
+    let claimed = block.claimed_height;
+    if claimed != Some(height.get()) {
+        return Err(InvalidBlock::WrongNumber { claimed, height });
+    }
+    let mut seen: FxHashSet<OutPoint> = FxHashSet::default();
+    seen.reserve(block.inputs.len());
+    let mut checked = Checked::default();
+    for tx in &block.txs {
+        for (&outpoint, at) in block.inputs_of(tx).iter().zip(tx.inputs.start as usize..) {
+            let refused = Err(InvalidBlock::MissingOrSpent { tx: tx.txid, outpoint });
+            if !seen.insert(outpoint) {
+                return refused;
+            }
+            match prevouts[at] {
+                Prevout::Live(_) => {}
+                Prevout::InBlock(number) if number < tx.outputs.start => {}
+                Prevout::Missing if missing == MissingInput::Count => checked.missing_inputs += 1,
+                Prevout::InBlock(_) | Prevout::Missing => return refused,
+            }
+        }
+    }
+    Ok(checked)
 }
 
 /// Checks one transaction and answers its fee.
@@ -224,10 +279,12 @@ mod tests {
             prev: BlockHash::default(),
             time: 0,
             work: crate::ChainWork::default(),
+            slot: None,
         };
         let mut block = Block {
             header,
             claimed_height: Some(HEIGHT.get()),
+            is_boundary: false,
             txs: vec![],
             inputs: vec![],
             outputs: vec![],
@@ -238,11 +295,14 @@ mod tests {
             let first_output = u32::try_from(block.outputs.len()).unwrap();
             block.inputs.extend_from_slice(inputs);
             for (index, &value) in (0u32..).zip(values.iter()) {
-                block.outputs.push(Output { index, value, address: 0..0 });
+                let (address, details) = (0..0, 0..0);
+                block.outputs.push(Output { index, value, address, details, detail_fields: 0 });
             }
             block.txs.push(Tx {
                 txid: txid(number),
                 is_coinbase: number == 0,
+                is_invalid: false,
+                is_ledger_rule: false,
                 output_total: values.iter().sum(),
                 inputs: first_input..u32::try_from(block.inputs.len()).unwrap(),
                 outputs: first_output..u32::try_from(block.outputs.len()).unwrap(),
@@ -269,14 +329,17 @@ mod tests {
             .into_iter()
             .map(|found| found.map_or_else(|| *old_coins.next().unwrap(), Prevout::InBlock))
             .collect();
-        check_block(block, HEIGHT, NETWORK, &prevouts)
+        check_block(block, HEIGHT, NETWORK, &prevouts, MissingInput::Refuse)
     }
 
     #[test]
     fn fees_add_up_and_the_coinbase_may_claim_them() {
         let subsidy = NETWORK.subsidy(HEIGHT);
         let good = block(&[(&[], &[subsidy + 10]), (&[old(1)], &[90])]);
-        assert_eq!(check(&good, &[live(100, 5, false)]), Ok(Checked { fees: 10 }));
+        assert_eq!(
+            check(&good, &[live(100, 5, false)]),
+            Ok(Checked { fees: 10, missing_inputs: 0 })
+        );
 
         let greedy = block(&[(&[], &[subsidy + 11]), (&[old(1)], &[90])]);
         assert_eq!(
@@ -349,5 +412,31 @@ mod tests {
             check(&spend, &[Prevout::Missing]),
             Err(InvalidBlock::MissingOrSpent { .. })
         ));
+    }
+
+    #[test]
+    fn cardano_wants_every_input_once_and_the_number_of_the_header() {
+        let network = Network::CardanoPreview;
+        let check = |block: &Block, prevouts: &[Prevout], missing| {
+            check_block(block, HEIGHT, network, prevouts, missing)
+        };
+        let spend = block(&[(&[old(1), old(2)], &[500])]);
+        let live = live(5, 1, false);
+        let refuse = MissingInput::Refuse;
+        assert_eq!(check(&spend, &[live, live], refuse), Ok(Checked::default()));
+        let one_missing = [live, Prevout::Missing];
+        assert!(matches!(
+            check(&spend, &one_missing, refuse),
+            Err(InvalidBlock::MissingOrSpent { outpoint, .. }) if outpoint == old(2)
+        ));
+        let counted = check(&spend, &one_missing, MissingInput::Count).unwrap();
+        assert_eq!(counted.missing_inputs, 1);
+        let twice = block(&[(&[old(1)], &[]), (&[old(1)], &[])]);
+        for missing in [refuse, MissingInput::Count] {
+            assert!(check(&twice, &[live, live], missing).is_err());
+        }
+        let mut misplaced = block(&[]);
+        misplaced.claimed_height = Some(HEIGHT.get() + 1);
+        assert!(matches!(check(&misplaced, &[], refuse), Err(InvalidBlock::WrongNumber { .. })));
     }
 }

@@ -1,11 +1,78 @@
-//! Digests of a set of outputs, as Bitcoin Core's `gettxoutsetinfo` defines them.
+//! Digests of a set of outputs: on Bitcoin as Bitcoin Core's `gettxoutsetinfo` defines them, on
+//! Cardano Blake2b-256 over the outputs in order.
 
+use blake2b_simd::Params;
 use sha2::{Digest, Sha256};
 
-use crate::{MuHash, OutPoint, record::UtxoRecord};
+use crate::{
+    MuHash, Network, OutPoint,
+    cardano::canonical_address,
+    details::Datum,
+    record::{Corrupt, UtxoRecord},
+    types::Txid,
+};
 
-/// Appends the bytes both digests commit to: outpoint, height and coinbase flag, amount, script.
-pub fn coin_bytes_into(outpoint: OutPoint, record: &UtxoRecord<'_>, out: &mut Vec<u8>) {
+/// Appends the bytes that digests commit to.
+pub fn coin_bytes_into(
+    outpoint: OutPoint,
+    record: &UtxoRecord<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Corrupt> {
+    if record.place.is_some() {
+        return cardano_bytes_into(outpoint, record, out);
+    }
+    bitcoin_bytes_into(outpoint, record, out);
+    Ok(())
+}
+
+/// Everything the ledger knows of an output, lengths in front of what varies.
+fn cardano_bytes_into(
+    outpoint: OutPoint,
+    record: &UtxoRecord<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Corrupt> {
+    let details = record.details.parse()?;
+    let short = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
+    let long = |len: usize| u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
+    out.extend_from_slice(outpoint.txid().as_bytes());
+    out.extend_from_slice(&short(outpoint.index() as usize));
+    out.extend_from_slice(&record.value.to_be_bytes());
+    let address = canonical_address(record.address);
+    out.extend_from_slice(&short(address.len()));
+    out.extend_from_slice(&address);
+    out.extend_from_slice(&long(details.assets.len()));
+    for asset in &details.assets {
+        out.extend_from_slice(asset.policy);
+        out.push(u8::try_from(asset.name.len()).unwrap_or(u8::MAX));
+        out.extend_from_slice(asset.name);
+        out.extend_from_slice(&asset.quantity.to_be_bytes());
+    }
+    match details.datum {
+        Datum::None => out.push(0),
+        Datum::Hash(hash) => {
+            out.push(1);
+            out.extend_from_slice(hash);
+        }
+        Datum::Inline(bytes) => {
+            out.push(2);
+            out.extend_from_slice(&long(bytes.len()));
+            out.extend_from_slice(bytes);
+        }
+    }
+    match &details.script {
+        None => out.push(0),
+        Some(script) => {
+            out.push(1);
+            out.extend_from_slice(script.hash);
+        }
+    }
+    out.extend_from_slice(&record.slot().to_be_bytes());
+    out.push(u8::from(details.is_collateral_return));
+    Ok(())
+}
+
+/// Outpoint, height and coinbase flag, amount, script.
+fn bitcoin_bytes_into(outpoint: OutPoint, record: &UtxoRecord<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(outpoint.txid().as_bytes());
     out.extend_from_slice(&outpoint.index().to_le_bytes());
     let code = record.height.get() << 1 | u32::from(record.is_coinbase);
@@ -60,42 +127,67 @@ impl Totals {
     }
 }
 
+#[derive(Debug, Clone)]
+enum Ordered {
+    /// `hash_serialized_3`: SHA-256 twice.
+    Sha256d(Sha256),
+    /// Blake2b-256.
+    Blake2b(Box<blake2b_simd::State>),
+}
+
 /// Collects a scan of the whole set into every digest that was asked for.
 #[derive(Debug)]
 pub struct SetDigest {
     totals: Totals,
+    asset_entries: u64,
     muhash: Option<MuHash>,
-    serialized: Option<Sha256>,
+    ordered: Option<Ordered>,
     buffer: Vec<u8>,
 }
 
 impl SetDigest {
-    /// Starts with an empty set. `serialized` asks for `hash_serialized_3` as well, which needs
-    /// the outputs in order of (transaction id bytes, index).
+    /// Starts with an empty set. `ordered` asks for the hash that needs the outputs in order of
+    /// (transaction id bytes, index).
     #[must_use]
-    pub fn new(muhash: bool, serialized: bool) -> Self {
+    pub fn new(network: Network, muhash: bool, ordered: bool) -> Self {
+        let hasher = || {
+            if network.is_cardano() {
+                Ordered::Blake2b(Box::new(Params::new().hash_length(32).to_state()))
+            } else {
+                Ordered::Sha256d(Sha256::new())
+            }
+        };
         Self {
             totals: Totals::default(),
+            asset_entries: 0,
             muhash: muhash.then(MuHash::new),
-            serialized: serialized.then(Sha256::new),
+            ordered: ordered.then(hasher),
             buffer: Vec::new(),
         }
     }
 
     /// Adds an output.
-    pub fn add(&mut self, outpoint: OutPoint, record: &UtxoRecord<'_>) {
+    pub fn add(&mut self, outpoint: OutPoint, record: &UtxoRecord<'_>) -> Result<(), Corrupt> {
         self.totals.add(record.value, record.address.len());
-        if self.muhash.is_none() && self.serialized.is_none() {
-            return;
+        if record.details.has_assets() {
+            self.asset_entries += record.details.parse()?.assets.len() as u64;
+        }
+        if self.muhash.is_none() && self.ordered.is_none() {
+            return Ok(());
         }
         self.buffer.clear();
-        coin_bytes_into(outpoint, record, &mut self.buffer);
+        coin_bytes_into(outpoint, record, &mut self.buffer)?;
         if let Some(muhash) = &mut self.muhash {
             muhash.insert(&self.buffer);
         }
-        if let Some(serialized) = &mut self.serialized {
-            serialized.update(&self.buffer);
+        match &mut self.ordered {
+            Some(Ordered::Sha256d(hasher)) => hasher.update(&self.buffer),
+            Some(Ordered::Blake2b(hasher)) => {
+                hasher.update(&self.buffer);
+            }
+            None => {}
         }
+        Ok(())
     }
 
     /// Totals so far.
@@ -104,15 +196,27 @@ impl SetDigest {
         self.totals
     }
 
+    /// Pairs of output and asset so far.
+    #[must_use]
+    pub const fn asset_entries(&self) -> u64 {
+        self.asset_entries
+    }
+
     /// The accumulator, when it was asked for.
     #[must_use]
     pub const fn muhash(&self) -> Option<&MuHash> {
         self.muhash.as_ref()
     }
 
-    /// `hash_serialized_3` in hash order, when it was asked for.
+    /// The ordered hash in hash order, when it was asked for.
     #[must_use]
-    pub fn hash_serialized(&self) -> Option<[u8; 32]> {
-        self.serialized.clone().map(|hasher| Sha256::digest(hasher.finalize()).into())
+    pub fn ordered_hash(&self) -> Option<[u8; 32]> {
+        Some(match self.ordered.as_ref()? {
+            Ordered::Sha256d(hasher) => Sha256::digest(hasher.clone().finalize()).into(),
+            Ordered::Blake2b(hasher) => {
+                let hash = hasher.finalize();
+                *Txid::from_slice(hash.as_bytes()).unwrap_or_default().as_bytes()
+            }
+        })
     }
 }

@@ -32,6 +32,15 @@ pub struct Spent {
     pub spent_by: Option<Txid>,
 }
 
+/// A transaction of the block that failed its scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidTx {
+    /// Which transaction.
+    pub txid: Txid,
+    /// Whether something of its collateral was given back as a new output.
+    pub had_collateral_return: bool,
+}
+
 /// The reversible change set of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDelta {
@@ -50,6 +59,8 @@ pub struct BlockDelta {
     /// Live outputs that a repeated transaction replaced, with their bytes. Two mainnet blocks
     /// have one; no later block can.
     pub replaced: Vec<(OutPoint, Vec<u8>)>,
+    /// Transactions that failed their scripts, in block order.
+    pub invalid_txs: Vec<InvalidTx>,
 }
 
 const HEIGHT: u32 = 0;
@@ -58,6 +69,7 @@ const HASH: u32 = 2;
 const CREATED: u32 = 3;
 const SPENT: u32 = 4;
 const FLAGS: u32 = 5;
+const TX_FLAGS: u32 = 6;
 const PREV: u32 = 8;
 const REPLACED: u32 = 9;
 
@@ -69,7 +81,8 @@ impl BlockDelta {
         let mut out = Vec::with_capacity(128 + self.created.len() * 16 + self.spent.len() * 40);
         let mut e = Encoder::new(&mut out);
         let mut write = || -> Result<(), minicbor::encode::Error<std::convert::Infallible>> {
-            e.map(7 + u64::from(!self.replaced.is_empty()))?;
+            let has_invalid = !self.invalid_txs.is_empty();
+            e.map(7 + u64::from(has_invalid) + u64::from(!self.replaced.is_empty()))?;
             e.u32(HEIGHT)?.u32(self.height.get())?;
             e.u32(SLOT)?.u64(self.slot)?;
             e.u32(HASH)?.bytes(self.hash.as_bytes())?;
@@ -102,7 +115,14 @@ impl BlockDelta {
                     e.u32(2)?.bytes(spent_by.as_bytes())?;
                 }
             }
-            e.u32(FLAGS)?.map(1)?.u32(0)?.bool(false)?;
+            e.u32(FLAGS)?.map(1)?.u32(0)?.bool(has_invalid)?;
+            if has_invalid {
+                e.u32(TX_FLAGS)?.array(self.invalid_txs.len() as u64)?;
+                for tx in &self.invalid_txs {
+                    e.map(3)?.u32(0)?.bytes(tx.txid.as_bytes())?;
+                    e.u32(1)?.bool(true)?.u32(2)?.bool(tx.had_collateral_return)?;
+                }
+            }
             e.u32(PREV)?.bytes(self.prev.as_bytes())?;
             if !self.replaced.is_empty() {
                 e.u32(REPLACED)?.array(self.replaced.len() as u64)?;
@@ -132,6 +152,7 @@ impl BlockDelta {
         let mut d = Decoder::new(bytes);
         let (mut height, mut slot, mut hash, mut prev) = (None, None, None, None);
         let (mut created, mut spent, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
+        let mut invalid_txs = Vec::new();
         for _ in 0..map_len(&mut d, WHAT)? {
             match d.u32().map_err(corrupt)? {
                 HEIGHT => height = Some(Height::new(d.u32().map_err(corrupt)?)),
@@ -140,6 +161,7 @@ impl BlockDelta {
                 CREATED => created = decode_created(&mut d)?,
                 SPENT => spent = decode_spent(&mut d)?,
                 FLAGS => d.skip().map_err(corrupt)?,
+                TX_FLAGS => invalid_txs = decode_tx_flags(&mut d)?,
                 PREV => prev = Some(block_hash(&mut d)?),
                 REPLACED => replaced = decode_replaced(&mut d)?,
                 other => return Err(Corrupt::new(WHAT, format!("unknown field {other}"))),
@@ -155,6 +177,7 @@ impl BlockDelta {
             created,
             spent,
             replaced,
+            invalid_txs,
         })
     }
 }
@@ -227,6 +250,26 @@ fn decode_spent(d: &mut Decoder<'_>) -> Result<Vec<Spent>, Corrupt> {
     Ok(spent)
 }
 
+fn decode_tx_flags(d: &mut Decoder<'_>) -> Result<Vec<InvalidTx>, Corrupt> {
+    let mut txs = Vec::new();
+    for _ in 0..array_len(d, WHAT)? {
+        let field = |d: &mut Decoder<'_>, number| match d.u32() {
+            Ok(found) if found == number => Ok(()),
+            _ => Err(Corrupt::new(WHAT, "malformed transaction flags")),
+        };
+        if map_len(d, WHAT)? != 3 {
+            return Err(Corrupt::new(WHAT, "malformed transaction flags"));
+        }
+        field(d, 0)?;
+        let txid = txid(d, WHAT)?;
+        field(d, 1)?;
+        d.bool().map_err(corrupt)?;
+        field(d, 2)?;
+        txs.push(InvalidTx { txid, had_collateral_return: d.bool().map_err(corrupt)? });
+    }
+    Ok(txs)
+}
+
 fn decode_replaced(d: &mut Decoder<'_>) -> Result<Vec<(OutPoint, Vec<u8>)>, Corrupt> {
     let mut replaced = Vec::new();
     for _ in 0..array_len(d, WHAT)? {
@@ -247,7 +290,9 @@ mod tests {
         UtxoRecord {
             address: &[0x51],
             value,
+            details: crate::Details::default(),
             height: Height::new(7),
+            place: None,
             tx_index: 0,
             is_coinbase: false,
         }
@@ -272,7 +317,20 @@ mod tests {
             created: created.to_vec(),
             spent: vec![spent],
             replaced: Vec::new(),
+            invalid_txs: Vec::new(),
         }
+    }
+
+    #[test]
+    fn flags_of_failed_transactions_are_pinned() {
+        let mut delta = delta(false);
+        let plain = crate::hex_encode(&delta.encode());
+        let txid = Txid::from_bytes([0xcc; 32]);
+        delta.invalid_txs.push(InvalidTx { txid, had_collateral_return: true });
+        let flagged = crate::hex_encode(&delta.encode());
+        let flags = format!("05a100f50681a3005820{}01f502f5", "cc".repeat(32));
+        assert_eq!(flagged, plain.replace("05a100f4", &flags).replacen("a7", "a8", 1));
+        assert_eq!(BlockDelta::decode(&delta.encode()), Ok(delta));
     }
 
     #[test]

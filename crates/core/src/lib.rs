@@ -7,9 +7,12 @@
 //! * Each byte that reaches a disk key or value is produced by a codec in this crate.
 
 mod block;
+pub mod cardano;
 mod check;
 mod coin;
 mod delta;
+mod details;
+mod filter;
 mod muhash;
 mod network;
 mod record;
@@ -18,14 +21,20 @@ mod tree;
 mod types;
 mod window;
 
-pub use block::{Block, Header, Output, Tx};
-pub use check::{Checked, CoinFacts, InvalidBlock, Prevout, check_block, in_block_prevouts};
+pub use block::{Block, Header, Output, SlotInfo, Tx};
+pub use check::{
+    Checked, CoinFacts, InvalidBlock, MissingInput, Prevout, check_block, in_block_prevouts,
+};
 pub use coin::{SetDigest, Totals, bogosize, coin_bytes_into};
-pub use delta::{BlockDelta, Created, Spent};
+pub use delta::{BlockDelta, Created, InvalidTx, Spent};
+pub use details::{Asset, AssetFilter, Datum, Details, Parsed as ParsedDetails, ScriptRef};
+pub use filter::Filter;
 pub use muhash::MuHash;
 pub use network::{Network, UnknownNetwork};
-pub use record::{Corrupt, SpentRecord, UtxoRecord};
-pub use rows::{AddressRow, AddressRowKey, BlockEntry, IndexTag, SpentAddressRow, row_outpoint};
+pub use record::{Corrupt, Place, SpentRecord, UtxoRecord};
+pub use rows::{
+    AddressRow, AddressRowKey, BlockEntry, IndexKey, IndexTag, SpentAddressRow, row_outpoint,
+};
 pub use tree::{HeaderTree, Inserted, Node, Path};
 pub use types::{
     AddressKey, BlockHash, ChainPoint, ChainWork, HashParseError, Height, OutPoint, Txid,

@@ -2,9 +2,13 @@
 
 use std::{fmt, str::FromStr};
 
+use blake2b_simd::Params;
 use sha2::{Digest, Sha256};
 
-use crate::types::{AddressKey, BlockHash, Height};
+use crate::{
+    cardano::canonical_address,
+    types::{AddressKey, BlockHash, HashParseError, Height},
+};
 
 /// A public or private network of a chain. Names and magics are part of the disk format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,6 +24,14 @@ pub enum Network {
     BitcoinSignet,
     /// A private Bitcoin chain for tests.
     BitcoinRegtest,
+    /// Cardano's main network.
+    CardanoMainnet,
+    /// Cardano's test network before production.
+    CardanoPreprod,
+    /// Cardano's test network for early features.
+    CardanoPreview,
+    /// A private Cardano chain, described by its genesis files.
+    CardanoDevnet,
 }
 
 /// A chain and network that utxokeep does not know.
@@ -34,12 +46,16 @@ pub struct UnknownNetwork {
 
 impl Network {
     /// Every network, in the order of their disk names.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 9] = [
         Self::BitcoinMainnet,
         Self::BitcoinTestnet3,
         Self::BitcoinTestnet4,
         Self::BitcoinSignet,
         Self::BitcoinRegtest,
+        Self::CardanoMainnet,
+        Self::CardanoPreprod,
+        Self::CardanoPreview,
+        Self::CardanoDevnet,
     ];
 
     /// Finds a network by the names users give: `bitcoin`, `regtest`.
@@ -57,22 +73,38 @@ impl Network {
     /// Name of the chain.
     #[must_use]
     pub const fn chain(self) -> &'static str {
-        "bitcoin"
+        if self.is_cardano() { "cardano" } else { "bitcoin" }
+    }
+
+    /// Whether this is a network of Cardano.
+    #[must_use]
+    pub const fn is_cardano(self) -> bool {
+        matches!(
+            self,
+            Self::CardanoMainnet
+                | Self::CardanoPreprod
+                | Self::CardanoPreview
+                | Self::CardanoDevnet
+        )
     }
 
     /// Name of the network within its chain.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::BitcoinMainnet => "mainnet",
+            Self::BitcoinMainnet | Self::CardanoMainnet => "mainnet",
             Self::BitcoinTestnet3 => "testnet3",
             Self::BitcoinTestnet4 => "testnet4",
             Self::BitcoinSignet => "signet",
             Self::BitcoinRegtest => "regtest",
+            Self::CardanoPreprod => "preprod",
+            Self::CardanoPreview => "preview",
+            Self::CardanoDevnet => "devnet",
         }
     }
 
-    /// The four bytes that frame blocks of this network in files and on the wire.
+    /// The four bytes that frame blocks of this network in files and on the wire. Cardano's are
+    /// used in handshakes only; those of a private chain are in its genesis files.
     #[must_use]
     pub const fn magic(self) -> [u8; 4] {
         match self {
@@ -81,20 +113,49 @@ impl Network {
             Self::BitcoinTestnet4 => [0x1c, 0x16, 0x3f, 0x28],
             Self::BitcoinSignet => [0x0a, 0x03, 0xcf, 0x40],
             Self::BitcoinRegtest => [0xfa, 0xbf, 0xb5, 0xda],
+            Self::CardanoMainnet => 764_824_073u32.to_be_bytes(),
+            Self::CardanoPreprod => 1u32.to_be_bytes(),
+            Self::CardanoPreview => 2u32.to_be_bytes(),
+            Self::CardanoDevnet => [0; 4],
         }
     }
 
-    /// The fixed-width form an address is indexed under: the first 28 bytes of the SHA-256 of the
-    /// output script. The full hash is what Electrum calls a script hash.
+    /// The fixed-width form an address is indexed under. Bitcoin: the first 28 bytes of the SHA-256
+    /// of the output script; the full hash is what Electrum calls a script hash. Cardano:
+    /// Blake2b-224 of the canonical address.
     #[must_use]
     pub fn address_key(self, address: &[u8]) -> AddressKey {
-        let hash: [u8; 32] = Sha256::digest(address).into();
         let mut key = [0; AddressKey::LEN];
-        key.copy_from_slice(&hash[..AddressKey::LEN]);
+        if self.is_cardano() {
+            let hash = Params::new().hash_length(AddressKey::LEN).hash(&canonical_address(address));
+            key.copy_from_slice(hash.as_bytes());
+        } else {
+            let hash: [u8; 32] = Sha256::digest(address).into();
+            key.copy_from_slice(&hash[..AddressKey::LEN]);
+        }
         AddressKey::from_bytes(key)
     }
 
-    /// Hash of the first block, in the chain's byte order.
+    /// A hash as people of the chain write it: reversed on Bitcoin, as it is on Cardano.
+    #[must_use]
+    pub fn hash_text(self, hash: &[u8; 32]) -> String {
+        let hash = BlockHash::from_bytes(*hash);
+        if self.is_cardano() { hash.to_hex() } else { hash.to_reversed_hex() }
+    }
+
+    /// Inverse of [`Network::hash_text`].
+    pub fn parse_hash(self, text: &str) -> Result<[u8; 32], HashParseError> {
+        let hash = if self.is_cardano() {
+            BlockHash::from_hex(text)
+        } else {
+            BlockHash::from_reversed_hex(text)
+        };
+        hash.map(|hash| *hash.as_bytes())
+    }
+
+    /// Hash that the chain starts from, in the chain's byte order. Bitcoin: of the first block.
+    /// Cardano: of the Byron genesis file, which is the parent of the first block; zeros where only
+    /// the genesis files know.
     #[must_use]
     pub fn genesis_hash(self) -> BlockHash {
         let display = match self {
@@ -113,15 +174,34 @@ impl Network {
             Self::BitcoinRegtest => {
                 "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
             }
+            Self::CardanoMainnet => {
+                "5f20df933584822601f9e3f8c024eb5eb252fe8cefb24d1317dc3d432e940ebb"
+            }
+            Self::CardanoPreprod => {
+                "d4b8de7a11d929a323373cbab6c1a9bdc931beffff11db111cf9d57356ee1937"
+            }
+            Self::CardanoPreview => {
+                "83de1d7302569ad56cf9139a41e2e11346d4cb4a31c00142557b6ab3fa550761"
+            }
+            Self::CardanoDevnet => {
+                "0000000000000000000000000000000000000000000000000000000000000000"
+            }
         };
-        BlockHash::from_reversed_hex(display).expect("the constants above are 64 hex digits")
+        self.parse_hash(display)
+            .map(BlockHash::from_bytes)
+            .expect("the constants above are 64 hex digits")
     }
 
-    /// How many blocks a reorganisation is expected to stay within: half of the 288 blocks of undo
-    /// data that Bitcoin Core never prunes. Window defaults are multiples of it.
+    /// How many blocks a reorganisation is expected to stay within. Bitcoin: half of the 288 blocks
+    /// of undo data that Bitcoin Core never prunes. Cardano: the security parameter of the genesis
+    /// file. Window defaults are multiples of it.
     #[must_use]
     pub const fn security_blocks(self) -> u32 {
-        144
+        match self {
+            Self::CardanoPreview => 432,
+            Self::CardanoMainnet | Self::CardanoPreprod | Self::CardanoDevnet => 2_160,
+            _ => 144,
+        }
     }
 
     /// Blocks a coinbase output must wait before it may be spent.
@@ -133,6 +213,9 @@ impl Network {
     /// The newly created amount a coinbase may claim at `height`, before fees.
     #[must_use]
     pub const fn subsidy(self, height: Height) -> u64 {
+        if self.is_cardano() {
+            return 0;
+        }
         let interval = match self {
             Self::BitcoinRegtest => 150,
             _ => 210_000,
@@ -149,13 +232,14 @@ impl Network {
         matches!(self, Self::BitcoinMainnet) && matches!(height.get(), 91_842 | 91_880)
     }
 
-    /// Whether a coinbase at `height` must carry that height.
+    /// Whether a coinbase at `height` must carry that height; on Cardano every header does.
     #[must_use]
     pub const fn has_height_in_coinbase(self, height: Height) -> bool {
         let from = match self {
             Self::BitcoinMainnet => 227_931,
             Self::BitcoinTestnet3 => 21_111,
             Self::BitcoinTestnet4 | Self::BitcoinSignet | Self::BitcoinRegtest => 1,
+            _ => 0,
         };
         height.get() >= from
     }

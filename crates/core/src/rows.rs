@@ -3,8 +3,11 @@
 use minicbor::{Decoder, Encoder};
 
 use crate::{
+    block::SlotInfo,
+    cardano::{self, Credential, CredentialKind},
     coin::Totals,
-    record::{Corrupt, INFALLIBLE, end, map_len},
+    network::Network,
+    record::{Corrupt, INFALLIBLE, Place, end, map_len},
     types::{AddressKey, BlockHash, ChainPoint, ChainWork, Height, OutPoint, Txid},
 };
 
@@ -15,13 +18,79 @@ use crate::{
 pub enum IndexTag {
     /// The exact address (on Bitcoin, the output script).
     Address = 1,
+    /// A payment credential that is a key.
+    PaymentKey = 2,
+    /// A payment credential that is a script.
+    PaymentScript = 3,
+    /// A stake credential that is a key.
+    StakeKey = 4,
+    /// A stake credential that is a script.
+    StakeScript = 5,
 }
 
-/// Key of an address row: which address, then where on the chain the output was created.
+impl IndexTag {
+    const ALL: [Self; 5] =
+        [Self::Address, Self::PaymentKey, Self::PaymentScript, Self::StakeKey, Self::StakeScript];
+
+    /// Inverse of the byte on disk.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|&tag| tag as u8 == byte)
+    }
+}
+
+/// Whom rows of the address index belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IndexKey {
+    /// What the hash is of.
+    pub tag: IndexTag,
+    /// The hash.
+    pub key: AddressKey,
+}
+
+impl IndexKey {
+    /// The exact address.
+    #[must_use]
+    pub fn address(network: Network, address: &[u8]) -> Self {
+        Self { tag: IndexTag::Address, key: network.address_key(address) }
+    }
+
+    /// A payment credential.
+    #[must_use]
+    pub const fn payment(credential: &Credential) -> Self {
+        let tag = match credential.kind {
+            CredentialKind::Key => IndexTag::PaymentKey,
+            CredentialKind::Script => IndexTag::PaymentScript,
+        };
+        Self { tag, key: AddressKey::from_bytes(credential.hash) }
+    }
+
+    /// A stake credential.
+    #[must_use]
+    pub const fn stake(credential: &Credential) -> Self {
+        let tag = match credential.kind {
+            CredentialKind::Key => IndexTag::StakeKey,
+            CredentialKind::Script => IndexTag::StakeScript,
+        };
+        Self { tag, key: AddressKey::from_bytes(credential.hash) }
+    }
+
+    /// Payment and stake credential of an address, on chains that have them.
+    #[must_use]
+    pub fn credentials(network: Network, address: &[u8]) -> [Option<Self>; 2] {
+        if !network.is_cardano() {
+            return [None, None];
+        }
+        let owner = cardano::credentials(address);
+        [owner.payment.as_ref().map(Self::payment), owner.stake.as_ref().map(Self::stake)]
+    }
+}
+
+/// Key of an address row: whose, then where on the chain the output was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AddressRowKey {
-    /// Address hash.
-    pub key: AddressKey,
+    /// Whose.
+    pub owner: IndexKey,
     /// Slot (or height) of creation.
     pub slot: u64,
     /// Position of the transaction in its block.
@@ -33,22 +102,22 @@ pub struct AddressRowKey {
 impl AddressRowKey {
     /// Tag, hash, slot, transaction index, output index.
     pub const LEN: usize = Self::PREFIX_LEN + 8 + 4 + 4;
-    /// Tag and hash: what all rows of one address share.
+    /// Tag and hash: what all rows of one owner share.
     pub const PREFIX_LEN: usize = 1 + AddressKey::LEN;
 
-    /// The bytes all rows of an address start with.
+    /// The bytes all rows of an owner start with.
     #[must_use]
-    pub fn prefix(key: &AddressKey) -> [u8; Self::PREFIX_LEN] {
-        let mut prefix = [IndexTag::Address as u8; Self::PREFIX_LEN];
-        prefix[1..].copy_from_slice(key.as_bytes());
+    pub fn prefix(owner: &IndexKey) -> [u8; Self::PREFIX_LEN] {
+        let mut prefix = [owner.tag as u8; Self::PREFIX_LEN];
+        prefix[1..].copy_from_slice(owner.key.as_bytes());
         prefix
     }
 
-    /// Fixed-width key bytes; rows of an address sort in chain order.
+    /// Fixed-width key bytes; rows of an owner sort in chain order.
     #[must_use]
     pub fn to_key(self) -> [u8; Self::LEN] {
         let mut key = [0; Self::LEN];
-        key[..29].copy_from_slice(&Self::prefix(&self.key));
+        key[..29].copy_from_slice(&Self::prefix(&self.owner));
         key[29..37].copy_from_slice(&self.slot.to_be_bytes());
         key[37..41].copy_from_slice(&self.tx_index.to_be_bytes());
         key[41..].copy_from_slice(&self.output_index.to_be_bytes());
@@ -58,11 +127,12 @@ impl AddressRowKey {
     /// Inverse of [`AddressRowKey::to_key`].
     #[must_use]
     pub fn from_key(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() != Self::LEN || bytes[0] != IndexTag::Address as u8 {
+        if bytes.len() != Self::LEN {
             return None;
         }
+        let key = AddressKey::from_bytes(bytes[1..29].try_into().ok()?);
         Some(Self {
-            key: AddressKey::from_bytes(bytes[1..29].try_into().ok()?),
+            owner: IndexKey { tag: IndexTag::from_byte(bytes[0])?, key },
             slot: u64::from_be_bytes(bytes[29..37].try_into().ok()?),
             tx_index: u32::from_be_bytes(bytes[37..41].try_into().ok()?),
             output_index: u32::from_be_bytes(bytes[41..].try_into().ok()?),
@@ -70,36 +140,53 @@ impl AddressRowKey {
     }
 }
 
-/// Value of an address row. The amount is repeated here so that a balance is one scan.
+/// Value of an address row. The amount is repeated here so that a balance is one scan; a mark says
+/// whether the record has to be read for assets too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressRow {
     /// Transaction that created the output.
     pub txid: Txid,
     /// Its amount.
     pub value: u64,
+    /// Whether native assets are inside.
+    pub has_assets: bool,
 }
 
+/// The byte behind a row whose output holds native assets.
+const ASSETS_MARK: u8 = 1;
+
 impl AddressRow {
-    /// Length of the value of a live row.
-    pub const LEN: usize = 40;
+    const LEN: usize = 40;
+
+    /// Appends the value bytes.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.txid.as_bytes());
+        out.extend_from_slice(&self.value.to_be_bytes());
+        if self.has_assets {
+            out.push(ASSETS_MARK);
+        }
+    }
 
     /// Value bytes.
     #[must_use]
-    pub fn to_bytes(self) -> [u8; Self::LEN] {
-        let mut bytes = [0; Self::LEN];
-        bytes[..32].copy_from_slice(self.txid.as_bytes());
-        bytes[32..].copy_from_slice(&self.value.to_be_bytes());
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::LEN + 1);
+        self.append_to(&mut bytes);
         bytes
     }
 
     /// Inverse of [`AddressRow::to_bytes`].
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (txid, value) = bytes.split_at_checked(32)?;
-        Some(Self {
-            txid: Txid::from_slice(txid)?,
-            value: u64::from_be_bytes(value.try_into().ok()?),
-        })
+        let (row, mark) = bytes.split_at_checked(Self::LEN)?;
+        let (txid, value) = row.split_at(32);
+        let has_assets = match mark {
+            [] => false,
+            [ASSETS_MARK] => true,
+            _ => return None,
+        };
+        let value = u64::from_be_bytes(value.try_into().ok()?);
+        Some(Self { txid: Txid::from_slice(txid)?, value, has_assets })
     }
 }
 
@@ -113,23 +200,21 @@ pub struct SpentAddressRow {
 }
 
 impl SpentAddressRow {
-    /// Length of the value.
-    pub const LEN: usize = AddressRow::LEN + 4;
-
-    /// Value bytes.
+    /// Value bytes: the live row, its mark included, behind txid and amount comes the height.
     #[must_use]
-    pub fn to_bytes(self) -> [u8; Self::LEN] {
-        let mut bytes = [0; Self::LEN];
-        bytes[..AddressRow::LEN].copy_from_slice(&self.row.to_bytes());
-        bytes[AddressRow::LEN..].copy_from_slice(&self.spent_height.to_key());
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.row.to_bytes();
+        bytes.splice(AddressRow::LEN..AddressRow::LEN, self.spent_height.to_key());
         bytes
     }
 
     /// Inverse of [`SpentAddressRow::to_bytes`].
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (row, height) = bytes.split_at_checked(AddressRow::LEN)?;
-        Some(Self { row: AddressRow::from_bytes(row)?, spent_height: Height::from_key(height)? })
+        let (front, rest) = bytes.split_at_checked(AddressRow::LEN)?;
+        let (height, mark) = rest.split_at_checked(4)?;
+        let row = AddressRow::from_bytes(&[front, mark].concat())?;
+        Some(Self { row, spent_height: Height::from_key(height)? })
     }
 }
 
@@ -152,6 +237,11 @@ pub struct BlockEntry {
     pub spent: u32,
     /// The set after this block.
     pub totals: Totals,
+    /// Its slot, on chains that have slots.
+    pub slot: Option<SlotInfo>,
+    /// Inputs up to and including this block that spent outputs from before the first block the
+    /// index has; zero on an index that started with its chain.
+    pub missing_inputs: u64,
 }
 
 impl BlockEntry {
@@ -163,7 +253,8 @@ impl BlockEntry {
         let work = self.work.as_bytes();
         let significant = work.iter().position(|&byte| byte != 0).unwrap_or(work.len());
         let mut write = || -> Result<(), minicbor::encode::Error<std::convert::Infallible>> {
-            e.map(10)?;
+            let slot_fields = if self.slot.is_some() { 3 } else { 0 };
+            e.map(10 + slot_fields + u64::from(self.missing_inputs > 0))?;
             e.u32(0)?.bytes(self.hash.as_bytes())?;
             e.u32(1)?.bytes(self.prev.as_bytes())?;
             e.u32(2)?.u64(self.time)?;
@@ -174,6 +265,14 @@ impl BlockEntry {
             e.u32(7)?.u64(self.totals.txouts)?;
             e.u32(8)?.u64(self.totals.total_amount)?;
             e.u32(9)?.u64(self.totals.bogosize)?;
+            if let Some(slot) = &self.slot {
+                e.u32(10)?.u64(slot.slot)?;
+                e.u32(11)?.u32(slot.epoch)?;
+                e.u32(12)?.u8(slot.era)?;
+            }
+            if self.missing_inputs > 0 {
+                e.u32(13)?.u64(self.missing_inputs)?;
+            }
             Ok(())
         };
         write().expect(INFALLIBLE);
@@ -185,9 +284,14 @@ impl BlockEntry {
         const WHAT: &str = "block entry";
         let corrupt = |error: minicbor::decode::Error| Corrupt::new(WHAT, error);
         let mut d = Decoder::new(bytes);
-        if map_len(&mut d, WHAT)? != 10 {
-            return Err(Corrupt::new(WHAT, "expected ten fields"));
-        }
+        let fields = map_len(&mut d, WHAT)?;
+        let (has_slot, has_missing) = match fields {
+            10 => (false, false),
+            11 => (false, true),
+            13 => (true, false),
+            14 => (true, true),
+            _ => return Err(Corrupt::new(WHAT, "unexpected number of fields")),
+        };
         let field = |d: &mut Decoder<'_>, number: u32| match d.u32() {
             Ok(found) if found == number => Ok(()),
             Ok(found) => Err(Corrupt::new(WHAT, format!("field {found} in place of {number}"))),
@@ -215,7 +319,7 @@ impl BlockEntry {
         let small = |value: u64| {
             u32::try_from(value).map_err(|_| Corrupt::new(WHAT, "a count exceeds 32 bits"))
         };
-        let entry = Self {
+        let mut entry = Self {
             hash: own,
             prev,
             time,
@@ -228,7 +332,19 @@ impl BlockEntry {
                 total_amount: number(&mut d, 8)?,
                 bogosize: number(&mut d, 9)?,
             },
+            slot: None,
+            missing_inputs: 0,
         };
+        if has_slot {
+            let slot = number(&mut d, 10)?;
+            let epoch = small(number(&mut d, 11)?)?;
+            let era = u8::try_from(number(&mut d, 12)?);
+            let era = era.map_err(|_| Corrupt::new(WHAT, "an era exceeds 8 bits"))?;
+            entry.slot = Some(SlotInfo { slot, epoch, era });
+        }
+        if has_missing {
+            entry.missing_inputs = number(&mut d, 13)?;
+        }
         end(&d, bytes, WHAT)?;
         Ok(entry)
     }
@@ -236,7 +352,15 @@ impl BlockEntry {
     /// The place on the chain this entry describes.
     #[must_use]
     pub fn point(&self, height: Height) -> ChainPoint {
-        ChainPoint { height, slot: u64::from(height.get()), hash: self.hash }
+        let slot = self.slot.map_or_else(|| u64::from(height.get()), |slot| slot.slot);
+        ChainPoint { height, slot, hash: self.hash }
+    }
+
+    /// What records of this block repeat of it.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        let slot = self.slot?;
+        Some(Place { slot: slot.slot, hash: self.hash, epoch: slot.epoch, time: self.time })
     }
 }
 
@@ -253,7 +377,7 @@ mod tests {
     #[test]
     fn address_row_bytes_are_pinned_and_sort_in_chain_order() {
         let key = AddressRowKey {
-            key: AddressKey::from_bytes([0xab; 28]),
+            owner: IndexKey { tag: IndexTag::Address, key: AddressKey::from_bytes([0xab; 28]) },
             slot: 0x0102,
             tx_index: 3,
             output_index: 4,
@@ -264,6 +388,9 @@ mod tests {
         assert_eq!(key.to_key().as_slice(), bytes);
         assert_eq!(AddressRowKey::from_key(&bytes), Some(key));
         bytes[0] = 2;
+        let payment = AddressRowKey::from_key(&bytes).unwrap();
+        assert_eq!(payment.owner.tag, IndexTag::PaymentKey);
+        bytes[0] = 6;
         assert_eq!(AddressRowKey::from_key(&bytes), None);
         let later = AddressRowKey { slot: 0x0103, tx_index: 0, output_index: 0, ..key };
         assert!(key.to_key() < later.to_key());
@@ -271,7 +398,7 @@ mod tests {
 
     #[test]
     fn address_row_values_are_pinned() {
-        let row = AddressRow { txid: Txid::from_bytes([5; 32]), value: 0x0102 };
+        let row = AddressRow { txid: Txid::from_bytes([5; 32]), value: 0x0102, has_assets: false };
         let mut bytes = vec![5; 32];
         bytes.extend([0, 0, 0, 0, 0, 0, 1, 2]);
         assert_eq!(row.to_bytes().as_slice(), bytes);
@@ -281,6 +408,14 @@ mod tests {
         assert_eq!(spent.to_bytes().as_slice(), bytes);
         assert_eq!(SpentAddressRow::from_bytes(&bytes), Some(spent));
         assert_eq!(AddressRow::from_bytes(&bytes), None);
+
+        let row = AddressRow { has_assets: true, ..row };
+        assert_eq!((row.to_bytes().len(), row.to_bytes()[40]), (41, 1));
+        assert_eq!(AddressRow::from_bytes(&row.to_bytes()), Some(row));
+        let spent = SpentAddressRow { row, spent_height: Height::new(9) };
+        bytes.push(1);
+        assert_eq!(spent.to_bytes(), bytes);
+        assert_eq!(SpentAddressRow::from_bytes(&bytes), Some(spent));
     }
 
     #[test]
@@ -296,6 +431,8 @@ mod tests {
             created: 4,
             spent: 5,
             totals: Totals { txouts: 6, total_amount: 7, bogosize: 8 },
+            slot: None,
+            missing_inputs: 0,
         };
         let expected = format!(
             "aa005820{}015820{}021903e8034202000403050406050706080709{}",
@@ -309,5 +446,14 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(BlockEntry::decode(&bytes[..cut]).is_err());
         }
+        assert_eq!((entry.point(Height::new(5)).slot, entry.place()), (5, None));
+
+        let slot = SlotInfo { slot: 300, epoch: 2, era: 6 };
+        let entry = BlockEntry { slot: Some(slot), missing_inputs: 9, ..entry };
+        let expected = format!("ae{}0a19012c0b020c060d09", &expected[2..]);
+        assert_eq!(crate::hex_encode(&entry.encode()), expected);
+        assert_eq!(BlockEntry::decode(&entry.encode()), Ok(entry));
+        assert_eq!(entry.point(Height::new(5)).slot, 300);
+        assert_eq!(entry.place().unwrap().epoch, 2);
     }
 }

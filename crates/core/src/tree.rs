@@ -249,7 +249,7 @@ mod tests {
     }
 
     fn header(name: u8, prev: u8) -> Header {
-        Header { hash: hash(name), prev: hash(prev), time: 0, work: work(2) }
+        Header { hash: hash(name), prev: hash(prev), time: 0, work: work(2), slot: None }
     }
 
     fn tree() -> HeaderTree {

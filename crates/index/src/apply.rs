@@ -3,15 +3,17 @@
 use std::time::Instant;
 
 use utxokeep_core::{
-    Block, BlockDelta, BlockEntry, ChainWork, CoinFacts, Created, Height, InvalidBlock, OutPoint,
-    Prevout, Spent, Totals, Tx, UtxoRecord, check_block, coin_bytes_into, in_block_prevouts,
+    Block, BlockDelta, BlockEntry, BlockHash, ChainWork, CoinFacts, Corrupt, Created, Height,
+    InvalidBlock, InvalidTx, MissingInput, OutPoint, Place as BlockPlace, Prevout, Spent, Totals,
+    Tx, UtxoRecord, check_block, coin_bytes_into, in_block_prevouts,
 };
 use utxokeep_kv::{Kv, TableId};
 
 use crate::{
     ChainWriter, DeltaKind, Mode,
-    coin::Coin,
+    coin::{Coin, SpentAt},
     error::{ApplyError, StoreError},
+    meta,
     pending::YoungId,
     stats,
     tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
@@ -30,6 +32,8 @@ pub enum Applied {
 /// Where the output that an input spends was found.
 #[derive(Debug, Clone, Copy)]
 enum Found {
+    /// In no table: from before the index, or of an output that it does not keep.
+    Nowhere,
     InBlock,
     Young(YoungId),
     /// A range of [`Gathered::bytes`].
@@ -53,24 +57,28 @@ impl<K: Kv> ChainWriter<K> {
     /// Connects `block` on top of the tip. Applying a block again is a no-op; a block that does
     /// not fit is a typed error that changes nothing.
     pub fn apply(&mut self, block: &Block) -> Result<Applied, ApplyError> {
-        let height = match self.place(block)? {
+        let place = self.place(block)?;
+        if block.is_boundary {
+            return Ok(self.pass_boundary(block, &place));
+        }
+        let height = match place {
             Place::Known(height) => return Ok(Applied::AlreadyKnown(height)),
             Place::Next(height) => height,
         };
         let started = Instant::now();
-        let totals = if self.index.settings.enabled {
-            match self.stage_set(block, height) {
+        let block = &*self.with_rules(block)?;
+        let mut effect = Effect::default();
+        if self.index.settings.enabled {
+            effect = match self.stage_set(block, height) {
                 Err(error @ ApplyError::Store(_)) => {
                     // Only part of the block may be staged.
                     self.discard_staged()?;
                     return Err(error);
                 }
                 staged => staged?,
-            }
-        } else {
-            Totals::default()
-        };
-        self.stage_log(block, height, totals);
+            };
+        }
+        self.stage_log(block, height, effect);
         self.staged_blocks += 1;
         if self.is_batch_full()
             && let Err(error) = self.flush()
@@ -82,32 +90,35 @@ impl<K: Kv> ChainWriter<K> {
         Ok(Applied::Connected(height))
     }
 
+    /// The parent of a block in our chain: a boundary block in between is passed over.
+    fn parent_of(&self, block: &Block) -> BlockHash {
+        let prev = block.header.prev;
+        self.boundary.filter(|(hash, _)| *hash == prev).map_or(prev, |(_, parent)| parent)
+    }
+
+    /// A boundary block changes nothing; its child must be recognised as the child of the tip.
+    fn pass_boundary(&mut self, block: &Block, place: &Place) -> Applied {
+        if let Place::Next(_) = place {
+            self.boundary = Some((block.header.hash, self.parent_of(block)));
+        }
+        Applied::AlreadyKnown(self.tip.map_or(Height::GENESIS, |tip| tip.height))
+    }
+
     /// Decides where the block belongs.
     fn place(&self, block: &Block) -> Result<Place, ApplyError> {
-        let (hash, prev) = (block.header.hash, block.header.prev);
-        let Some(tip) = &self.tip else {
-            let network = self.index.settings.network;
-            let expected = network.genesis_hash();
-            return if hash == expected {
-                Ok(Place::Next(Height::GENESIS))
-            } else if prev == utxokeep_core::BlockHash::default() {
-                Err(ApplyError::WrongGenesis { network, expected, found: hash })
-            } else {
-                Err(ApplyError::Gap { hash, prev, tip: None })
-            };
-        };
+        let (hash, prev) = (block.header.hash, self.parent_of(block));
+        let Some(tip) = &self.tip else { return self.place_first(block) };
         if prev == tip.entry.hash {
             return Ok(Place::Next(tip.height.plus(1)));
         }
         if let Some(height) = self.height_of(&hash)? {
             return Ok(Place::Known(height));
         }
-        if prev == utxokeep_core::BlockHash::default() {
-            let network = self.index.settings.network;
-            let expected = network.genesis_hash();
-            return Err(ApplyError::WrongGenesis { network, expected, found: hash });
+        if prev == BlockHash::default() {
+            return Err(self.wrong_genesis(hash));
         }
         match self.height_of(&prev)? {
+            Some(parent) if block.is_boundary => Ok(Place::Known(parent)),
             Some(parent) => {
                 let height = parent.plus(1);
                 let existing = self.entry_at(height)?.map_or(tip.entry.hash, |entry| entry.hash);
@@ -117,11 +128,35 @@ impl<K: Kv> ChainWriter<K> {
         }
     }
 
+    /// Decides whether a block may be the first one of an empty database.
+    fn place_first(&self, block: &Block) -> Result<Place, ApplyError> {
+        let settings = &self.index.settings;
+        let (hash, prev, network) = (block.header.hash, block.header.prev, settings.network);
+        if !network.is_cardano() {
+            return if hash == network.genesis_hash() {
+                Ok(Place::Next(Height::GENESIS))
+            } else if prev == BlockHash::default() {
+                Err(self.wrong_genesis(hash))
+            } else {
+                Err(ApplyError::Gap { hash, prev, tip: None })
+            };
+        }
+        if prev == settings.decoder.origin() {
+            return Ok(Place::Next(Height::GENESIS));
+        }
+        match block.claimed_height {
+            Some(height) if settings.may_start_mid_chain => Ok(Place::Next(Height::new(height))),
+            _ => Err(ApplyError::NotFirst { hash, network }),
+        }
+    }
+
+    fn wrong_genesis(&self, found: BlockHash) -> ApplyError {
+        let network = self.index.settings.network;
+        ApplyError::WrongGenesis { network, expected: network.genesis_hash(), found }
+    }
+
     /// Height of a block of the chain, staged ones included.
-    pub(crate) fn height_of(
-        &self,
-        hash: &utxokeep_core::BlockHash,
-    ) -> Result<Option<Height>, StoreError> {
+    pub(crate) fn height_of(&self, hash: &BlockHash) -> Result<Option<Height>, StoreError> {
         if let Some(tip) = self.tip.filter(|tip| tip.entry.hash == *hash) {
             return Ok(Some(tip.height));
         }
@@ -145,33 +180,57 @@ impl<K: Kv> ChainWriter<K> {
         rows.find(|row| row.table == table && row.key == key).and_then(|row| row.value)
     }
 
-    fn stage_log(&mut self, block: &Block, height: Height, totals: Totals) {
-        let work = self.tip.map_or_else(ChainWork::default, |tip| tip.entry.work);
+    fn stage_log(&mut self, block: &Block, height: Height, effect: Effect) {
+        let tip = self.tip.map(|tip| tip.entry);
+        let work = tip.map_or_else(ChainWork::default, |entry| entry.work);
+        let missing_before = tip.map_or(0, |entry| entry.missing_inputs);
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let entry = BlockEntry {
             hash: block.header.hash,
-            prev: block.header.prev,
+            prev: self.parent_of(block),
             time: block.header.time,
             work: work.plus(&block.header.work),
-            txs: count(block.txs.len()),
+            txs: count(block.tx_count()),
             created: count(block.outputs.len()),
-            spent: count(block.inputs.len()),
-            totals,
+            spent: count(block.inputs.len() - effect.unknown_inputs),
+            totals: effect.totals,
+            slot: block.header.slot,
+            missing_inputs: missing_before + effect.missing_inputs,
         };
+        if self.tip.is_none() && block.header.slot.is_some() {
+            self.stage_start(block, height);
+        }
         self.side_rows.put(BLOCKS, &height.to_key(), &entry.encode());
         self.side_rows.put(HEIGHTS, entry.hash.as_bytes(), &height.to_key());
         self.side_rows.append(&std::mem::take(&mut self.with_next));
         self.tip = Some(Tip { height, entry });
+        self.boundary = None;
     }
 
-    /// Checks the block and stages its effects on the set; answers the totals after it.
-    fn stage_set(&mut self, block: &Block, height: Height) -> Result<Totals, ApplyError> {
+    /// Remembers where an index starts that lacks the blocks before; they cannot be undone.
+    fn stage_start(&mut self, block: &Block, height: Height) {
+        if block.header.prev == self.index.settings.decoder.origin() {
+            return;
+        }
+        meta::put_start(&mut self.side_rows, height);
+        self.started_mid_chain = true;
+        if self.index.settings.enabled {
+            meta::put_undo_base(&mut self.side_rows, height);
+            self.undo_base = height;
+        }
+    }
+
+    /// Checks the block and stages its effects on the set.
+    fn stage_set(&mut self, block: &Block, height: Height) -> Result<Effect, ApplyError> {
         let network = self.index.settings.network;
         let invalid = |reason| ApplyError::Invalid { hash: block.header.hash, height, reason };
         let gathered = self.gather(block)?;
-        if let Err(reason) = check_block(block, height, network, &gathered.prevouts) {
-            return Err(invalid(self.first_reason(block, reason)?));
-        }
+        let is_first = self.tip.is_none();
+        let missing = if is_first { MissingInput::Count } else { self.missing_input() };
+        let checked = match check_block(block, height, network, &gathered.prevouts, missing) {
+            Ok(checked) => checked,
+            Err(reason) => return Err(invalid(self.first_reason(block, reason)?)),
+        };
         let replaced = if network.can_repeat_transactions(height) {
             self.overwritten(block)?
         } else {
@@ -180,23 +239,32 @@ impl<K: Kv> ChainWriter<K> {
         if let (Some(&(outpoint, _)), false) = (replaced.first(), network.may_overwrite(height)) {
             return Err(invalid(InvalidBlock::OverwritesLive { outpoint }));
         }
+        let slot = block.header.slot;
+        let place = slot.map(|slot| BlockPlace {
+            slot: slot.slot,
+            hash: block.header.hash,
+            epoch: slot.epoch,
+            time: block.header.time,
+        });
         let mut stage = Stage {
+            at: SpentAt { height, place },
             totals: self.tip.map_or_else(Totals::default, |tip| tip.entry.totals),
-            delta: (self.mode != Mode::Bulk && height > Height::GENESIS).then(|| BlockDelta {
+            delta: (self.mode != Mode::Bulk && !is_first).then(|| BlockDelta {
                 height,
-                slot: u64::from(height.get()),
+                slot: slot.map_or_else(|| u64::from(height.get()), |slot| slot.slot),
                 hash: block.header.hash,
-                prev: block.header.prev,
+                prev: self.parent_of(block),
                 created: Vec::with_capacity(block.outputs.len()),
                 spent: Vec::with_capacity(block.inputs.len()),
                 replaced: Vec::new(),
+                invalid_txs: invalid_txs(block),
             }),
             buffer: Vec::new(),
         };
         self.stage_replaced(&mut stage, replaced)?;
-        for (tx_index, tx) in (0u32..).zip(&block.txs) {
-            self.stage_inputs(&mut stage, block, tx, height, &gathered)?;
-            self.stage_outputs(&mut stage, block, tx, tx_index, height, &gathered);
+        for (tx_index, tx) in (self.first_tx_index(block)..).zip(&block.txs) {
+            self.stage_inputs(&mut stage, block, tx, &gathered)?;
+            self.stage_outputs(&mut stage, block, tx, tx_index, &gathered)?;
         }
         if let Some(delta) = &stage.delta {
             self.side_rows.put(DELTA, &height.to_key(), &delta.encode());
@@ -205,19 +273,35 @@ impl<K: Kv> ChainWriter<K> {
             self.side_rows.put(MUHASH, &height.to_key(), &muhash.to_bytes());
             self.stored_muhash = Some(height);
         }
-        Ok(stage.totals)
+        // With a filter nobody can tell what is missing from what is not kept.
+        let is_counted = self.index.settings.filter.is_empty();
+        Ok(Effect {
+            totals: stage.totals,
+            missing_inputs: if is_counted { checked.missing_inputs } else { 0 },
+            unknown_inputs: usize::try_from(checked.missing_inputs).unwrap_or(0),
+        })
+    }
+
+    /// Position of the first transaction of a block. Outputs are ordered by slot and position, and
+    /// slot 0 may be that of two blocks: the one with the outputs of the genesis files, and the one
+    /// after it.
+    fn first_tx_index(&self, block: &Block) -> u32 {
+        let is_second = block.header.slot.is_some_and(|slot| slot.slot == 0) && self.tip.is_some();
+        let genesis = self.index.settings.decoder.genesis().filter(|_| is_second);
+        genesis.map_or(0, |genesis| u32::try_from(genesis.outputs().len()).unwrap_or(u32::MAX))
     }
 
     /// Finds what each input spends: in the block, among the young, or in one sorted read.
     fn gather(&self, block: &Block) -> Result<Gathered, StoreError> {
         let in_block = in_block_prevouts(block);
         let mut prevouts = vec![Prevout::Missing; block.inputs.len()];
-        let mut found = vec![Found::InBlock; block.inputs.len()];
+        let mut found = vec![Found::Nowhere; block.inputs.len()];
         let mut spender_in_block = vec![None; block.outputs.len()];
         let mut old: Vec<([u8; OutPoint::KEY_LEN], usize)> = Vec::new();
         for (at, (outpoint, in_block)) in block.inputs.iter().zip(&in_block).enumerate() {
             if let Some(number) = *in_block {
                 prevouts[at] = Prevout::InBlock(number);
+                found[at] = Found::InBlock;
             } else if let Some(id) = self.pending.find(outpoint) {
                 prevouts[at] = Prevout::Live(facts(&UtxoRecord::decode(self.pending.record(id))?));
                 found[at] = Found::Young(id);
@@ -295,13 +379,11 @@ impl<K: Kv> ChainWriter<K> {
         for (outpoint, bytes) in replaced {
             let record = UtxoRecord::decode(&bytes)?;
             stage.totals.sub(record.value, record.address.len());
-            self.count_muhash(stage, outpoint, &record, false);
+            self.count_muhash(stage, outpoint, &record, false)?;
             if let Some(id) = self.pending.find(&outpoint) {
                 self.pending.spend_young(id);
             } else {
-                let network = self.index.settings.network;
-                let row = Coin::new(outpoint, network, &record, &[]).row;
-                self.pending.spend_old(outpoint, row);
+                self.pending.spend_old(&self.rows().coin(outpoint, &record, &[]));
             }
             if let Some(delta) = &mut stage.delta {
                 delta.replaced.push((outpoint, bytes));
@@ -315,14 +397,13 @@ impl<K: Kv> ChainWriter<K> {
         stage: &mut Stage,
         block: &Block,
         tx: &Tx,
-        height: Height,
         gathered: &Gathered,
     ) -> Result<(), StoreError> {
         let rows = self.rows();
         for (&outpoint, at) in block.inputs_of(tx).iter().zip(tx.inputs.start as usize..) {
             let (young, bytes) = match gathered.found[at] {
                 // Written together with its creation, which comes first in the block.
-                Found::InBlock => continue,
+                Found::Nowhere | Found::InBlock => continue,
                 Found::Young(id) => (Some(id), self.pending.record(id)),
                 Found::Old { start, len } => (None, &gathered.bytes[start..start + len]),
             };
@@ -330,14 +411,14 @@ impl<K: Kv> ChainWriter<K> {
             stage.totals.sub(record.value, record.address.len());
             if let Some(muhash) = &mut self.muhash {
                 stage.buffer.clear();
-                coin_bytes_into(outpoint, &record, &mut stage.buffer);
+                coin_bytes_into(outpoint, &record, &mut stage.buffer)?;
                 muhash.remove(&stage.buffer);
             }
             // Below the window nobody needs to know where a young output would have gone.
             let coin = (stage.delta.is_some() || young.is_none())
-                .then(|| Coin::new(outpoint, self.index.settings.network, &record, bytes));
+                .then(|| rows.coin(outpoint, &record, bytes));
             if let (Some(delta), Some(coin)) = (&mut stage.delta, &coin) {
-                rows.put_spent(&mut self.side_rows, coin, tx.txid, height);
+                rows.put_spent(&mut self.side_rows, coin, tx.txid, &stage.at);
                 let full = self.index.settings.delta == DeltaKind::SelfContained;
                 delta.spent.push(Spent {
                     outpoint,
@@ -345,10 +426,9 @@ impl<K: Kv> ChainWriter<K> {
                     spent_by: full.then_some(tx.txid),
                 });
             }
-            let row = coin.map(|coin| coin.row);
-            match (young, row) {
+            match (young, coin.map(Coin::without_record)) {
                 (Some(id), _) => self.pending.spend_young(id),
-                (None, Some(row)) => self.pending.spend_old(outpoint, row),
+                (None, Some(rows)) => self.pending.spend_old(&rows),
                 (None, None) => {}
             }
         }
@@ -361,16 +441,17 @@ impl<K: Kv> ChainWriter<K> {
         block: &Block,
         tx: &Tx,
         tx_index: u32,
-        height: Height,
         gathered: &Gathered,
-    ) {
+    ) -> Result<(), StoreError> {
         let full = self.index.settings.delta == DeltaKind::SelfContained;
         for (output, number) in block.outputs_of(tx).iter().zip(tx.outputs.start as usize..) {
             let outpoint = OutPoint::new(tx.txid, output.index);
             let record = UtxoRecord {
                 address: block.address_of(output),
                 value: output.value,
-                height,
+                details: block.details_of(output),
+                height: stage.at.height,
+                place: stage.at.place,
                 tx_index,
                 is_coinbase: tx.is_coinbase,
             };
@@ -380,20 +461,21 @@ impl<K: Kv> ChainWriter<K> {
             }
             let Some(spender) = gathered.spender_in_block[number] else {
                 stage.totals.add(record.value, record.address.len());
-                self.count_muhash(stage, outpoint, &record, true);
+                self.count_muhash(stage, outpoint, &record, true)?;
                 self.pending.create(outpoint, &record);
                 continue;
             };
             if let Some(delta) = &mut stage.delta {
                 let bytes = record.encode();
                 let by = block.txs[spender as usize].txid;
-                let coin = Coin::new(outpoint, self.index.settings.network, &record, &bytes);
                 let rows = self.rows();
-                rows.put_spent(&mut self.side_rows, &coin, by, height);
+                let coin = rows.coin(outpoint, &record, &bytes);
+                rows.put_spent(&mut self.side_rows, &coin, by, &stage.at);
                 let (record, spent_by) = (full.then_some(bytes), full.then_some(by));
                 delta.spent.push(Spent { outpoint, record, spent_by });
             }
         }
+        Ok(())
     }
 
     fn count_muhash(
@@ -402,17 +484,26 @@ impl<K: Kv> ChainWriter<K> {
         outpoint: OutPoint,
         record: &UtxoRecord<'_>,
         is_new: bool,
-    ) {
+    ) -> Result<(), Corrupt> {
         if let Some(muhash) = &mut self.muhash {
             stage.buffer.clear();
-            coin_bytes_into(outpoint, record, &mut stage.buffer);
+            coin_bytes_into(outpoint, record, &mut stage.buffer)?;
             if is_new {
                 muhash.insert(&stage.buffer);
             } else {
                 muhash.remove(&stage.buffer);
             }
         }
+        Ok(())
     }
+}
+
+/// Transactions of a block that failed their scripts.
+fn invalid_txs(block: &Block) -> Vec<InvalidTx> {
+    let failed = block.txs.iter().filter(|tx| tx.is_invalid);
+    failed
+        .map(|tx| InvalidTx { txid: tx.txid, had_collateral_return: !tx.outputs.is_empty() })
+        .collect()
 }
 
 const fn facts(record: &UtxoRecord<'_>) -> CoinFacts {
@@ -424,8 +515,19 @@ enum Place {
     Known(Height),
 }
 
+/// What a block did, for its log entry.
+#[derive(Debug, Clone, Copy, Default)]
+struct Effect {
+    totals: Totals,
+    /// Inputs to count as missing.
+    missing_inputs: u64,
+    /// Inputs that changed nothing.
+    unknown_inputs: usize,
+}
+
 /// What a block changes, while it is being staged.
 struct Stage {
+    at: SpentAt,
     totals: Totals,
     /// `None` below the window: nobody will undo this block.
     delta: Option<BlockDelta>,

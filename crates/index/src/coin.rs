@@ -1,37 +1,66 @@
 //! Which rows an output has in the tables.
 
 use utxokeep_core::{
-    AddressRow, AddressRowKey, Height, Network, OutPoint, SpentAddressRow, SpentRecord, Txid,
-    UtxoRecord,
+    AddressRow, AddressRowKey, BlockEntry, Height, IndexKey, Network, OutPoint, Place,
+    SpentAddressRow, SpentRecord, Txid, UtxoRecord,
 };
 use utxokeep_kv::Batch;
 
-use crate::tables::{ADDR, ADDR_SPENT, SPENT, UNSPENT};
+use crate::{
+    Settings,
+    tables::{ADDR, ADDR_SPENT, SPENT, UNSPENT},
+};
 
 /// An output as the tables know it: where it belongs in each of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coin<'a> {
     pub(crate) outpoint: OutPoint,
-    pub(crate) row: AddressRowKey,
-    pub(crate) value: u64,
+    pub(crate) height: Height,
+    value: u64,
+    has_assets: bool,
+    /// Whose rows it has: address, payment and stake credential, as far as they are indexed.
+    owners: [Option<IndexKey>; 3],
+    slot: u64,
+    tx_index: u32,
     /// Bytes of its record.
     pub(crate) record: &'a [u8],
 }
 
-impl<'a> Coin<'a> {
-    pub(crate) fn new(
-        outpoint: OutPoint,
-        network: Network,
-        record: &UtxoRecord<'_>,
-        bytes: &'a [u8],
-    ) -> Self {
-        let row = AddressRowKey {
-            key: network.address_key(record.address),
-            slot: record.slot(),
-            tx_index: record.tx_index,
-            output_index: outpoint.index(),
-        };
-        Self { outpoint, row, value: record.value, record: bytes }
+impl Coin<'_> {
+    /// The same without its bytes, for those who only delete its rows.
+    pub(crate) fn without_record(self) -> Coin<'static> {
+        Coin { record: &[], ..self }
+    }
+
+    /// Keys of its rows in the address index.
+    pub(crate) fn row_keys(&self) -> impl Iterator<Item = AddressRowKey> + use<> {
+        let Self { slot, tx_index, outpoint, .. } = *self;
+        let output_index = outpoint.index();
+        self.owners.into_iter().flatten().map(move |owner| AddressRowKey {
+            owner,
+            slot,
+            tx_index,
+            output_index,
+        })
+    }
+
+    /// Value of each of those rows.
+    pub(crate) fn row(&self) -> AddressRow {
+        let Self { value, has_assets, .. } = *self;
+        AddressRow { txid: *self.outpoint.txid(), value, has_assets }
+    }
+}
+
+/// The block that spends outputs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SpentAt {
+    pub(crate) height: Height,
+    pub(crate) place: Option<Place>,
+}
+
+impl SpentAt {
+    pub(crate) fn new(height: Height, entry: &BlockEntry) -> Self {
+        Self { height, place: entry.place() }
     }
 }
 
@@ -39,51 +68,95 @@ impl<'a> Coin<'a> {
 /// only one of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rows {
-    /// Whether the address index is kept.
-    pub(crate) address_index: bool,
+    network: Network,
+    address_index: bool,
+    payment_index: bool,
+    stake_index: bool,
 }
 
 impl Rows {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let Settings { network, address_index, payment_index, stake_index, .. } = *settings;
+        let has_credentials = network.is_cardano();
+        Self {
+            network,
+            address_index,
+            payment_index: payment_index && has_credentials,
+            stake_index: stake_index && has_credentials,
+        }
+    }
+
+    /// The most rows an output has in the address index.
+    pub(crate) fn index_rows_max(self) -> usize {
+        [self.address_index, self.payment_index, self.stake_index].map(usize::from).iter().sum()
+    }
+
+    /// The output that a record describes.
+    pub(crate) fn coin<'a>(
+        self,
+        outpoint: OutPoint,
+        record: &UtxoRecord<'_>,
+        bytes: &'a [u8],
+    ) -> Coin<'a> {
+        let address = self.address_index.then(|| IndexKey::address(self.network, record.address));
+        let [payment, stake] = IndexKey::credentials(self.network, record.address);
+        Coin {
+            outpoint,
+            height: record.height,
+            value: record.value,
+            has_assets: record.details.has_assets(),
+            owners: [
+                address,
+                payment.filter(|_| self.payment_index),
+                stake.filter(|_| self.stake_index),
+            ],
+            slot: record.slot(),
+            tx_index: record.tx_index,
+            record: bytes,
+        }
+    }
+
     /// Writes the rows of a live output.
     pub(crate) fn put_live(self, batch: &mut Batch, coin: &Coin<'_>) {
         batch.put(UNSPENT, &coin.outpoint.to_key(), coin.record);
-        if self.address_index {
-            let row = AddressRow { txid: *coin.outpoint.txid(), value: coin.value };
-            batch.put(ADDR, &coin.row.to_key(), &row.to_bytes());
+        for key in coin.row_keys() {
+            batch.put_with(ADDR, &key.to_key(), |out| coin.row().append_to(out));
         }
     }
 
     /// Deletes the rows of a live output.
-    pub(crate) fn delete_live(self, batch: &mut Batch, outpoint: OutPoint, row: &AddressRowKey) {
-        batch.delete(UNSPENT, &outpoint.to_key());
-        if self.address_index {
-            batch.delete(ADDR, &row.to_key());
+    pub(crate) fn delete_live(self, batch: &mut Batch, coin: &Coin<'_>) {
+        batch.delete(UNSPENT, &coin.outpoint.to_key());
+        for key in coin.row_keys() {
+            batch.delete(ADDR, &key.to_key());
         }
     }
 
     /// Writes the rows of a spent output. One that its own block spent was never visible at any
     /// height, so it has no address row.
-    pub(crate) fn put_spent(self, batch: &mut Batch, coin: &Coin<'_>, by: Txid, at: Height) {
-        let spent = SpentRecord { spent_by: by, spent_height: at, record: coin.record };
+    pub(crate) fn put_spent(self, batch: &mut Batch, coin: &Coin<'_>, by: Txid, at: &SpentAt) {
+        let spent = SpentRecord {
+            spent_by: by,
+            spent_height: at.height,
+            place: at.place,
+            record: coin.record,
+        };
         batch.put_with(SPENT, &coin.outpoint.to_key(), |out| spent.encode_into(out));
-        if self.address_index && coin.row.slot < u64::from(at.get()) {
-            let row = AddressRow { txid: *coin.outpoint.txid(), value: coin.value };
-            let row = SpentAddressRow { row, spent_height: at };
-            batch.put(ADDR_SPENT, &coin.row.to_key(), &row.to_bytes());
+        if coin.height < at.height {
+            let row = SpentAddressRow { row: coin.row(), spent_height: at.height };
+            for key in coin.row_keys() {
+                batch.put(ADDR_SPENT, &key.to_key(), &row.to_bytes());
+            }
         }
     }
 
-    /// Deletes the rows of a spent output.
-    pub(crate) fn delete_spent(
-        self,
-        batch: &mut Batch,
-        outpoint: OutPoint,
-        row: &AddressRowKey,
-        at: Height,
-    ) {
-        batch.delete(SPENT, &outpoint.to_key());
-        if self.address_index && row.slot < u64::from(at.get()) {
-            batch.delete(ADDR_SPENT, &row.to_key());
+    /// Deletes the rows of an output spent at `at`.
+    pub(crate) fn delete_spent(self, batch: &mut Batch, coin: &Coin<'_>, at: Height) {
+        batch.delete(SPENT, &coin.outpoint.to_key());
+        if coin.height < at {
+            for key in coin.row_keys() {
+                batch.delete(ADDR_SPENT, &key.to_key());
+            }
         }
     }
 }

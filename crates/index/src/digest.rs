@@ -23,12 +23,24 @@ pub struct Digest {
     pub point: ChainPoint,
     /// Outputs, amounts and `bogosize`.
     pub totals: Totals,
-    /// `MuHash` in hash order; users print it reversed.
-    pub muhash: [u8; 32],
-    /// `hash_serialized_3` in hash order, when it was asked for.
-    pub hash_serialized: Option<[u8; 32]>,
+    /// Pairs of output and native asset, when the whole set was read.
+    pub asset_entries: Option<u64>,
+    /// `MuHash` in hash order; users of Bitcoin print it reversed.
+    pub muhash: Option<[u8; 32]>,
+    /// The hash over the outputs in order, when it was asked for: `hash_serialized_3` on Bitcoin,
+    /// Blake2b-256 on Cardano.
+    pub ordered_hash: Option<[u8; 32]>,
     /// Whether the whole set was read, or the kept accumulator answered.
     pub scanned: bool,
+}
+
+/// What reading the whole set gives.
+#[derive(Debug, Default)]
+pub(crate) struct SetScan {
+    pub(crate) totals: Totals,
+    asset_entries: u64,
+    pub(crate) muhash: Option<MuHash>,
+    ordered_hash: Option<[u8; 32]>,
 }
 
 /// Key and value of a row.
@@ -38,13 +50,15 @@ type Keyed = (Vec<u8>, Vec<u8>);
 const PARTS: u32 = 256;
 
 impl<S: Read> View<'_, S> {
-    /// The digest of the set where the view stands: at once where accumulators are kept, else by
-    /// scan. `audit` always scans, and adds `hash_serialized_3`.
+    /// The digest of the set where the view stands. Bitcoin: at once where accumulators are kept,
+    /// else by scan; `audit` always scans, and adds `hash_serialized_3`. Cardano: the ordered hash,
+    /// by scan; `audit` adds `MuHash`.
     pub fn digest(&self, audit: bool) -> Result<Digest, QueryError> {
         self.check_enabled()?;
         let (height, entry) = self.here()?;
         let point = entry.point(height);
-        if !audit && self.settings.muhash {
+        let is_cardano = self.settings.network.is_cardano();
+        if !audit && !is_cardano && self.settings.muhash {
             let bytes = self
                 .read
                 .get(MUHASH, &height.to_key())?
@@ -52,23 +66,34 @@ impl<S: Read> View<'_, S> {
             let muhash = MuHash::from_bytes(&bytes)
                 .ok_or_else(|| Corrupt::new("muhash accumulator", "not a reduced fraction"))?
                 .digest();
-            let (totals, hash_serialized, scanned) = (entry.totals, None, false);
-            return Ok(Digest { point, totals, muhash, hash_serialized, scanned });
+            return Ok(Digest {
+                point,
+                totals: entry.totals,
+                asset_entries: None,
+                muhash: Some(muhash),
+                ordered_hash: None,
+                scanned: false,
+            });
         }
-        let (totals, muhash, hash_serialized) = self.scan_set(audit)?;
-        Ok(Digest { point, totals, muhash: muhash.digest(), hash_serialized, scanned: true })
+        let scan = self.scan_set(!is_cardano || audit, is_cardano || audit)?;
+        Ok(Digest {
+            point,
+            totals: scan.totals,
+            asset_entries: Some(scan.asset_entries),
+            muhash: scan.muhash.map(|muhash| muhash.digest()),
+            ordered_hash: scan.ordered_hash,
+            scanned: true,
+        })
     }
 
     /// Reads the whole set: in order on one thread for the ordered hash, in parts on all threads
     /// for the order-free one.
-    pub(crate) fn scan_set(
-        &self,
-        serialized: bool,
-    ) -> Result<(Totals, MuHash, Option<[u8; 32]>), StoreError> {
+    pub(crate) fn scan_set(&self, muhash: bool, ordered: bool) -> Result<SetScan, StoreError> {
+        let network = self.settings.network;
         let next_part = AtomicU32::new(0);
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let unordered = || -> Result<SetDigest, StoreError> {
-            let mut digest = SetDigest::new(true, false);
+            let mut digest = SetDigest::new(network, true, false);
             loop {
                 let part = next_part.fetch_add(1, Ordering::Relaxed);
                 if part >= PARTS {
@@ -77,8 +102,8 @@ impl<S: Read> View<'_, S> {
                 self.visit_part(part, &mut |outpoint, record| digest.add(outpoint, record))?;
             }
         };
-        let ordered = || -> Result<SetDigest, StoreError> {
-            let mut digest = SetDigest::new(false, true);
+        let in_order = || -> Result<SetDigest, StoreError> {
+            let mut digest = SetDigest::new(network, false, true);
             for part in 0..PARTS {
                 self.visit_part(part, &mut |outpoint, record| digest.add(outpoint, record))?;
             }
@@ -86,24 +111,27 @@ impl<S: Read> View<'_, S> {
         };
         let panicked = || StoreError::from(utxokeep_kv::KvError::Poisoned);
         thread::scope(|scope| {
-            let in_order = serialized.then(|| scope.spawn(ordered));
+            let in_order = ordered.then(|| scope.spawn(in_order));
+            let threads = if muhash { threads } else { 0 };
             let parts: Vec<_> = (0..threads).map(|_| scope.spawn(unordered)).collect();
-            let mut muhash = MuHash::new();
-            let mut totals = Totals::default();
+            let mut scan = SetScan { muhash: muhash.then(MuHash::new), ..SetScan::default() };
             for part in parts {
                 let part = part.join().map_err(|_| panicked())??;
-                totals.txouts += part.totals().txouts;
-                totals.total_amount += part.totals().total_amount;
-                totals.bogosize += part.totals().bogosize;
-                if let Some(own) = part.muhash() {
-                    muhash.combine(own);
+                scan.totals.txouts += part.totals().txouts;
+                scan.totals.total_amount += part.totals().total_amount;
+                scan.totals.bogosize += part.totals().bogosize;
+                scan.asset_entries += part.asset_entries();
+                if let (Some(whole), Some(own)) = (&mut scan.muhash, part.muhash()) {
+                    whole.combine(own);
                 }
             }
-            let hash = match in_order {
-                Some(handle) => handle.join().map_err(|_| panicked())??.hash_serialized(),
-                None => None,
-            };
-            Ok((totals, muhash, hash))
+            if let Some(handle) = in_order {
+                let digest = handle.join().map_err(|_| panicked())??;
+                scan.ordered_hash = digest.ordered_hash();
+                scan.totals = digest.totals();
+                scan.asset_entries = digest.asset_entries();
+            }
+            Ok(scan)
         })
     }
 
@@ -112,7 +140,7 @@ impl<S: Read> View<'_, S> {
     pub(crate) fn visit_part(
         &self,
         part: u32,
-        visit: &mut dyn FnMut(OutPoint, &UtxoRecord<'_>),
+        visit: &mut dyn FnMut(OutPoint, &UtxoRecord<'_>) -> Result<(), Corrupt>,
     ) -> Result<(), StoreError> {
         let first = u8::try_from(part).unwrap_or(u8::MAX);
         let from = [first];
@@ -172,10 +200,9 @@ impl<S: Read> View<'_, S> {
 fn visit_row(
     key: &[u8],
     value: &[u8],
-    visit: &mut dyn FnMut(OutPoint, &UtxoRecord<'_>),
+    visit: &mut dyn FnMut(OutPoint, &UtxoRecord<'_>) -> Result<(), Corrupt>,
 ) -> Result<(), Corrupt> {
     let outpoint =
         OutPoint::from_key(key).ok_or_else(|| Corrupt::new("outpoint", "not 36 bytes long"))?;
-    visit(outpoint, &UtxoRecord::decode(value)?);
-    Ok(())
+    visit(outpoint, &UtxoRecord::decode(value)?)
 }

@@ -67,6 +67,19 @@ pub enum OpenError {
         /// Value asked for.
         asked: bool,
     },
+    /// The database keeps other outputs than the configuration says.
+    #[error(
+        "the database was built with a filter of {found} addresses and credentials, the configuration has another of {asked}; change [index] filter_addresses and filter_credentials back, or import again into a new directory"
+    )]
+    FilterChanged {
+        /// Entries of the filter of the database.
+        found: usize,
+        /// Entries of the filter asked for.
+        asked: usize,
+    },
+    /// The database follows a private chain with other genesis files.
+    #[error("the database was built with other genesis files; use them, or another data directory")]
+    GenesisChanged,
     /// The directory holds a database, but nothing that says what it is.
     #[error("the directory holds a database that utxokeep did not write")]
     NotOurs,
@@ -113,6 +126,16 @@ pub enum ApplyError {
         expected: BlockHash,
         /// The block given.
         found: BlockHash,
+    },
+    /// The database is empty and the block is not the first of its chain.
+    #[error(
+        "block {hash} is not the first block of {network}; start with the first block, or allow an index that starts mid-chain"
+    )]
+    NotFirst {
+        /// The block.
+        hash: BlockHash,
+        /// Network of the database.
+        network: Network,
     },
     /// The block breaks a rule.
     #[error("block {hash} at height {height} is invalid: {reason}")]
@@ -176,9 +199,12 @@ pub enum QueryError {
     /// The index is turned off.
     #[error("the index is off ([index] enabled = false): there is no UTXO set to ask")]
     Disabled,
-    /// The address index is turned off.
-    #[error("the address index is off ([index] address_hash = false)")]
-    NoAddressIndex,
+    /// The index that would answer is turned off.
+    #[error("that index is off ([index] {name} = false)")]
+    IndexOff {
+        /// Name of its setting.
+        name: &'static str,
+    },
     /// Nothing has been applied yet.
     #[error("the database has no blocks yet; import some first")]
     Empty,
@@ -193,7 +219,7 @@ pub enum QueryError {
         tip: Height,
     },
     /// The answer would have to add up more rows than allowed.
-    #[error("the address has more than {max} outputs, the most that one answer may add up")]
+    #[error("there are more than {max} outputs, the most that one answer may look at")]
     TooManyRows {
         /// The limit.
         max: u64,
@@ -218,6 +244,37 @@ pub enum FollowError {
         fork: Height,
         /// Deepest height that can be reached.
         safe: Height,
+    },
+    /// An empty database, and no block to start it with.
+    #[error("the database is empty and the source has no block that its chain can start with")]
+    NoFirstBlock,
+    /// A source that shares no block with the chain as far as it can be undone.
+    #[error(
+        "the source has no block of the chain here between heights {safe} and {tip} (its last is at slot {last_slot}); use the source this database was made from, or a new directory"
+    )]
+    NoCommonBlock {
+        /// Deepest height that can be reached.
+        safe: Height,
+        /// Height of the tip.
+        tip: Height,
+        /// Slot of the last block of the source.
+        last_slot: u64,
+    },
+    /// A source that calls a block by another name.
+    #[error("the source says block {hash}, its bytes are block {found}; fetch the file again")]
+    OtherBlock {
+        /// What the source says.
+        hash: BlockHash,
+        /// What the bytes say.
+        found: BlockHash,
+    },
+    /// A point that a node went back to is not part of our chain.
+    #[error("the node went back to slot {slot}, block {hash}, which is not part of the chain here")]
+    UnknownPoint {
+        /// Slot of the point.
+        slot: u64,
+        /// Hash of the point.
+        hash: String,
     },
     /// A block that has to be connected is nowhere to be had.
     #[error("the body of block {hash} at height {height} is needed; import the file that holds it")]

@@ -7,8 +7,10 @@
 //!   connected again: from its source, or from what was kept when it was disconnected.
 //! * Every step is an atomic batch, so a crash in the middle leaves a valid, shorter chain.
 
+use std::borrow::Cow;
+
 use rustc_hash::{FxHashMap, FxHashSet};
-use utxokeep_chains::{BlockSource, SourceError, decode_block, genesis_block};
+use utxokeep_chains::{BlockSource, SourceError};
 use utxokeep_core::{Block, BlockHash, Header, HeaderTree, Height, Inserted, Node};
 use utxokeep_kv::{Batch, Durability, Kv};
 
@@ -67,13 +69,16 @@ pub struct Follower<K: Kv> {
 }
 
 impl<K: Kv> Follower<K> {
-    /// Takes over a writer. An empty database gets the network's first block.
+    /// Takes over a writer. An empty database gets the network's first block; where chains do not
+    /// all start with the same one, the caller has applied it.
     pub fn new(mut writer: ChainWriter<K>) -> Result<Self, FollowError> {
         if writer.tip().is_none() {
-            let network = writer.index().settings().network;
-            let raw = genesis_block(network);
-            let hash = network.genesis_hash();
-            let block = decode_block(raw, network)
+            let settings = writer.index().settings();
+            let hash = settings.network.genesis_hash();
+            let raw = settings.decoder.first_block().ok_or(FollowError::NoFirstBlock)?;
+            let block = settings
+                .decoder
+                .decode(raw)
                 .map_err(|source| FollowError::Decode { hash, source })?;
             writer.apply(&block)?;
         }
@@ -308,10 +313,13 @@ impl<K: Kv> Follower<K> {
         if self.stored.contains(hash) {
             side::delete(&mut self.writer.with_next, height, hash);
         }
+        let prev = self.tree.get(hash).map(|node| node.prev);
         let applied = match decoded {
-            Some(block) => self.writer.apply(block).map(|_| ()),
+            Some(block) => self.writer.apply(&linked(Cow::Borrowed(block), prev)).map(|_| ()),
             None => match self.body(hash, height, source)? {
-                Ok(Fetched::Block(block)) => self.writer.apply(&block).map(|_| ()),
+                Ok(Fetched::Block(block)) => {
+                    self.writer.apply(&linked(Cow::Owned(*block), prev)).map(|_| ())
+                }
                 Ok(Fetched::Redo(redo)) => self.writer.apply_redo(&redo).map_err(Into::into),
                 Err(damage) => {
                     // The bytes are bad, which says nothing of the block: another copy may be good.
@@ -343,9 +351,10 @@ impl<K: Kv> Follower<K> {
         height: Height,
         source: &dyn BlockSource,
     ) -> Result<Result<Fetched, String>, FollowError> {
-        let network = self.writer.index().settings().network;
+        let decoder = &self.writer.index().settings().decoder;
         let decode = |raw| {
-            decode_block(raw, network)
+            decoder
+                .decode(raw)
                 .map(|block| Fetched::Block(Box::new(block)))
                 .map_err(|error| error.to_string())
         };
@@ -408,6 +417,15 @@ impl<K: Kv> Follower<K> {
         self.writer.flush()?;
         Ok((self.writer, self.report))
     }
+}
+
+/// The block with the parent that its header was announced with: sources leave boundary blocks out
+/// and link around them.
+fn linked(mut block: Cow<'_, Block>, prev: Option<BlockHash>) -> Cow<'_, Block> {
+    if let Some(prev) = prev.filter(|prev| *prev != block.header.prev) {
+        block.to_mut().header.prev = prev;
+    }
+    block
 }
 
 enum Fetched {

@@ -8,8 +8,8 @@ use std::{
     thread,
 };
 
-use rustc_hash::FxHashSet;
-use utxokeep_chains::{BlockFiles, BlockSource, SourceError, decode_block};
+use rustc_hash::{FxHashMap, FxHashSet};
+use utxokeep_chains::{BlockDecoder, BlockList, SourceError};
 use utxokeep_core::{Block, BlockHash, Header, HeaderTree, Height};
 use utxokeep_kv::Kv;
 
@@ -22,7 +22,7 @@ use crate::{
 /// Decoded blocks that may wait for the writer; bounds the memory of the pipeline.
 const DECODED_AHEAD_MAX: usize = 8;
 /// Blocks between two prune passes while importing.
-const PRUNE_EVERY_BLOCKS: u64 = 64;
+pub(crate) const PRUNE_EVERY_BLOCKS: u64 = 64;
 
 /// What an import is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,13 +51,16 @@ pub type OnProgress<'p> = dyn FnMut(&ImportProgress) -> bool + 'p;
 
 /// Imports every block of `files`: the branch with the most valid work becomes the chain.
 pub fn import_files<K: Kv>(
-    writer: ChainWriter<K>,
-    files: &mut BlockFiles,
+    mut writer: ChainWriter<K>,
+    files: &dyn BlockList,
     bulk: bool,
     progress: &mut OnProgress<'_>,
 ) -> Result<(ChainWriter<K>, FollowReport), FollowError> {
-    let mut follower = Follower::new(writer)?;
     let headers = files.headers().to_vec();
+    if writer.tip().is_none() && writer.index().settings().network.is_cardano() {
+        apply_first(&mut writer, &headers, files)?;
+    }
+    let mut follower = Follower::new(writer)?;
     let total = headers.len() as u64;
     let plan = if bulk { bulk_plan(&follower, &headers) } else { Vec::new() };
     let mut loaded = Loaded { hashes: FxHashSet::default(), is_stopped: false };
@@ -77,6 +80,27 @@ pub fn import_files<K: Kv>(
     };
     report.connected += connected;
     Ok((writer, report))
+}
+
+/// Starts an empty database with the block that the chain starts with: the first by slot among
+/// those whose parent is not there.
+fn apply_first<K: Kv>(
+    writer: &mut ChainWriter<K>,
+    headers: &[Header],
+    files: &dyn BlockList,
+) -> Result<(), FollowError> {
+    let known: FxHashSet<_> = headers.iter().map(|header| header.hash).collect();
+    let first = headers
+        .iter()
+        .filter(|header| !known.contains(&header.prev))
+        .min_by_key(|header| header.slot.map(|slot| slot.slot))
+        .ok_or(FollowError::NoFirstBlock)?;
+    let hash = first.hash;
+    let decoder = &writer.index().settings().decoder;
+    let block =
+        decoder.decode(files.raw(&hash)?).map_err(|source| FollowError::Decode { hash, source })?;
+    writer.apply(&block)?;
+    Ok(())
 }
 
 /// Blocks of the best branch that lie so deep that they will never be undone.
@@ -105,16 +129,19 @@ struct Loaded {
 /// the best branch without it.
 fn load<K: Kv>(
     writer: &mut ChainWriter<K>,
-    files: &BlockFiles,
+    files: &dyn BlockList,
     plan: &[BlockHash],
     total: u64,
     progress: &mut OnProgress<'_>,
 ) -> Result<Loaded, FollowError> {
     writer.set_mode(Mode::Bulk)?;
     let mut loaded = Loaded { hashes: FxHashSet::default(), is_stopped: false };
-    let network = writer.index().settings().network;
-    let applied = decoded_ahead(files, network, plan.iter().copied(), |hash, block| {
-        let Ok(block) = block else { return Ok(false) };
+    let decoder = writer.index().settings().decoder.clone();
+    let linked: FxHashMap<_, _> = plan.windows(2).map(|pair| (pair[1], pair[0])).collect();
+    let applied = decoded_ahead(files, &decoder, plan.iter().copied(), |hash, block| {
+        let Ok(mut block) = block else { return Ok(false) };
+        // Boundary blocks are left out of the plan, and linked around.
+        block.header.prev = linked.get(&hash).copied().unwrap_or(block.header.prev);
         match writer.apply(&block) {
             Ok(_) => {}
             Err(ApplyError::Invalid { .. }) => return Ok(false),
@@ -136,18 +163,18 @@ fn load<K: Kv>(
 
 fn follow<K: Kv>(
     mut follower: Follower<K>,
-    files: &BlockFiles,
+    files: &dyn BlockList,
     headers: &[Header],
     total: u64,
     progress: &mut OnProgress<'_>,
 ) -> Result<(ChainWriter<K>, FollowReport), FollowError> {
     follower.writer_mut().set_mode(Mode::CatchUp)?;
-    let network = follower.writer().index().settings().network;
+    let decoder = follower.writer().index().settings().decoder.clone();
     let before = total - headers.len() as u64;
     let mut arrivals = headers.iter();
     let mut done = 0;
     let hashes = headers.iter().map(|header| header.hash);
-    decoded_ahead(files, network, hashes, |_, block| {
+    decoded_ahead(files, &decoder, hashes, |_, block| {
         let Some(header) = arrivals.next() else { return Ok(false) };
         // Bytes that do not decode are met again, and reported, when the block is to be connected.
         follower.accept_decoded(header, block.ok().as_ref(), files)?;
@@ -170,8 +197,8 @@ fn follow<K: Kv>(
 /// Reads and decodes blocks on a second thread and hands them over in order, until `take` answers
 /// `false`.
 fn decoded_ahead(
-    files: &BlockFiles,
-    network: utxokeep_core::Network,
+    files: &dyn BlockList,
+    decoder: &BlockDecoder,
     hashes: impl Iterator<Item = BlockHash> + Send,
     mut take: impl FnMut(BlockHash, Result<Block, String>) -> Result<bool, FollowError>,
 ) -> Result<(), FollowError> {
@@ -187,7 +214,7 @@ fn decoded_ahead(
                 }
                 let decoded = files
                     .raw(&hash)
-                    .map(|raw| decode_block(raw, network).map_err(|error| error.to_string()));
+                    .map(|raw| decoder.decode(raw).map_err(|error| error.to_string()));
                 if sender.send((hash, decoded)).is_err() {
                     return;
                 }

@@ -45,6 +45,12 @@ pub struct Status {
     pub tip_time: Option<u64>,
     /// Totals of the set at the tip; `None` while the index is off.
     pub totals: Option<Totals>,
+    /// Height of the first block, when the index lacks the blocks before it.
+    pub started_mid_chain_at: Option<Height>,
+    /// Inputs that spent what the index never saw.
+    pub missing_inputs: u64,
+    /// Addresses and credentials of the filter; zero when everything is kept.
+    pub filter_entries: usize,
     /// The deepest height that can still become the tip.
     pub rollback_floor: Option<Height>,
     /// Format of the database.
@@ -130,6 +136,9 @@ impl<K: Kv> ChainIndex<K> {
             tip: tip.map(|(height, entry)| entry.point(height)),
             tip_time: tip.map(|(_, entry)| entry.time),
             totals: self.settings.enabled.then(|| tip.map_or_else(Totals::default, |t| t.1.totals)),
+            started_mid_chain_at: meta::start(&view.read)?,
+            missing_inputs: tip.map_or(0, |(_, entry)| entry.missing_inputs),
+            filter_entries: self.settings.filter.len(),
             rollback_floor: floor,
             format_version: FORMAT_VERSION,
             tables: self.kv.table_sizes()?,

@@ -15,8 +15,11 @@ mod coin;
 mod digest;
 mod error;
 mod follow;
+mod immutable;
 mod import;
 mod index;
+mod ledger;
+mod live;
 mod meta;
 mod pending;
 mod prune;
@@ -34,11 +37,15 @@ pub use apply::Applied;
 pub use digest::Digest;
 pub use error::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError};
 pub use follow::{FollowReport, Follower, RefusedBlock};
+pub use immutable::import_immutable;
 pub use import::{ImportProgress, ImportStage, OnProgress, import_files};
 pub use index::{ChainIndex, Status, peek_identity};
+pub use live::{LiveFollower, Readers};
 pub use meta::{FORMAT_VERSION, Identity};
 pub use prune::PruneReport;
-pub use query::{AddressBalance, AddressPage, Paging, SpentInfo, Utxo, View};
+pub use query::{
+    AddressBalance, AddressPage, AssetId, OutputDetails, Paging, SpentInfo, Utxo, View,
+};
 pub use settings::{DeltaKind, Settings};
 pub use stats::{METRICS, Metric, MetricKind, describe_metrics};
 pub use verify::{Finding, OnVerify, VerifyReport};

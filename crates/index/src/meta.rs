@@ -1,6 +1,6 @@
 //! The few rows that say what the database is and where it stands.
 
-use utxokeep_core::{BlockHash, Corrupt, Height, Network};
+use utxokeep_core::{BlockHash, Corrupt, Filter, Height, Network};
 use utxokeep_kv::{Batch, Read};
 
 use crate::{
@@ -16,6 +16,9 @@ const FORMAT: &[u8] = b"format";
 const NETWORK: &[u8] = b"network";
 const SETTINGS: &[u8] = b"settings";
 const TIP: &[u8] = b"tip";
+const START: &[u8] = b"start";
+const FILTER: &[u8] = b"filter";
+const GENESIS: &[u8] = b"genesis";
 const UNDO_BASE: &[u8] = b"undo_base";
 const PRUNE_CURSOR: &[u8] = b"prune_cursor";
 
@@ -32,11 +35,13 @@ pub(crate) struct Upgrade {
 pub(crate) const UPGRADES: &[Upgrade] = &[];
 
 /// The switches that are part of the database, one bit each.
-fn switches(settings: &Settings) -> [(&'static str, bool); 3] {
+fn switches(settings: &Settings) -> [(&'static str, bool); 5] {
     [
         ("[index] enabled", settings.enabled),
         ("[index] address_hash", settings.address_index),
         ("[index] muhash", settings.muhash),
+        ("[index] payment_credential", settings.payment_index),
+        ("[index] stake_credential", settings.stake_index),
     ]
 }
 
@@ -45,12 +50,28 @@ pub(crate) fn create(settings: &Settings) -> Batch {
     let mut batch = Batch::new();
     batch.put(META, FORMAT, &FORMAT_VERSION.to_be_bytes());
     batch.put(META, NETWORK, settings.network.to_string().as_bytes());
-    let bits: Vec<u8> = switches(settings).iter().map(|&(_, on)| u8::from(on)).collect();
+    let mut bits: Vec<u8> = switches(settings).iter().map(|&(_, on)| u8::from(on)).collect();
+    if !settings.network.is_cardano() {
+        // Chains without credentials have no switches for them.
+        bits.truncate(3);
+    }
     batch.put(META, SETTINGS, &bits);
+    if !settings.filter.is_empty() {
+        batch.put(META, FILTER, &settings.filter.encode());
+    }
+    if let Some(genesis) = private_genesis(settings) {
+        batch.put(META, GENESIS, &genesis);
+    }
     if settings.enabled {
         put_undo_base(&mut batch, Height::GENESIS);
     }
     batch
+}
+
+/// The genesis of a chain that the program does not know by itself.
+fn private_genesis(settings: &Settings) -> Option<Vec<u8>> {
+    let is_private = settings.network == Network::CardanoDevnet;
+    settings.decoder.genesis().filter(|_| is_private).map(utxokeep_chains::cardano::Genesis::encode)
 }
 
 /// Checks that the database is one `settings` may open. `None` means that it is empty; otherwise
@@ -82,6 +103,14 @@ pub(crate) fn check(
             return Err(OpenError::SettingChanged { name, found, asked });
         }
     }
+    let filter = read.get(META, FILTER)?.unwrap_or_default();
+    if filter != settings.filter.encode() {
+        let (found, asked) = (Filter::decode(&filter)?.len(), settings.filter.len());
+        return Err(OpenError::FilterChanged { found, asked });
+    }
+    if read.get(META, GENESIS)? != private_genesis(settings) {
+        return Err(OpenError::GenesisChanged);
+    }
     let mut batch = Batch::new();
     for upgrade in upgrades.iter().filter(|upgrade| upgrade.from >= format) {
         (upgrade.run)(read, &mut batch)?;
@@ -91,7 +120,7 @@ pub(crate) fn check(
 }
 
 /// What a database says of itself, before anybody knows how to open it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The network it follows.
     pub network: Network,
@@ -101,6 +130,14 @@ pub struct Identity {
     pub address_index: bool,
     /// Whether it keeps MuHash accumulators.
     pub muhash: bool,
+    /// Whether it keeps the index by payment credential.
+    pub payment_index: bool,
+    /// Whether it keeps the index by stake credential.
+    pub stake_index: bool,
+    /// Which outputs it keeps.
+    pub filter: Filter,
+    /// Genesis of a private chain, as [`utxokeep_chains::cardano::Genesis::encode`] wrote it.
+    pub genesis: Option<Vec<u8>>,
 }
 
 /// Reads the identity; `None` for an empty database.
@@ -110,7 +147,17 @@ pub(crate) fn identity(read: &dyn Read) -> Result<Option<Identity>, OpenError> {
     let network = network.parse().map_err(|error| Corrupt::new("network name", error))?;
     let bits = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
     let bit = |at: usize| bits.get(at) == Some(&1);
-    Ok(Some(Identity { network, enabled: bit(0), address_index: bit(1), muhash: bit(2) }))
+    let filter = Filter::decode(&read.get(META, FILTER)?.unwrap_or_default())?;
+    Ok(Some(Identity {
+        network,
+        enabled: bit(0),
+        address_index: bit(1),
+        muhash: bit(2),
+        payment_index: bit(3),
+        stake_index: bit(4),
+        filter,
+        genesis: read.get(META, GENESIS)?,
+    }))
 }
 
 pub(crate) fn tip(read: &dyn Read) -> Result<Option<(Height, BlockHash)>, StoreError> {
@@ -125,6 +172,17 @@ pub(crate) fn put_tip(batch: &mut Batch, height: Height, hash: &BlockHash) {
     let mut value = height.to_key().to_vec();
     value.extend_from_slice(hash.as_bytes());
     batch.put(META, TIP, &value);
+}
+
+/// Height of the first block, when blocks from before it are missing.
+pub(crate) fn start(read: &dyn Read) -> Result<Option<Height>, StoreError> {
+    let Some(bytes) = read.get(META, START)? else { return Ok(None) };
+    let start = Height::from_key(&bytes);
+    Ok(Some(start.ok_or_else(|| Corrupt::new("start", "not 4 bytes long"))?))
+}
+
+pub(crate) fn put_start(batch: &mut Batch, start: Height) {
+    batch.put(META, START, &start.to_key());
 }
 
 /// Undo data exists for every block above this height.

@@ -6,9 +6,7 @@
 //! record in one arena, and four bytes in a hash table that points into it.
 
 use hashbrown::HashTable;
-use utxokeep_core::{
-    AddressKey, AddressRow, AddressRowKey, Corrupt, Network, OutPoint, Txid, UtxoRecord,
-};
+use utxokeep_core::{AddressKey, AddressRowKey, Corrupt, IndexKey, IndexTag, OutPoint, UtxoRecord};
 use utxokeep_kv::{Batch, KvError, RowSink, SortedRows, TableId};
 
 use crate::{
@@ -21,9 +19,6 @@ const HEADER_LEN: usize = 4 + 1 + OutPoint::KEY_LEN;
 const FLAG_AT: usize = 4;
 const KEY_AT: usize = 5;
 
-/// Memory the sorting of a load takes per row, both tables together.
-const SORT_BYTES_PER_COIN: usize = size_of::<LiveItem>() + size_of::<AddrItem>();
-
 /// Where a created output lies in the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct YoungId(u32);
@@ -31,14 +26,16 @@ pub(crate) struct YoungId(u32);
 /// Created and spent outputs since the last cut.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    network: Network,
+    rows: Rows,
     arena: Vec<u8>,
     /// Live entries of the arena by outpoint.
     young: HashTable<u32>,
     /// Bytes of the arena that belong to outputs spent since.
     dead_bytes: usize,
     /// Outputs of the tables that were spent.
-    gone: Vec<(OutPoint, AddressRowKey)>,
+    gone: Vec<OutPoint>,
+    /// Their rows in the address index.
+    gone_rows: Vec<AddressRowKey>,
     gone_by_outpoint: HashTable<u32>,
 }
 
@@ -55,13 +52,14 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> &[u8; N] {
 }
 
 impl Pending {
-    pub(crate) fn new(network: Network) -> Self {
+    pub(crate) fn new(rows: Rows) -> Self {
         Self {
-            network,
+            rows,
             arena: Vec::new(),
             young: HashTable::new(),
             dead_bytes: 0,
             gone: Vec::new(),
+            gone_rows: Vec::new(),
             gone_by_outpoint: HashTable::new(),
         }
     }
@@ -104,7 +102,7 @@ impl Pending {
         !self.gone.is_empty()
             && self
                 .gone_by_outpoint
-                .find(hash(&outpoint.to_key()), |&at| self.gone[at as usize].0 == *outpoint)
+                .find(hash(&outpoint.to_key()), |&at| self.gone[at as usize] == *outpoint)
                 .is_some()
     }
 
@@ -124,24 +122,29 @@ impl Pending {
     }
 
     /// Spends an output of the tables.
-    pub(crate) fn spend_old(&mut self, outpoint: OutPoint, row: AddressRowKey) {
+    pub(crate) fn spend_old(&mut self, coin: &Coin<'_>) {
         let at = u32::try_from(self.gone.len()).expect("a batch is cut long before 2^32 outputs");
-        self.gone.push((outpoint, row));
+        self.gone.push(coin.outpoint);
+        self.gone_rows.extend(coin.row_keys());
         let gone = &self.gone;
-        self.gone_by_outpoint
-            .insert_unique(hash(&outpoint.to_key()), at, |&at| hash(&gone[at as usize].0.to_key()));
+        self.gone_by_outpoint.insert_unique(hash(&coin.outpoint.to_key()), at, |&at| {
+            hash(&gone[at as usize].to_key())
+        });
     }
 
-    /// Rows the cut will write.
+    /// Rows the cut will write, about.
     pub(crate) fn rows(&self) -> usize {
-        2 * (self.young.len() + self.gone.len())
+        let index_rows = self.young.len() * self.rows.index_rows_max() + self.gone_rows.len();
+        self.young.len() + self.gone.len() + index_rows
     }
 
     /// Memory held until the cut and during it.
     pub(crate) fn memory_bytes(&self) -> usize {
         let tables = (self.young.capacity() + self.gone_by_outpoint.capacity()) * 6;
-        let gone = self.gone.len() * size_of::<(OutPoint, AddressRowKey)>();
-        let sorting = (self.young.len() + self.gone.len()) * SORT_BYTES_PER_COIN;
+        let gone = size_of_val(self.gone.as_slice()) + size_of_val(self.gone_rows.as_slice());
+        let live_rows = self.young.len() + self.gone.len();
+        let index_rows = self.young.len() * self.rows.index_rows_max() + self.gone_rows.len();
+        let sorting = live_rows * size_of::<LiveItem>() + index_rows * size_of::<AddrItem>();
         self.arena.len() + tables + gone + sorting
     }
 
@@ -187,17 +190,20 @@ impl Pending {
         let outpoint = OutPoint::from_key(self.key_at(at))
             .ok_or_else(|| Corrupt::new("outpoint", "not 36 bytes long"))?;
         let bytes = self.record_at(at);
-        Ok(Coin::new(outpoint, self.network, &UtxoRecord::decode(bytes)?, bytes))
+        Ok(self.rows.coin(outpoint, &UtxoRecord::decode(bytes)?, bytes))
     }
 
     /// Appends the net effect on the tables of live outputs.
-    pub(crate) fn write_into(&self, rows: Rows, batch: &mut Batch) -> Result<(), Corrupt> {
+    pub(crate) fn write_into(&self, batch: &mut Batch) -> Result<(), Corrupt> {
         // Deletes first: a replaced output has both, and the last write of a row wins.
-        for (outpoint, row) in &self.gone {
-            rows.delete_live(batch, *outpoint, row);
+        for outpoint in &self.gone {
+            batch.delete(UNSPENT, &outpoint.to_key());
+        }
+        for row in &self.gone_rows {
+            batch.delete(ADDR, &row.to_key());
         }
         for at in self.live() {
-            rows.put_live(batch, &self.coin_at(at)?);
+            self.rows.put_live(batch, &self.coin_at(at)?);
         }
         Ok(())
     }
@@ -208,6 +214,7 @@ impl Pending {
         self.young.clear();
         self.dead_bytes = 0;
         self.gone.clear();
+        self.gone_rows.clear();
         self.gone_by_outpoint.clear();
     }
 }
@@ -233,7 +240,7 @@ pub(crate) struct LiveRows<'a>(pub(crate) &'a Pending);
 impl LiveRows<'_> {
     fn key(&self, change: Change) -> [u8; OutPoint::KEY_LEN] {
         match change {
-            Change::Gone(at) => self.0.gone[at as usize].0.to_key(),
+            Change::Gone(at) => self.0.gone[at as usize].to_key(),
             Change::Live(at) => *self.0.key_at(at),
         }
     }
@@ -275,9 +282,10 @@ impl SortedRows for LiveRows<'_> {
     }
 }
 
-/// Sorts like the key of the row it stands for: the hash first, its front as a number.
+/// Sorts like the key of the row it stands for: tag, then hash, its front as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct AddrItem {
+    tag: IndexTag,
     prefix: u64,
     rest: [u8; AddressKey::LEN - 8],
     slot: u64,
@@ -288,8 +296,9 @@ struct AddrItem {
 
 impl AddrItem {
     fn new(row: &AddressRowKey, change: Change) -> Self {
-        let key = row.key.as_bytes();
+        let key = row.owner.key.as_bytes();
         Self {
+            tag: row.owner.tag,
             prefix: u64::from_be_bytes(*field(key, 0)),
             rest: *field(key, 8),
             slot: row.slot,
@@ -303,8 +312,9 @@ impl AddrItem {
         let mut key = [0; AddressKey::LEN];
         key[..8].copy_from_slice(&self.prefix.to_be_bytes());
         key[8..].copy_from_slice(&self.rest);
-        let Self { slot, tx_index, output_index, .. } = *self;
-        AddressRowKey { key: AddressKey::from_bytes(key), slot, tx_index, output_index }
+        let Self { tag, slot, tx_index, output_index, .. } = *self;
+        let owner = IndexKey { tag, key: AddressKey::from_bytes(key) };
+        AddressRowKey { owner, slot, tx_index, output_index }
     }
 }
 
@@ -320,24 +330,24 @@ impl SortedRows for AddrRows<'_> {
         let corrupt =
             |error: Corrupt| KvError::Corrupt { table: "utxo_addr", detail: error.to_string() };
         let pending = self.0;
-        let mut items = Vec::with_capacity(pending.young.len() + pending.gone.len());
-        for (at, (_, row)) in (0u32..).zip(&pending.gone) {
+        let index_rows = pending.young.len() * pending.rows.index_rows_max();
+        let mut items = Vec::with_capacity(index_rows + pending.gone_rows.len());
+        for (at, row) in (0u32..).zip(&pending.gone_rows) {
             items.push(AddrItem::new(row, Change::Gone(at)));
         }
         for at in pending.live() {
-            let row = pending.coin_at(at).map_err(corrupt)?.row;
-            items.push(AddrItem::new(&row, Change::Live(at)));
+            let coin = pending.coin_at(at).map_err(corrupt)?;
+            items.extend(coin.row_keys().map(|row| AddrItem::new(&row, Change::Live(at))));
         }
         items.sort_unstable();
+        let mut value = Vec::new();
         for (number, item) in items.iter().enumerate() {
             let key = item.row().to_key();
             match item.change {
                 Change::Live(at) => {
-                    let outpoint = pending.key_at(at);
-                    let txid = Txid::from_slice(&outpoint[..32]).unwrap_or_default();
-                    let record = UtxoRecord::decode(pending.record_at(at)).map_err(corrupt)?;
-                    let row = AddressRow { txid, value: record.value };
-                    sink(&key, Some(&row.to_bytes()))?;
+                    value.clear();
+                    pending.coin_at(at).map_err(corrupt)?.row().append_to(&mut value);
+                    sink(&key, Some(&value))?;
                 }
                 Change::Gone(_) => {
                     let next = items.get(number + 1).map(AddrItem::row);

@@ -7,7 +7,6 @@ use utxokeep_kv::{Batch, Durability, Kv};
 
 use crate::{
     ChainWriter,
-    coin::Coin,
     error::StoreError,
     meta::{self, PruneCursor},
     rollback::read_delta,
@@ -141,9 +140,7 @@ impl<K: Kv> ChainWriter<K> {
             let record = SpentRecord::decode(value).and_then(|spent| spent.utxo());
             match record {
                 Ok(record) => {
-                    let network = self.index.settings.network;
-                    let row = Coin::new(outpoint, network, &record, &[]).row;
-                    rows.delete_spent(batch, outpoint, &row, delta.height);
+                    rows.delete_spent(batch, &rows.coin(outpoint, &record, &[]), delta.height);
                 }
                 Err(error) => damage = Some(error),
             }

@@ -3,11 +3,12 @@
 //! A view stands at the tip. [`View::at`] moves it back to any height inside the window: what was
 //! created later is left out, what was spent later is put back.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use utxokeep_core::{
-    AddressKey, AddressRow, AddressRowKey, BlockEntry, BlockHash, ChainPoint, Corrupt, Height,
-    OutPoint, SpentAddressRow, SpentRecord, Txid, UtxoRecord, row_outpoint,
+    AddressRow, AddressRowKey, AssetFilter, BlockEntry, BlockHash, ChainPoint, Corrupt, Datum,
+    Details, Height, IndexKey, IndexTag, OutPoint, SpentAddressRow, SpentRecord, Txid, UtxoRecord,
+    row_outpoint,
 };
 use utxokeep_kv::{Read, Scan};
 
@@ -37,6 +38,8 @@ pub struct Utxo {
     pub address: Vec<u8>,
     /// Amount in the chain's smallest unit.
     pub value: u64,
+    /// Native assets, datum and script, on chains that have them.
+    pub details: OutputDetails,
     /// Position of its transaction in its block.
     pub tx_index: u32,
     /// Created by a coinbase.
@@ -45,6 +48,8 @@ pub struct Utxo {
     pub created: ChainPoint,
     /// Time of that block, in seconds.
     pub created_time: u64,
+    /// Epoch of that block, on chains that have epochs.
+    pub created_epoch: Option<u32>,
     /// Who spent it, while that is known.
     pub spent: Option<SpentInfo>,
 }
@@ -58,6 +63,8 @@ pub struct SpentInfo {
     pub block: ChainPoint,
     /// Time of that block, in seconds.
     pub time: u64,
+    /// Epoch of that block, on chains that have epochs.
+    pub epoch: Option<u32>,
 }
 
 /// Which rows of an address to answer.
@@ -71,6 +78,8 @@ pub struct Paging {
     pub limit: usize,
     /// Newest first.
     pub reverse: bool,
+    /// The most rows to look at, those that are passed over included.
+    pub scan_rows_max: u64,
 }
 
 /// Some of the outputs of an address.
@@ -82,13 +91,55 @@ pub struct AddressPage {
     pub next: Option<(u64, u32, u32)>,
 }
 
+/// Policy and name of a native asset.
+pub type AssetId = ([u8; 28], Vec<u8>);
+
 /// What an address holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AddressBalance {
     /// Sum of the amounts.
     pub value: u128,
     /// Number of outputs.
     pub utxos: u64,
+    /// Sum of each native asset, in order of policy and name.
+    pub assets: BTreeMap<AssetId, u128>,
+}
+
+/// Native assets, datum and script of an output.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OutputDetails {
+    /// Quantities, in order of policy and name.
+    pub assets: Vec<(AssetId, u64)>,
+    /// Hash of the datum, when only that is on the output.
+    pub datum_hash: Option<[u8; 32]>,
+    /// The datum, in its original bytes.
+    pub inline_datum: Option<Vec<u8>>,
+    /// The script, CBOR of language and script, in its original bytes.
+    pub script_ref: Option<Vec<u8>>,
+    /// Hash of the script.
+    pub script_hash: Option<[u8; 28]>,
+    /// Gives back what a failed transaction had put up as collateral.
+    pub is_collateral_return: bool,
+}
+
+impl OutputDetails {
+    fn new(details: &Details<'_>) -> Result<Self, Corrupt> {
+        let parsed = details.parse()?;
+        let assets = parsed.assets.iter();
+        let (datum_hash, inline_datum) = match parsed.datum {
+            Datum::None => (None, None),
+            Datum::Hash(hash) => (Some(*hash), None),
+            Datum::Inline(bytes) => (None, Some(bytes.to_vec())),
+        };
+        Ok(Self {
+            assets: assets.map(|a| ((*a.policy, a.name.to_vec()), a.quantity)).collect(),
+            datum_hash,
+            inline_datum,
+            script_ref: parsed.script.map(|script| script.bytes.to_vec()),
+            script_hash: parsed.script.map(|script| *script.hash),
+            is_collateral_return: parsed.is_collateral_return,
+        })
+    }
 }
 
 pub(crate) fn block_entry(
@@ -210,67 +261,147 @@ impl<'a, S: Read> View<'a, S> {
             .map(|spent| -> Result<_, StoreError> {
                 let entry = block(spent.spent_height)?;
                 let block = entry.point(spent.spent_height);
-                Ok(SpentInfo { txid: spent.spent_by, block, time: entry.time })
+                let epoch = entry.slot.map(|slot| slot.epoch);
+                Ok(SpentInfo { txid: spent.spent_by, block, time: entry.time, epoch })
             })
             .transpose()?;
         Ok(Utxo {
             outpoint,
             address: record.address.to_vec(),
             value: record.value,
+            details: OutputDetails::new(&record.details)?,
             tx_index: record.tx_index,
             is_coinbase: record.is_coinbase,
             created: created.point(record.height),
             created_time: created.time,
+            created_epoch: created.slot.map(|slot| slot.epoch),
             spent,
         })
     }
 
-    /// Some of the outputs of an address, in chain order.
-    pub fn address_utxos(
+    /// Some of the outputs of an owner, in chain order. With `assets`, only those that hold such an
+    /// asset: rows are filtered while they are scanned, so a page is full while there are more.
+    pub fn owner_utxos(
         &self,
-        key: &AddressKey,
+        owner: &IndexKey,
         paging: Paging,
+        assets: Option<&AssetFilter>,
     ) -> Result<AddressPage, QueryError> {
-        self.check_address_index()?;
+        self.check_index(owner)?;
         let mut rows = Vec::with_capacity(paging.limit.min(1_000) + 1);
-        let mut skip = paging.skip;
-        self.visit_address(key, paging.after, paging.reverse, &mut |row, value| {
-            if skip > 0 {
-                skip -= 1;
-                return true;
+        let (mut skip, mut seen) = (paging.skip, 0u64);
+        let mut failure = None;
+        self.visit_owner(owner, paging.after, paging.reverse, &mut |key, row| {
+            seen += 1;
+            if seen > paging.scan_rows_max {
+                failure = Some(QueryError::TooManyRows { max: paging.scan_rows_max });
+                return false;
             }
-            rows.push((row, value));
-            rows.len() <= paging.limit
+            match self.matches(&key, &row, assets) {
+                Ok(true) if skip > 0 => {
+                    skip -= 1;
+                    true
+                }
+                Ok(true) => {
+                    rows.push((key, row));
+                    rows.len() <= paging.limit
+                }
+                Ok(false) => true,
+                Err(error) => {
+                    failure = Some(error);
+                    false
+                }
+            }
         })?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
         let more = rows.len() > paging.limit;
         rows.truncate(paging.limit);
         let next = rows.last().filter(|_| more).map(|(key, _)| position(key));
         Ok(AddressPage { utxos: self.records(&rows)?, next })
     }
 
-    /// Sum and number of the outputs of an address: one scan of at most `rows_max` rows, no record
-    /// is read.
-    pub fn address_balance(
+    /// Whether the output of a row holds an asset that was asked for. Rows without assets cost no
+    /// read.
+    fn matches(
         &self,
-        key: &AddressKey,
+        key: &AddressRowKey,
+        row: &AddressRow,
+        assets: Option<&AssetFilter>,
+    ) -> Result<bool, QueryError> {
+        let Some(filter) = assets else { return Ok(true) };
+        if !row.has_assets {
+            return Ok(false);
+        }
+        self.with_record(row_outpoint(key, row), |record| {
+            let details = record.details.parse()?;
+            Ok(details.assets.iter().any(|asset| filter.matches(asset)))
+        })
+    }
+
+    /// Sums of the outputs of an owner: one scan of at most `rows_max` rows, in which a record is
+    /// read only for its assets.
+    pub fn owner_balance(
+        &self,
+        owner: &IndexKey,
         rows_max: u64,
     ) -> Result<AddressBalance, QueryError> {
-        self.check_address_index()?;
+        self.check_index(owner)?;
         let mut balance = AddressBalance::default();
-        self.visit_address(key, None, false, &mut |_, row| {
+        let mut failure = None;
+        self.visit_owner(owner, None, false, &mut |key, row| {
             balance.value += u128::from(row.value);
             balance.utxos += 1;
-            balance.utxos <= rows_max
+            if row.has_assets {
+                let added = self.with_record(row_outpoint(&key, &row), |record| {
+                    for asset in record.details.parse()?.assets {
+                        let id = (*asset.policy, asset.name.to_vec());
+                        *balance.assets.entry(id).or_default() += u128::from(asset.quantity);
+                    }
+                    Ok(())
+                });
+                failure = added.err();
+            }
+            failure.is_none() && balance.utxos <= rows_max
         })?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
         if balance.utxos > rows_max {
             return Err(QueryError::TooManyRows { max: rows_max });
         }
         Ok(balance)
     }
 
-    fn check_address_index(&self) -> Result<(), QueryError> {
+    /// Looks at the record of an output that is live, or spent inside the window.
+    fn with_record<T>(
+        &self,
+        outpoint: OutPoint,
+        look: impl FnOnce(&UtxoRecord<'_>) -> Result<T, Corrupt>,
+    ) -> Result<T, QueryError> {
+        let key = outpoint.to_key();
+        if let Some(bytes) = self.read.get(UNSPENT, &key)? {
+            return Ok(look(&UtxoRecord::decode(&bytes)?)?);
+        }
+        let bytes = self.read.get(SPENT, &key)?;
+        let bytes = bytes.ok_or_else(|| StoreError::missing("utxo_unspent", outpoint))?;
+        Ok(look(&SpentRecord::decode(&bytes)?.utxo()?)?)
+    }
+
+    fn check_index(&self, owner: &IndexKey) -> Result<(), QueryError> {
         self.check_enabled()?;
-        if self.settings.address_index { Ok(()) } else { Err(QueryError::NoAddressIndex) }
+        let settings = self.settings;
+        let (is_kept, name) = match owner.tag {
+            IndexTag::Address => (settings.address_index, "address_hash"),
+            IndexTag::PaymentKey | IndexTag::PaymentScript => {
+                (settings.payment_index, "payment_credential")
+            }
+            IndexTag::StakeKey | IndexTag::StakeScript => {
+                (settings.stake_index, "stake_credential")
+            }
+        };
+        if is_kept { Ok(()) } else { Err(QueryError::IndexOff { name }) }
     }
 
     /// Reads the records behind address rows in one sorted pass.
@@ -301,19 +432,19 @@ impl<'a, S: Read> View<'a, S> {
             .collect()
     }
 
-    /// Visits the rows of an address that are live at the height of the view, in key order.
-    fn visit_address(
+    /// Visits the rows of an owner that are live at the height of the view, in key order.
+    fn visit_owner(
         &self,
-        key: &AddressKey,
+        owner: &IndexKey,
         after: Option<(u64, u32, u32)>,
         reverse: bool,
         visit: &mut dyn FnMut(AddressRowKey, AddressRow) -> bool,
     ) -> Result<(), QueryError> {
-        let prefix = AddressRowKey::prefix(key);
+        let prefix = AddressRowKey::prefix(owner);
         let row_key = |(slot, tx_index, output_index)| {
-            AddressRowKey { key: *key, slot, tx_index, output_index }.to_key().to_vec()
+            AddressRowKey { owner: *owner, slot, tx_index, output_index }.to_key().to_vec()
         };
-        let last_slot = self.horizon().map_or(u64::MAX, |at| u64::from(at.get()));
+        let last_slot = self.at.map_or(u64::MAX, |(height, entry)| entry.point(height).slot);
         let mut from = prefix.to_vec();
         let mut until = row_key((last_slot, u32::MAX, u32::MAX));
         until.push(0);

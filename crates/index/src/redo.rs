@@ -6,7 +6,7 @@ use utxokeep_kv::Kv;
 
 use crate::{
     ChainWriter, DeltaKind,
-    coin::Coin,
+    coin::SpentAt,
     error::StoreError,
     side::Redo,
     tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
@@ -36,6 +36,7 @@ impl<K: Kv> ChainWriter<K> {
         let created: FxHashSet<_> = delta.created.iter().map(|c| c.outpoint).collect();
         let spent: FxHashSet<_> = delta.spent.iter().map(|s| s.outpoint).collect();
         let mut totals = self.tip.map_or_else(Totals::default, |tip| tip.entry.totals);
+        let at = SpentAt::new(delta.height, entry);
         for (outpoint, record) in &delta.replaced {
             self.redo_remove(*outpoint, record, &mut totals)?;
         }
@@ -43,11 +44,9 @@ impl<K: Kv> ChainWriter<K> {
             let (Some(bytes), Some(by)) = (&entry.record, entry.spent_by) else {
                 return Err(Corrupt::new("redo", "a body is missing").into());
             };
-            let record = UtxoRecord::decode(bytes)?;
-            let network = self.index.settings.network;
-            let coin = Coin::new(entry.outpoint, network, &record, bytes);
             let rows = self.rows();
-            rows.put_spent(&mut self.side_rows, &coin, by, delta.height);
+            let coin = rows.coin(entry.outpoint, &UtxoRecord::decode(bytes)?, bytes);
+            rows.put_spent(&mut self.side_rows, &coin, by, &at);
             if !created.contains(&entry.outpoint) {
                 self.redo_remove(entry.outpoint, bytes, &mut totals)?;
             }
@@ -58,7 +57,7 @@ impl<K: Kv> ChainWriter<K> {
             totals.add(record.value, record.address.len());
             if let Some(muhash) = &mut self.muhash {
                 let mut coin = Vec::new();
-                coin_bytes_into(entry.outpoint, &record, &mut coin);
+                coin_bytes_into(entry.outpoint, &record, &mut coin)?;
                 muhash.insert(&coin);
             }
             self.pending.create(entry.outpoint, &record);
@@ -85,11 +84,10 @@ impl<K: Kv> ChainWriter<K> {
         totals.sub(record.value, record.address.len());
         if let Some(muhash) = &mut self.muhash {
             let mut coin = Vec::new();
-            coin_bytes_into(outpoint, &record, &mut coin);
+            coin_bytes_into(outpoint, &record, &mut coin)?;
             muhash.remove(&coin);
         }
-        let network = self.index.settings.network;
-        self.pending.spend_old(outpoint, Coin::new(outpoint, network, &record, &[]).row);
+        self.pending.spend_old(&self.rows().coin(outpoint, &record, &[]));
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use utxokeep_kv::{Batch, Kv, Read, TableId};
 
 use crate::{
     ChainWriter,
-    coin::Coin,
+    coin::{Coin, Rows},
     error::{RollbackError, StoreError},
     meta,
     query::block_entry,
@@ -78,6 +78,7 @@ impl<K: Kv> ChainWriter<K> {
         meta::put_tip(&mut batch, parent, &entry.hash);
         self.index.kv.commit(batch, self.index.settings.durability)?;
         self.tip = Some(Tip { height: parent, entry });
+        self.boundary = None;
         // The accumulator is read back with everything else that hangs on the tip.
         self.discard_staged()?;
         Ok(reversals)
@@ -90,28 +91,27 @@ impl<K: Kv> ChainWriter<K> {
         bodies: &Bodies,
     ) -> Result<(), StoreError> {
         let rows = self.rows();
-        let coin = |outpoint, bytes| -> Result<Coin<'_>, Corrupt> {
-            let record = UtxoRecord::decode(bytes)?;
-            Ok(Coin::new(outpoint, self.index.settings.network, &record, bytes))
-        };
         for (spent, body) in delta.spent.iter().zip(&bodies.spent) {
-            let coin = coin(spent.outpoint, &body.record)?;
-            rows.delete_spent(batch, spent.outpoint, &coin.row, delta.height);
+            let coin = coin(rows, spent.outpoint, &body.record)?;
+            rows.delete_spent(batch, &coin, delta.height);
             if !bodies.same_block.contains(&spent.outpoint) {
                 rows.put_live(batch, &coin);
             }
         }
         for (created, body) in delta.created.iter().zip(&bodies.created) {
             if let Some(body) = body {
-                let row = coin(created.outpoint, body)?.row;
-                rows.delete_live(batch, created.outpoint, &row);
+                rows.delete_live(batch, &coin(rows, created.outpoint, body)?);
             }
         }
         for (outpoint, body) in &delta.replaced {
-            rows.put_live(batch, &coin(*outpoint, body)?);
+            rows.put_live(batch, &coin(rows, *outpoint, body)?);
         }
         Ok(())
     }
+}
+
+fn coin(rows: Rows, outpoint: OutPoint, bytes: &[u8]) -> Result<Coin<'_>, Corrupt> {
+    Ok(rows.coin(outpoint, &UtxoRecord::decode(bytes)?, bytes))
 }
 
 pub(crate) fn read_delta(read: &dyn Read, height: Height) -> Result<BlockDelta, StoreError> {

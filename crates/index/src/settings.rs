@@ -1,6 +1,7 @@
 //! What a chain index is opened with.
 
-use utxokeep_core::{Network, Window};
+use utxokeep_chains::BlockDecoder;
+use utxokeep_core::{Filter, Network, Window};
 use utxokeep_kv::Durability;
 
 /// What a delta holds.
@@ -17,10 +18,20 @@ pub enum DeltaKind {
 pub struct Settings {
     /// The network whose chain is followed (fixed).
     pub network: Network,
+    /// Turns raw blocks of that network into blocks; holds the genesis of a private chain (fixed).
+    pub decoder: BlockDecoder,
     /// Keep the set and its tables at all (fixed).
     pub enabled: bool,
     /// Keep the address index (fixed).
     pub address_index: bool,
+    /// Keep the index by payment credential, on chains that have them (fixed).
+    pub payment_index: bool,
+    /// Keep the index by stake credential, on chains that have them (fixed).
+    pub stake_index: bool,
+    /// Which outputs are kept (fixed).
+    pub filter: Filter,
+    /// Whether an empty database may start with any block, not only with the first of its chain.
+    pub may_start_mid_chain: bool,
     /// Keep the MuHash accumulator in every block's batch (fixed).
     pub muhash: bool,
     /// How far back things are kept.
@@ -45,11 +56,23 @@ impl Settings {
     /// Defaults for a network: keep undo data for twice the network's security parameter.
     #[must_use]
     pub fn new(network: Network) -> Self {
-        let security = network.security_blocks();
+        Self::with_decoder(BlockDecoder::new(network))
+    }
+
+    /// The same for a network that a decoder was made for.
+    #[must_use]
+    pub fn with_decoder(decoder: BlockDecoder) -> Self {
+        let network = decoder.network();
+        let security = decoder.security_blocks();
         Self {
             network,
+            decoder,
             enabled: true,
             address_index: true,
+            payment_index: network.is_cardano(),
+            stake_index: false,
+            filter: Filter::default(),
+            may_start_mid_chain: false,
             muhash: false,
             window: Window { prune_depth: security, rollback_window: 2 * security },
             delta: DeltaKind::Compact,

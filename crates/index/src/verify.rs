@@ -7,14 +7,13 @@ mod undo;
 
 use rustc_hash::FxHashMap;
 use utxokeep_core::{
-    AddressRow, AddressRowKey, BlockEntry, Height, OutPoint, SpentAddressRow, SpentRecord, Totals,
-    UtxoRecord,
+    AddressRowKey, BlockEntry, Height, OutPoint, SpentAddressRow, SpentRecord, Totals, UtxoRecord,
 };
 use utxokeep_kv::{Kv, Read, Scan, TableId};
 
 use crate::{
     ChainIndex, View,
-    coin::Coin,
+    coin::Rows,
     error::StoreError,
     meta,
     query::{block_entry, height_of},
@@ -152,7 +151,8 @@ impl<S: Read> Check<'_, '_, S> {
             self.report.add(CHECK, format!("the tip is not the block at height {tip}"));
         }
         let mut parent: Option<BlockEntry> = None;
-        for raw in 0..=tip.get() {
+        let first = meta::start(self.read())?.unwrap_or(Height::GENESIS);
+        for raw in first.get()..=tip.get() {
             let height = Height::new(raw);
             let entry = match block_entry(self.read(), height) {
                 Ok(Some(entry)) => entry,
@@ -179,9 +179,10 @@ impl<S: Read> Check<'_, '_, S> {
         }
         for table in [BLOCKS, HEIGHTS] {
             let rows = self.count(table)?;
-            if rows != u64::from(tip.get()) + 1 {
+            if rows != u64::from(tip.get().saturating_sub(first.get())) + 1 {
                 let name = TABLES[usize::from(table.0)].name;
-                self.report.add(CHECK, format!("{name} has {rows} rows for a tip at {tip}"));
+                let detail = format!("{name} has {rows} rows for blocks {first} to {tip}");
+                self.report.add(CHECK, detail);
             }
         }
         Ok(())
@@ -190,8 +191,9 @@ impl<S: Read> Check<'_, '_, S> {
     /// Every live output has its address row and no other, and the totals are those of the tip.
     fn live(&mut self) -> Result<(), StoreError> {
         const CHECK: &str = "live outputs";
-        let address_index = self.view.settings.address_index;
+        let rows = Rows::new(self.view.settings);
         let mut totals = Totals::default();
+        let mut index_rows = 0u64;
         self.for_each_page(UNSPENT, CHECK, |check, page| {
             let mut expected = Vec::new();
             for (key, value) in page {
@@ -206,19 +208,21 @@ impl<S: Read> Check<'_, '_, S> {
                 if check.tip().is_none_or(|tip| record.height > tip) {
                     check.report.add(CHECK, format!("{outpoint} was created above the tip"));
                 }
-                let network = check.view.settings.network;
-                let row = Coin::new(outpoint, network, &record, &[]).row;
-                let value = AddressRow { txid: *outpoint.txid(), value: record.value };
-                expected.push((row.to_key().to_vec(), value.to_bytes().to_vec()));
+                if record.encode() != value {
+                    let detail = format!("{outpoint} has credentials that are not its address's");
+                    check.report.add(CHECK, detail);
+                }
+                let coin = rows.coin(outpoint, &record, &[]);
+                let value = coin.row().to_bytes();
+                expected.extend(coin.row_keys().map(|key| (key.to_key().to_vec(), value.clone())));
             }
-            if address_index { check.expect_rows(ADDR, CHECK, expected) } else { Ok(()) }
+            index_rows += expected.len() as u64;
+            check.expect_rows(ADDR, CHECK, expected)
         })?;
-        if address_index {
-            let rows = self.count(ADDR)?;
-            if rows != totals.txouts {
-                let detail = format!("{rows} address rows for {} outputs", totals.txouts);
-                self.report.add("address index", detail);
-            }
+        let found = self.count(ADDR)?;
+        if found != index_rows {
+            let detail = format!("{found} address rows where {index_rows} belong");
+            self.report.add("address index", detail);
         }
         let stored = self.view.tip().map_or_else(Totals::default, |(_, entry)| entry.totals);
         if stored != totals {
@@ -231,8 +235,8 @@ impl<S: Read> Check<'_, '_, S> {
     fn spent(&mut self) -> Result<(), StoreError> {
         const CHECK: &str = "spent outputs";
         let base = meta::undo_base(self.read())?;
-        let address_index = self.view.settings.address_index;
-        let mut with_row = 0u64;
+        let rows = Rows::new(self.view.settings);
+        let mut index_rows = 0u64;
         self.for_each_page(SPENT, CHECK, |check, page| {
             let mut expected = Vec::new();
             for (key, value) in page {
@@ -254,22 +258,21 @@ impl<S: Read> Check<'_, '_, S> {
                     check.report.add(CHECK, format!("{outpoint} is live and spent"));
                 }
                 if record.height < spent.spent_height {
-                    with_row += 1;
-                    let network = check.view.settings.network;
-                    let row = Coin::new(outpoint, network, &record, &[]).row;
-                    let live = AddressRow { txid: *outpoint.txid(), value: record.value };
-                    let value = SpentAddressRow { row: live, spent_height: spent.spent_height };
-                    expected.push((row.to_key().to_vec(), value.to_bytes().to_vec()));
+                    let coin = rows.coin(outpoint, &record, &[]);
+                    let value =
+                        SpentAddressRow { row: coin.row(), spent_height: spent.spent_height };
+                    let value = value.to_bytes();
+                    let keys = coin.row_keys();
+                    expected.extend(keys.map(|key| (key.to_key().to_vec(), value.clone())));
                 }
             }
-            if address_index { check.expect_rows(ADDR_SPENT, CHECK, expected) } else { Ok(()) }
+            index_rows += expected.len() as u64;
+            check.expect_rows(ADDR_SPENT, CHECK, expected)
         })?;
-        if address_index {
-            let rows = self.count(ADDR_SPENT)?;
-            if rows != with_row {
-                let detail = format!("{rows} spent address rows for {with_row} spent outputs");
-                self.report.add("address index", detail);
-            }
+        let found = self.count(ADDR_SPENT)?;
+        if found != index_rows {
+            let detail = format!("{found} spent address rows where {index_rows} belong");
+            self.report.add("address index", detail);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use utxokeep_core::{BlockEntry, ChainPoint, Height, MuHash};
+use utxokeep_core::{BlockEntry, BlockHash, ChainPoint, Height, MissingInput, MuHash};
 use utxokeep_kv::{Batch, Kv, SortedRows};
 
 use crate::{
@@ -73,6 +73,11 @@ pub struct ChainWriter<K: Kv> {
     /// The last staged block; on disk it may be older until the batch is cut.
     pub(crate) tip: Option<Tip>,
     pub(crate) undo_base: Height,
+    /// Whether the index lacks blocks from before its first one.
+    pub(crate) started_mid_chain: bool,
+    /// The boundary block above the tip, if one came, and its parent. It is not stored: whoever
+    /// goes on behind the tip meets it again.
+    pub(crate) boundary: Option<(BlockHash, BlockHash)>,
     pub(crate) muhash: Option<MuHash>,
     pub(crate) pending: Pending,
     /// Rows of log, deltas and spent outputs that wait with [`Self::pending`].
@@ -111,9 +116,11 @@ impl<K: Kv> ChainWriter<K> {
             mode: Mode::Tip,
             tip,
             undo_base,
+            started_mid_chain: meta::start(read)?.is_some(),
+            boundary: None,
             stored_muhash: muhash.as_ref().and(tip).map(|tip| tip.height),
             muhash,
-            pending: Pending::new(index.settings.network),
+            pending: Pending::new(Rows::new(&index.settings)),
             side_rows: Batch::new(),
             with_next: Batch::new(),
             staged_blocks: 0,
@@ -155,7 +162,16 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     pub(crate) fn rows(&self) -> Rows {
-        Rows { address_index: self.index.settings.address_index }
+        Rows::new(&self.index.settings)
+    }
+
+    /// What to make of an input whose output is not there.
+    pub(crate) fn missing_input(&self) -> MissingInput {
+        if self.started_mid_chain || !self.index.settings.filter.is_empty() {
+            MissingInput::Count
+        } else {
+            MissingInput::Refuse
+        }
     }
 
     /// Whether the present batch is full.
@@ -193,7 +209,7 @@ impl<K: Kv> ChainWriter<K> {
         }
         let total_rows = self.pending.rows() + closing.len();
         if self.mode == Mode::Tip || total_rows < LOAD_ROWS_MIN {
-            self.pending.write_into(self.rows(), &mut closing)?;
+            self.pending.write_into(&mut closing)?;
             self.index.kv.commit(closing, self.index.settings.durability)?;
         } else {
             self.load(closing)?;
@@ -213,7 +229,7 @@ impl<K: Kv> ChainWriter<K> {
         if self.index.settings.enabled {
             tables.push(&live);
         }
-        if self.index.settings.enabled && self.index.settings.address_index {
+        if self.index.settings.enabled && self.rows().index_rows_max() > 0 {
             tables.push(&addresses);
         }
         tables.extend(others.iter().map(|rows| rows as &dyn SortedRows));

@@ -11,8 +11,12 @@ use std::{
 };
 
 use common::{InMemory, Place, REGTEST, assert_clean, assert_same, dump, fresh};
-use utxokeep_chains::{BlockFiles, BlockSource, ScanOptions, decode_block, decode_header};
-use utxokeep_core::{BlockHash, Height, Network, OutPoint, Txid, hex_decode, hex_encode};
+use utxokeep_chains::{
+    BlockFiles, BlockList, BlockSource, ScanOptions, decode_block, decode_header,
+};
+use utxokeep_core::{
+    BlockHash, Height, IndexKey, Network, OutPoint, Txid, Window, hex_decode, hex_encode,
+};
 use utxokeep_index::{
     Applied, ApplyError, ChainIndex, ChainWriter, Follower, Paging, Settings, View, import_files,
     tables::{SIDE, SIDE_BODY},
@@ -36,7 +40,8 @@ fn txid(text: &str) -> Txid {
     Txid::from_reversed_hex(text).unwrap()
 }
 
-const EVERYTHING: Paging = Paging { after: None, skip: 0, limit: 1_000_000, reverse: false };
+const EVERYTHING: Paging =
+    Paging { after: None, skip: 0, limit: 1_000_000, reverse: false, scan_rows_max: u64::MAX };
 
 #[test]
 fn every_script_of_scantxoutset_has_the_nodes_outputs() {
@@ -45,8 +50,8 @@ fn every_script_of_scantxoutset_has_the_nodes_outputs() {
     assert_eq!(view.point().unwrap().height, Height::new(truth.height));
     assert_eq!(truth.scripts.len(), 300);
     for (script, outputs) in &truth.scripts {
-        let key = REGTEST.address_key(&hex_decode(script).unwrap());
-        let page = view.address_utxos(&key, EVERYTHING).unwrap();
+        let key = IndexKey::address(REGTEST, &hex_decode(script).unwrap());
+        let page = view.owner_utxos(&key, EVERYTHING, None).unwrap();
         let ours: BTreeSet<_> = page
             .utxos
             .iter()
@@ -63,7 +68,7 @@ fn every_script_of_scantxoutset_has_the_nodes_outputs() {
             })
             .collect();
         assert_eq!(ours, theirs, "outputs of {script}");
-        let balance = view.address_balance(&key, u64::MAX).unwrap();
+        let balance = view.owner_balance(&key, u64::MAX).unwrap();
         let sum: u128 = theirs.iter().map(|(_, value, ..)| u128::from(*value)).sum();
         assert_eq!((balance.utxos, balance.value), (theirs.len() as u64, sum));
     }
@@ -73,11 +78,11 @@ fn every_script_of_scantxoutset_has_the_nodes_outputs() {
 fn every_balance_of_electrs_is_ours_and_every_output_is_in_its_history() {
     let view = whole_chain().view().unwrap();
     for (script, truth) in RegtestA::default().electrs() {
-        let key = REGTEST.address_key(&hex_decode(&script).unwrap());
-        let balance = view.address_balance(&key, u64::MAX).unwrap();
+        let key = IndexKey::address(REGTEST, &hex_decode(&script).unwrap());
+        let balance = view.owner_balance(&key, u64::MAX).unwrap();
         assert_eq!(balance.value, u128::from(truth.balance.confirmed), "balance of {script}");
         let history: BTreeSet<_> = truth.history.iter().map(|(h, id)| (*h, txid(id))).collect();
-        for utxo in view.address_utxos(&key, EVERYTHING).unwrap().utxos {
+        for utxo in view.owner_utxos(&key, EVERYTHING, None).unwrap().utxos {
             let place = (utxo.created.height.get(), *utxo.outpoint.txid());
             assert!(history.contains(&place), "{} of {script}", utxo.outpoint);
         }
@@ -261,8 +266,8 @@ fn the_first_mainnet_blocks_have_the_nodes_digests_at_every_height() {
     let snapshot = std::fs::read(dir.join("mainnet-255.utxo.dat")).unwrap();
     let snapshot = Snapshot::parse(&snapshot).unwrap();
     for muhash in [false, true] {
-        let mut settings = Settings { network: mainnet, muhash, ..common::settings(288) };
-        settings.window.prune_depth = 0;
+        let window = Window { prune_depth: 0, ..common::settings(288).window };
+        let settings = Settings { muhash, window, ..Settings::new(mainnet) };
         let index = InMemory::default().open(settings);
         let paths = [dir.join("mainnet-1-255.blocks.dat")];
         let spool = std::env::temp_dir();
@@ -276,8 +281,8 @@ fn the_first_mainnet_blocks_have_the_nodes_digests_at_every_height() {
             assert_eq!(digest.totals.txouts, truth.txouts);
             assert_eq!(digest.totals.bogosize, truth.bogosize);
             assert_eq!(digest.totals.total_amount, sat(&truth.total_amount));
-            assert_eq!(Txid::from_bytes(digest.muhash).to_reversed_hex(), truth.muhash);
-            let serialized = digest.hash_serialized.map(|h| Txid::from_bytes(h).to_reversed_hex());
+            assert_eq!(Txid::from_bytes(digest.muhash.unwrap()).to_reversed_hex(), truth.muhash);
+            let serialized = digest.ordered_hash.map(|h| Txid::from_bytes(h).to_reversed_hex());
             assert_eq!(serialized, truth.hash_serialized_3);
         }
         assert_eq!(snapshot.magic, mainnet.magic());

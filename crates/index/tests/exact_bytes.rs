@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use common::{InMemory, OnDisk, Place, REGTEST, assert_clean, assert_same, block, dump, fresh};
 use utxokeep_chains::{
-    BlockSource, Simulator, SimulatorConfig, SourceError, decode_block, decode_header,
+    BlockList, BlockSource, Simulator, SimulatorConfig, SourceError, decode_block, decode_header,
     genesis_block,
 };
 use utxokeep_core::{
@@ -410,18 +410,23 @@ fn bare_block(height: u32, prev: BlockHash, txs: &[Txid]) -> Block {
             prev,
             time: u64::from(height),
             work: ChainWork::default(),
+            slot: None,
         },
         claimed_height: None,
+        is_boundary: false,
         txs: Vec::new(),
         inputs: Vec::new(),
         outputs: Vec::new(),
         bytes: vec![0x51],
     };
     for (number, &txid) in (0u32..).zip(txs) {
-        block.outputs.push(Output { index: 0, value: 7, address: 0..1 });
+        let (address, details) = (0..1, 0..0);
+        block.outputs.push(Output { index: 0, value: 7, address, details, detail_fields: 0 });
         block.txs.push(Tx {
             txid,
             is_coinbase: number == 0,
+            is_invalid: false,
+            is_ledger_rule: false,
             output_total: 7,
             inputs: 0..0,
             outputs: number..number + 1,
@@ -437,7 +442,8 @@ fn a_coinbase_that_replaces_an_older_one_is_undone_to_the_byte() {
     let mainnet = Network::BitcoinMainnet;
     let id = |number: u8| Txid::from_bytes([number; 32]);
     for delta in [DeltaKind::Compact, DeltaKind::SelfContained] {
-        let settings = Settings { network: mainnet, delta, muhash: true, ..common::settings(60) };
+        let window = common::settings(60).window;
+        let settings = Settings { delta, muhash: true, window, ..Settings::new(mainnet) };
         let index = InMemory::default().open(settings);
         let mut writer = ChainWriter::new(index.clone()).unwrap();
         let genesis = decode_block(genesis_block(mainnet), mainnet).unwrap();

@@ -1,10 +1,13 @@
 //! Fixtures and the reference model that the tests of utxokeep compare against.
 
 mod answers;
+pub mod cardano;
+pub mod cardano_node;
 mod handmade;
 mod model;
 mod regtest;
 mod snapshot;
+mod testdata;
 
 pub use answers::{
     ElectrsBalance, ElectrsScript, GetTxOut, MainnetTruth, MainnetTruthAt, RefusedByCore,
@@ -14,3 +17,4 @@ pub use handmade::{ANYONE, Archive, HandBlock, HandTx, NOBODY, mine, regtest_gen
 pub use model::{Model, ModelBlock, ModelCoin, ModelSet, Refusal, digest_of, totals_of, utxos_of};
 pub use regtest::{Event, EventKind, RegtestA, Truth, sat};
 pub use snapshot::{Snapshot, SnapshotCoin, StoredScript};
+pub use testdata::{csv, preview_immutable, testdata};

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
-    Block, BlockHash, Height, Network, OutPoint, SetDigest, Totals, Txid, UtxoRecord,
+    Block, BlockHash, Details, Height, Network, OutPoint, SetDigest, Totals, Txid, UtxoRecord,
 };
 
 /// A live output of the model.
@@ -221,16 +221,18 @@ pub fn utxos_of<'s>(set: &'s ModelSet, script: &[u8]) -> Vec<(&'s OutPoint, &'s 
 
 /// Every digest of a set.
 pub fn digest_of(set: &ModelSet) -> SetDigest {
-    let mut digest = SetDigest::new(true, true);
+    let mut digest = SetDigest::new(Network::BitcoinRegtest, true, true);
     for (outpoint, coin) in set {
         let record = UtxoRecord {
             address: &coin.address,
             value: coin.value,
+            details: Details::default(),
             height: Height::new(coin.height),
+            place: None,
             tx_index: coin.tx_index,
             is_coinbase: coin.is_coinbase,
         };
-        digest.add(*outpoint, &record);
+        digest.add(*outpoint, &record).expect("a record without details is not damaged");
     }
     digest
 }

@@ -7,20 +7,25 @@
 //! * Settings that are part of a database come from the database, unless the file states them.
 
 mod error;
+mod genesis;
 mod load;
 mod page;
 mod schema;
+mod source;
 
-use utxokeep_core::{Network, Window};
+use utxokeep_core::{Filter, Network, Window};
 use utxokeep_index::{Identity, Settings};
 use utxokeep_kv::{Durability, RocksOptions};
 
 pub use error::ConfigError;
 pub use page::{example_file, page};
 pub use schema::{
-    ChainConfig, Config, Delta, IndexConfig, IndexingStrategy, RestConfig, SETTINGS, Setting,
-    StorageConfig, Store,
+    ChainConfig, Config, Delta, FollowConfig, IndexConfig, IndexingStrategy, RestConfig, SETTINGS,
+    Setting, StorageConfig, Store,
 };
+pub use source::Source;
+
+use crate::owners::{self, OwnerError};
 
 const MIB: usize = 1 << 20;
 
@@ -33,21 +38,32 @@ impl Config {
         Ok(Some(Network::find(&self.chain.chain, &self.chain.network)?))
     }
 
-    /// What the chain index is opened with. Fixed switches that the file does not state are those
-    /// of the database, when there is one.
-    #[must_use]
-    pub fn settings(&self, network: Network, database: Option<&Identity>) -> Settings {
+    /// What the chain index is opened with. What is part of a database and not stated in the file
+    /// is taken from the database, when there is one.
+    pub fn settings(
+        &self,
+        network: Network,
+        database: Option<&Identity>,
+    ) -> Result<Settings, ConfigError> {
         let index = &self.index;
         let fixed = |names: &[&str], asked: bool, found: fn(&Identity) -> bool| {
             let is_stated = names.iter().any(|name| self.is_stated(name));
             database.filter(|_| !is_stated).map_or(asked, found)
         };
-        let defaults = Settings::new(network);
+        let defaults = Settings::with_decoder(self.chain.decoder(network, database)?);
         let blocks = |value: Option<u32>, default| value.filter(|&n| n > 0).unwrap_or(default);
         let address_names = ["index.address_hash", "index.indexing_strategy"];
-        Settings {
+        let payment_names = ["index.payment_credential", "index.indexing_strategy"];
+        let has_credentials = network.is_cardano();
+        Ok(Settings {
             enabled: fixed(&["index.enabled"], index.enabled, |found| found.enabled),
             address_index: fixed(&address_names, index.keeps_addresses(), |f| f.address_index),
+            payment_index: has_credentials
+                && fixed(&payment_names, index.keeps_payment(), |f| f.payment_index),
+            stake_index: has_credentials
+                && fixed(&["index.stake_credential"], index.stake_credential, |f| f.stake_index),
+            filter: self.filter(network, database)?,
+            may_start_mid_chain: self.chain.start_mid_chain,
             muhash: fixed(&["index.muhash"], index.muhash, |found| found.muhash),
             window: Window {
                 prune_depth: blocks(index.prune_depth_blocks, defaults.window.prune_depth),
@@ -63,7 +79,37 @@ impl Config {
             bulk_batch_bytes_max: self.half_memory_bytes(),
             catch_up_blocks_max: self.storage.catch_up_blocks_max.get() as usize,
             ..defaults
+        })
+    }
+
+    /// Which outputs are kept.
+    fn filter(&self, network: Network, database: Option<&Identity>) -> Result<Filter, ConfigError> {
+        const ADDRESSES: &str = "index.filter_addresses";
+        const CREDENTIALS: &str = "index.filter_credentials";
+        if let Some(identity) = database
+            && !self.is_stated(ADDRESSES)
+            && !self.is_stated(CREDENTIALS)
+        {
+            return Ok(identity.filter.clone());
         }
+        let entry = |key, text: &String, owner: Result<_, OwnerError>| {
+            owner.map_err(|source| ConfigError::Owner {
+                key,
+                text: text.clone(),
+                source: Box::new(source),
+            })
+        };
+        let addresses = self.index.filter_addresses.iter();
+        let addresses = addresses.map(|text| {
+            let owner = owners::find_owner(text, None, network);
+            entry(ADDRESSES, text, owner)
+        });
+        let credentials = self.index.filter_credentials.iter();
+        let credentials = credentials.map(|text| {
+            let owner = owners::find_credential(text, None, network);
+            entry(CREDENTIALS, text, owner)
+        });
+        Ok(Filter::new(addresses.chain(credentials).collect::<Result<Vec<_>, _>>()?))
     }
 
     /// How the engine is opened: with half of the memory; batches have the other half.
@@ -89,6 +135,17 @@ impl IndexConfig {
             None => self.address_hash,
         }
     }
+
+    /// Whether the index by payment credential is kept, on chains that have them: the strategy
+    /// decides when it is stated.
+    #[must_use]
+    pub const fn keeps_payment(&self) -> bool {
+        match self.indexing_strategy {
+            Some(IndexingStrategy::PaymentCredential | IndexingStrategy::Both) => true,
+            Some(IndexingStrategy::AddressHash) => false,
+            None => self.payment_credential,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +155,8 @@ mod tests {
     use super::*;
 
     const REGTEST: Network = Network::BitcoinRegtest;
+    const PREVIEW: Network = Network::CardanoPreview;
+    const CREDENTIAL: &str = "key:9493315cd92eb5d8c4304e67b7e16ae36d61d34502694657811a2c8e";
 
     fn parse(text: &str) -> Result<Config, ConfigError> {
         Config::parse(text, "test.toml")
@@ -105,21 +164,71 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_index() {
-        let ours = Config::default().settings(REGTEST, None);
-        let theirs = Settings::new(REGTEST);
-        assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+        for network in [REGTEST, PREVIEW, Network::CardanoMainnet] {
+            let ours = Config::default().settings(network, None).unwrap();
+            let theirs = Settings::new(network);
+            assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+        }
     }
 
     #[test]
     fn fixed_switches_come_from_the_database_unless_the_file_states_them() {
-        let identity =
-            Identity { network: REGTEST, enabled: true, address_index: false, muhash: true };
-        let unstated = Config::default().settings(REGTEST, Some(&identity));
+        let identity = identity(REGTEST);
+        let unstated = Config::default().settings(REGTEST, Some(&identity)).unwrap();
         assert!(unstated.muhash && !unstated.address_index);
 
         let stated = parse("[index]\nmuhash = false\nindexing_strategy = \"both\"").unwrap();
-        let stated = stated.settings(REGTEST, Some(&identity));
-        assert!(!stated.muhash && stated.address_index);
+        let stated = stated.settings(REGTEST, Some(&identity)).unwrap();
+        assert!(!stated.muhash && stated.address_index && !stated.payment_index);
+    }
+
+    fn identity(network: Network) -> Identity {
+        Identity {
+            network,
+            enabled: true,
+            address_index: false,
+            muhash: true,
+            payment_index: false,
+            stake_index: true,
+            filter: Filter::default(),
+            genesis: None,
+        }
+    }
+
+    #[test]
+    fn credentials_and_filter_come_from_the_database_unless_the_file_states_them() {
+        let text = format!(
+            "[index]\npayment_credential = true\nstake_credential = false\n\
+             filter_credentials = [\"{CREDENTIAL}\"]"
+        );
+        let stating = parse(&text).unwrap();
+        let stated = stating.settings(PREVIEW, Some(&identity(PREVIEW))).unwrap();
+        assert!(stated.payment_index && !stated.stake_index);
+        assert_eq!(stated.filter.len(), 1);
+
+        let database = Identity { filter: stated.filter.clone(), ..identity(PREVIEW) };
+        let unstated = Config::default().settings(PREVIEW, Some(&database)).unwrap();
+        assert!(!unstated.payment_index && unstated.stake_index);
+        assert_eq!(unstated.filter, stated.filter);
+    }
+
+    #[test]
+    fn an_entry_of_the_filter_is_refused_by_key_and_value() {
+        let cases = [
+            (PREVIEW, "filter_addresses", "nonsense"),
+            (
+                PREVIEW,
+                "filter_addresses",
+                "addr1vpu5vlrf4xkxv2qpwngf6cjhtw542ayty80v8dyr49rf5eg0yu80w",
+            ),
+            (PREVIEW, "filter_credentials", "addr_vkh1qqqq"),
+            (REGTEST, "filter_credentials", CREDENTIAL),
+        ];
+        for (network, key, entry) in cases {
+            let config = parse(&format!("[index]\n{key} = [\"{entry}\"]")).unwrap();
+            let error = config.settings(network, None).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("index.{key}: \"{entry}\"")), "{error}");
+        }
     }
 
     #[test]
@@ -130,7 +239,7 @@ mod tests {
                     [storage]\ncache_mib = 64\nfsync = false\ncatch_up_blocks_max = 5\n\
                     open_files_max = 100";
         let config = parse(text).unwrap();
-        let settings = config.settings(REGTEST, None);
+        let settings = config.settings(REGTEST, None).unwrap();
         assert_eq!(settings.window, Window { prune_depth: 7, rollback_window: 9 });
         assert_eq!((settings.prune_rows_max, settings.prune_pass_ms_max), (11, 13));
         assert_eq!(settings.delta, DeltaKind::SelfContained);
@@ -147,13 +256,19 @@ mod tests {
     #[test]
     fn zero_depth_means_the_default_of_the_network() {
         let config = parse("[index]\nprune_depth_blocks = 0\nrollback_window_blocks = 0").unwrap();
-        assert_eq!(config.settings(REGTEST, None).window, Settings::new(REGTEST).window);
+        for network in [REGTEST, PREVIEW] {
+            let window = config.settings(network, None).unwrap().window;
+            assert_eq!(window, Settings::new(network).window);
+        }
     }
 
     #[test]
     fn mistakes_are_named_with_file_key_and_what_is_allowed() {
         let cases = [
-            ("[indx]\n", "test.toml: there is no section [indx]; known: [chain], [index]"),
+            (
+                "[indx]\n",
+                "test.toml: there is no section [indx]; known: [chain], [follow], [index]",
+            ),
             ("[index]\nmuhsh = true", "test.toml: there is no setting index.muhsh; known"),
             ("[index]\nmuhash = 1", "test.toml: index.muhash: true or false is expected, not 1"),
             ("[index]\ndelta = \"big\"", "index.delta: \"compact\" or \"self-contained\" is"),
@@ -163,6 +278,14 @@ mod tests {
             ("[index]\nstore = \"mmr\"", "index.store: \"mmr\" is not available yet"),
             ("index = 5", "test.toml: index must be a section: write [index]"),
             ("[chain]\nnetwork = \"moon\"", "test.toml: unknown network \"moon\""),
+            (
+                "[chain]\nchain = \"cardano\"\nnetwork = \"regtest\"",
+                "network \"regtest\" of chain \"cardano\"",
+            ),
+            ("[chain]\nsource = { kind = \"cardano-node\" }", "test.toml: chain.source: { kind = "),
+            ("[chain]\nsource = \"a:1\"", "address = \"HOST:PORT\" } or {"),
+            ("[follow]\nreconnect_max_ms = 499", "a whole number from reconnect_first_ms on is"),
+            ("[index]\nfilter_addresses = \"a\"", "a list of addresses of the network is expected"),
             ("[index", "test.toml is not valid TOML: "),
         ];
         for (text, expected) in cases {

@@ -85,7 +85,7 @@ fn open(data: &Path, config: &Config) -> anyhow::Result<ChainIndex<RocksKv>> {
         Err(OpenError::Store(StoreError::Kv(KvError::NotFound { .. }))) => None,
         Err(error) => return Err(error).with_context(opening),
     };
-    let settings = config.settings(network, identity.as_ref());
+    let settings = config.settings(network, identity.as_ref())?;
     if !settings.enabled || !settings.address_index {
         bail!(
             "the demo needs the UTXO set and its address index: turn [index] enabled and \

@@ -7,15 +7,14 @@
 //! * Amounts are decimal strings: JSON numbers lose digits above 2^53.
 //! * Hashes are in the order people of the chain read them; on Bitcoin that is reversed.
 
-use serde::Serialize;
-use sha2::{Digest, Sha256};
-use utoipa::ToSchema;
-use utxokeep_chains::{script_to_address, script_type};
-use utxokeep_core::{BlockEntry, ChainPoint, Height, Network, hex_encode};
-use utxokeep_index::{AddressBalance, Status as IndexStatus, Utxo as IndexUtxo};
+mod utxo;
 
-/// The smallest unit of the amounts.
-pub const UNIT: &str = "sat";
+use serde::Serialize;
+use utoipa::ToSchema;
+use utxokeep_core::{BlockEntry, ChainPoint, Height, Network, cardano::era, hex_encode};
+use utxokeep_index::{AddressBalance, AssetId, Settings, Status as IndexStatus};
+
+pub use utxo::{Utxo, script_hash};
 
 /// A place on the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -31,148 +30,85 @@ pub struct Point {
     pub hash: String,
 }
 
-impl From<ChainPoint> for Point {
-    fn from(point: ChainPoint) -> Self {
-        Self { height: point.height.get(), slot: point.slot, hash: point.hash.to_reversed_hex() }
+impl Point {
+    /// Describes a place on the chain of `network`.
+    #[must_use]
+    pub fn new(point: &ChainPoint, network: Network) -> Self {
+        let hash = network.hash_text(point.hash.as_bytes());
+        Self { height: point.height.get(), slot: point.slot, hash }
     }
 }
 
 /// A quantity of one unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Amount {
-    /// What is counted.
+    /// What is counted: `sat`, `lovelace`, or policy and name of a native asset in hexadecimal,
+    /// one behind the other.
     #[schema(example = "sat")]
     pub unit: String,
+    /// Policy of a native asset, in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub policy_id: Option<String>,
+    /// Name of a native asset within its policy, in hexadecimal; may be empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub asset_name: Option<String>,
     /// How many, as a decimal string.
     #[schema(example = "5000000000")]
     pub quantity: String,
 }
 
 impl Amount {
-    fn list(quantity: &str) -> Vec<Self> {
-        vec![Self { unit: UNIT.to_owned(), quantity: quantity.to_owned() }]
+    /// An amount of the chain's own coin, then native assets.
+    fn list<'a>(
+        value: u128,
+        assets: impl Iterator<Item = (&'a AssetId, u128)>,
+        network: Network,
+    ) -> Vec<Self> {
+        let unit = if network.is_cardano() { "lovelace" } else { "sat" };
+        let (unit, quantity) = (unit.to_owned(), value.to_string());
+        let coin = Self { unit, policy_id: None, asset_name: None, quantity };
+        let assets = assets.map(|((policy, name), quantity)| {
+            let (policy, name) = (hex_encode(policy), hex_encode(name));
+            let unit = format!("{policy}{name}");
+            let quantity = quantity.to_string();
+            Self { unit, policy_id: Some(policy), asset_name: Some(name), quantity }
+        });
+        std::iter::once(coin).chain(assets).collect()
     }
 }
 
-/// An output. The `spent_*` fields are present only when it is spent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Utxo {
-    /// Transaction that created the output.
-    #[schema(example = "5df6e0e2761359d30a8275058e299fcc0381534545f55cf43e41983f5d4c9456")]
-    pub tx_hash: String,
-    /// Position among the outputs of that transaction.
-    #[schema(example = 0)]
-    pub output_index: u32,
-    /// Address of the owner; `null` for scripts that have no address.
-    #[schema(example = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080")]
-    pub owner_addr: Option<String>,
-    /// The output script in hexadecimal.
-    #[schema(example = "0014751e76e8199196d454941c45d1b3a323f1433bd6")]
-    pub script_pub_key: String,
-    /// Form of the script.
-    #[schema(example = "p2wpkh")]
-    pub script_type: String,
-    /// SHA-256 of the script, reversed, as Electrum writes it.
-    #[schema(example = "9623df75239b5daa7f5f03042d325b51498c4bb7059c7748b17049bf96f73888")]
-    pub script_hash: String,
-    /// Amount in the smallest unit, as a decimal string.
-    #[schema(example = "5000000000")]
-    pub amount: String,
-    /// The same amount, by unit.
-    pub amounts: Vec<Amount>,
-    /// Whether a coinbase created the output.
-    pub is_coinbase: bool,
-    /// Slot of the block that created it.
-    #[schema(example = 120)]
-    pub slot: u64,
-    /// Height of that block.
-    #[schema(example = 120)]
-    pub block: u32,
-    /// Hash of that block.
-    pub block_hash: String,
-    /// Time of that block, in seconds since the epoch.
-    #[schema(example = 1_296_760_800)]
-    pub block_time: u64,
-    /// Position of the transaction in that block.
-    #[schema(example = 0)]
-    pub tx_index: u32,
-    /// Transaction that spent the output.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub spent_tx_hash: Option<String>,
-    /// Slot of the block that spent it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub spent_at_slot: Option<u64>,
-    /// Height of that block.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub spent_at_block: Option<u32>,
-    /// Hash of that block.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub spent_at_block_hash: Option<String>,
-    /// Time of that block, in seconds since the epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub spent_block_time: Option<u64>,
-}
-
-impl Utxo {
-    /// Describes an output of `network`.
-    #[must_use]
-    pub fn new(utxo: &IndexUtxo, network: Network) -> Self {
-        let amount = utxo.value.to_string();
-        let spent = utxo.spent.as_ref();
-        Self {
-            tx_hash: utxo.outpoint.txid().to_reversed_hex(),
-            output_index: utxo.outpoint.index(),
-            owner_addr: script_to_address(&utxo.address, network),
-            script_pub_key: hex_encode(&utxo.address),
-            script_type: script_type(&utxo.address).to_owned(),
-            script_hash: script_hash(&utxo.address),
-            amounts: Amount::list(&amount),
-            amount,
-            is_coinbase: utxo.is_coinbase,
-            slot: utxo.created.slot,
-            block: utxo.created.height.get(),
-            block_hash: utxo.created.hash.to_reversed_hex(),
-            block_time: utxo.created_time,
-            tx_index: utxo.tx_index,
-            spent_tx_hash: spent.map(|spent| spent.txid.to_reversed_hex()),
-            spent_at_slot: spent.map(|spent| spent.block.slot),
-            spent_at_block: spent.map(|spent| spent.block.height.get()),
-            spent_at_block_hash: spent.map(|spent| spent.block.hash.to_reversed_hex()),
-            spent_block_time: spent.map(|spent| spent.time),
-        }
-    }
-}
-
-/// The Electrum form of a script: its SHA-256, reversed.
-#[must_use]
-pub fn script_hash(script: &[u8]) -> String {
-    let mut hash: [u8; 32] = Sha256::digest(script).into();
-    hash.reverse();
-    hex_encode(&hash)
-}
-
-/// What an address or script holds.
+/// What an owner holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Balance {
-    /// Sum of the amounts in the smallest unit, as a decimal string.
+    /// Sum of the amounts in the smallest unit (satoshi or lovelace), as a decimal string.
     #[schema(example = "5000000000")]
     pub amount: String,
-    /// The same sum, by unit.
+    /// Cardano: the same sum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub lovelace_amount: Option<String>,
+    /// The same sum by unit; on Cardano the sum of every native asset follows, in order of policy
+    /// and name.
     pub amounts: Vec<Amount>,
     /// Number of outputs.
     #[schema(example = 1)]
     pub utxo_count: u64,
 }
 
-impl From<AddressBalance> for Balance {
-    fn from(balance: AddressBalance) -> Self {
+impl Balance {
+    /// Describes a balance on `network`.
+    #[must_use]
+    pub fn new(balance: &AddressBalance, network: Network) -> Self {
+        let assets = balance.assets.iter().map(|(asset, quantity)| (asset, *quantity));
         let amount = balance.value.to_string();
-        Self { amounts: Amount::list(&amount), amount, utxo_count: balance.utxos }
+        Self {
+            amounts: Amount::list(balance.value, assets, network),
+            lovelace_amount: network.is_cardano().then(|| amount.clone()),
+            amount,
+            utxo_count: balance.utxos,
+        }
     }
 }
 
@@ -185,6 +121,14 @@ pub struct Block {
     /// Slot of the block; equals the height on chains without slots.
     #[schema(example = 300)]
     pub slot: u64,
+    /// Cardano: epoch of that slot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub epoch: Option<u32>,
+    /// Cardano: era of the block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub era: Option<&'static str>,
     /// Hash of the block.
     pub hash: String,
     /// Hash of its parent.
@@ -208,15 +152,17 @@ pub struct Block {
 }
 
 impl Block {
-    /// Describes the block at `height`.
+    /// Describes the block at `height` of a chain of `network`.
     #[must_use]
-    pub fn new(height: Height, entry: &BlockEntry) -> Self {
+    pub fn new(height: Height, entry: &BlockEntry, network: Network) -> Self {
         let point = entry.point(height);
         Self {
             height: height.get(),
             slot: point.slot,
-            hash: entry.hash.to_reversed_hex(),
-            previous_hash: entry.prev.to_reversed_hex(),
+            epoch: entry.slot.map(|slot| slot.epoch),
+            era: entry.slot.map(|slot| era_name(slot.era)),
+            hash: network.hash_text(entry.hash.as_bytes()),
+            previous_hash: network.hash_text(entry.prev.as_bytes()),
             time: entry.time,
             chain_work: hex_encode(entry.work.as_bytes()),
             tx_count: entry.txs,
@@ -226,6 +172,13 @@ impl Block {
             total_amount: entry.totals.total_amount.to_string(),
         }
     }
+}
+
+/// Name of an era of Cardano.
+fn era_name(number: u8) -> &'static str {
+    const NAMES: [&str; era::LAST as usize + 1] =
+        ["byron", "byron", "shelley", "allegra", "mary", "alonzo", "babbage", "conway"];
+    NAMES.get(usize::from(number)).copied().unwrap_or("unknown")
 }
 
 /// Size of one table.
@@ -254,6 +207,14 @@ pub struct Status {
     /// Height of that block.
     #[schema(example = 300)]
     pub height: Option<u32>,
+    /// Cardano: slot of that block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub slot: Option<u64>,
+    /// Cardano: epoch of that slot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub epoch: Option<u32>,
     /// Hash of that block.
     pub best_hash: Option<String>,
     /// Time of that block, in seconds since the epoch.
@@ -267,6 +228,22 @@ pub struct Status {
     /// Deepest height that can still become the tip, and the lowest that `at` can ask about.
     #[schema(example = 12)]
     pub rollback_floor: Option<u32>,
+    /// Cardano: height of the first block, when the index lacks the blocks before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub started_mid_chain_at: Option<u32>,
+    /// Cardano: inputs that spent outputs from before the first block of the index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub missing_inputs: Option<u64>,
+    /// Addresses and credentials whose outputs are kept; 0 when all are. Always there on Cardano,
+    /// elsewhere when there is a filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub filter_entries: Option<usize>,
+    /// Indexes that are kept, by the names of their settings.
+    #[schema(example = json!(["address_hash"]))]
+    pub indexes: Vec<&'static str>,
     /// Format of the database.
     #[schema(example = 1)]
     pub format_version: u64,
@@ -274,19 +251,30 @@ pub struct Status {
     pub tables: Vec<Table>,
 }
 
-impl From<&IndexStatus> for Status {
-    fn from(status: &IndexStatus) -> Self {
-        let point = status.tip.map(Point::from);
+impl Status {
+    /// Describes a database that was opened with `settings`.
+    #[must_use]
+    pub fn new(status: &IndexStatus, settings: &Settings) -> Self {
+        let network = status.network;
+        let is_cardano = network.is_cardano();
+        let point = status.tip.map(|tip| Point::new(&tip, network));
+        let filter_entries = Some(status.filter_entries).filter(|&n| is_cardano || n > 0);
         Self {
-            chain: status.network.chain().to_owned(),
-            network: status.network.name().to_owned(),
+            chain: network.chain().to_owned(),
+            network: network.name().to_owned(),
             height: point.as_ref().map(|point| point.height),
+            slot: point.as_ref().map(|point| point.slot).filter(|_| is_cardano),
+            epoch: status.tip.and_then(|tip| epoch_of(tip.slot, settings)),
             best_hash: point.as_ref().map(|point| point.hash.clone()),
             point,
             block_time: status.tip_time,
             utxo_count: status.totals.map(|totals| totals.txouts),
             total_amount: status.totals.map(|totals| totals.total_amount.to_string()),
             rollback_floor: status.rollback_floor.map(Height::get),
+            started_mid_chain_at: status.started_mid_chain_at.map(Height::get),
+            missing_inputs: is_cardano.then_some(status.missing_inputs),
+            filter_entries,
+            indexes: indexes(settings),
             format_version: status.format_version,
             tables: status
                 .tables
@@ -301,58 +289,17 @@ impl From<&IndexStatus> for Status {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use utxokeep_core::{BlockHash, OutPoint, Txid};
-    use utxokeep_index::SpentInfo;
+/// Epoch of a slot, on chains that have epochs.
+#[must_use]
+pub fn epoch_of(slot: u64, settings: &Settings) -> Option<u32> {
+    settings.decoder.genesis().map(|genesis| genesis.epoch_and_time(slot).0)
+}
 
-    use super::*;
-
-    fn output() -> IndexUtxo {
-        let point = |height| ChainPoint {
-            height: Height::new(height),
-            slot: u64::from(height),
-            hash: BlockHash::from_bytes([u8::try_from(height).unwrap(); 32]),
-        };
-        IndexUtxo {
-            outpoint: OutPoint::new(Txid::from_bytes([1; 32]), 7),
-            address: utxokeep_core::hex_decode("0014751e76e8199196d454941c45d1b3a323f1433bd6")
-                .unwrap(),
-            value: u64::MAX,
-            tx_index: 3,
-            is_coinbase: false,
-            created: point(5),
-            created_time: 50,
-            spent: Some(SpentInfo { txid: Txid::from_bytes([2; 32]), block: point(6), time: 60 }),
-        }
-    }
-
-    #[test]
-    fn a_spent_output_names_its_spender_and_keeps_every_digit() {
-        let json = serde_json::to_value(Utxo::new(&output(), Network::BitcoinRegtest)).unwrap();
-        assert_eq!(json["owner_addr"], "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080");
-        assert_eq!(json["amount"], "18446744073709551615");
-        assert_eq!(json["amounts"][0]["unit"], "sat");
-        assert_eq!(json["amounts"][0]["quantity"], json["amount"]);
-        assert_eq!(json["script_type"], "p2wpkh");
-        assert_eq!(
-            json["script_hash"],
-            "9623df75239b5daa7f5f03042d325b51498c4bb7059c7748b17049bf96f73888"
-        );
-        assert_eq!(json["spent_tx_hash"], "02".repeat(32));
-        assert_eq!(json["spent_at_block"], 6);
-        assert_eq!(json["spent_block_time"], 60);
-    }
-
-    #[test]
-    fn a_live_output_has_no_spent_fields_and_an_odd_script_no_address() {
-        let mut utxo = output();
-        utxo.spent = None;
-        utxo.address = vec![0x51];
-        let json = serde_json::to_value(Utxo::new(&utxo, Network::BitcoinRegtest)).unwrap();
-        let fields = json.as_object().unwrap();
-        assert!(fields.keys().all(|name| !name.starts_with("spent_")), "{fields:?}");
-        assert!(fields["owner_addr"].is_null());
-        assert_eq!(json["script_pub_key"], "51");
-    }
+fn indexes(settings: &Settings) -> Vec<&'static str> {
+    let all = [
+        ("address_hash", settings.address_index),
+        ("payment_credential", settings.payment_index),
+        ("stake_credential", settings.stake_index),
+    ];
+    all.into_iter().filter(|(_, is_kept)| settings.enabled && *is_kept).map(|(n, _)| n).collect()
 }

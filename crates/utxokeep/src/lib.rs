@@ -11,5 +11,6 @@ pub mod config;
 pub mod cursor;
 pub mod demo;
 pub mod json;
+pub mod owners;
 pub mod rest;
 mod server;

@@ -418,7 +418,7 @@ fn wrong_usage_is_refused_before_anything_is_opened() {
     let user = User::new();
     let cases: &[(&[&str], &str)] = &[
         (&["chain", "import", "--network", "moon", "x"], "[possible values: mainnet"),
-        (&["chain", "import", "--network", "regtest"], "<FILE>"),
+        (&["chain", "import", "--network", "regtest"], "<SOURCE>"),
         (&["chain", "import", "--network", "regtest", "--xor-key", "zz", "x"], "16 hexadecimal"),
         (&["chain", "rollback", "-1"], "unexpected argument"),
         (&["chain", "rollback", "4294967296"], "too large"),

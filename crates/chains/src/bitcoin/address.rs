@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use ::bitcoin::{Address, Script, address::NetworkUnchecked};
-use utxokeep_core::{AddressKey, HashParseError, Network, Txid, hex_decode};
+use utxokeep_core::{AddressKey, HashParseError, IndexKey, IndexTag, Network, Txid, hex_decode};
 
 use super::{hash::sha256, params_of};
 
@@ -51,7 +51,7 @@ pub fn parse_address_or_script(text: &str, network: Network) -> Result<Vec<u8>, 
     }
     let found: Vec<String> = Network::ALL
         .into_iter()
-        .filter(|other| address.is_valid_for_network(params_of(*other)))
+        .filter(|other| !other.is_cardano() && address.is_valid_for_network(params_of(*other)))
         .map(|other| other.to_string())
         .collect();
     let (text, found) = (text.to_owned(), found.join(", "));
@@ -67,14 +67,14 @@ pub fn script_to_address(script: &[u8], network: Network) -> Option<String> {
 
 /// The key under which outputs with this script are indexed.
 #[must_use]
-pub fn script_key(script: &[u8]) -> AddressKey {
+pub fn script_key(script: &[u8]) -> IndexKey {
     key_from_hash(&sha256(script))
 }
 
 /// The keys a script hash of 64 hexadecimal digits may stand for: first read in Electrum's reversed
 /// order, then as a plain SHA-256. `None` when the text has another form.
 #[must_use]
-pub fn script_hash_candidates(text: &str) -> Option<[AddressKey; 2]> {
+pub fn script_hash_candidates(text: &str) -> Option<[IndexKey; 2]> {
     let plain: [u8; 32] = hex_decode(text)?.try_into().ok()?;
     let mut reversed = plain;
     reversed.reverse();
@@ -111,10 +111,10 @@ pub fn script_type(script: &[u8]) -> &'static str {
     }
 }
 
-fn key_from_hash(hash: &[u8; 32]) -> AddressKey {
+fn key_from_hash(hash: &[u8; 32]) -> IndexKey {
     let mut key = [0; AddressKey::LEN];
     key.copy_from_slice(&hash[..AddressKey::LEN]);
-    AddressKey::from_bytes(key)
+    IndexKey { tag: IndexTag::Address, key: AddressKey::from_bytes(key) }
 }
 
 #[cfg(test)]

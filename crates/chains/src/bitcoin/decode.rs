@@ -52,7 +52,7 @@ pub fn decode_block(raw: Vec<u8>, network: Network) -> Result<Block, DecodeError
         body.txs.iter_mut().for_each(|tx| tx.outputs = 0..0);
     }
     let Body { txs, inputs, outputs, claimed_height } = body;
-    Ok(Block { header, claimed_height, txs, inputs, outputs, bytes: raw })
+    Ok(Block { header, claimed_height, is_boundary: false, txs, inputs, outputs, bytes: raw })
 }
 
 /// The height a coinbase script starts with, pushed in its one shortest form.
@@ -142,6 +142,8 @@ impl Body {
         Ok(Tx {
             txid,
             is_coinbase,
+            is_invalid: false,
+            is_ledger_rule: false,
             output_total,
             inputs: offset_u32(inputs_from)..offset_u32(self.inputs.len()),
             outputs: offset_u32(outputs_from)..offset_u32(self.outputs.len()),
@@ -196,7 +198,8 @@ impl Body {
                 continue;
             }
             let address = offset_u32(place.start)..offset_u32(place.end);
-            self.outputs.push(Output { index: offset_u32(index), value, address });
+            let index = offset_u32(index);
+            self.outputs.push(Output { index, value, address, details: 0..0, detail_fields: 0 });
         }
         Ok(total)
     }

@@ -79,4 +79,7 @@ pub enum DecodeError {
         /// The transaction.
         txid: Txid,
     },
+    /// Bytes that are no block of Cardano.
+    #[error(transparent)]
+    Cardano(#[from] crate::cardano::CardanoDecodeError),
 }

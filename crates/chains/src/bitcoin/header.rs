@@ -38,6 +38,7 @@ fn decode(raw: &[u8]) -> Result<(Header, Target), DecodeError> {
         prev: BlockHash::from_bytes(prev),
         time: u64::from(u32_at(bytes, 68)),
         work: ChainWork::from_be_bytes(target.to_work().to_be_bytes()),
+        slot: None,
     };
     Ok((header, target))
 }

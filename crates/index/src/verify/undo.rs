@@ -1,7 +1,6 @@
 //! The checks of what undoing stands on: deltas, accumulators, and blocks of other branches.
 
 use rustc_hash::FxHashSet;
-use utxokeep_chains::decode_block;
 use utxokeep_core::{
     BlockDelta, Height, MuHash, OutPoint, SpentRecord, UtxoRecord, coin_bytes_into,
 };
@@ -136,7 +135,7 @@ impl<S: Read> Check<'_, '_, S> {
         if rows != expected {
             self.report.add(CHECK, format!("{rows} accumulators where {expected} belong"));
         }
-        let (_, mut muhash, _) = self.view.scan_set(false)?;
+        let mut muhash = self.view.scan_set(true, false)?.muhash.unwrap_or_default();
         self.replaced.clear();
         for raw in (base.get()..=tip.get()).rev() {
             let height = Height::new(raw);
@@ -164,7 +163,7 @@ impl<S: Read> Check<'_, '_, S> {
         let spent: FxHashSet<_> = delta.spent.iter().map(|s| s.outpoint).collect();
         let coin = |outpoint: OutPoint, bytes: &[u8]| -> Result<Vec<u8>, StoreError> {
             let mut coin = Vec::new();
-            coin_bytes_into(outpoint, &UtxoRecord::decode(bytes)?, &mut coin);
+            coin_bytes_into(outpoint, &UtxoRecord::decode(bytes)?, &mut coin)?;
             Ok(coin)
         };
         let stored = |outpoint: OutPoint| -> Result<Vec<u8>, StoreError> {
@@ -188,14 +187,19 @@ impl<S: Read> Check<'_, '_, S> {
     /// Headers of other branches can be read, and each body is that of its header.
     pub(super) fn side(&mut self) -> Result<(), StoreError> {
         const CHECK: &str = "side blocks";
-        let network = self.view.settings.network;
+        let decoder = &self.view.settings.decoder;
         let mut bodies = 0u64;
         for node in side::nodes(self.read())? {
             let own = (node.hash, node.prev);
             let found = match side::body(self.read(), node.height, &node.hash)? {
                 None => continue,
                 Some(Body::Raw(raw)) => {
-                    decode_block(raw, network).ok().map(|b| (b.header.hash, b.header.prev))
+                    // On Cardano a boundary block may lie between a body and the parent of its header.
+                    let is_linked_around = decoder.network().is_cardano();
+                    decoder.decode(raw).ok().map(|block| {
+                        let prev = if is_linked_around { node.prev } else { block.header.prev };
+                        (block.header.hash, prev)
+                    })
                 }
                 Some(Body::Redo(redo)) => (redo.entry.hash == redo.delta.hash)
                     .then_some((redo.entry.hash, redo.entry.prev)),

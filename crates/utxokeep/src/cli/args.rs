@@ -6,10 +6,11 @@ use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{PossibleValuesParser, RangedU64ValueParser},
 };
-use utxokeep_chains::{XorKey, parse_txid};
-use utxokeep_core::{Height, Network, Txid, hex_decode};
+use utxokeep_chains::XorKey;
+use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
 
 use super::exit::after_help;
+use crate::owners::Kind;
 
 /// The most rows one answer of the command line has.
 const COUNT_MAX: u64 = 100_000;
@@ -25,7 +26,7 @@ pub(super) struct Cli {
 }
 
 /// What every command takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct Global {
     /// Directory of the database.
     #[arg(
@@ -62,7 +63,7 @@ pub(super) enum Command {
     /// Look at single outputs.
     #[command(subcommand)]
     Utxo(Utxo),
-    /// Look at what an address or script owns.
+    /// Look at what an address, script or credential owns.
     #[command(subcommand)]
     Address(Address),
     /// Serve a database over REST.
@@ -73,16 +74,25 @@ pub(super) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Chain {
-    /// Read block files; the branch with the most valid work becomes the chain.
+    /// Read blocks from files and directories; the best valid branch becomes the chain.
     ///
-    /// Files are in Bitcoin Core's framing, plain or compressed with zstd or xz, in any order in
-    /// which a node may have stored the blocks. Blocks that are in the database already are passed
-    /// over. A block that breaks a rule is refused together with its descendants, reported as a
-    /// warning, and does not change the exit code. Ctrl-C stops at the next batch.
+    /// Bitcoin: files are in Bitcoin Core's framing, plain or compressed with zstd or xz, in any
+    /// order in which a node may have stored the blocks.
+    ///
+    /// Cardano: a source is the database directory of a node, of which every immutable block is
+    /// read, or a file of wrapped blocks, one behind the other or in hexadecimal. Directories come
+    /// first, in the order given, then all files.
+    ///
+    /// Blocks that are in the database already are passed over. A block that breaks a rule is
+    /// refused together with its descendants, reported as a warning, and does not change the exit
+    /// code. Ctrl-C stops at the next batch.
     Import(Import),
     /// Say what the database is and where it stands.
     Status,
-    /// Compute the digests of the set, as Bitcoin Core's `gettxoutsetinfo muhash`.
+    /// Compute the digests of the set.
+    ///
+    /// Bitcoin: as Bitcoin Core's `gettxoutsetinfo muhash`. Cardano: Blake2b-256 over the outputs in
+    /// order of transaction and index; it always reads the whole set.
     Digest(Digest),
     /// Undo all blocks above a height.
     Rollback(Rollback),
@@ -95,27 +105,37 @@ pub(super) enum Chain {
 #[derive(Debug, Args)]
 pub(super) struct Import {
     /// Chain of the blocks; by default that of the configuration.
-    #[arg(long, value_parser = PossibleValuesParser::new(["bitcoin"]))]
+    #[arg(long, value_parser = PossibleValuesParser::new(["bitcoin", "cardano"]))]
     pub(super) chain: Option<String>,
     /// Network of the blocks; by default that of the database or of the configuration.
-    #[arg(long, value_parser = PossibleValuesParser::new(Network::ALL.map(Network::name)))]
+    #[arg(long, value_parser = PossibleValuesParser::new(network_names()))]
     pub(super) network: Option<String>,
-    /// Key of obfuscated files, 16 hexadecimal digits; by default that of `xor.dat` beside them.
+    /// Genesis file of a Cardano devnet: the Shelley one and, if its chain has one, the Byron one.
+    ///
+    /// Repeat it for the second file; which is which is told by their content. The genesis is kept
+    /// in the database, so that it is needed only once.
+    #[arg(long, value_name = "FILE")]
+    pub(super) genesis: Vec<PathBuf>,
+    /// Let a new database start with any block of Cardano, not only with the first of its chain.
+    #[arg(long)]
+    pub(super) start_mid_chain: bool,
+    /// Bitcoin: key of obfuscated files, 16 hexadecimal digits; by default that of `xor.dat` beside them.
     #[arg(long, value_name = "HEX", value_parser = parse_xor_key)]
     pub(super) xor_key: Option<XorKey>,
     /// Write every block with its undo data, also those far below the window.
     #[arg(long)]
     pub(super) no_bulk: bool,
-    /// Block files, or directories with blk*.dat files.
-    #[arg(required = true, value_name = "FILE")]
-    pub(super) files: Vec<PathBuf>,
+    /// Files of blocks, or directories: with blk*.dat files, or of a Cardano node.
+    #[arg(required = true, value_name = "SOURCE")]
+    pub(super) sources: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Digest {
     #[command(flatten)]
     pub(super) at: At,
-    /// Read the whole set even where an accumulator is kept, and add `hash_serialized_3`.
+    /// Bitcoin: read the whole set even where an accumulator is kept, and add `hash_serialized_3`.
+    /// Cardano: add `muhash`.
     #[arg(long)]
     pub(super) audit: bool,
 }
@@ -154,8 +174,8 @@ pub(super) enum Utxo {
 #[derive(Debug, Args)]
 pub(super) struct Show {
     /// Transaction that created the output, as nodes print it.
-    #[arg(value_parser = parse_txid)]
-    pub(super) txid: Txid,
+    #[arg(value_parser = check_tx_hash)]
+    pub(super) txid: String,
     /// Position among the outputs of that transaction.
     pub(super) index: u32,
     #[command(flatten)]
@@ -164,17 +184,21 @@ pub(super) struct Show {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Address {
-    /// List the outputs of an address or script, in chain order.
+    /// List the outputs of an owner, in chain order.
     Utxos(Utxos),
-    /// Add up the outputs of an address or script.
+    /// Add up the outputs of an owner.
     Balance(Balance),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Owner {
-    /// An address, or an output script in hexadecimal.
-    #[arg(value_name = "ADDRESS_OR_SCRIPT")]
+    /// An address; Bitcoin: or an output script in hexadecimal; Cardano: or a stake address, or a
+    /// credential (`addr_vkh1…`, `script1…`, `stake_vkh1…`, `key:HEX`, `script:HEX`).
+    #[arg(value_name = "OWNER")]
     pub(super) text: String,
+    /// What a payment credential in bare hexadecimal is the hash of.
+    #[arg(long, value_enum)]
+    pub(super) kind: Option<Kind>,
 }
 
 #[derive(Debug, Args)]
@@ -206,6 +230,10 @@ pub(super) struct Utxos {
     /// Go on behind the last row of an earlier answer: its `next_cursor`.
     #[arg(long, value_name = "CURSOR")]
     pub(super) cursor: Option<String>,
+    /// Only outputs that hold this native asset: POLICY for all of a policy, POLICY.NAME or
+    /// POLICYNAME for one, in hexadecimal.
+    #[arg(long, value_name = "ASSET")]
+    pub(super) asset: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -245,6 +273,22 @@ pub(super) struct Demo {
     /// Stop after this many blocks.
     #[arg(long, value_name = "N")]
     pub(super) blocks: Option<u64>,
+}
+
+/// Names of the networks of all chains, each once.
+fn network_names() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for network in Network::ALL {
+        if !names.contains(&network.name()) {
+            names.push(network.name());
+        }
+    }
+    names
+}
+
+/// Checks the form; the order of the bytes depends on the chain, which only the database knows.
+fn check_tx_hash(text: &str) -> Result<String, HashParseError> {
+    Txid::from_hex(text).map(|_| text.to_owned())
 }
 
 fn parse_xor_key(text: &str) -> Result<XorKey, &'static str> {

@@ -1,145 +1,17 @@
-//! `chain status`, `digest`, `rollback`, `verify` and `prune`.
+//! `chain rollback`, `verify` and `prune`.
 
 use serde::Serialize;
-use utxokeep_core::{BlockHash, Height};
+use utxokeep_core::Height;
 use utxokeep_index::{ChainWriter, PruneReport, QueryError, RollbackError, VerifyReport};
 
 use super::{
     args,
     exit::Exit,
     interrupt::Interrupt,
-    open::{Index, Session, view_at},
+    open::{Index, Session},
     output::{self, Human, Lines},
     progress::Progress,
 };
-
-/// An amount in whole coins with eight decimals, as Bitcoin Core prints it.
-fn coins(amount: u64) -> String {
-    format!("{}.{:08}", amount / 100_000_000, amount % 100_000_000)
-}
-
-#[derive(Debug, Serialize)]
-struct Status {
-    chain: &'static str,
-    network: &'static str,
-    height: Option<u32>,
-    best_hash: Option<String>,
-    txouts: Option<u64>,
-    total_amount: Option<String>,
-    total_amount_sat: Option<String>,
-    rollback_floor: Option<u32>,
-    format_version: u64,
-    index_enabled: bool,
-    address_index: bool,
-    muhash: bool,
-    tables: Vec<Table>,
-}
-
-#[derive(Debug, Serialize)]
-struct Table {
-    name: &'static str,
-    disk_bytes: u64,
-    rows_estimate: u64,
-}
-
-/// Prints what the database is and where it stands.
-pub(super) fn status(session: &Session) -> anyhow::Result<Exit> {
-    let index = session.open()?;
-    let settings = index.settings();
-    let status = index.status()?;
-    let tables = status.tables.iter().map(|table| Table {
-        name: table.name,
-        disk_bytes: table.disk_bytes,
-        rows_estimate: table.rows_estimate,
-    });
-    let status = Status {
-        chain: status.network.chain(),
-        network: status.network.name(),
-        height: status.tip.map(|tip| tip.height.get()),
-        best_hash: status.tip.map(|tip| tip.hash.to_reversed_hex()),
-        txouts: status.totals.map(|totals| totals.txouts),
-        total_amount: status.totals.map(|totals| coins(totals.total_amount)),
-        total_amount_sat: status.totals.map(|totals| totals.total_amount.to_string()),
-        rollback_floor: status.rollback_floor.map(Height::get),
-        format_version: status.format_version,
-        index_enabled: settings.enabled,
-        address_index: settings.enabled && settings.address_index,
-        muhash: settings.enabled && settings.muhash,
-        tables: tables.collect(),
-    };
-    output::result(session.json(), &status)?;
-    Ok(Exit::Success)
-}
-
-impl Human for Status {
-    fn describe(&self, lines: &mut Lines) {
-        let on = |is_on: bool| if is_on { "on" } else { "off" };
-        lines
-            .field("network", format_args!("{}/{}", self.chain, self.network))
-            .optional("height", self.height)
-            .optional("best hash", self.best_hash.as_ref())
-            .optional("outputs", self.txouts)
-            .optional("total amount", self.total_amount.as_ref())
-            .optional("rollback floor", self.rollback_floor)
-            .field("format", self.format_version)
-            .field("index", on(self.index_enabled))
-            .field("address index", on(self.address_index))
-            .field("muhash", on(self.muhash))
-            .row("")
-            .row(format!("{:<20} {:>16} {:>16}", "table", "bytes on disk", "rows (about)"));
-        for Table { name, disk_bytes, rows_estimate } in &self.tables {
-            lines.row(format!("{name:<20} {disk_bytes:>16} {rows_estimate:>16}"));
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Digest {
-    height: u32,
-    best_hash: String,
-    txouts: u64,
-    total_amount: String,
-    bogosize: u64,
-    muhash: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hash_serialized_3: Option<String>,
-    scanned: bool,
-}
-
-/// Prints the digests of the set.
-pub(super) fn digest(session: &Session, args: &args::Digest) -> anyhow::Result<Exit> {
-    let index = session.open()?;
-    let digest = view_at(&index, args.at.height)?.digest(args.audit)?;
-    let reversed = |hash| BlockHash::from_bytes(hash).to_reversed_hex();
-    let digest = Digest {
-        height: digest.point.height.get(),
-        best_hash: digest.point.hash.to_reversed_hex(),
-        txouts: digest.totals.txouts,
-        total_amount: coins(digest.totals.total_amount),
-        bogosize: digest.totals.bogosize,
-        muhash: reversed(digest.muhash),
-        hash_serialized_3: digest.hash_serialized.map(reversed),
-        scanned: digest.scanned,
-    };
-    output::result(session.json(), &digest)?;
-    Ok(Exit::Success)
-}
-
-impl Human for Digest {
-    fn describe(&self, lines: &mut Lines) {
-        lines
-            .field("height", self.height)
-            .field("best hash", &self.best_hash)
-            .field("outputs", self.txouts)
-            .field("total amount", &self.total_amount)
-            .field("bogosize", self.bogosize)
-            .field("muhash", &self.muhash);
-        if let Some(hash) = &self.hash_serialized_3 {
-            lines.field("hash_serialized_3", hash);
-        }
-        lines.field("source", if self.scanned { "scan of the set" } else { "kept accumulator" });
-    }
-}
 
 #[derive(Debug, Serialize)]
 struct RolledBack {
@@ -163,7 +35,7 @@ pub(super) fn rollback(session: &Session, args: &args::Rollback) -> anyhow::Resu
     let report = RolledBack {
         from_height: from.get(),
         height: args.to.get(),
-        best_hash: target.hash.to_reversed_hex(),
+        best_hash: index.settings().network.hash_text(target.hash.as_bytes()),
         blocks_undone: undone,
         dry_run: args.dry_run,
     };
@@ -326,17 +198,5 @@ impl Human for Pruned {
         if self.interrupted {
             lines.row("stopped before the end");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::coins;
-
-    #[test]
-    fn amounts_have_eight_decimals() {
-        assert_eq!(coins(313_560_806_831), "3135.60806831");
-        assert_eq!(coins(1), "0.00000001");
-        assert_eq!(coins(u64::MAX), "184467440737.09551615");
     }
 }

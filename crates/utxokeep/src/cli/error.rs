@@ -1,6 +1,6 @@
 //! Errors of the command line itself.
 
-use utxokeep_core::{Height, OutPoint};
+use utxokeep_core::{HashParseError, Height, Network};
 
 /// What only the command line can complain about.
 #[derive(Debug, thiserror::Error)]
@@ -13,14 +13,40 @@ pub(super) enum CliError {
     NoNetwork,
     /// No record of the output.
     #[error(
-        "output {outpoint} is not known at height {height}: it was not created by then, cannot be \
+        "output {tx_hash}:{index} is not known at height {height}: it was not created by then, cannot be \
          spent, or was spent so long ago that its record is gone"
     )]
     UnknownOutput {
-        /// The output.
-        outpoint: OutPoint,
+        /// Transaction that should have created it.
+        tx_hash: String,
+        /// Position among the outputs of that transaction.
+        index: u32,
         /// The height asked about.
         height: Height,
+    },
+    /// Not a transaction id.
+    #[error("{text:?} is not a transaction id: {source}")]
+    BadTxHash {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        source: HashParseError,
+    },
+    /// The database, or the network asked for, is of another chain.
+    #[error("{network} is not a network of {chain}; leave --chain out, or name a network of it")]
+    WrongChain {
+        /// The chain asked for.
+        chain: String,
+        /// The network.
+        network: Network,
+    },
+    /// Something that blocks of the network cannot be imported with.
+    #[error("{flag} has no meaning for {network}; leave it out")]
+    WrongFlag {
+        /// The flag.
+        flag: &'static str,
+        /// The network.
+        network: Network,
     },
     /// Not a cursor.
     #[error("{text:?} is not a cursor; use the next_cursor of an earlier answer as it is")]

@@ -2,12 +2,11 @@
 
 use std::fmt::Write;
 
-use utxokeep_chains::AddressError;
 use utxokeep_index::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError};
 use utxokeep_kv::KvError;
 
 use super::error::CliError;
-use crate::config::ConfigError;
+use crate::{config::ConfigError, owners::OwnerError};
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,10 +57,10 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<CliError>() {
             return Some(match error {
                 CliError::UnknownOutput { .. } => Self::NotFound,
-                CliError::NoNetwork | CliError::BadCursor { .. } => Self::Usage,
+                _ => Self::Usage,
             });
         }
-        if cause.is::<ConfigError>() || cause.is::<AddressError>() {
+        if cause.is::<ConfigError>() || cause.is::<OwnerError>() {
             return Some(Self::Usage);
         }
         if let Some(error) = cause.downcast_ref::<OpenError>() {
@@ -103,7 +102,10 @@ impl Exit {
     fn of_follow(error: &FollowError) -> Self {
         match error {
             FollowError::ReorganisationTooDeep { .. }
-            | FollowError::Apply(ApplyError::WrongGenesis { .. }) => Self::Refused,
+            | FollowError::NoCommonBlock { .. }
+            | FollowError::Apply(ApplyError::WrongGenesis { .. } | ApplyError::NotFirst { .. }) => {
+                Self::Refused
+            }
             FollowError::Rollback(rollback) => Self::of_rollback(rollback),
             FollowError::Store(store) => Self::of_store(store),
             _ => Self::Failure,

@@ -1,12 +1,12 @@
 //! `chain import`.
 
-use std::{fs, time::Instant};
+use std::time::Instant;
 
 use serde::Serialize;
-use utxokeep_chains::{BlockFiles, ScanOptions, ScanReport};
 use utxokeep_core::{Height, Network};
 use utxokeep_index::{
     ChainWriter, FollowReport, ImportProgress, ImportStage, StoreError, import_files,
+    import_immutable,
 };
 
 use super::{
@@ -17,7 +17,9 @@ use super::{
     open::{Index, Session},
     output::{self, Human, Lines},
     progress::Progress,
+    sources::{Scan, Sources},
 };
+use crate::config::ConfigError;
 
 /// How many refused blocks are named on stderr; the JSON report has all.
 const WARNINGS_MAX: usize = 20;
@@ -27,6 +29,8 @@ struct Report {
     chain: &'static str,
     network: &'static str,
     height: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slot: Option<u64>,
     best_hash: Option<String>,
     txouts: Option<u64>,
     connected: u64,
@@ -35,6 +39,8 @@ struct Report {
     deepest_reorganisation: u32,
     refused: Vec<Refused>,
     waiting: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing_inputs: Option<u64>,
     scan: Scan,
     interrupted: bool,
     seconds: f64,
@@ -47,36 +53,31 @@ struct Refused {
     reason: String,
 }
 
-#[derive(Debug, Serialize)]
-struct Scan {
-    blocks: u64,
-    duplicates: u64,
-    garbage_bytes: u64,
-    padding_bytes: u64,
-    truncated: u64,
-    bad_headers: u64,
-}
-
-/// Imports block files.
+/// Imports blocks.
 pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let interrupt = Interrupt::watch()?;
+    let session = &session.for_import(args)?;
     let asked = asked_network(session, args)?;
     // An existing database is opened first: what is wrong with it shows before a long scan.
     let existing = session.open_existing(asked)?;
     let network = existing.as_ref().map(|index| index.settings().network).or(asked);
     let network = network.ok_or(CliError::NoNetwork)?;
-    let mut files = scan(session, args, network)?;
-    let scan = files.report();
+    check_flags(args, network)?;
+    let settings = match &existing {
+        Some(index) => index.settings().clone(),
+        None => session.config().settings(network, None)?,
+    };
+    let sources = Sources::open(session, args, &settings.decoder)?;
     let index = match existing {
         Some(index) => index,
-        None => session.create(Some(network))?,
+        None => session.create(settings)?,
     };
     let bulk = session.config().storage.bulk && !args.no_bulk;
-    let (writer, followed) = run(ChainWriter::new(index)?, &mut files, bulk, &interrupt)?;
+    let (writer, followed) = run(ChainWriter::new(index)?, &sources, bulk, &interrupt)?;
     let is_interrupted = interrupt.is_asked();
     let seconds = started.elapsed().as_secs_f64();
-    let report = Report::new(writer.index(), &followed, scan, is_interrupted, seconds)?;
+    let report = Report::new(writer.index(), &followed, sources.scan, is_interrupted, seconds)?;
     warn(&report);
     output::result(session.json(), &report)?;
     Ok(if is_interrupted { Exit::Interrupted } else { Exit::Success })
@@ -84,32 +85,44 @@ pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
 
 /// The network the arguments name, else the one the configuration names.
 fn asked_network(session: &Session, args: &Import) -> anyhow::Result<Option<Network>> {
-    let Some(name) = &args.network else { return Ok(session.config().network()?) };
-    let chain = args.chain.as_deref().unwrap_or(&session.config().chain.chain);
-    Ok(Some(Network::find(chain, name)?))
+    let config = session.config();
+    let Some(name) = args.network.as_deref() else {
+        let network = config.network()?;
+        return match (&args.chain, network) {
+            (Some(chain), Some(network)) => {
+                Ok(Some(Network::find(chain, network.name()).map_err(ConfigError::from)?))
+            }
+            _ => Ok(network),
+        };
+    };
+    let chain = args.chain.as_deref().unwrap_or(&config.chain.chain);
+    let mut found = Network::find(chain, name);
+    if found.is_err() && args.chain.is_none() && !config.is_stated("chain.chain") {
+        // Nobody named the chain, and only one has a network of this name.
+        let of_name = Network::ALL.into_iter().find(|network| network.name() == name);
+        found = of_name.map_or(found, Ok);
+    }
+    Ok(Some(found.map_err(ConfigError::from)?))
 }
 
-/// Finds the blocks. Compressed files are unpacked beside the database, where there is room.
-fn scan(session: &Session, args: &Import, network: Network) -> anyhow::Result<BlockFiles> {
-    let spool_dir = session.data();
-    fs::create_dir_all(spool_dir)?;
-    let mut progress = Progress::start("reading", true);
-    let mut on_bytes = |done, total| progress.update(done, total, String::new);
-    let options = ScanOptions { xor_key: args.xor_key, progress: Some(&mut on_bytes) };
-    let files = BlockFiles::open(&args.files, network, spool_dir, options);
-    progress.finish();
-    if files.is_err() {
-        // Removes only an empty directory: the one made above, when nothing came of it.
-        let _ = fs::remove_dir(spool_dir);
+/// Refuses what was asked for and would have no effect.
+fn check_flags(args: &Import, network: Network) -> Result<(), CliError> {
+    if let Some(chain) = args.chain.as_ref().filter(|chain| *chain != network.chain()) {
+        return Err(CliError::WrongChain { chain: chain.clone(), network });
     }
-    Ok(files?)
+    let flag = match network.is_cardano() {
+        true if args.xor_key.is_some() => "--xor-key",
+        false if args.start_mid_chain => "--start-mid-chain",
+        _ => return Ok(()),
+    };
+    Err(CliError::WrongFlag { flag, network })
 }
 
 type Writer = ChainWriter<utxokeep_kv::RocksKv>;
 
 fn run(
-    writer: Writer,
-    files: &mut BlockFiles,
+    mut writer: Writer,
+    sources: &Sources,
     bulk: bool,
     interrupt: &Interrupt,
 ) -> anyhow::Result<(Writer, FollowReport)> {
@@ -124,9 +137,33 @@ fn run(
         });
         !interrupt.is_asked()
     };
-    let imported = import_files(writer, files, bulk, &mut on_block);
+    let mut total = FollowReport::default();
+    for db in &sources.immutable {
+        let report;
+        (writer, report) = import_immutable(writer, db, bulk, &mut on_block)?;
+        add(&mut total, report);
+        if interrupt.is_asked() {
+            return Ok((writer, total));
+        }
+    }
+    if let Some(files) = &sources.files {
+        let report;
+        (writer, report) = import_files(writer, files.as_ref(), bulk, &mut on_block)?;
+        add(&mut total, report);
+    }
     progress.finish();
-    Ok(imported?)
+    Ok((writer, total))
+}
+
+/// Counts what one more source did.
+fn add(total: &mut FollowReport, more: FollowReport) {
+    total.connected += more.connected;
+    total.disconnected += more.disconnected;
+    total.reorganisations += more.reorganisations;
+    total.deepest_reorganisation = total.deepest_reorganisation.max(more.deepest_reorganisation);
+    total.refused.extend(more.refused);
+    total.waiting += more.waiting;
+    total.dropped += more.dropped;
 }
 
 fn warn(report: &Report) {
@@ -143,10 +180,9 @@ fn warn(report: &Report) {
             report.waiting
         ));
     }
-    if report.scan.truncated > 0 {
+    if let Some(truncated) = report.scan.truncated.filter(|&truncated| truncated > 0) {
         output::warning(format_args!(
-            "blocks that are cut off at the end of their file: {}",
-            report.scan.truncated
+            "blocks that are cut off at the end of their file: {truncated}"
         ));
     }
 }
@@ -155,21 +191,23 @@ impl Report {
     fn new(
         index: &Index,
         followed: &FollowReport,
-        scan: ScanReport,
+        scan: Scan,
         interrupted: bool,
         seconds: f64,
     ) -> Result<Self, StoreError> {
         let status = index.status()?;
+        let network = status.network;
         let refused = followed.refused.iter().map(|block| Refused {
-            hash: block.hash.to_reversed_hex(),
+            hash: network.hash_text(block.hash.as_bytes()),
             height: block.height.get(),
             reason: block.reason.clone(),
         });
         Ok(Self {
-            chain: status.network.chain(),
-            network: status.network.name(),
+            chain: network.chain(),
+            network: network.name(),
             height: status.tip.map(|tip| tip.height.get()),
-            best_hash: status.tip.map(|tip| tip.hash.to_reversed_hex()),
+            slot: status.tip.map(|tip| tip.slot).filter(|_| network.is_cardano()),
+            best_hash: status.tip.map(|tip| network.hash_text(tip.hash.as_bytes())),
             txouts: status.totals.map(|totals| totals.txouts),
             connected: followed.connected,
             disconnected: followed.disconnected,
@@ -177,14 +215,8 @@ impl Report {
             deepest_reorganisation: followed.deepest_reorganisation,
             refused: refused.collect(),
             waiting: followed.waiting,
-            scan: Scan {
-                blocks: scan.blocks,
-                duplicates: scan.duplicates,
-                garbage_bytes: scan.garbage_bytes,
-                padding_bytes: scan.padding_bytes,
-                truncated: scan.truncated,
-                bad_headers: scan.bad_headers,
-            },
+            missing_inputs: network.is_cardano().then_some(status.missing_inputs),
+            scan,
             interrupted,
             seconds,
         })
@@ -197,7 +229,11 @@ impl Human for Report {
         lines
             .field("import", state)
             .field("network", format_args!("{}/{}", self.chain, self.network))
-            .optional("height", self.height)
+            .optional("height", self.height);
+        if let Some(slot) = self.slot {
+            lines.field("slot", slot);
+        }
+        lines
             .optional("best hash", self.best_hash.as_ref())
             .optional("outputs", self.txouts)
             .field("connected", self.connected)
@@ -207,7 +243,10 @@ impl Human for Report {
                 format_args!("{} (deepest {})", self.reorganisations, self.deepest_reorganisation),
             )
             .field("refused", self.refused.len())
-            .field("waiting", self.waiting)
-            .field("seconds", format_args!("{:.2}", self.seconds));
+            .field("waiting", self.waiting);
+        if let Some(missing) = self.missing_inputs {
+            lines.field("missing inputs", missing);
+        }
+        lines.field("seconds", format_args!("{:.2}", self.seconds));
     }
 }

@@ -7,6 +7,7 @@
 
 mod args;
 mod chain;
+mod digest;
 mod error;
 mod exit;
 mod help;
@@ -15,6 +16,8 @@ mod interrupt;
 mod open;
 mod output;
 mod progress;
+mod sources;
+mod status;
 mod utxo;
 
 use std::process::ExitCode;
@@ -58,8 +61,8 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Chain(command) => match command {
             Chain::Import(args) => import::import(&session, &args),
-            Chain::Status => chain::status(&session),
-            Chain::Digest(args) => chain::digest(&session, &args),
+            Chain::Status => status::status(&session),
+            Chain::Digest(args) => digest::digest(&session, &args),
             Chain::Rollback(args) => chain::rollback(&session, &args),
             Chain::Verify => chain::verify(&session),
             Chain::Prune(args) => chain::prune(&session, &args),

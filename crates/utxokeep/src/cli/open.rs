@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use utxokeep_core::{Height, Network};
-use utxokeep_index::{ChainIndex, OpenError, QueryError, View, peek_identity};
+use utxokeep_index::{ChainIndex, OpenError, QueryError, Settings, View, peek_identity};
 use utxokeep_kv::{Kv, KvError, RocksKv};
 
-use super::{args::Global, error::CliError};
+use super::args::{Global, Import};
 use crate::config::Config;
 
 /// The index on disk.
@@ -27,6 +27,14 @@ impl Session {
             None => Config::default(),
         };
         Ok(Self { global, config })
+    }
+
+    /// The same session, with what only an import may be told besides.
+    pub(super) fn for_import(&self, args: &Import) -> anyhow::Result<Self> {
+        let mut config = self.config.clone();
+        config.chain.set_genesis(&args.genesis)?;
+        config.chain.start_mid_chain |= args.start_mid_chain;
+        Ok(Self { global: self.global.clone(), config })
     }
 
     pub(super) const fn config(&self) -> &Config {
@@ -59,7 +67,7 @@ impl Session {
             Err(error) if is_missing(&error) => return Ok(None),
             Err(error) => return Err(error).with_context(|| self.opening()),
         };
-        let settings = self.config.settings(asked.unwrap_or(identity.network), Some(&identity));
+        let settings = self.config.settings(asked.unwrap_or(identity.network), Some(&identity))?;
         let options = self.config.rocks_options();
         let index = ChainIndex::open_dir(self.data(), settings, options, false)
             .with_context(|| self.opening())?;
@@ -67,9 +75,7 @@ impl Session {
     }
 
     /// Makes a new database.
-    pub(super) fn create(&self, network: Option<Network>) -> anyhow::Result<Index> {
-        let network = network.ok_or(CliError::NoNetwork)?;
-        let settings = self.config.settings(network, None);
+    pub(super) fn create(&self, settings: Settings) -> anyhow::Result<Index> {
         ChainIndex::open_dir(self.data(), settings, self.config.rocks_options(), true)
             .with_context(|| format!("cannot create a database at {}", self.data().display()))
     }

@@ -1,8 +1,7 @@
 //! `utxo show`, `address utxos` and `address balance`, in the JSON models of REST.
 
 use serde::Serialize;
-use utxokeep_chains::{parse_address_or_script, script_key};
-use utxokeep_core::{AddressKey, OutPoint};
+use utxokeep_core::{IndexKey, OutPoint, Txid};
 use utxokeep_index::{Paging, QueryError};
 
 use super::{
@@ -14,7 +13,8 @@ use super::{
 };
 use crate::{
     cursor,
-    json::{Balance, Point, Utxo},
+    json::{Amount, Balance, Point, Utxo},
+    owners,
 };
 
 /// An answer, and the block it is true of.
@@ -28,12 +28,18 @@ struct At<T> {
 /// Shows one output.
 pub(super) fn show(session: &Session, args: &Show) -> anyhow::Result<Exit> {
     let index = session.open()?;
+    let network = index.settings().network;
+    let (tx_hash, index_of_output) = (args.txid.clone(), args.index);
+    let txid = network
+        .parse_hash(&tx_hash)
+        .map_err(|source| CliError::BadTxHash { text: tx_hash.clone(), source })?;
     let view = view_at(&index, args.at.height)?;
     let (height, _) = view.here()?;
-    let outpoint = OutPoint::new(args.txid, args.index);
-    let utxo = view.utxo(outpoint)?.ok_or(CliError::UnknownOutput { outpoint, height })?;
-    let answer = Utxo::new(&utxo, index.settings().network);
-    output::result(session.json(), &At { point: view.point()?.into(), answer })?;
+    let outpoint = OutPoint::new(Txid::from_bytes(txid), index_of_output);
+    let unknown = || CliError::UnknownOutput { tx_hash, index: index_of_output, height };
+    let utxo = view.utxo(outpoint)?.ok_or_else(unknown)?;
+    let answer = Utxo::new(&utxo, network);
+    output::result(session.json(), &At { point: Point::new(&view.point()?, network), answer })?;
     Ok(Exit::Success)
 }
 
@@ -42,20 +48,57 @@ impl Human for At<Utxo> {
         let utxo = &self.answer;
         lines
             .field("output", format_args!("{}:{}", utxo.tx_hash, utxo.output_index))
-            .field("state", if utxo.spent_tx_hash.is_some() { "spent" } else { "unspent" })
+            .field("state", if utxo.is_spent() { "spent" } else { "unspent" })
             .field("amount", &utxo.amount)
-            .optional("address", utxo.owner_addr.as_ref())
-            .field("script", format_args!("{} ({})", utxo.script_pub_key, utxo.script_type))
-            .field("coinbase", if utxo.is_coinbase { "yes" } else { "no" })
-            .field("created", format_args!("height {} block {}", utxo.block, utxo.block_hash));
-        if let (Some(txid), Some(height), Some(hash)) =
-            (&utxo.spent_tx_hash, utxo.spent_at_block, &utxo.spent_at_block_hash)
+            .optional("address", utxo.owner_addr.as_ref());
+        assets(lines, &utxo.amounts);
+        if let (Some(script), Some(form)) = (&utxo.script_pub_key, utxo.script_type) {
+            lines.field("script", format_args!("{script} ({form})"));
+        }
+        if let Some(is_coinbase) = utxo.is_coinbase {
+            lines.field("coinbase", if is_coinbase { "yes" } else { "no" });
+        }
+        let of_cardano = [
+            ("stake address", &utxo.owner_stake_addr),
+            ("payment credential", &utxo.owner_payment_credential),
+            ("stake credential", &utxo.owner_stake_credential),
+            ("datum hash", &utxo.data_hash),
+            ("inline datum", &utxo.inline_datum),
+            ("script reference", &utxo.script_ref),
+            ("script hash", &utxo.reference_script_hash),
+        ];
+        for (label, value) in of_cardano {
+            if let Some(value) = value {
+                lines.field(label, value);
+            }
+        }
+        if utxo.is_collateral_return == Some(true) {
+            lines.field("collateral return", "yes");
+        }
+        lines.field("created", place(utxo.block, utxo.slot, &utxo.block_hash, utxo.epoch));
+        if let (Some(height), Some(slot), Some(hash)) =
+            (utxo.spent_at_block, utxo.spent_at_slot, &utxo.spent_at_block_hash)
         {
+            let spender = utxo.spent_tx_hash.as_deref().unwrap_or("the ledger, where an era began");
             lines
-                .field("spent by", txid)
-                .field("spent", format_args!("height {height} block {hash}"));
+                .field("spent by", spender)
+                .field("spent", place(height, slot, hash, utxo.spent_epoch));
         }
         as_of(lines, &self.point);
+    }
+}
+
+/// Where something happened; slots only on chains that have them.
+fn place(height: u32, slot: u64, hash: &str, epoch: Option<u32>) -> String {
+    match epoch {
+        Some(epoch) => format!("height {height} slot {slot} epoch {epoch} block {hash}"),
+        None => format!("height {height} block {hash}"),
+    }
+}
+
+fn assets(lines: &mut Lines, amounts: &[Amount]) {
+    for amount in amounts.iter().filter(|amount| amount.policy_id.is_some()) {
+        lines.field("asset", format_args!("{} {}", amount.unit, amount.quantity));
     }
 }
 
@@ -65,18 +108,19 @@ struct Page {
     next_cursor: Option<String>,
 }
 
-/// Lists outputs of an address or script.
+/// Lists outputs of an owner.
 pub(super) fn list(session: &Session, args: &UtxosArgs) -> anyhow::Result<Exit> {
     let index = session.open()?;
     let key = owner_key(&index, &args.owner)?;
     let view = view_at(&index, args.at.height)?;
-    let page = view.address_utxos(&key, paging(args)?)?;
     let network = index.settings().network;
+    let assets = args.asset.as_deref().map(|text| owners::find_asset(text, network)).transpose()?;
+    let page = view.owner_utxos(&key, paging(args)?, assets.as_ref())?;
     let answer = Page {
         utxos: page.utxos.iter().map(|utxo| Utxo::new(utxo, network)).collect(),
         next_cursor: page.next.map(cursor::encode),
     };
-    output::result(session.json(), &At { point: view.point()?.into(), answer })?;
+    output::result(session.json(), &At { point: Point::new(&view.point()?, network), answer })?;
     Ok(Exit::Success)
 }
 
@@ -90,6 +134,7 @@ fn paging(args: &UtxosArgs) -> Result<Paging, CliError> {
         skip: as_rows((args.page - 1).saturating_mul(args.count)),
         limit: as_rows(args.count),
         reverse: args.order == Order::Desc,
+        scan_rows_max: u64::MAX,
     })
 }
 
@@ -105,29 +150,31 @@ impl Human for At<Page> {
     }
 }
 
-/// Adds up the outputs of an address or script.
+/// Adds up the outputs of an owner.
 pub(super) fn balance(session: &Session, args: &BalanceArgs) -> anyhow::Result<Exit> {
     let index = session.open()?;
     let key = owner_key(&index, &args.owner)?;
     let view = view_at(&index, args.at.height)?;
-    let answer = Balance::from(view.address_balance(&key, u64::MAX)?);
-    output::result(session.json(), &At { point: view.point()?.into(), answer })?;
+    let network = index.settings().network;
+    let answer = Balance::new(&view.owner_balance(&key, u64::MAX)?, network);
+    output::result(session.json(), &At { point: Point::new(&view.point()?, network), answer })?;
     Ok(Exit::Success)
 }
 
 impl Human for At<Balance> {
     fn describe(&self, lines: &mut Lines) {
-        lines.field("amount", &self.answer.amount).field("outputs", self.answer.utxo_count);
+        lines.field("amount", &self.answer.amount);
+        assets(lines, &self.answer.amounts);
+        lines.field("outputs", self.answer.utxo_count);
         as_of(lines, &self.point);
     }
 }
 
-fn owner_key(index: &Index, owner: &Owner) -> anyhow::Result<AddressKey> {
+fn owner_key(index: &Index, owner: &Owner) -> anyhow::Result<IndexKey> {
     if !index.settings().enabled {
         return Err(QueryError::Disabled.into());
     }
-    let script = parse_address_or_script(&owner.text, index.settings().network)?;
-    Ok(script_key(&script))
+    Ok(owners::find_owner(&owner.text, owner.kind, index.settings().network)?)
 }
 
 fn as_of(lines: &mut Lines, point: &Point) {

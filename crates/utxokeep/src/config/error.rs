@@ -2,7 +2,10 @@
 
 use std::{io, path::PathBuf};
 
-use utxokeep_core::UnknownNetwork;
+use utxokeep_chains::cardano::GenesisError;
+use utxokeep_core::{Network, UnknownNetwork};
+
+use crate::owners::OwnerError;
 
 /// Why a configuration was not accepted.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +81,48 @@ pub enum ConfigError {
     /// A network nobody knows, from outside a file.
     #[error(transparent)]
     UnknownNetwork(#[from] UnknownNetwork),
+    /// An entry of the filter that names no owner on the network.
+    #[error("{key}: {text:?} is of no use here: {source}")]
+    Owner {
+        /// Section and name.
+        key: &'static str,
+        /// The entry.
+        text: String,
+        /// What is wrong with it.
+        source: Box<OwnerError>,
+    },
+    /// A private chain without its genesis.
+    #[error(
+        "a devnet needs its genesis: give its Shelley genesis file, and its Byron genesis file if \
+         it has one, with --genesis FILE or as chain.genesis_shelley and chain.genesis_byron"
+    )]
+    NoGenesis,
+    /// Genesis files of a network whose genesis is part of the program.
+    #[error("{network} takes no genesis files: they are for a Cardano devnet; leave them out")]
+    GenesisNotTaken {
+        /// The network.
+        network: Network,
+    },
+    /// A genesis file that could not be read.
+    #[error("cannot read the genesis file {}", path.display())]
+    ReadGenesis {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A file that is neither kind of genesis, or the second of its kind.
+    #[error("{}: {reason}; give the Shelley genesis file and, if there is one, the Byron genesis file", path.display())]
+    GenesisKind {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A genesis of no use.
+    #[error(transparent)]
+    Genesis(#[from] GenesisError),
     /// A store that is not part of this version.
     #[error("{file}: index.store: \"mmr\" is not available yet; use \"classic\"")]
     StoreUnavailable {

@@ -83,6 +83,10 @@ impl Config {
                 return Err(wrong_value(&file(), find(&file(), "storage", name)?, &value));
             }
         }
+        if self.follow.reconnect_max_ms < self.follow.reconnect_first_ms {
+            let setting = find(&file(), "follow", "reconnect_max_ms")?;
+            return Err(wrong_value(&file(), setting, &self.follow.reconnect_max_ms));
+        }
         Ok(())
     }
 }

@@ -4,10 +4,13 @@ use std::{
     collections::BTreeSet,
     net::{Ipv4Addr, SocketAddr},
     num::NonZeroU32,
+    path::PathBuf,
 };
 
 use serde::{Deserialize, Serialize};
 use utxokeep_index::DeltaKind;
+
+use super::source::Source;
 
 /// A setting, as its documentation shows it.
 #[derive(Debug, Clone, Copy)]
@@ -134,16 +137,52 @@ const fn count(value: u32) -> NonZeroU32 {
 }
 
 settings! {
-    /// The chain to follow. Only needed to create a database: an existing one knows its network.
+    /// The chain to follow. Only needed to create a database, except for `source`: an existing one
+    /// knows its network and its genesis.
     [chain] ChainConfig {
         /// Name of the chain.
-        chain: String = "bitcoin".to_owned(), "\"bitcoin\"";
-        /// Name of the network; empty when the command line names it.
+        chain: String = "bitcoin".to_owned(), "\"bitcoin\" or \"cardano\"";
+        /// Name of the network; empty when the command line names it. Bitcoin has all but the last
+        /// three test networks, Cardano has `mainnet` and those three.
         network: String = String::new(),
-            "\"mainnet\", \"testnet3\", \"testnet4\", \"signet\", \"regtest\" or \"\"";
+            "\"mainnet\", \"testnet3\", \"testnet4\", \"signet\", \"regtest\", \"preprod\", \
+             \"preview\", \"devnet\" or \"\"";
+        /// Byron genesis file of a devnet, if its chain has one. The genesis of the public networks
+        /// is part of the program.
+        genesis_byron: Option<PathBuf> = None, "the path of a file",
+            example "\"byron-genesis.json\"";
+        /// Shelley genesis file of a devnet. It is kept in the database, so that it is needed only
+        /// once.
+        genesis_shelley: Option<PathBuf> = None, "the path of a file",
+            example "\"shelley-genesis.json\"";
+        /// Let a new database start with any block, not only with the first of its chain. Inputs
+        /// from before it are counted as missing and passed over; `chain status` shows both.
+        /// Cardano only.
+        start_mid_chain: bool = false, "true or false";
+        /// The node to follow: `address` of its port for other nodes, or `socket` for local
+        /// clients.
+        source: Option<Source> = None,
+            "{ kind = \"cardano-node\", address = \"HOST:PORT\" } or { kind = \"cardano-node\", socket = \"PATH\" }",
+            example "{ kind = \"cardano-node\", address = \"127.0.0.1:3001\" }";
     }
-    /// The chain index. `enabled`, `address_hash` and `muhash` are part of a database once it
-    /// exists: leave them out to take them from it.
+    /// How a node is followed.
+    [follow] FollowConfig {
+        /// Blocks that may wait for the writer before the node is asked for no more.
+        queue_blocks_max: NonZeroU32 = count(256), "a whole number from 1 on";
+        /// The most blocks asked for at once.
+        fetch_range_blocks_max: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// How long a node that has to answer may stay silent, in milliseconds. A node at its tip
+        /// may take as long as the next block does.
+        answer_timeout_ms: NonZeroU32 = count(10_000), "a whole number from 1 on";
+        /// Wait before connecting again after the first failure, in milliseconds; doubles with
+        /// every further one.
+        reconnect_first_ms: NonZeroU32 = count(500), "a whole number from 1 on";
+        /// The longest such wait, in milliseconds.
+        reconnect_max_ms: NonZeroU32 = count(60_000), "a whole number from reconnect_first_ms on";
+    }
+    /// The chain index. `enabled`, `address_hash`, `payment_credential`, `stake_credential`,
+    /// `muhash` and the filter are part of a database once it exists: leave them out to take them
+    /// from it.
     [index] IndexConfig {
         /// Keep the UTXO set at all. When false only the block log is kept, and no other table is
         /// opened.
@@ -151,11 +190,12 @@ settings! {
         /// Structure that holds the set. `mmr` is not available yet.
         store: Store = Store::Classic, "\"classic\"", seed "yaci.node.utxo.store";
         /// Blocks for which spent outputs stay readable. Left out or 0: the security parameter of
-        /// the network (Bitcoin: 144).
+        /// the network (Bitcoin: 144, Cardano: 2160, preview: 432).
         prune_depth_blocks: Option<u32> = None, "a whole number from 0 on",
             seed "yaci.node.utxo.pruneDepth", example "144";
         /// Blocks that a rollback may undo, and that `--at` reaches back. Left out or 0: twice the
-        /// security parameter (Bitcoin: 288). Undo data is kept for the greater of the two depths.
+        /// security parameter (Bitcoin: 288, Cardano: 4320, preview: 864). Undo data is kept for the
+        /// greater of the two depths.
         rollback_window_blocks: Option<u32> = None, "a whole number from 0 on",
             seed "yaci.node.utxo.rollbackWindow", example "288";
         /// The most rows one prune pass deletes. The seed's 500 would fall behind for ever: a full
@@ -169,8 +209,10 @@ settings! {
         /// Keep the index by payment credential. Bitcoin has none, so there it has no effect.
         payment_credential: bool = true, "true or false",
             seed "yaci.node.utxo.index.payment_credential";
-        /// Chooses both indexes at once and wins over the two switches above. Left out: the
-        /// switches decide.
+        /// Keep the index by stake credential. Bitcoin has none, so there it has no effect.
+        stake_credential: bool = false, "true or false";
+        /// Chooses the indexes by address and by payment credential at once and wins over their
+        /// switches. Left out: the switches decide.
         indexing_strategy: Option<IndexingStrategy> = None,
             "\"address_hash\", \"payment_credential\" or \"both\"",
             seed "yaci.node.utxo.indexingStrategy", example "\"both\"";
@@ -181,6 +223,13 @@ settings! {
         /// Keep the `MuHash` accumulator of every block in the window, so that `chain digest`
         /// answers at once; costs some microseconds per output.
         muhash: bool = false, "true or false";
+        /// Keep only outputs of these addresses, and of the credentials below. Both lists empty:
+        /// keep everything. With a filter, totals and digests are those of the outputs kept.
+        filter_addresses: Vec<String> = Vec::new(), "a list of addresses of the network";
+        /// Keep only outputs of these payment and stake credentials, and of the addresses above.
+        /// Cardano only.
+        filter_credentials: Vec<String> = Vec::new(),
+            "a list of credentials (addr_vkh1…, script1…, stake_vkh1…, key:HEX, script:HEX) or stake addresses";
     }
     /// The embedded store.
     [storage] StorageConfig {
@@ -206,7 +255,8 @@ settings! {
         page_rows_default: NonZeroU32 = count(100), "a whole number from 1 on";
         /// The most rows of a page.
         page_rows_max: NonZeroU32 = count(100), "a whole number from 1 on";
-        /// The most rows a page number may pass over; beyond it, page by cursor.
+        /// The most rows a page number may pass over; beyond it, page by cursor. Also the most
+        /// rows that one page may look at in search of an asset.
         scan_rows_max: NonZeroU32 = count(1_000_000), "a whole number from 1 on";
         /// The most outputs one balance may add up.
         balance_rows_max: NonZeroU32 = count(10_000_000), "a whole number from 1 on";

@@ -8,10 +8,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use tokio::sync::watch;
-use utxokeep_chains::{
-    BlockSource, SimCoin, SimTip, Simulator, SimulatorConfig, script_key, script_type,
-};
-use utxokeep_core::{BlockHash, Height, Totals};
+use utxokeep_chains::{BlockSource, SimCoin, SimTip, Simulator, SimulatorConfig, script_type};
+use utxokeep_core::{BlockHash, Height, IndexKey, Totals};
 use utxokeep_index::{ChainIndex, ChainWriter, Follower, Paging};
 use utxokeep_kv::RocksKv;
 
@@ -177,9 +175,16 @@ fn resume(index: &ChainIndex<RocksKv>, config: SimulatorConfig) -> anyhow::Resul
     for script in Simulator::scripts(&config) {
         // Scripts without an owner are in use on every chain and prove nothing.
         let is_owned = !matches!(script_type(&script), "nonstandard" | "p2a");
-        let mut paging = Paging { after: None, skip: 0, limit: COIN_PAGE_ROWS, reverse: false };
+        let mut paging = Paging {
+            after: None,
+            skip: 0,
+            limit: COIN_PAGE_ROWS,
+            reverse: false,
+            scan_rows_max: u64::MAX,
+        };
+        let owner = IndexKey::address(Simulator::NETWORK, &script);
         while coins.len() < coins_max {
-            let page = view.address_utxos(&script_key(&script), paging)?;
+            let page = view.owner_utxos(&owner, paging, None)?;
             is_ours |= is_owned && !page.utxos.is_empty();
             coins.extend(page.utxos.iter().map(|utxo| SimCoin {
                 outpoint: utxo.outpoint,

@@ -9,7 +9,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use utxokeep_core::BlockHash;
 
 use super::error::ApiError;
 
@@ -23,8 +22,7 @@ pub(super) enum Tag {
 }
 
 impl Tag {
-    fn text(self, hash: &BlockHash) -> String {
-        let hash = hash.to_reversed_hex();
+    fn text(self, hash: &str) -> String {
         match self {
             Self::Strong => format!("\"{hash}\""),
             Self::Weak => format!("W/\"{hash}\""),
@@ -46,7 +44,7 @@ impl<S: Sync> FromRequestParts<S> for Known {
 
 impl Known {
     /// The comparison is weak, as for every `If-None-Match`.
-    fn has(&self, hash: &BlockHash) -> bool {
+    fn has(&self, hash: &str) -> bool {
         let wanted = Tag::Strong.text(hash);
         self.0
             .iter()
@@ -57,12 +55,12 @@ impl Known {
     }
 }
 
-/// Answers with `body`, or with "not modified" when the client has the answer of this block; then
-/// the body is never made.
+/// Answers with `body`, which is true of the block with this hash, or with "not modified" when the
+/// client has the answer of this block; then the body is never made.
 pub(super) fn answer<T: Serialize>(
     known: &Known,
     tag: Tag,
-    hash: &BlockHash,
+    hash: &str,
     body: impl FnOnce() -> Result<T, ApiError>,
 ) -> Result<Response, ApiError> {
     let mut headers = HeaderMap::new();
@@ -86,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_tag_matches_in_any_form_a_client_may_send() {
-        let hash = BlockHash::from_bytes([0; 32]);
+        let hash = "0".repeat(64);
         let strong = "\"0000000000000000000000000000000000000000000000000000000000000000\"";
         let weak = "W/\"0000000000000000000000000000000000000000000000000000000000000000\"";
         assert!(known(&[strong]).has(&hash));

@@ -38,13 +38,15 @@ pub(super) async fn tip(
     State(state): State<RestState>,
     known: Known,
 ) -> Result<Response, ApiError> {
+    let network = state.network();
     state
         .read(move |index| {
             let view = index.view()?;
             let (height, entry) = view.tip().ok_or(QueryError::Empty)?;
-            answer(&known, Tag::Strong, &entry.hash, || {
-                let block = Block::new(height, &entry);
-                Ok(BlockAnswer { point: entry.point(height).into(), block })
+            let hash = network.hash_text(entry.hash.as_bytes());
+            answer(&known, Tag::Strong, &hash, || {
+                let point = Point::new(&entry.point(height), network);
+                Ok(BlockAnswer { point, block: Block::new(height, &entry, network) })
             })
         })
         .await
@@ -72,15 +74,16 @@ pub(super) async fn block(
     Segments(text): Segments<String>,
     known: Known,
 ) -> Result<Response, ApiError> {
-    let wanted = match (BlockHash::from_reversed_hex(&text), text.parse::<Height>()) {
-        (Ok(hash), _) => Err(hash),
+    let network = state.network();
+    let wanted = match (network.parse_hash(&text), text.parse::<Height>()) {
+        (Ok(hash), _) => Err(BlockHash::from_bytes(hash)),
         (_, Ok(height)) => Ok(height),
         _ => return Err(ApiError::BadBlock),
     };
     state
         .read(move |index| {
             let view = index.view()?;
-            let point = view.point()?;
+            let point = Point::new(&view.point()?, network);
             let height = match wanted {
                 Ok(height) => Some(height),
                 Err(hash) => view.height_of(&hash)?,
@@ -89,8 +92,9 @@ pub(super) async fn block(
             let Some((height, entry)) = height.zip(entry) else {
                 return Err(ApiError::UnknownBlock(text));
             };
-            answer(&known, Tag::Strong, &point.hash, || {
-                Ok(BlockAnswer { point: point.into(), block: Block::new(height, &entry) })
+            let hash = point.hash.clone();
+            answer(&known, Tag::Strong, &hash, || {
+                Ok(BlockAnswer { point, block: Block::new(height, &entry, network) })
             })
         })
         .await
@@ -116,10 +120,10 @@ pub(super) async fn status(
 ) -> Result<Response, ApiError> {
     state
         .read(move |index| {
-            let status = index.status()?;
-            match status.tip {
-                Some(tip) => answer(&known, Tag::Weak, &tip.hash, || Ok(Status::from(&status))),
-                None => Ok(Json(Status::from(&status)).into_response()),
+            let status = Status::new(&index.status()?, index.settings());
+            match status.best_hash.clone() {
+                Some(hash) => answer(&known, Tag::Weak, &hash, || Ok(status)),
+                None => Ok(Json(status).into_response()),
             }
         })
         .await

@@ -7,8 +7,10 @@ use axum::{
 };
 use serde::Serialize;
 use utoipa::ToSchema;
-use utxokeep_chains::AddressError;
+use utxokeep_core::Network;
 use utxokeep_index::{QueryError, StoreError};
+
+use crate::owners::OwnerError;
 
 /// Seconds after which a client that was turned away may come back.
 const RETRY_AFTER_SECS: &str = "1";
@@ -55,11 +57,15 @@ pub(super) enum ApiError {
     #[error("expected a block height or a block hash of 64 hexadecimal digits")]
     BadBlock,
     #[error(transparent)]
-    Address(#[from] AddressError),
+    Owner(#[from] OwnerError),
+    /// A route that only another chain has.
+    #[error("{network} has no {what}; {instead}")]
+    NotOnThisChain { network: Network, what: &'static str, instead: &'static str },
+    /// Transaction id and index.
     #[error(
-        "output {0} is not known: it never existed, or was spent so long ago that it is pruned"
+        "output {0}:{1} is not known: it never existed, or was spent so long ago that it is pruned"
     )]
-    UnknownOutput(utxokeep_core::OutPoint),
+    UnknownOutput(String, u32),
     #[error("block {0} is not on the followed chain")]
     UnknownBlock(String),
     #[error("there is nothing at {0}; /docs lists the routes")]
@@ -89,28 +95,42 @@ impl ApiError {
         const BAD: StatusCode = StatusCode::BAD_REQUEST;
         const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
         match self {
-            Self::BadParameter(_) => (BAD, "bad_parameter"),
+            Self::BadParameter(_) | Self::Owner(OwnerError::NoCredentials { .. }) => {
+                (BAD, "bad_parameter")
+            }
             Self::BadCursor => (BAD, "bad_cursor"),
             Self::BadTxHash => (BAD, "bad_tx_hash"),
             Self::BadOutputIndex => (BAD, "bad_output_index"),
             Self::BadScriptHash => (BAD, "bad_script_hash"),
             Self::BadBlock => (BAD, "bad_block"),
-            Self::Address(AddressError::WrongNetwork { .. }) => (BAD, "wrong_network"),
-            Self::Address(_) => (BAD, "bad_address"),
-            Self::UnknownOutput(_) => (StatusCode::NOT_FOUND, "unknown_output"),
+            Self::Owner(error) if error.is_wrong_network() => (BAD, "wrong_network"),
+            Self::Owner(OwnerError::Asset(_) | OwnerError::NoAssets { .. }) => (BAD, "bad_asset"),
+            Self::Owner(_) => (BAD, "bad_address"),
+            Self::NotOnThisChain { .. } => (StatusCode::NOT_FOUND, "not_on_this_chain"),
+            Self::UnknownOutput(..) => (StatusCode::NOT_FOUND, "unknown_output"),
             Self::UnknownBlock(_) => (StatusCode::NOT_FOUND, "unknown_block"),
             Self::UnknownRoute(_) => (StatusCode::NOT_FOUND, "unknown_route"),
             Self::WrongMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "wrong_method"),
             Self::Query(QueryError::OutsideWindow { .. }) => (BAD, "outside_window"),
             Self::Query(QueryError::TooManyRows { .. }) => (BAD, "too_many_outputs"),
             Self::Query(QueryError::Disabled) => (UNAVAILABLE, "index_disabled"),
-            Self::Query(QueryError::NoAddressIndex) => (UNAVAILABLE, "address_index_disabled"),
+            Self::Query(QueryError::IndexOff { name }) => (UNAVAILABLE, index_off_code(name)),
             Self::Query(QueryError::Empty) => (UNAVAILABLE, "empty_database"),
             Self::Overloaded => (UNAVAILABLE, "overloaded"),
             Self::Timeout => (UNAVAILABLE, "timeout"),
             Self::Query(_) => (StatusCode::INTERNAL_SERVER_ERROR, "database"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         }
+    }
+}
+
+/// The code for an index that is off, given the name of its setting.
+fn index_off_code(setting: &str) -> &'static str {
+    match setting {
+        "address_hash" => "address_index_disabled",
+        "payment_credential" => "payment_credential_index_disabled",
+        "stake_credential" => "stake_credential_index_disabled",
+        _ => "index_disabled",
     }
 }
 

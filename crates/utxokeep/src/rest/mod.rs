@@ -14,6 +14,7 @@ mod error;
 mod meter;
 mod ops;
 mod outputs;
+mod owners;
 mod params;
 mod server;
 mod state;
@@ -52,10 +53,12 @@ struct Description;
 fn parts() -> (Router<RestState>, utoipa::openapi::OpenApi) {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(outputs::utxo))
-        .routes(routes!(outputs::address_utxos))
-        .routes(routes!(outputs::address_balance))
-        .routes(routes!(outputs::script_utxos))
-        .routes(routes!(outputs::script_balance))
+        .routes(routes!(owners::address_utxos))
+        .routes(routes!(owners::address_balance))
+        .routes(routes!(owners::credential_utxos))
+        .routes(routes!(owners::credential_balance))
+        .routes(routes!(owners::script_utxos))
+        .routes(routes!(owners::script_balance))
         .routes(routes!(chain::tip))
         .routes(routes!(chain::block))
         .routes(routes!(chain::status))

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use utxokeep_index::Paging;
 
 use super::error::ApiError;
-use crate::{config::RestConfig, cursor};
+use crate::{config::RestConfig, cursor, owners::Kind};
 
 /// Query parameters; unlike axum's own, an error has our shape.
 #[derive(Debug)]
@@ -52,6 +52,20 @@ pub(super) struct AtParams {
     pub(super) at: Option<u32>,
 }
 
+/// Whom and when to add up for.
+#[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct BalanceParams {
+    /// Answer as of this height, which must lie between `rollback_floor` and the tip; without it,
+    /// as of the tip.
+    #[param(nullable = false)]
+    pub(super) at: Option<u32>,
+    /// Cardano: what a credential in bare hexadecimal is the hash of.
+    #[param(nullable = false, inline)]
+    pub(super) kind: Option<Kind>,
+}
+
 /// Order of outputs by their place on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -85,6 +99,13 @@ pub(super) struct PageParams {
     /// however long the list is. Not together with `page`.
     #[param(nullable = false)]
     cursor: Option<String>,
+    /// Cardano: only outputs that hold this asset: a policy for all its assets, or policy and name
+    /// in hexadecimal, one behind the other or with a dot between them.
+    #[param(nullable = false)]
+    pub(super) asset: Option<String>,
+    /// Cardano: what a credential in bare hexadecimal is the hash of.
+    #[param(nullable = false, inline)]
+    pub(super) kind: Option<Kind>,
 }
 
 /// Limits of pages, from the configuration.
@@ -92,7 +113,7 @@ pub(super) struct PageParams {
 pub(super) struct PageLimits {
     rows_default: u64,
     rows_max: u64,
-    offset_max: u64,
+    scan_rows_max: u64,
     pub(super) balance_rows_max: u64,
 }
 
@@ -102,7 +123,7 @@ impl PageLimits {
         Self {
             rows_default: u64::from(config.page_rows_default.get()).min(rows_max),
             rows_max,
-            offset_max: u64::from(config.scan_rows_max.get()),
+            scan_rows_max: u64::from(config.scan_rows_max.get()),
             balance_rows_max: u64::from(config.balance_rows_max.get()),
         }
     }
@@ -123,8 +144,8 @@ impl PageParams {
             return bad("pages are counted from 1 on".to_owned());
         };
         let skip = before.saturating_mul(count);
-        if skip > limits.offset_max {
-            let max = limits.offset_max;
+        if skip > limits.scan_rows_max {
+            let max = limits.scan_rows_max;
             return bad(format!("the page is more than {max} rows deep; page by cursor instead"));
         }
         let decode = |text| cursor::decode(text).ok_or(ApiError::BadCursor);
@@ -133,6 +154,8 @@ impl PageParams {
             skip: usize::try_from(skip).unwrap_or(usize::MAX),
             limit: usize::try_from(count).unwrap_or(usize::MAX),
             reverse: self.order.unwrap_or_default() == Order::Desc,
+            // A page that passes no row over in search of an asset always gets through.
+            scan_rows_max: limits.scan_rows_max.saturating_add(count + 1),
         })
     }
 }
@@ -141,8 +164,12 @@ impl PageParams {
 mod tests {
     use super::*;
 
-    const LIMITS: PageLimits =
-        PageLimits { rows_default: 20, rows_max: 50, offset_max: 1_000, balance_rows_max: 1_000 };
+    const LIMITS: PageLimits = PageLimits {
+        rows_default: 20,
+        rows_max: 50,
+        scan_rows_max: 1_000,
+        balance_rows_max: 1_000,
+    };
 
     fn paging(query: &str) -> Result<Paging, ApiError> {
         let uri = format!("/?{query}").parse().unwrap();

@@ -163,7 +163,7 @@ impl Program {
 
     fn open(&self) -> ChainIndex<RocksKv> {
         let config = Config::parse(&self.config, "config.toml").unwrap();
-        let settings = config.settings(Simulator::NETWORK, None);
+        let settings = config.settings(Simulator::NETWORK, None).unwrap();
         ChainIndex::open_dir(&self.data(), settings, config.rocks_options(), false).unwrap()
     }
 

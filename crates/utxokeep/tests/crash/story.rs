@@ -7,7 +7,8 @@ use std::{
 
 use tempfile::TempDir;
 use utxokeep_chains::{
-    BlockFiles, HeavyBlocks, ScanOptions, Simulator, SimulatorConfig, TxMix, write_block_file,
+    BlockFiles, BlockList, HeavyBlocks, ScanOptions, Simulator, SimulatorConfig, TxMix,
+    write_block_file,
 };
 use utxokeep_core::{BlockHash, Height, Totals};
 use utxokeep_index::{ChainIndex, ChainWriter, Follower, Settings, tables::TABLES};
@@ -30,7 +31,7 @@ pub(crate) struct State {
     pub(crate) height: u32,
     pub(crate) hash: BlockHash,
     pub(crate) totals: Totals,
-    pub(crate) muhash: [u8; 32],
+    pub(crate) muhash: Option<[u8; 32]>,
 }
 
 /// A chain, told block by block.

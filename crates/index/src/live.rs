@@ -1,0 +1,148 @@
+//! Following a live node: what it says is the chain.
+//!
+//! A node has chosen between branches already, so its rollbacks are obeyed, not weighed.
+
+use utxokeep_core::{BlockHash, ChainPoint, Height};
+use utxokeep_kv::Kv;
+
+use crate::{
+    Applied, ChainWriter, FollowReport, Mode,
+    error::{FollowError, RollbackError, StoreError},
+    import::PRUNE_EVERY_BLOCKS,
+    query::block_entry,
+    stats,
+};
+
+/// Whether somebody reads while the index catches up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readers {
+    /// Nobody: many blocks go into one batch while there are more to come.
+    Absent,
+    /// Somebody: every block is a batch of its own.
+    Present,
+}
+
+/// Applies what a node announces.
+#[derive(Debug)]
+pub struct LiveFollower<K: Kv> {
+    writer: ChainWriter<K>,
+    readers: Readers,
+    is_at_tip: bool,
+    since_prune: u64,
+    report: FollowReport,
+}
+
+impl<K: Kv> LiveFollower<K> {
+    /// Takes over a writer.
+    pub fn new(writer: ChainWriter<K>, readers: Readers) -> Self {
+        let (is_at_tip, since_prune, report) = (false, 0, FollowReport::default());
+        Self { writer, readers, is_at_tip, since_prune, report }
+    }
+
+    /// What happened so far.
+    pub const fn report(&self) -> &FollowReport {
+        &self.report
+    }
+
+    /// The last applied block.
+    pub fn tip(&self) -> Option<ChainPoint> {
+        self.writer.tip()
+    }
+
+    /// Points to look for on the node's chain, newest first: the tip, then ever larger steps down
+    /// to the deepest block that could still be the common one.
+    pub fn points(&mut self) -> Result<Vec<ChainPoint>, StoreError> {
+        self.writer.flush()?;
+        let Some(tip) = self.writer.tip() else { return Ok(Vec::new()) };
+        let floor = self.writer.floor();
+        let mut depths: Vec<u32> = (0..32).map_while(|power| 1u32.checked_shl(power)).collect();
+        depths.insert(0, 0);
+        let mut heights: Vec<Height> = depths
+            .into_iter()
+            .map(|depth| tip.height.minus(depth))
+            .take_while(|height| *height > floor)
+            .collect();
+        heights.push(floor);
+        let mut points = Vec::with_capacity(heights.len());
+        for height in heights {
+            let entry = block_entry(self.writer.index().kv.as_ref(), height)?
+                .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+            points.push(entry.point(height));
+        }
+        Ok(points)
+    }
+
+    /// The chain now ends at a point of ours; `None` is before the first block. A point that is the
+    /// tip changes nothing. Answers how many blocks were undone.
+    pub fn roll_back(&mut self, point: Option<(u64, BlockHash)>) -> Result<u32, FollowError> {
+        let Some((slot, hash)) = point else { return self.roll_back_to_origin() };
+        let passed = self.writer.boundary.filter(|(boundary, _)| *boundary == hash);
+        let target = passed.map_or(hash, |(_, parent)| parent);
+        let Some(height) = self.writer.height_of(&target)? else {
+            let hash = self.writer.index().settings().network.hash_text(hash.as_bytes());
+            return Err(FollowError::UnknownPoint { slot, hash });
+        };
+        let undone = self.writer.rollback(height)?;
+        if undone > 0 {
+            self.report.disconnected += u64::from(undone);
+            self.report.reorganisations += 1;
+            self.report.deepest_reorganisation = self.report.deepest_reorganisation.max(undone);
+            stats::reorganised();
+            tracing::info!(depth = undone, %height, "the node went back");
+        }
+        Ok(undone)
+    }
+
+    fn roll_back_to_origin(&self) -> Result<u32, FollowError> {
+        match self.writer.tip() {
+            None => Ok(0),
+            Some(_) => {
+                let (target, safe) = (Height::GENESIS, self.writer.floor());
+                Err(RollbackError::TooDeep { target, safe }.into())
+            }
+        }
+    }
+
+    /// Applies the next block.
+    pub fn connect(&mut self, raw: Vec<u8>) -> Result<Applied, FollowError> {
+        let is_catching_up = self.readers == Readers::Absent && !self.is_at_tip;
+        let mode = if is_catching_up { Mode::CatchUp } else { Mode::Tip };
+        if self.writer.mode() != mode {
+            self.writer.set_mode(mode)?;
+        }
+        let decoder = &self.writer.index().settings().decoder;
+        let hash = BlockHash::default();
+        let block = decoder.decode(raw).map_err(|source| FollowError::Decode { hash, source })?;
+        let applied = self.writer.apply(&block)?;
+        if let Applied::Connected(_) = applied {
+            self.report.connected += 1;
+            self.since_prune += 1;
+        }
+        let prune_every = if is_catching_up { PRUNE_EVERY_BLOCKS } else { 1 };
+        if self.since_prune >= prune_every {
+            self.since_prune = 0;
+            self.writer.prune_pass()?;
+        }
+        Ok(applied)
+    }
+
+    /// The node has no more for now: what waits is committed, and from here on each block is.
+    pub fn reached_tip(&mut self) -> Result<(), FollowError> {
+        self.is_at_tip = true;
+        self.writer.flush()?;
+        Ok(())
+    }
+
+    /// The connection was lost: by the time it is back, there may be much to catch up with.
+    pub fn lost_connection(&mut self) -> Result<(), FollowError> {
+        self.is_at_tip = false;
+        self.writer.flush()?;
+        Ok(())
+    }
+
+    /// Commits what waits and gives the writer back.
+    pub fn into_writer(mut self) -> Result<(ChainWriter<K>, FollowReport), FollowError> {
+        self.writer.set_mode(Mode::Tip)?;
+        Ok((self.writer, self.report))
+    }
+}

@@ -1,0 +1,107 @@
+//! Where `chain import` takes its blocks from.
+
+use std::{fmt, fs, path::PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+use utxokeep_chains::{
+    BlockDecoder, BlockFiles, BlockList, ScanOptions,
+    cardano::{CardanoDecodeError, CardanoFiles, ImmutableDb},
+};
+use utxokeep_core::Network;
+
+use super::{args::Import, open::Session, progress::Progress};
+
+/// What was found; fields that have no meaning on a chain are absent.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(super) struct Scan {
+    blocks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicates: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boundary_blocks: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    garbage_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    padding_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) truncated: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bad_headers: Option<u64>,
+}
+
+/// Sources in the order in which they are imported.
+pub(super) struct Sources {
+    /// Databases of Cardano nodes.
+    pub(super) immutable: Vec<ImmutableDb>,
+    /// All files, of either chain.
+    pub(super) files: Option<Box<dyn BlockList>>,
+    pub(super) scan: Scan,
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources").field("scan", &self.scan).finish_non_exhaustive()
+    }
+}
+
+impl Sources {
+    /// Finds the blocks.
+    pub(super) fn open(
+        session: &Session,
+        args: &Import,
+        decoder: &BlockDecoder,
+    ) -> anyhow::Result<Self> {
+        if decoder.network().is_cardano() {
+            Self::cardano(&args.sources, decoder)
+        } else {
+            Self::bitcoin(session, args, decoder.network())
+        }
+    }
+
+    /// Compressed files are unpacked beside the database, where there is room.
+    fn bitcoin(session: &Session, args: &Import, network: Network) -> anyhow::Result<Self> {
+        let spool_dir = session.data();
+        fs::create_dir_all(spool_dir)?;
+        let mut progress = Progress::start("reading", true);
+        let mut on_bytes = |done, total| progress.update(done, total, String::new);
+        let options = ScanOptions { xor_key: args.xor_key, progress: Some(&mut on_bytes) };
+        let files = BlockFiles::open(&args.sources, network, spool_dir, options);
+        progress.finish();
+        if files.is_err() {
+            // Removes only an empty directory: the one made above, when nothing came of it.
+            let _ = fs::remove_dir(spool_dir);
+        }
+        let files = files?;
+        let found = files.report();
+        let scan = Scan {
+            blocks: found.blocks,
+            duplicates: Some(found.duplicates),
+            boundary_blocks: None,
+            garbage_bytes: Some(found.garbage_bytes),
+            padding_bytes: Some(found.padding_bytes),
+            truncated: Some(found.truncated),
+            bad_headers: Some(found.bad_headers),
+        };
+        Ok(Self { immutable: Vec::new(), files: Some(Box::new(files)), scan })
+    }
+
+    fn cardano(paths: &[PathBuf], decoder: &BlockDecoder) -> anyhow::Result<Self> {
+        let (dirs, paths): (Vec<_>, Vec<_>) = paths.iter().cloned().partition(|path| path.is_dir());
+        let open = |dir: &PathBuf| ImmutableDb::open(dir);
+        let immutable = dirs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut scan = Scan {
+            blocks: immutable.iter().map(ImmutableDb::blocks_total).sum(),
+            ..Scan::default()
+        };
+        if paths.is_empty() {
+            return Ok(Self { immutable, files: None, scan });
+        }
+        let genesis = decoder.genesis().context(CardanoDecodeError::NoGenesis)?;
+        let files = CardanoFiles::open(&paths, genesis)?;
+        scan.blocks += files.report().blocks;
+        scan.duplicates = Some(files.report().duplicates);
+        scan.boundary_blocks = Some(files.report().boundary_blocks);
+        Ok(Self { immutable, files: Some(Box::new(files)), scan })
+    }
+}

@@ -1,0 +1,134 @@
+//! Following a live node until told to stop, whatever becomes of the connection.
+//!
+//! # Invariants
+//!
+//! * Every connection starts at the newest block of ours that the node has.
+//! * A lost connection is opened again, with longer and longer waits; only what another attempt
+//!   cannot mend is an error.
+//! * What was applied stays applied, however following ends.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use utxokeep_chains::cardano::{
+    Backoff, NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint,
+};
+use utxokeep_core::{BlockHash, ChainPoint};
+use utxokeep_index::{FollowError, LiveFollower};
+use utxokeep_kv::Kv;
+
+/// How often a waiting follower looks whether it is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Which node to follow, and how long to wait when it is away.
+#[derive(Debug, Clone)]
+pub struct FollowOptions {
+    /// The node.
+    pub node: NodeOptions,
+    /// Wait after the first failure; doubles with each further one.
+    pub reconnect_first: Duration,
+    /// The longest wait.
+    pub reconnect_max: Duration,
+    /// Stop as soon as everything the node has is applied.
+    pub until_tip: bool,
+}
+
+/// What a follower tells while it works.
+#[derive(Debug)]
+pub enum Happened<'a> {
+    /// The node answers, and shares this block with us; `None` before the first.
+    Connected(Option<ChainPoint>),
+    /// A block was applied or undone; this is the last one now.
+    Moved(Option<ChainPoint>),
+    /// Everything the node has is applied.
+    AtTip(Option<ChainPoint>),
+    /// The node is away; the next attempt comes after this time.
+    Away(&'a NodeError, Duration),
+}
+
+/// Follows until `is_stopped` says so.
+pub fn follow<K: Kv>(
+    live: &mut LiveFollower<K>,
+    options: &FollowOptions,
+    is_stopped: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(&Happened<'_>),
+) -> anyhow::Result<()> {
+    let mut backoff = Backoff::new(options.reconnect_first, options.reconnect_max);
+    while !is_stopped() {
+        let points: Vec<NodePoint> = live.points()?.iter().map(node_point).collect();
+        let ended = NodeConnection::open(options.node.clone(), &points).map_or_else(
+            |error| Ok(Ended::Lost(error)),
+            |node| listen(node, live, options, &mut backoff, is_stopped, tell),
+        );
+        match ended? {
+            Ended::Stopped => break,
+            Ended::Lost(error) if error.is_worth_retrying() => {
+                live.lost_connection()?;
+                let wait = backoff.next_wait();
+                tracing::warn!(error = &error as &dyn std::error::Error, ?wait, "node is away");
+                tell(&Happened::Away(&error, wait));
+                pause(wait, is_stopped);
+            }
+            Ended::Lost(error) => return Err(error).context("the node cannot be followed"),
+        }
+    }
+    live.lost_connection()?;
+    Ok(())
+}
+
+enum Ended {
+    Stopped,
+    Lost(NodeError),
+}
+
+fn listen<K: Kv>(
+    mut node: NodeConnection,
+    live: &mut LiveFollower<K>,
+    options: &FollowOptions,
+    backoff: &mut Backoff,
+    is_stopped: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(&Happened<'_>),
+) -> Result<Ended, FollowError> {
+    tell(&Happened::Connected(live.tip()));
+    while !is_stopped() {
+        match node.next(LOOK_EVERY) {
+            Ok(None) => continue,
+            Ok(Some(NodeEvent::RolledBack(point))) => {
+                live.roll_back(point.map(|point| (point.slot, BlockHash::from_bytes(point.hash))))?;
+                tell(&Happened::Moved(live.tip()));
+            }
+            Ok(Some(NodeEvent::Block(raw))) => {
+                live.connect(raw)?;
+                tell(&Happened::Moved(live.tip()));
+            }
+            Ok(Some(NodeEvent::AtTip)) => {
+                live.reached_tip()?;
+                tell(&Happened::AtTip(live.tip()));
+                if options.until_tip {
+                    return Ok(Ended::Stopped);
+                }
+            }
+            Err(error) => return Ok(Ended::Lost(error)),
+        }
+        backoff.reset();
+    }
+    Ok(Ended::Stopped)
+}
+
+fn node_point(point: &ChainPoint) -> NodePoint {
+    NodePoint { slot: point.slot, hash: *point.hash.as_bytes() }
+}
+
+fn pause(wait: Duration, is_stopped: &dyn Fn() -> bool) {
+    let until = Instant::now() + wait;
+    while !is_stopped() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(LOOK_EVERY));
+    }
+}
