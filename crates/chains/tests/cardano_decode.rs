@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pallas_traverse::MultiEraBlock;
+use pallas_traverse::{MultiEraBlock, MultiEraPolicyAssets};
 use utxokeep_chains::cardano::{
     CardanoDecodeError, Genesis, decode_block, decode_header, split_blocks,
 };
@@ -203,7 +203,7 @@ fn assert_pallas_agrees(name: &str, raw: &[u8], block: &Block) {
         let theirs = other.produces().into_iter().map(|(index, output)| {
             let value = output.value();
             let assets = value.assets();
-            let assets = assets.iter().flat_map(|policy| policy.assets());
+            let assets = assets.iter().flat_map(MultiEraPolicyAssets::assets);
             let count = assets.filter(|asset| asset.any_coin() != 0).count();
             let address = without_pointer(&output.address().unwrap().to_vec());
             (index as u64, address, value.coin(), count)

@@ -111,6 +111,26 @@ pub enum InvalidBlock {
     },
 }
 
+impl InvalidBlock {
+    /// The reason with hashes as people of the chain write them; `Display` writes Bitcoin's way.
+    #[must_use]
+    pub fn text(&self, network: Network) -> String {
+        let show = |hash: &[u8; 32]| network.hash_text(hash);
+        match self {
+            Self::MissingOrSpent { tx, outpoint } if network.is_cardano() => format!(
+                "missing-or-spent: {} spends {}#{}, which is missing or spent",
+                show(tx.as_bytes()),
+                show(outpoint.txid().as_bytes()),
+                outpoint.index()
+            ),
+            Self::InvalidAncestor { ancestor } => {
+                format!("bad-prevblk: descends from invalid block {}", show(ancestor.as_bytes()))
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 /// For each input of the block: the number of the output of the same block that it names, if it
 /// names one. Whether that output comes early enough is for [`check_block`] to say.
 #[must_use]

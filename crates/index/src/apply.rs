@@ -107,6 +107,7 @@ impl<K: Kv> ChainWriter<K> {
     /// Decides where the block belongs.
     fn place(&self, block: &Block) -> Result<Place, ApplyError> {
         let (hash, prev) = (block.header.hash, self.parent_of(block));
+        let network = self.index.settings.network;
         let Some(tip) = &self.tip else { return self.place_first(block) };
         if prev == tip.entry.hash {
             return Ok(Place::Next(tip.height.plus(1)));
@@ -122,9 +123,9 @@ impl<K: Kv> ChainWriter<K> {
             Some(parent) => {
                 let height = parent.plus(1);
                 let existing = self.entry_at(height)?.map_or(tip.entry.hash, |entry| entry.hash);
-                Err(ApplyError::Conflict { hash, height, existing })
+                Err(ApplyError::Conflict { network, hash, height, existing })
             }
-            None => Err(ApplyError::Gap { hash, prev, tip: Some(tip.height) }),
+            None => Err(ApplyError::Gap { network, hash, prev, tip: Some(tip.height) }),
         }
     }
 
@@ -138,7 +139,7 @@ impl<K: Kv> ChainWriter<K> {
             } else if prev == BlockHash::default() {
                 Err(self.wrong_genesis(hash))
             } else {
-                Err(ApplyError::Gap { hash, prev, tip: None })
+                Err(ApplyError::Gap { network, hash, prev, tip: None })
             };
         }
         if prev == settings.decoder.origin() {
@@ -223,7 +224,8 @@ impl<K: Kv> ChainWriter<K> {
     /// Checks the block and stages its effects on the set.
     fn stage_set(&mut self, block: &Block, height: Height) -> Result<Effect, ApplyError> {
         let network = self.index.settings.network;
-        let invalid = |reason| ApplyError::Invalid { hash: block.header.hash, height, reason };
+        let hash = block.header.hash;
+        let invalid = |reason| ApplyError::Invalid { network, hash, height, reason };
         let gathered = self.gather(block)?;
         let is_first = self.tip.is_none();
         let missing = if is_first { MissingInput::Count } else { self.missing_input() };
@@ -418,7 +420,7 @@ impl<K: Kv> ChainWriter<K> {
             let coin = (stage.delta.is_some() || young.is_none())
                 .then(|| rows.coin(outpoint, &record, bytes));
             if let (Some(delta), Some(coin)) = (&mut stage.delta, &coin) {
-                rows.put_spent(&mut self.side_rows, coin, tx.txid, &stage.at);
+                coin.put_spent(&mut self.side_rows, tx.txid, &stage.at);
                 let full = self.index.settings.delta == DeltaKind::SelfContained;
                 delta.spent.push(Spent {
                     outpoint,
@@ -470,7 +472,7 @@ impl<K: Kv> ChainWriter<K> {
                 let by = block.txs[spender as usize].txid;
                 let rows = self.rows();
                 let coin = rows.coin(outpoint, &record, &bytes);
-                rows.put_spent(&mut self.side_rows, &coin, by, &stage.at);
+                coin.put_spent(&mut self.side_rows, by, &stage.at);
                 let (record, spent_by) = (full.then_some(bytes), full.then_some(by));
                 delta.spent.push(Spent { outpoint, record, spent_by });
             }

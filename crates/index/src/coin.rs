@@ -51,6 +51,54 @@ impl Coin<'_> {
     }
 }
 
+/// Apply and undo both change the tables through these, so no table can be known to only one of
+/// them.
+impl Coin<'_> {
+    /// Writes the rows of a live output.
+    pub(crate) fn put_live(&self, batch: &mut Batch) {
+        batch.put(UNSPENT, &self.outpoint.to_key(), self.record);
+        for key in self.row_keys() {
+            batch.put_with(ADDR, &key.to_key(), |out| self.row().append_to(out));
+        }
+    }
+
+    /// Deletes the rows of a live output.
+    pub(crate) fn delete_live(&self, batch: &mut Batch) {
+        batch.delete(UNSPENT, &self.outpoint.to_key());
+        for key in self.row_keys() {
+            batch.delete(ADDR, &key.to_key());
+        }
+    }
+
+    /// Writes the rows of a spent output. One that its own block spent was never visible at any
+    /// height, so it has no address row.
+    pub(crate) fn put_spent(&self, batch: &mut Batch, by: Txid, at: &SpentAt) {
+        let spent = SpentRecord {
+            spent_by: by,
+            spent_height: at.height,
+            place: at.place,
+            record: self.record,
+        };
+        batch.put_with(SPENT, &self.outpoint.to_key(), |out| spent.encode_into(out));
+        if self.height < at.height {
+            let row = SpentAddressRow { row: self.row(), spent_height: at.height };
+            for key in self.row_keys() {
+                batch.put(ADDR_SPENT, &key.to_key(), &row.to_bytes());
+            }
+        }
+    }
+
+    /// Deletes the rows of an output spent at `at`.
+    pub(crate) fn delete_spent(&self, batch: &mut Batch, at: Height) {
+        batch.delete(SPENT, &self.outpoint.to_key());
+        if self.height < at {
+            for key in self.row_keys() {
+                batch.delete(ADDR_SPENT, &key.to_key());
+            }
+        }
+    }
+}
+
 /// The block that spends outputs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpentAt {
@@ -64,8 +112,7 @@ impl SpentAt {
     }
 }
 
-/// Which tables a change touches. Apply and undo both go through here, so no table can be known to
-/// only one of them.
+/// Which rows outputs have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rows {
     network: Network,
@@ -113,50 +160,6 @@ impl Rows {
             slot: record.slot(),
             tx_index: record.tx_index,
             record: bytes,
-        }
-    }
-
-    /// Writes the rows of a live output.
-    pub(crate) fn put_live(self, batch: &mut Batch, coin: &Coin<'_>) {
-        batch.put(UNSPENT, &coin.outpoint.to_key(), coin.record);
-        for key in coin.row_keys() {
-            batch.put_with(ADDR, &key.to_key(), |out| coin.row().append_to(out));
-        }
-    }
-
-    /// Deletes the rows of a live output.
-    pub(crate) fn delete_live(self, batch: &mut Batch, coin: &Coin<'_>) {
-        batch.delete(UNSPENT, &coin.outpoint.to_key());
-        for key in coin.row_keys() {
-            batch.delete(ADDR, &key.to_key());
-        }
-    }
-
-    /// Writes the rows of a spent output. One that its own block spent was never visible at any
-    /// height, so it has no address row.
-    pub(crate) fn put_spent(self, batch: &mut Batch, coin: &Coin<'_>, by: Txid, at: &SpentAt) {
-        let spent = SpentRecord {
-            spent_by: by,
-            spent_height: at.height,
-            place: at.place,
-            record: coin.record,
-        };
-        batch.put_with(SPENT, &coin.outpoint.to_key(), |out| spent.encode_into(out));
-        if coin.height < at.height {
-            let row = SpentAddressRow { row: coin.row(), spent_height: at.height };
-            for key in coin.row_keys() {
-                batch.put(ADDR_SPENT, &key.to_key(), &row.to_bytes());
-            }
-        }
-    }
-
-    /// Deletes the rows of an output spent at `at`.
-    pub(crate) fn delete_spent(self, batch: &mut Batch, coin: &Coin<'_>, at: Height) {
-        batch.delete(SPENT, &coin.outpoint.to_key());
-        if coin.height < at {
-            for key in coin.row_keys() {
-                batch.delete(ADDR_SPENT, &key.to_key());
-            }
         }
     }
 }

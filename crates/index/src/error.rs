@@ -94,9 +94,13 @@ pub enum OpenError {
 pub enum ApplyError {
     /// The block's parent is unknown: blocks are missing in between.
     #[error(
-        "block {hash} does not connect: its parent {prev} is unknown and the tip is at {tip:?}; apply the blocks in between first"
+        "block {} does not connect: its parent {} is unknown and the tip is at {tip:?}; apply the blocks in between first",
+        network.hash_text(hash.as_bytes()),
+        network.hash_text(prev.as_bytes())
     )]
     Gap {
+        /// Network of the database.
+        network: Network,
         /// The block.
         hash: BlockHash,
         /// Its parent.
@@ -106,10 +110,14 @@ pub enum ApplyError {
     },
     /// The block's parent is in the chain but is not the tip: another block has its height.
     #[error(
-        "block {hash} belongs at height {height}, where {existing} is; roll back to {} first",
+        "block {} belongs at height {height}, where {} is; roll back to {} first",
+        network.hash_text(hash.as_bytes()),
+        network.hash_text(existing.as_bytes()),
         height.minus(1)
     )]
     Conflict {
+        /// Network of the database.
+        network: Network,
         /// The block.
         hash: BlockHash,
         /// Height it belongs at.
@@ -118,7 +126,11 @@ pub enum ApplyError {
         existing: BlockHash,
     },
     /// The chain starts with another block.
-    #[error("the chain of {network} starts with {expected}, not with {found}")]
+    #[error(
+        "the chain of {network} starts with {}, not with {}",
+        network.hash_text(expected.as_bytes()),
+        network.hash_text(found.as_bytes())
+    )]
     WrongGenesis {
         /// Network of the database.
         network: Network,
@@ -129,7 +141,8 @@ pub enum ApplyError {
     },
     /// The database is empty and the block is not the first of its chain.
     #[error(
-        "block {hash} is not the first block of {network}; start with the first block, or allow an index that starts mid-chain"
+        "block {} is not the first block of {network}; start with the first block, or allow an index that starts mid-chain",
+        network.hash_text(hash.as_bytes())
     )]
     NotFirst {
         /// The block.
@@ -138,14 +151,19 @@ pub enum ApplyError {
         network: Network,
     },
     /// The block breaks a rule.
-    #[error("block {hash} at height {height} is invalid: {reason}")]
+    #[error(
+        "block {} at height {height} is invalid: {}",
+        network.hash_text(hash.as_bytes()),
+        reason.text(*network)
+    )]
     Invalid {
+        /// Network of the database.
+        network: Network,
         /// The block.
         hash: BlockHash,
         /// Height it would have had.
         height: Height,
         /// The rule.
-        #[source]
         reason: InvalidBlock,
     },
     /// The tables failed.
@@ -235,9 +253,12 @@ pub enum QueryError {
 pub enum FollowError {
     /// A better branch forks off below what can be undone.
     #[error(
-        "a branch with more work (tip {tip}) forks off at height {fork}, below the deepest height that can be undone ({safe}); import again into a new directory with a larger [index] rollback_window_blocks"
+        "a branch with more work (tip {}) forks off at height {fork}, below the deepest height that can be undone ({safe}); import again into a new directory with a larger [index] rollback_window_blocks",
+        network.hash_text(tip.as_bytes())
     )]
     ReorganisationTooDeep {
+        /// Network of the database.
+        network: Network,
         /// Tip of the better branch.
         tip: BlockHash,
         /// Height of the fork.
@@ -261,8 +282,14 @@ pub enum FollowError {
         last_slot: u64,
     },
     /// A source that calls a block by another name.
-    #[error("the source says block {hash}, its bytes are block {found}; fetch the file again")]
+    #[error(
+        "the source says block {}, its bytes are block {}; fetch the file again",
+        network.hash_text(hash.as_bytes()),
+        network.hash_text(found.as_bytes())
+    )]
     OtherBlock {
+        /// Network of the database.
+        network: Network,
         /// What the source says.
         hash: BlockHash,
         /// What the bytes say.
@@ -277,18 +304,34 @@ pub enum FollowError {
         hash: String,
     },
     /// A block that has to be connected is nowhere to be had.
-    #[error("the body of block {hash} at height {height} is needed; import the file that holds it")]
+    #[error(
+        "the body of block {} at height {height} is needed; import the file that holds it",
+        network.hash_text(hash.as_bytes())
+    )]
     MissingBody {
+        /// Network of the database.
+        network: Network,
         /// The block.
         hash: BlockHash,
         /// Its height.
         height: Height,
     },
     /// Bytes of a block do not decode.
-    #[error("block {hash} does not decode")]
+    #[error("block {} does not decode", network.hash_text(hash.as_bytes()))]
     Decode {
+        /// Network of the database.
+        network: Network,
         /// The block.
         hash: BlockHash,
+        /// What is wrong with it.
+        #[source]
+        source: DecodeError,
+    },
+    /// Bytes that a node sent do not decode.
+    #[error("the block that the node sent behind height {after:?} does not decode")]
+    Undecodable {
+        /// Height of the last block that was applied.
+        after: Option<Height>,
         /// What is wrong with it.
         #[source]
         source: DecodeError,

@@ -74,12 +74,14 @@ impl<K: Kv> Follower<K> {
     pub fn new(mut writer: ChainWriter<K>) -> Result<Self, FollowError> {
         if writer.tip().is_none() {
             let settings = writer.index().settings();
-            let hash = settings.network.genesis_hash();
+            let network = settings.network;
+            let hash = network.genesis_hash();
             let raw = settings.decoder.first_block().ok_or(FollowError::NoFirstBlock)?;
-            let block = settings
-                .decoder
-                .decode(raw)
-                .map_err(|source| FollowError::Decode { hash, source })?;
+            let block = settings.decoder.decode(raw).map_err(|source| FollowError::Decode {
+                network,
+                hash,
+                source,
+            })?;
             writer.apply(&block)?;
         }
         // The tree is read from the tables, so staged blocks must be there.
@@ -172,7 +174,8 @@ impl<K: Kv> Follower<K> {
             && let Some(node) = self.tree.get(&header.hash)
             && let Some(ancestor) = node.invalid
         {
-            let reason = utxokeep_core::InvalidBlock::InvalidAncestor { ancestor }.to_string();
+            let reason = utxokeep_core::InvalidBlock::InvalidAncestor { ancestor };
+            let reason = reason.text(self.writer.index().settings().network);
             let (hash, height) = (node.hash, node.height);
             self.refuse(hash, height, reason);
             return Ok(false);
@@ -182,7 +185,8 @@ impl<K: Kv> Follower<K> {
 
     fn refuse(&mut self, hash: BlockHash, height: Height, reason: String) {
         stats::refused();
-        tracing::warn!(%hash, %height, reason, "block refused");
+        let text = self.writer.index().settings().network.hash_text(hash.as_bytes());
+        tracing::warn!(hash = text, %height, reason, "block refused");
         if self.report.refused.len() >= REFUSED_LISTED_MAX {
             self.report.refused.remove(0);
         }
@@ -204,7 +208,7 @@ impl<K: Kv> Follower<K> {
             let Some(path) = self.tree.path(&tip.hash, &best.hash) else {
                 // The fork lies below every block of the chain that the tree knows.
                 let (fork, safe) = (self.fork_of(&best)?, self.writer.floor());
-                return Err(FollowError::ReorganisationTooDeep { tip: best.hash, fork, safe });
+                return Err(self.too_deep(best.hash, fork, safe));
             };
             let fork = self.tree.get(&path.fork).map_or(tip.height, |node| node.height);
             if fork < tip.height && !self.leave_branch(fork, &best, &path.connect, source)? {
@@ -217,6 +221,11 @@ impl<K: Kv> Follower<K> {
                 }
             }
         }
+    }
+
+    fn too_deep(&self, tip: BlockHash, fork: Height, safe: Height) -> FollowError {
+        let network = self.writer.index().settings().network;
+        FollowError::ReorganisationTooDeep { network, tip, fork, safe }
     }
 
     /// Height at which the branch of `node` left the chain.
@@ -265,7 +274,7 @@ impl<K: Kv> Follower<K> {
     ) -> Result<bool, FollowError> {
         let safe = self.writer.floor();
         if self.writer.index().settings().enabled && fork < safe {
-            return Err(FollowError::ReorganisationTooDeep { tip: best.hash, fork, safe });
+            return Err(self.too_deep(best.hash, fork, safe));
         }
         // Bodies of side blocks are read from the tables, so staged ones must be there.
         self.writer.flush()?;
@@ -286,7 +295,8 @@ impl<K: Kv> Follower<K> {
         self.report.reorganisations += 1;
         self.report.deepest_reorganisation = self.report.deepest_reorganisation.max(undone);
         stats::reorganised();
-        tracing::info!(depth = undone, %fork, to = %best.hash, "reorganisation");
+        let to = self.writer.index().settings().network.hash_text(best.hash.as_bytes());
+        tracing::info!(depth = undone, %fork, to, "reorganisation");
         Ok(true)
     }
 
@@ -335,9 +345,9 @@ impl<K: Kv> Follower<K> {
                 self.report.connected += 1;
                 Ok(true)
             }
-            Err(ApplyError::Invalid { hash, height, reason }) => {
+            Err(ApplyError::Invalid { network, hash, height, reason }) => {
                 self.tree.mark_invalid(hash);
-                self.refuse(hash, height, reason.to_string());
+                self.refuse(hash, height, reason.text(network));
                 self.store_verdict(&hash)?;
                 Ok(false)
             }
@@ -366,7 +376,10 @@ impl<K: Kv> Follower<K> {
         match side::body(self.writer.index().kv.as_ref(), height, hash)? {
             Some(Body::Raw(raw)) => Ok(decode(raw)),
             Some(Body::Redo(redo)) => Ok(Ok(Fetched::Redo(redo))),
-            None => Err(FollowError::MissingBody { hash: *hash, height }),
+            None => {
+                let network = decoder.network();
+                Err(FollowError::MissingBody { network, hash: *hash, height })
+            }
         }
     }
 

@@ -139,12 +139,12 @@ fn send_decoded(
 ) {
     let mut parcel = Vec::with_capacity(BLOCKS_PER_PARCEL);
     for raw in db.blocks_from(from) {
-        let decoded = match raw {
+        let block = match raw {
             Ok(raw) => decode(decoder, raw.hash, raw.bytes),
             Err(error) => Err(SourceError::into(error)),
         };
-        let is_last = decoded.is_err();
-        parcel.push(decoded);
+        let is_last = block.is_err();
+        parcel.push(block);
         if parcel.len() == BLOCKS_PER_PARCEL || is_last {
             let full = std::mem::replace(&mut parcel, Vec::with_capacity(BLOCKS_PER_PARCEL));
             if sender.send(full).is_err() || is_last || stop.load(Ordering::Relaxed) {
@@ -157,11 +157,13 @@ fn send_decoded(
 }
 
 fn decode(decoder: &BlockDecoder, hash: BlockHash, bytes: Vec<u8>) -> Decoded {
-    let block = decoder.decode(bytes).map_err(|source| FollowError::Decode { hash, source })?;
+    let network = decoder.network();
+    let block =
+        decoder.decode(bytes).map_err(|source| FollowError::Decode { network, hash, source })?;
     if block.header.hash == hash {
         Ok(block)
     } else {
         let found = block.header.hash;
-        Err(FollowError::OtherBlock { hash, found })
+        Err(FollowError::OtherBlock { network, hash, found })
     }
 }

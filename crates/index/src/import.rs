@@ -97,8 +97,11 @@ fn apply_first<K: Kv>(
         .ok_or(FollowError::NoFirstBlock)?;
     let hash = first.hash;
     let decoder = &writer.index().settings().decoder;
-    let block =
-        decoder.decode(files.raw(&hash)?).map_err(|source| FollowError::Decode { hash, source })?;
+    let block = decoder.decode(files.raw(&hash)?).map_err(|source| FollowError::Decode {
+        network: decoder.network(),
+        hash,
+        source,
+    })?;
     writer.apply(&block)?;
     Ok(())
 }
@@ -212,10 +215,10 @@ fn decoded_ahead(
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let decoded = files
+                let block = files
                     .raw(&hash)
                     .map(|raw| decoder.decode(raw).map_err(|error| error.to_string()));
-                if sender.send((hash, decoded)).is_err() {
+                if sender.send((hash, block)).is_err() {
                     return;
                 }
             }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use utxokeep_chains::cardano::Genesis;
 use utxokeep_core::{Block, OutPoint, Tx, Txid, UtxoRecord, cardano::EraRemoval};
 use utxokeep_kv::{Kv, Scan};
 
@@ -39,7 +40,7 @@ impl<K: Kv> ChainWriter<K> {
     fn removed(&mut self, removal: EraRemoval) -> Result<Vec<OutPoint>, StoreError> {
         self.flush()?;
         let genesis = self.index.settings.decoder.genesis();
-        let shelley_starts = genesis.map_or(0, |genesis| genesis.slot_start_of_shelley());
+        let shelley_starts = genesis.map_or(0, Genesis::slot_start_of_shelley);
         let all = Scan {
             from: &[],
             until: None,

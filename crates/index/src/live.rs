@@ -49,19 +49,22 @@ impl<K: Kv> LiveFollower<K> {
         self.writer.tip()
     }
 
-    /// Points to look for on the node's chain, newest first: the tip, then ever larger steps down
-    /// to the deepest block that could still be the common one.
+    /// Points to look for on the node's chain, newest first, from the tip down to the deepest block
+    /// that could still be the common one.
     pub fn points(&mut self) -> Result<Vec<ChainPoint>, StoreError> {
         self.writer.flush()?;
         let Some(tip) = self.writer.tip() else { return Ok(Vec::new()) };
         let floor = self.writer.floor();
-        let mut depths: Vec<u32> = (0..32).map_while(|power| 1u32.checked_shl(power)).collect();
-        depths.insert(0, 0);
-        let mut heights: Vec<Height> = depths
-            .into_iter()
-            .map(|depth| tip.height.minus(depth))
-            .take_while(|height| *height > floor)
-            .collect();
+        // Each of the newest blocks, then steps of a tenth of the depth: a node that went another
+        // way while nobody listened is met where it left, or a little below.
+        let mut depths = Vec::new();
+        let mut depth = 0u32;
+        while tip.height.minus(depth) > floor {
+            depths.push(depth);
+            depth += 1.max(depth / 10);
+        }
+        let mut heights: Vec<Height> =
+            depths.into_iter().map(|depth| tip.height.minus(depth)).collect();
         heights.push(floor);
         let mut points = Vec::with_capacity(heights.len());
         for height in heights {
@@ -94,13 +97,11 @@ impl<K: Kv> LiveFollower<K> {
     }
 
     fn roll_back_to_origin(&self) -> Result<u32, FollowError> {
-        match self.writer.tip() {
-            None => Ok(0),
-            Some(_) => {
-                let (target, safe) = (Height::GENESIS, self.writer.floor());
-                Err(RollbackError::TooDeep { target, safe }.into())
-            }
+        if self.writer.tip().is_none() {
+            return Ok(0);
         }
+        let (target, safe) = (Height::GENESIS, self.writer.floor());
+        Err(RollbackError::TooDeep { target, safe }.into())
     }
 
     /// Applies the next block.
@@ -110,9 +111,10 @@ impl<K: Kv> LiveFollower<K> {
         if self.writer.mode() != mode {
             self.writer.set_mode(mode)?;
         }
+        let after = self.writer.tip().map(|tip| tip.height);
         let decoder = &self.writer.index().settings().decoder;
-        let hash = BlockHash::default();
-        let block = decoder.decode(raw).map_err(|source| FollowError::Decode { hash, source })?;
+        let block =
+            decoder.decode(raw).map_err(|source| FollowError::Undecodable { after, source })?;
         let applied = self.writer.apply(&block)?;
         if let Applied::Connected(_) = applied {
             self.report.connected += 1;

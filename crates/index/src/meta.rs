@@ -121,6 +121,7 @@ pub(crate) fn check(
 
 /// What a database says of itself, before anybody knows how to open it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Identity {
     /// The network it follows.
     pub network: Network,

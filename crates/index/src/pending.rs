@@ -203,7 +203,7 @@ impl Pending {
             batch.delete(ADDR, &row.to_key());
         }
         for at in self.live() {
-            self.rows.put_live(batch, &self.coin_at(at)?);
+            self.coin_at(at)?.put_live(batch);
         }
         Ok(())
     }

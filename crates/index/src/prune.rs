@@ -140,7 +140,7 @@ impl<K: Kv> ChainWriter<K> {
             let record = SpentRecord::decode(value).and_then(|spent| spent.utxo());
             match record {
                 Ok(record) => {
-                    rows.delete_spent(batch, &rows.coin(outpoint, &record, &[]), delta.height);
+                    rows.coin(outpoint, &record, &[]).delete_spent(batch, delta.height);
                 }
                 Err(error) => damage = Some(error),
             }

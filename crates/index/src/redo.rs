@@ -46,7 +46,7 @@ impl<K: Kv> ChainWriter<K> {
             };
             let rows = self.rows();
             let coin = rows.coin(entry.outpoint, &UtxoRecord::decode(bytes)?, bytes);
-            rows.put_spent(&mut self.side_rows, &coin, by, &at);
+            coin.put_spent(&mut self.side_rows, by, &at);
             if !created.contains(&entry.outpoint) {
                 self.redo_remove(entry.outpoint, bytes, &mut totals)?;
             }

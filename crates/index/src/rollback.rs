@@ -93,18 +93,18 @@ impl<K: Kv> ChainWriter<K> {
         let rows = self.rows();
         for (spent, body) in delta.spent.iter().zip(&bodies.spent) {
             let coin = coin(rows, spent.outpoint, &body.record)?;
-            rows.delete_spent(batch, &coin, delta.height);
+            coin.delete_spent(batch, delta.height);
             if !bodies.same_block.contains(&spent.outpoint) {
-                rows.put_live(batch, &coin);
+                coin.put_live(batch);
             }
         }
         for (created, body) in delta.created.iter().zip(&bodies.created) {
             if let Some(body) = body {
-                rows.delete_live(batch, &coin(rows, created.outpoint, body)?);
+                coin(rows, created.outpoint, body)?.delete_live(batch);
             }
         }
         for (outpoint, body) in &delta.replaced {
-            rows.put_live(batch, &coin(rows, *outpoint, body)?);
+            coin(rows, *outpoint, body)?.put_live(batch);
         }
         Ok(())
     }

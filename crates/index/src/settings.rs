@@ -15,6 +15,7 @@ pub enum DeltaKind {
 
 /// Settings of the chain index. Those marked *fixed* are part of the database once it exists.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Settings {
     /// The network whose chain is followed (fixed).
     pub network: Network,

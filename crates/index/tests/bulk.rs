@@ -70,7 +70,7 @@ impl Files {
 
 fn import<K: Kv>(index: &ChainIndex<K>, files: &Files, bulk: bool) {
     let writer = ChainWriter::new(index.clone()).unwrap();
-    let (_, report) = import_files(writer, &mut files.open(), bulk, &mut |_| true).unwrap();
+    let (_, report) = import_files(writer, &files.open(), bulk, &mut |_| true).unwrap();
     assert_eq!(report.refused, []);
 }
 
@@ -125,7 +125,7 @@ fn bulk_load_of_a_real_chain_through_table_files_ends_in_the_same_tables() {
     let place = OnDisk::default();
     let disk = place.open(settings);
     let writer = ChainWriter::new(disk.clone()).unwrap();
-    import_files(writer, &mut data.block_files(), true, &mut |_| true).unwrap();
+    import_files(writer, &data.block_files(), true, &mut |_| true).unwrap();
     assert_same(&dump(disk.engine()), &dump(index.engine()), SIDE_TABLES, "regtest-a");
     assert_clean(&disk, "regtest-a");
 }
@@ -195,7 +195,7 @@ fn an_import_stopped_anywhere_goes_on_where_it_was() {
         let place = InMemory::default();
         let writer = ChainWriter::new(place.open(settings.clone())).unwrap();
         let mut seen = 0;
-        import_files(writer, &mut files.open(), true, &mut |progress| {
+        import_files(writer, &files.open(), true, &mut |progress| {
             seen += 1;
             stages.push(progress.stage);
             seen <= stop_after
@@ -221,7 +221,7 @@ fn an_import_that_dies_after_any_write_goes_on_where_it_was() {
         let place = InMemory::default();
         let dying = place.dying_after(commits);
         let writer = ChainWriter::new(dying.open(settings.clone())).unwrap();
-        let died = import_files(writer, &mut files.open(), true, &mut |_| true).is_err();
+        let died = import_files(writer, &files.open(), true, &mut |_| true).is_err();
         let index = place.open(settings.clone());
         assert_clean(&index, &format!("dead after {commits} writes"));
         import(&index, &files, true);

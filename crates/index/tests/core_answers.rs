@@ -31,7 +31,7 @@ fn whole_chain() -> &'static ChainIndex<InMemory> {
         let data = RegtestA::default();
         let index = InMemory::default().open(common::settings(400));
         let writer = ChainWriter::new(index.clone()).unwrap();
-        import_files(writer, &mut data.block_files(), true, &mut |_| true).unwrap();
+        import_files(writer, &data.block_files(), true, &mut |_| true).unwrap();
         index
     })
 }
@@ -209,7 +209,7 @@ fn every_invalid_block_but_the_one_with_a_bad_signature_is_refused_for_the_nodes
             assert_eq!(applied.unwrap(), Applied::Connected(height));
             writer.rollback(height.minus(1)).unwrap();
         } else {
-            let Err(ApplyError::Invalid { hash, height, reason }) = applied else {
+            let Err(ApplyError::Invalid { hash, height, reason, .. }) = applied else {
                 panic!("{}: {applied:?}", refused.name)
             };
             assert_eq!((hash, height.get()), (block.header.hash, refused.height));
@@ -271,9 +271,9 @@ fn the_first_mainnet_blocks_have_the_nodes_digests_at_every_height() {
         let index = InMemory::default().open(settings);
         let paths = [dir.join("mainnet-1-255.blocks.dat")];
         let spool = std::env::temp_dir();
-        let mut files = BlockFiles::open(&paths, mainnet, &spool, ScanOptions::default()).unwrap();
+        let files = BlockFiles::open(&paths, mainnet, &spool, ScanOptions::default()).unwrap();
         let writer = ChainWriter::new(index.clone()).unwrap();
-        import_files(writer, &mut files, true, &mut |_| true).unwrap();
+        import_files(writer, &files, true, &mut |_| true).unwrap();
         for (height, truth) in &truth.by_height {
             let view = index.view().unwrap().at(Height::new(*height)).unwrap();
             let digest = view.digest(truth.hash_serialized_3.is_some()).unwrap();

@@ -63,7 +63,7 @@ fn a_gap_is_refused_and_names_both_sides() {
     let before = dump(index.engine());
     let error = writer.apply(&block(&archive, &chain[5])).unwrap_err();
     assert!(
-        matches!(error, ApplyError::Gap { hash, prev, tip: Some(tip) }
+        matches!(error, ApplyError::Gap { hash, prev, tip: Some(tip), .. }
             if hash == chain[5] && prev == chain[4] && tip == Height::new(3)),
         "{error}"
     );
@@ -85,7 +85,7 @@ fn a_block_with_another_parent_or_at_a_taken_height_names_the_block_there() {
             let other = mine(&parent, height, 7, &[(1, NOBODY)], &[]);
             let error = writer.apply(&decode_block(other.raw, REGTEST).unwrap()).unwrap_err();
             assert!(
-                matches!(error, ApplyError::Conflict { hash, height: at, existing }
+                matches!(error, ApplyError::Conflict { hash, height: at, existing, .. }
                     if hash == other.header.hash
                         && at == Height::new(height)
                         && existing == chain[height as usize]),
@@ -278,10 +278,10 @@ fn with_the_index_off_only_the_log_is_kept_and_questions_say_so() {
     for bulk in [false, true] {
         let place = OnDisk::default();
         let index = place.open(off.clone());
-        let mut files =
+        let files =
             BlockFiles::open(&paths, REGTEST, files.path(), ScanOptions::default()).unwrap();
         let writer = ChainWriter::new(index.clone()).unwrap();
-        let (mut writer, _) = import_files(writer, &mut files, bulk, &mut |_| true).unwrap();
+        let (mut writer, _) = import_files(writer, &files, bulk, &mut |_| true).unwrap();
         assert_eq!(writer.tip().unwrap().hash, *branch.last().unwrap());
         assert_eq!(writer.rollback(Height::new(30)).unwrap(), 2);
         drop(writer);

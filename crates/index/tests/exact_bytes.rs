@@ -165,8 +165,7 @@ fn an_import_with_its_reorganisations_ends_in_the_tables_of_the_best_chain_alone
         let fresh = fresh(settings.clone(), &data.block_files(), &data.active_chain());
         let index = InMemory::default().open(settings);
         let writer = ChainWriter::new(index.clone()).unwrap();
-        let (_, report) =
-            import_files(writer, &mut data.block_files(), false, &mut |_| true).unwrap();
+        let (_, report) = import_files(writer, &data.block_files(), false, &mut |_| true).unwrap();
         assert!(report.reorganisations >= 10);
         assert_same(&dump(index.engine()), &dump(fresh.engine()), SIDE_TABLES, "imported");
     }

@@ -18,8 +18,8 @@ fn open(settings: Settings) -> ChainIndex<MemoryKv> {
 fn imported(settings: Settings, bulk: bool) -> ChainIndex<MemoryKv> {
     let index = open(settings);
     let writer = ChainWriter::new(index.clone()).unwrap();
-    let mut files = RegtestA::default().block_files();
-    import_files(writer, &mut files, bulk, &mut |_| true).unwrap();
+    let files = RegtestA::default().block_files();
+    import_files(writer, &files, bulk, &mut |_| true).unwrap();
     index
 }
 

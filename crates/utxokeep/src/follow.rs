@@ -14,11 +14,13 @@ use std::{
 
 use anyhow::Context;
 use utxokeep_chains::cardano::{
-    Backoff, NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint,
+    Backoff, NodeAddress, NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint,
 };
 use utxokeep_core::{BlockHash, ChainPoint};
 use utxokeep_index::{FollowError, LiveFollower};
 use utxokeep_kv::Kv;
+
+use crate::config::{FollowConfig, Source};
 
 /// How often a waiting follower looks whether it is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -34,6 +36,29 @@ pub struct FollowOptions {
     pub reconnect_max: Duration,
     /// Stop as soon as everything the node has is applied.
     pub until_tip: bool,
+}
+
+impl FollowOptions {
+    /// The options of the configuration, for a node of the network with this magic.
+    #[must_use]
+    pub fn new(source: &Source, config: &FollowConfig, network_magic: u32) -> Self {
+        let address = match source {
+            Source::CardanoNodeAddress(address) => NodeAddress::Tcp(address.clone()),
+            Source::CardanoNodeSocket(path) => NodeAddress::Socket(path.clone()),
+        };
+        Self {
+            node: NodeOptions {
+                address,
+                network_magic: network_magic.into(),
+                queue_blocks_max: config.queue_blocks_max.get() as usize,
+                fetch_range_blocks_max: config.fetch_range_blocks_max.get() as usize,
+                answer_timeout_ms: config.answer_timeout_ms.get().into(),
+            },
+            reconnect_first: Duration::from_millis(config.reconnect_first_ms.get().into()),
+            reconnect_max: Duration::from_millis(config.reconnect_max_ms.get().into()),
+            until_tip: false,
+        }
+    }
 }
 
 /// What a follower tells while it works.

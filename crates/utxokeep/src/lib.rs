@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 pub mod cursor;
 pub mod demo;
+pub mod follow;
 pub mod json;
 pub mod owners;
 pub mod rest;

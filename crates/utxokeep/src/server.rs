@@ -1,6 +1,14 @@
 //! The REST server as a part of a program: started, announced, stopped by a signal.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use anyhow::Context;
 use tokio::{
@@ -32,16 +40,61 @@ pub(crate) fn serve_until_stopped(
     index: &ChainIndex<RocksKv>,
     listen: SocketAddr,
     config: &Config,
+    work: Option<Work>,
     announce: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
     let server = Server::start(&runtime, listen, index, config)?;
     announce(server.address);
-    runtime.block_on(signals.any());
+    let mut working = work.map(Working::start).transpose()?;
+    runtime.block_on(async {
+        match &mut working {
+            Some(working) => tokio::select! {
+                () = signals.any() => {}
+                // Work ends by itself only when it fails.
+                _ = &mut working.ended => {}
+            },
+            None => signals.any().await,
+        }
+    });
+    let worked = working.map_or(Ok(()), Working::stop);
     let stopped = server.stop(&runtime);
     runtime.shutdown_timeout(STOP_WAIT);
-    stopped
+    worked.and(stopped)
+}
+
+/// Work that goes on beside the server until it is asked to stop.
+pub(crate) type Work = Box<dyn FnOnce(&dyn Fn() -> bool) -> anyhow::Result<()> + Send>;
+
+/// [`Work`] on its own thread.
+struct Working {
+    is_stopped: Arc<AtomicBool>,
+    ended: oneshot::Receiver<()>,
+    thread: thread::JoinHandle<anyhow::Result<()>>,
+}
+
+impl Working {
+    fn start(work: Work) -> anyhow::Result<Self> {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (end, ended) = oneshot::channel();
+        let flag = Arc::clone(&is_stopped);
+        let thread = thread::Builder::new()
+            .name("follow".to_owned())
+            .spawn(move || {
+                let result = work(&|| flag.load(Ordering::Relaxed));
+                // The server may have stopped first.
+                let _ = end.send(());
+                result
+            })
+            .context("cannot start the thread that follows the source")?;
+        Ok(Self { is_stopped, ended, thread })
+    }
+
+    fn stop(self) -> anyhow::Result<()> {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow::anyhow!("following the source broke down"))?
+    }
 }
 
 /// The signals that stop the program.

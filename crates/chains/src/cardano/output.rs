@@ -191,7 +191,9 @@ mod tests {
     const LOW: [u8; 28] = [1; 28];
     const HIGH: [u8; 28] = [2; 28];
 
-    fn settled(policies: &[(&'static [u8; 28], &[(&'static [u8], u64)])]) -> Vec<Asset<'static>> {
+    type Names<'a> = &'a [(&'static [u8], u64)];
+
+    fn settled(policies: &[(&'static [u8; 28], Names<'_>)]) -> Vec<Asset<'static>> {
         let mut assets = Assets::default();
         for (policy, names) in policies {
             let start = assets.entries.len();

@@ -60,7 +60,7 @@ impl Parts {
             match (key, outcome) {
                 (INPUTS, Outcome::Valid) => self.read_inputs(d)?,
                 (COLLATERAL, Outcome::Invalid | Outcome::InvalidWithReturn) => {
-                    self.read_inputs(d)?
+                    self.read_inputs(d)?;
                 }
                 (OUTPUTS, Outcome::Valid) => {
                     let mut index = 0;

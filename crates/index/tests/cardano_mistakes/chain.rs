@@ -57,7 +57,7 @@ impl Chain {
         let index = ChainIndex::open(MemoryKv::new(TABLES), settings).unwrap();
         let writer = ChainWriter::new(index.clone()).unwrap();
         let mut chain = Self { index, writer, built: Vec::new(), era };
-        chain.push(BlockSpec::first(era, Vec::new())).unwrap();
+        chain.push(&BlockSpec::first(era, Vec::new())).unwrap();
         chain
     }
 
@@ -65,7 +65,7 @@ impl Chain {
         self.index.settings().decoder.decode(built.raw.clone()).unwrap()
     }
 
-    pub(crate) fn push(&mut self, spec: BlockSpec) -> Result<Applied, ApplyError> {
+    pub(crate) fn push(&mut self, spec: &BlockSpec) -> Result<Applied, ApplyError> {
         let built = spec.build();
         let applied = self.writer.apply(&self.decode(&built))?;
         self.built.push(built);
@@ -75,7 +75,7 @@ impl Chain {
     /// A block with these transactions on top, and the block.
     pub(crate) fn mine(&mut self, txs: Vec<TxSpec>) -> Built {
         let spec = self.tip().next(self.era, txs);
-        self.push(spec).unwrap();
+        self.push(&spec).unwrap();
         self.tip().clone()
     }
 

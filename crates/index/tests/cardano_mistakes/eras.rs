@@ -33,11 +33,11 @@ impl Eras {
             style: Encoding::default(),
         };
         let mut eras = Self { index, writer, built: Vec::new() };
-        assert_eq!(eras.push(first), Applied::Connected(Height::GENESIS));
+        assert_eq!(eras.push(&first), Applied::Connected(Height::GENESIS));
         eras
     }
 
-    fn push(&mut self, spec: BlockSpec) -> Applied {
+    fn push(&mut self, spec: &BlockSpec) -> Applied {
         let built = spec.build();
         let block = self.index.settings().decoder.decode(built.raw.clone()).unwrap();
         let applied = self.writer.apply(&block).unwrap();
@@ -50,7 +50,7 @@ impl Eras {
         if era == Era::Shelley && spec.slot < 4_492_800 {
             spec.slot = 4_492_800;
         }
-        self.push(spec);
+        self.push(&spec);
         self.built.last().unwrap().clone()
     }
 

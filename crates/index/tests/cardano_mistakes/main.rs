@@ -59,7 +59,7 @@ fn windows_were_compared_in_slots() {
     for _ in 0..19 {
         let mut spec = chain.tip().next(Era::Babbage, Vec::new());
         spec.slot += 100;
-        chain.push(spec).unwrap();
+        chain.push(&spec).unwrap();
         chain.writer.prune_pass().unwrap();
     }
     // 19 blocks above the spend, nearly two thousand slots.
@@ -67,7 +67,7 @@ fn windows_were_compared_in_slots() {
     assert_eq!(chain.writer.floor(), Height::new(1));
     let mut spec = chain.tip().next(Era::Babbage, Vec::new());
     spec.slot += 1;
-    chain.push(spec).unwrap();
+    chain.push(&spec).unwrap();
     chain.writer.prune_pass().unwrap();
     assert!(chain.is_unknown(coins.output(0, 0)), "one block more and no rollback needs it");
     chain.there_and_back(20);
@@ -232,7 +232,7 @@ fn a_repeated_input_was_a_double_spend() {
 
     let twice = [TxSpec::new(&[coins.output(0, 1)], &[]), TxSpec::new(&[coins.output(0, 1)], &[])];
     let spec = chain.tip().next(Era::Babbage, twice.to_vec());
-    let error = chain.push(spec).unwrap_err();
+    let error = chain.push(&spec).unwrap_err();
     assert!(matches!(
         error,
         ApplyError::Invalid { reason: InvalidBlock::MissingOrSpent { .. }, .. }
@@ -343,6 +343,6 @@ fn a_filter_keeps_its_owners_and_nothing_else() {
     assert_eq!((status.filter_entries, status.missing_inputs), (2, 0));
     chain.there_and_back(2);
     let spec = BlockSpec { slot: 900, ..chain.tip().next(Era::Babbage, Vec::new()) };
-    chain.push(spec).unwrap();
+    chain.push(&spec).unwrap();
     assert_eq!(chain.height(), Height::new(3));
 }

@@ -46,7 +46,7 @@ struct Shared {
 
 impl Shared {
     fn chain(&self) -> MutexGuard<'_, FakeChain> {
-        self.chain.lock().unwrap()
+        self.chain.lock().expect("nobody panics with the chain in hand")
     }
 }
 
@@ -78,12 +78,15 @@ impl FakeNode {
         let for_thread = (Arc::clone(&shared), socket.clone());
         let thread = thread::spawn(move || {
             let (shared, socket) = for_thread;
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime starts");
             runtime.block_on(async {
-                let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                let local = UnixListener::bind(socket).unwrap();
-                address_sender.send(tcp.local_addr().unwrap()).unwrap();
+                let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+                let local = UnixListener::bind(socket).expect("a free socket");
+                let bound = tcp.local_addr().expect("a bound port has an address");
+                address_sender.send(bound).expect("the test waits for it");
                 tokio::select! {
                     _ = stopped => {}
                     () = accept(&shared, &tcp, &local) => {}
@@ -91,7 +94,7 @@ impl FakeNode {
             });
             runtime.shutdown_background();
         });
-        let tcp = address.recv().unwrap();
+        let tcp = address.recv().expect("the node listens");
         Self { shared, tcp, socket, stop: Some(stop), thread: Some(thread) }
     }
 
@@ -175,10 +178,10 @@ async fn accept(shared: &Arc<Shared>, tcp: &TcpListener, local: &UnixListener) {
     loop {
         tokio::select! {
             accepted = Bearer::accept_tcp(tcp) => {
-                tokio::spawn(serve_peer(Arc::clone(shared), accepted.unwrap().0));
+                tokio::spawn(serve_peer(Arc::clone(shared), accepted.expect("a connection").0));
             }
             accepted = Bearer::accept_unix(local) => {
-                tokio::spawn(serve_local(Arc::clone(shared), accepted.unwrap().0));
+                tokio::spawn(serve_local(Arc::clone(shared), accepted.expect("a connection").0));
             }
         }
     }

@@ -87,6 +87,11 @@ pub(super) enum Chain {
     /// refused together with its descendants, reported as a warning, and does not change the exit
     /// code. Ctrl-C stops at the next batch.
     Import(Import),
+    /// Follow a live Cardano node: apply its blocks and undo what it undoes, until Ctrl-C.
+    ///
+    /// A lost connection is opened again, with longer and longer waits. Nobody may read the database
+    /// meanwhile; to follow and serve at once, name the node in the configuration and use `serve`.
+    Follow(Follow),
     /// Say what the database is and where it stands.
     Status,
     /// Compute the digests of the set.
@@ -128,6 +133,23 @@ pub(super) struct Import {
     /// Files of blocks, or directories: with blk*.dat files, or of a Cardano node.
     #[arg(required = true, value_name = "SOURCE")]
     pub(super) sources: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Follow {
+    /// Network of the node, to make a new database; by default that of the database or of the
+    /// configuration.
+    #[arg(long, value_parser = PossibleValuesParser::new(cardano_names()))]
+    pub(super) network: Option<String>,
+    /// Port that the node has for other nodes; by default the source of the configuration.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "socket")]
+    pub(super) node: Option<String>,
+    /// Socket that the node has for local clients.
+    #[arg(long, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+    /// Stop as soon as everything the node has is applied.
+    #[arg(long)]
+    pub(super) until_tip: bool,
 }
 
 #[derive(Debug, Args)]
@@ -284,6 +306,11 @@ fn network_names() -> Vec<&'static str> {
         }
     }
     names
+}
+
+/// Names of the networks whose nodes can be followed.
+fn cardano_names() -> Vec<&'static str> {
+    Network::ALL.into_iter().filter(|network| network.is_cardano()).map(Network::name).collect()
 }
 
 /// Checks the form; the order of the bytes depends on the chain, which only the database knows.

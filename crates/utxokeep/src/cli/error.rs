@@ -11,6 +11,18 @@ pub(super) enum CliError {
         "there is no database yet, and nothing says which network it is for: add --network NAME"
     )]
     NoNetwork,
+    /// Nothing says which node to follow.
+    #[error(
+        "nothing says which node to follow: add --node HOST:PORT or --socket PATH, or name a source in \
+         the configuration"
+    )]
+    NoSource,
+    /// A network whose nodes cannot be followed yet.
+    #[error("nodes of {network} cannot be followed; import their block files instead")]
+    NotFollowed {
+        /// The network.
+        network: Network,
+    },
     /// No record of the output.
     #[error(
         "output {tx_hash}:{index} is not known at height {height}: it was not created by then, cannot be \

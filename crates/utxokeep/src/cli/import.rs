@@ -5,8 +5,8 @@ use std::time::Instant;
 use serde::Serialize;
 use utxokeep_core::{Height, Network};
 use utxokeep_index::{
-    ChainWriter, FollowReport, ImportProgress, ImportStage, StoreError, import_files,
-    import_immutable,
+    ChainWriter, FollowError, FollowReport, ImportProgress, ImportStage, OnProgress, StoreError,
+    import_files, import_immutable,
 };
 
 use super::{
@@ -121,7 +121,7 @@ fn check_flags(args: &Import, network: Network) -> Result<(), CliError> {
 type Writer = ChainWriter<utxokeep_kv::RocksKv>;
 
 fn run(
-    mut writer: Writer,
+    writer: Writer,
     sources: &Sources,
     bulk: bool,
     interrupt: &Interrupt,
@@ -137,21 +137,33 @@ fn run(
         });
         !interrupt.is_asked()
     };
+    let imported = import_all(writer, sources, bulk, interrupt, &mut on_block);
+    progress.finish();
+    Ok(imported?)
+}
+
+/// Imports one source after the other; a stop in one passes over the others.
+fn import_all(
+    mut writer: Writer,
+    sources: &Sources,
+    bulk: bool,
+    interrupt: &Interrupt,
+    on_block: &mut OnProgress<'_>,
+) -> Result<(Writer, FollowReport), FollowError> {
     let mut total = FollowReport::default();
     for db in &sources.immutable {
-        let report;
-        (writer, report) = import_immutable(writer, db, bulk, &mut on_block)?;
-        add(&mut total, report);
         if interrupt.is_asked() {
             return Ok((writer, total));
         }
-    }
-    if let Some(files) = &sources.files {
         let report;
-        (writer, report) = import_files(writer, files.as_ref(), bulk, &mut on_block)?;
+        (writer, report) = import_immutable(writer, db, bulk, on_block)?;
         add(&mut total, report);
     }
-    progress.finish();
+    if let Some(files) = sources.files.as_ref().filter(|_| !interrupt.is_asked()) {
+        let report;
+        (writer, report) = import_files(writer, files.as_ref(), bulk, on_block)?;
+        add(&mut total, report);
+    }
     Ok((writer, total))
 }
 

@@ -10,6 +10,7 @@ mod chain;
 mod digest;
 mod error;
 mod exit;
+mod follow;
 mod help;
 mod import;
 mod interrupt;
@@ -61,6 +62,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Chain(command) => match command {
             Chain::Import(args) => import::import(&session, &args),
+            Chain::Follow(args) => follow::follow(&session, &args),
             Chain::Status => status::status(&session),
             Chain::Digest(args) => digest::digest(&session, &args),
             Chain::Rollback(args) => chain::rollback(&session, &args),
@@ -77,11 +79,12 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
     }
 }
 
-/// Answers REST requests about a database that nobody writes to meanwhile.
+/// Answers REST requests about a database. When the configuration names a source, it is followed at
+/// the same time.
 fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
-    let index = session.open()?;
+    let (index, work) = follow::in_background(session)?;
     let listen = args.listen.unwrap_or(session.config().rest.listen);
-    server::serve_until_stopped(&index, listen, session.config(), |address| {
+    server::serve_until_stopped(&index, listen, session.config(), work, |address| {
         output::note(format_args!(
             "serving {} on http://{address} (API page: http://{address}/docs); Ctrl-C stops",
             session.data().display()

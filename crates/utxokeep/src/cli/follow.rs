@@ -1,0 +1,137 @@
+//! `chain follow`, and following beside `serve`.
+
+use serde::Serialize;
+use utxokeep_core::{ChainPoint, Network};
+use utxokeep_index::{ChainWriter, LiveFollower, Readers};
+
+use super::{
+    args::Follow,
+    error::CliError,
+    exit::Exit,
+    interrupt::Interrupt,
+    open::{Index, Session},
+    output::{self, Human, Lines},
+    progress::Progress,
+};
+use crate::{
+    config::{ConfigError, Source},
+    follow::{self, FollowOptions, Happened},
+    server::Work,
+};
+
+#[derive(Debug, Serialize)]
+struct Report {
+    network: String,
+    height: Option<u32>,
+    slot: Option<u64>,
+    best_hash: Option<String>,
+    connected: u64,
+    disconnected: u64,
+    reorganisations: u64,
+    deepest_reorganisation: u32,
+}
+
+/// Follows a node until Ctrl-C, or until its tip is reached.
+pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::watch()?;
+    let source = match (&args.node, &args.socket) {
+        (Some(node), _) => Some(Source::CardanoNodeAddress(node.clone())),
+        (None, Some(socket)) => Some(Source::CardanoNodeSocket(socket.clone())),
+        (None, None) => session.config().chain.source.clone(),
+    };
+    let source = source.ok_or(CliError::NoSource)?;
+    let asked = match &args.network {
+        Some(name) => Some(Network::find("cardano", name).map_err(ConfigError::from)?),
+        None => session.config().network()?,
+    };
+    let index = open_or_create(session, asked)?;
+    let network = index.settings().network;
+    let mut options = options(session, &index, &source)?;
+    options.until_tip = args.until_tip;
+    let mut live = LiveFollower::new(ChainWriter::new(index)?, Readers::Absent);
+    let mut progress = Progress::start("following", false);
+    let mut seen = 0;
+    let followed =
+        follow::follow(&mut live, &options, &|| interrupt.is_asked(), &mut |what| match what {
+            Happened::Moved(point) => {
+                seen += 1;
+                progress.update(seen, 0, || format!("blocks, {}", place(*point)));
+            }
+            Happened::Away(error, wait) => {
+                output::note(format_args!("{error}; trying again in {:.1} s", wait.as_secs_f64()));
+            }
+            Happened::Connected(point) => {
+                output::note(format_args!("connected; going on behind {}", place(*point)));
+            }
+            Happened::AtTip(point) => output::note(format_args!("at the tip: {}", place(*point))),
+        });
+    progress.finish();
+    let (writer, report) = live.into_writer()?;
+    followed?;
+    let tip = writer.tip();
+    let report = Report {
+        network: network.to_string(),
+        height: tip.map(|tip| tip.height.get()),
+        slot: tip.map(|tip| tip.slot),
+        best_hash: tip.map(|tip| network.hash_text(tip.hash.as_bytes())),
+        connected: report.connected,
+        disconnected: report.disconnected,
+        reorganisations: report.reorganisations,
+        deepest_reorganisation: report.deepest_reorganisation,
+    };
+    output::result(session.json(), &report)?;
+    Ok(if interrupt.is_asked() { Exit::Interrupted } else { Exit::Success })
+}
+
+impl Human for Report {
+    fn describe(&self, lines: &mut Lines) {
+        lines
+            .field("network", &self.network)
+            .optional("height", self.height)
+            .optional("slot", self.slot)
+            .optional("best hash", self.best_hash.as_ref())
+            .field("connected", self.connected)
+            .field("disconnected", self.disconnected)
+            .field("reorganisations", self.reorganisations)
+            .field("deepest", self.deepest_reorganisation);
+    }
+}
+
+fn place(point: Option<ChainPoint>) -> String {
+    point.map_or_else(
+        || "the start of the chain".to_owned(),
+        |point| format!("height {} slot {}", point.height, point.slot),
+    )
+}
+
+/// The database, and the work of following the source of the configuration into it, if there is
+/// one.
+pub(super) fn in_background(session: &Session) -> anyhow::Result<(Index, Option<Work>)> {
+    let Some(source) = &session.config().chain.source else { return Ok((session.open()?, None)) };
+    let index = open_or_create(session, session.config().network()?)?;
+    let options = options(session, &index, source)?;
+    let mut live = LiveFollower::new(ChainWriter::new(index.clone())?, Readers::Present);
+    let work: Work = Box::new(move |is_stopped| {
+        follow::follow(&mut live, &options, is_stopped, &mut |what| match what {
+            Happened::Connected(point) => tracing::info!("connected behind {}", place(*point)),
+            Happened::AtTip(point) => tracing::info!("at the tip: {}", place(*point)),
+            Happened::Moved(_) | Happened::Away(..) => {}
+        })
+    });
+    Ok((index, Some(work)))
+}
+
+fn open_or_create(session: &Session, asked: Option<Network>) -> anyhow::Result<Index> {
+    if let Some(index) = session.open_existing(asked)? {
+        return Ok(index);
+    }
+    let network = asked.ok_or(CliError::NoNetwork)?;
+    session.create(session.config().settings(network, None)?)
+}
+
+fn options(session: &Session, index: &Index, source: &Source) -> anyhow::Result<FollowOptions> {
+    let settings = index.settings();
+    let genesis = settings.decoder.genesis();
+    let genesis = genesis.ok_or(CliError::NotFollowed { network: settings.network })?;
+    Ok(FollowOptions::new(source, &session.config().follow, genesis.network_magic()))
+}
