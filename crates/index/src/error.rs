@@ -141,7 +141,7 @@ pub enum ApplyError {
     },
     /// The database is empty and the block is not the first of its chain.
     #[error(
-        "block {} is not the first block of {network}; start with the first block, or allow an index that starts mid-chain",
+        "block {} is not the first block of {network}; start with the first block, or allow an index that starts mid-chain (--start-mid-chain)",
         network.hash_text(hash.as_bytes())
     )]
     NotFirst {

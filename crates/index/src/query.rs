@@ -280,7 +280,8 @@ impl<'a, S: Read> View<'a, S> {
     }
 
     /// Some of the outputs of an owner, in chain order. With `assets`, only those that hold such an
-    /// asset: rows are filtered while they are scanned, so a page is full while there are more.
+    /// asset: rows are filtered while they are scanned, so a page is full while there are more. A
+    /// search that has looked at the most rows allowed answers what it found, and where to go on.
     pub fn owner_utxos(
         &self,
         owner: &IndexKey,
@@ -290,13 +291,15 @@ impl<'a, S: Read> View<'a, S> {
         self.check_index(owner)?;
         let mut rows = Vec::with_capacity(paging.limit.min(1_000) + 1);
         let (mut skip, mut seen) = (paging.skip, 0u64);
+        let (mut is_cut, mut last_seen) = (false, None);
         let mut failure = None;
         self.visit_owner(owner, paging.after, paging.reverse, &mut |key, row| {
-            seen += 1;
-            if seen > paging.scan_rows_max {
-                failure = Some(QueryError::TooManyRows { max: paging.scan_rows_max });
+            if seen >= paging.scan_rows_max {
+                is_cut = true;
                 return false;
             }
+            seen += 1;
+            last_seen = Some(position(&key));
             match self.matches(&key, &row, assets) {
                 Ok(true) if skip > 0 => {
                     skip -= 1;
@@ -319,6 +322,7 @@ impl<'a, S: Read> View<'a, S> {
         let more = rows.len() > paging.limit;
         rows.truncate(paging.limit);
         let next = rows.last().filter(|_| more).map(|(key, _)| position(key));
+        let next = next.or(last_seen.filter(|_| is_cut));
         Ok(AddressPage { utxos: self.records(&rows)?, next })
     }
 
