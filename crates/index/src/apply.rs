@@ -66,7 +66,14 @@ impl<K: Kv> ChainWriter<K> {
             Place::Next(height) => height,
         };
         let started = Instant::now();
-        let block = &*self.with_rules(block)?;
+        let block = match self.with_rules(block) {
+            Ok(block) => block,
+            Err(error) => {
+                self.discard_staged()?;
+                return Err(error.into());
+            }
+        };
+        let block = &*block;
         let mut effect = Effect::default();
         if self.index.settings.enabled {
             effect = match self.stage_set(block, height) {
@@ -210,15 +217,21 @@ impl<K: Kv> ChainWriter<K> {
 
     /// Remembers where an index starts that lacks the blocks before; they cannot be undone.
     fn stage_start(&mut self, block: &Block, height: Height) {
-        if block.header.prev == self.index.settings.decoder.origin() {
+        if self.starts_its_chain(block) {
             return;
         }
         meta::put_start(&mut self.side_rows, height);
         self.started_mid_chain = true;
+        self.undo_base = height;
         if self.index.settings.enabled {
             meta::put_undo_base(&mut self.side_rows, height);
-            self.undo_base = height;
         }
+    }
+
+    /// Whether nothing comes before a block.
+    fn starts_its_chain(&self, block: &Block) -> bool {
+        let settings = &self.index.settings;
+        !settings.network.is_cardano() || block.header.prev == settings.decoder.origin()
     }
 
     /// Checks the block and stages its effects on the set.
@@ -228,7 +241,8 @@ impl<K: Kv> ChainWriter<K> {
         let invalid = |reason| ApplyError::Invalid { network, hash, height, reason };
         let gathered = self.gather(block)?;
         let is_first = self.tip.is_none();
-        let missing = if is_first { MissingInput::Count } else { self.missing_input() };
+        let starts_mid_chain = is_first && !self.starts_its_chain(block);
+        let missing = if starts_mid_chain { MissingInput::Count } else { self.missing_input() };
         let checked = match check_block(block, height, network, &gathered.prevouts, missing) {
             Ok(checked) => checked,
             Err(reason) => return Err(invalid(self.first_reason(block, reason)?)),

@@ -88,15 +88,23 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
+fn stands_at(tip: Option<Height>) -> String {
+    tip.map_or_else(
+        || "the database has no blocks yet".to_owned(),
+        |height| format!("the tip is at height {height}"),
+    )
+}
+
 /// Why a block was not applied. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
     /// The block's parent is unknown: blocks are missing in between.
     #[error(
-        "block {} does not connect: its parent {} is unknown and the tip is at {tip:?}; apply the blocks in between first",
+        "block {} does not connect: its parent {} is unknown and {}; apply the blocks in between first",
         network.hash_text(hash.as_bytes()),
-        network.hash_text(prev.as_bytes())
+        network.hash_text(prev.as_bytes()),
+        stands_at(*tip)
     )]
     Gap {
         /// Network of the database.
@@ -328,7 +336,7 @@ pub enum FollowError {
         source: DecodeError,
     },
     /// Bytes that a node sent do not decode.
-    #[error("the block that the node sent behind height {after:?} does not decode")]
+    #[error("the next block that the node sent does not decode, and {}", stands_at(*after))]
     Undecodable {
         /// Height of the last block that was applied.
         after: Option<Height>,

@@ -18,7 +18,7 @@ use utxokeep_kv::Kv;
 use crate::{
     Applied, ChainWriter, FollowReport, ImportProgress, ImportStage, Mode, OnProgress,
     error::{FollowError, StoreError},
-    import::PRUNE_EVERY_BLOCKS,
+    import::{PRUNE_EVERY_BLOCKS, keep_staged},
     query::block_entry,
 };
 
@@ -47,7 +47,7 @@ pub fn import_immutable<K: Kv>(
     let mut done = 0;
     writer.set_mode(if deep > 0 { Mode::Bulk } else { Mode::CatchUp })?;
     let decoder = writer.index().settings().decoder.clone();
-    decoded_ahead(db, &decoder, from, |block| {
+    let imported = decoded_ahead(db, &decoder, from, |block| {
         if done == deep && deep > 0 {
             writer.set_mode(Mode::CatchUp)?;
         }
@@ -64,7 +64,8 @@ pub fn import_immutable<K: Kv>(
             blocks_total: total,
             height: writer.tip().map(|tip| tip.height),
         }))
-    })?;
+    });
+    keep_staged(&mut writer, imported)?;
     writer.set_mode(Mode::Tip)?;
     while writer.prune_pass()?.more {}
     Ok((writer, report))
@@ -78,7 +79,7 @@ fn resume<K: Kv>(
     report: &mut FollowReport,
 ) -> Result<Option<BlockPosition>, FollowError> {
     let Some(tip) = writer.tip() else { return Ok(Some(db.start())) };
-    let Some(last) = db.last()? else { return Ok(None) };
+    let Some(last) = db.last_of_chain()? else { return Ok(None) };
     if writer.height_of(&last.hash)?.is_some() {
         return Ok(None);
     }
@@ -89,9 +90,6 @@ fn resume<K: Kv>(
             .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
         let point = entry.point(height);
         let Some(position) = db.find(point.slot, &point.hash)? else { continue };
-        if position == last.position {
-            return Ok(None);
-        }
         let undone = writer.rollback(height)?;
         if undone > 0 {
             report.disconnected += u64::from(undone);

@@ -57,8 +57,10 @@ pub fn import_files<K: Kv>(
     progress: &mut OnProgress<'_>,
 ) -> Result<(ChainWriter<K>, FollowReport), FollowError> {
     let headers = files.headers().to_vec();
+    let mut first = 0;
     if writer.tip().is_none() && writer.index().settings().network.is_cardano() {
         apply_first(&mut writer, &headers, files)?;
+        first = 1;
     }
     let mut follower = Follower::new(writer)?;
     let total = headers.len() as u64;
@@ -78,7 +80,7 @@ pub fn import_files<K: Kv>(
         let rest = follower.reachable_first(rest);
         follow(follower, files, &rest, total, progress)?
     };
-    report.connected += connected;
+    report.connected += connected + first;
     Ok((writer, report))
 }
 
@@ -140,7 +142,8 @@ fn load<K: Kv>(
     writer.set_mode(Mode::Bulk)?;
     let mut loaded = Loaded { hashes: FxHashSet::default(), is_stopped: false };
     let decoder = writer.index().settings().decoder.clone();
-    let linked: FxHashMap<_, _> = plan.windows(2).map(|pair| (pair[1], pair[0])).collect();
+    let parents = writer.tip().map(|tip| tip.hash).into_iter().chain(plan.iter().copied());
+    let linked: FxHashMap<_, _> = plan.iter().copied().zip(parents).collect();
     let applied = decoded_ahead(files, &decoder, plan.iter().copied(), |hash, block| {
         let Ok(mut block) = block else { return Ok(false) };
         // Boundary blocks are left out of the plan, and linked around.
@@ -159,7 +162,7 @@ fn load<K: Kv>(
         });
         Ok(!loaded.is_stopped)
     });
-    applied?;
+    keep_staged(writer, applied)?;
     writer.set_mode(Mode::Tip)?;
     Ok(loaded)
 }
@@ -177,7 +180,7 @@ fn follow<K: Kv>(
     let mut arrivals = headers.iter();
     let mut done = 0;
     let hashes = headers.iter().map(|header| header.hash);
-    decoded_ahead(files, &decoder, hashes, |_, block| {
+    let ended = decoded_ahead(files, &decoder, hashes, |_, block| {
         let Some(header) = arrivals.next() else { return Ok(false) };
         // Bytes that do not decode are met again, and reported, when the block is to be connected.
         follower.accept_decoded(header, block.ok().as_ref(), files)?;
@@ -191,10 +194,23 @@ fn follow<K: Kv>(
             blocks_total: total,
             height: follower.writer().tip().map(|tip| tip.height),
         }))
-    })?;
+    });
+    keep_staged(follower.writer_mut(), ended)?;
     follower.writer_mut().set_mode(Mode::Tip)?;
     while follower.writer_mut().prune_pass()?.more {}
     follower.into_writer()
+}
+
+/// What was applied before a failure stays applied: it is committed before the failure is told.
+pub(crate) fn keep_staged<K: Kv>(
+    writer: &mut ChainWriter<K>,
+    result: Result<(), FollowError>,
+) -> Result<(), FollowError> {
+    if result.is_err() {
+        // A second failure would hide the first, which is the one to tell.
+        let _ = writer.flush();
+    }
+    result
 }
 
 /// Reads and decodes blocks on a second thread and hands them over in order, until `take` answers

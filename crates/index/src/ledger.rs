@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use utxokeep_chains::cardano::Genesis;
-use utxokeep_core::{Block, OutPoint, Tx, Txid, UtxoRecord, cardano::EraRemoval};
+use utxokeep_core::{Block, Height, OutPoint, Tx, Txid, UtxoRecord, cardano::EraRemoval};
 use utxokeep_kv::{Kv, Scan};
 
 use crate::{ChainWriter, error::StoreError, tables::UNSPENT};
@@ -53,7 +53,8 @@ impl<K: Kv> ChainWriter<K> {
         self.index.kv.scan(UNSPENT, &all, &mut |key, value| {
             match (OutPoint::from_key(key), UtxoRecord::decode(value)) {
                 (Some(outpoint), Ok(record)) => {
-                    let is_from_byron = record.slot() < shelley_starts;
+                    let is_from_byron =
+                        record.height == Height::GENESIS || record.slot() < shelley_starts;
                     if removal.takes(record.value, record.address, is_from_byron) {
                         removed.push(outpoint);
                     }

@@ -450,7 +450,7 @@ impl<'a, S: Read> View<'a, S> {
         };
         let last_slot = self.at.map_or(u64::MAX, |(height, entry)| entry.point(height).slot);
         let mut from = prefix.to_vec();
-        let mut until = row_key((last_slot, u32::MAX, u32::MAX));
+        let mut until = row_key((last_slot, self.last_tx_index(), u32::MAX));
         until.push(0);
         if let Some(after) = after {
             let mut bound = row_key(after);
@@ -472,6 +472,19 @@ impl<'a, S: Read> View<'a, S> {
             return self.visit_live(&scan, visit);
         }
         self.visit_live_then(&scan, visit)
+    }
+
+    /// Position of the last transaction of the block the view stands at. It matters where two
+    /// blocks share a slot: a boundary block that starts a chain, and the block after it.
+    fn last_tx_index(&self) -> u32 {
+        let is_first_boundary = self.at.is_some_and(|(height, entry)| {
+            let era = entry.slot.map(|slot| slot.era);
+            height == Height::GENESIS && era == Some(utxokeep_core::cardano::era::BYRON_BOUNDARY)
+        });
+        let genesis = self.settings.decoder.genesis().filter(|_| is_first_boundary);
+        genesis.map_or(u32::MAX, |genesis| {
+            u32::try_from(genesis.outputs().len().saturating_sub(1)).unwrap_or(u32::MAX)
+        })
     }
 
     fn visit_live(

@@ -35,8 +35,9 @@ impl<K: Kv> ChainWriter<K> {
         self.flush()?;
         let tip = self.tip.ok_or(RollbackError::Empty)?.height;
         let depth = target.depth_below(tip).ok_or(RollbackError::AboveTip { target, tip })?;
-        let safe = self.floor();
-        if self.index.settings.enabled && target < safe {
+        // The log alone can be undone down to its first block.
+        let safe = if self.index.settings.enabled { self.floor() } else { self.undo_base };
+        if target < safe {
             return Err(RollbackError::TooDeep { target, safe });
         }
         for _ in 0..depth {

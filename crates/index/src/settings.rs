@@ -75,7 +75,7 @@ impl Settings {
             filter: Filter::default(),
             may_start_mid_chain: false,
             muhash: false,
-            window: Window { prune_depth: security, rollback_window: 2 * security },
+            window: Window { prune_depth: security, rollback_window: security.saturating_mul(2) },
             delta: DeltaKind::Compact,
             prune_rows_max: 50_000,
             prune_pass_ms_max: 200,

@@ -107,7 +107,9 @@ impl<K: Kv> ChainWriter<K> {
             None => None,
         };
         let enabled = index.settings.enabled;
-        let undo_base = if enabled { meta::undo_base(read)? } else { Height::GENESIS };
+        let start = meta::start(read)?;
+        let undo_base =
+            if enabled { meta::undo_base(read)? } else { start.unwrap_or(Height::GENESIS) };
         let muhash = (enabled && index.settings.muhash)
             .then(|| load_muhash(read, tip.map(|tip| tip.height)))
             .transpose()?;
@@ -116,7 +118,7 @@ impl<K: Kv> ChainWriter<K> {
             mode: Mode::Tip,
             tip,
             undo_base,
-            started_mid_chain: meta::start(read)?.is_some(),
+            started_mid_chain: start.is_some(),
             boundary: None,
             stored_muhash: muhash.as_ref().and(tip).map(|tip| tip.height),
             muhash,

@@ -11,6 +11,7 @@ mod byron;
 mod cbor;
 mod damage;
 mod genesis;
+mod immutable;
 mod shelley;
 mod spec;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub use address::{
 };
 pub use damage::{claiming, flipped, nested_lists, truncated, with_era_tag};
 pub use genesis::{DEVNET_EPOCH_SLOTS, DEVNET_START, fund_of, shelley_genesis};
+pub use immutable::write_immutable;
 pub use spec::{DatumSpec, Encoding, OutSpec, ScriptSpec, TxIn, TxSpec};
 
 /// Slots of a Byron epoch on mainnet.

@@ -92,6 +92,11 @@ impl Config {
         {
             return Ok(identity.filter.clone());
         }
+        let is_filtered =
+            !self.index.filter_addresses.is_empty() || !self.index.filter_credentials.is_empty();
+        if is_filtered && !network.is_cardano() {
+            return Err(ConfigError::NoFilter { network });
+        }
         let entry = |key, text: &String, owner: Result<_, OwnerError>| {
             owner.map_err(|source| ConfigError::Owner {
                 key,

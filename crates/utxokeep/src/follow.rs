@@ -90,7 +90,7 @@ pub fn follow<K: Kv>(
         );
         match ended? {
             Ended::Stopped => break,
-            Ended::Lost(error) if error.is_worth_retrying() => {
+            Ended::Lost(error) if may_pass(&error, live.tip()) => {
                 live.lost_connection()?;
                 let wait = backoff.next_wait();
                 tracing::warn!(error = &error as &dyn std::error::Error, ?wait, "node is away");
@@ -120,17 +120,26 @@ fn listen<K: Kv>(
     tell(&Happened::Connected(live.tip()));
     while !is_stopped() {
         match node.next(LOOK_EVERY) {
-            Ok(None) => continue,
+            Ok(None) => {}
             Ok(Some(NodeEvent::RolledBack(point))) => {
-                live.roll_back(point.map(|point| (point.slot, BlockHash::from_bytes(point.hash))))?;
+                let point = point.map(|point| (point.slot, BlockHash::from_bytes(point.hash)));
+                match live.roll_back(point) {
+                    // A boundary block, perhaps: the next connection starts from points we know.
+                    Err(FollowError::UnknownPoint { .. }) => {
+                        return Ok(Ended::Lost(NodeError::Closed));
+                    }
+                    done => done?,
+                };
                 tell(&Happened::Moved(live.tip()));
             }
             Ok(Some(NodeEvent::Block(raw))) => {
                 live.connect(raw)?;
+                backoff.reset();
                 tell(&Happened::Moved(live.tip()));
             }
             Ok(Some(NodeEvent::AtTip)) => {
                 live.reached_tip()?;
+                backoff.reset();
                 tell(&Happened::AtTip(live.tip()));
                 if options.until_tip {
                     return Ok(Ended::Stopped);
@@ -138,9 +147,20 @@ fn listen<K: Kv>(
             }
             Err(error) => return Ok(Ended::Lost(error)),
         }
-        backoff.reset();
     }
     Ok(Ended::Stopped)
+}
+
+/// Whether a later attempt can do better: also with a node that has not come as far as we have.
+fn may_pass(error: &NodeError, tip: Option<ChainPoint>) -> bool {
+    let is_behind = match error {
+        NodeError::NoIntersection { tip: node } => {
+            let node = node.as_ref().map(|point| point.slot);
+            tip.is_some_and(|tip| node.is_none_or(|slot| slot < tip.slot))
+        }
+        _ => false,
+    };
+    is_behind || error.is_worth_retrying()
 }
 
 fn node_point(point: &ChainPoint) -> NodePoint {

@@ -11,6 +11,7 @@ mod utxo;
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use utxokeep_chains::cardano::asset_fingerprint;
 use utxokeep_core::{BlockEntry, ChainPoint, Height, Network, cardano::era, hex_encode};
 use utxokeep_index::{AddressBalance, AssetId, Settings, Status as IndexStatus};
 
@@ -54,6 +55,10 @@ pub struct Amount {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub asset_name: Option<String>,
+    /// Short name of a native asset that wallets show (CIP-14).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub fingerprint: Option<String>,
     /// How many, as a decimal string.
     #[schema(example = "5000000000")]
     pub quantity: String,
@@ -68,12 +73,13 @@ impl Amount {
     ) -> Vec<Self> {
         let unit = if network.is_cardano() { "lovelace" } else { "sat" };
         let (unit, quantity) = (unit.to_owned(), value.to_string());
-        let coin = Self { unit, policy_id: None, asset_name: None, quantity };
+        let coin = Self { unit, policy_id: None, asset_name: None, fingerprint: None, quantity };
         let assets = assets.map(|((policy, name), quantity)| {
+            let fingerprint = Some(asset_fingerprint(policy, name));
             let (policy, name) = (hex_encode(policy), hex_encode(name));
-            let unit = format!("{policy}{name}");
-            let quantity = quantity.to_string();
-            Self { unit, policy_id: Some(policy), asset_name: Some(name), quantity }
+            let (unit, quantity) = (format!("{policy}{name}"), quantity.to_string());
+            let (policy_id, asset_name) = (Some(policy), Some(name));
+            Self { unit, policy_id, asset_name, fingerprint, quantity }
         });
         std::iter::once(coin).chain(assets).collect()
     }

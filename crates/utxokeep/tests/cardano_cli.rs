@@ -267,6 +267,7 @@ fn pages_of_an_asset_are_full_and_balances_add_up_every_asset() {
     assert_eq!(balance["utxo_count"], 2);
     let of_policy = json!({
         "unit": policy, "policy_id": policy, "asset_name": "", "quantity": "9",
+        "fingerprint": "asset1chw4ekacnw230c7f0uc4e0ym3ld2tdn3wsquqy",
     });
     assert_eq!(balance["amounts"][1], of_policy);
     assert_eq!(balance["amounts"][2]["quantity"], u64::MAX.to_string());

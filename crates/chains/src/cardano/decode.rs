@@ -34,6 +34,9 @@ const BABBAGE: u8 = 6;
 /// own, without those that the ledger drops before the era the chain starts in.
 pub fn decode_block(raw: &[u8], genesis: &Genesis) -> Result<Block, CardanoDecodeError> {
     let wrapped = Wrapped::read(raw)?;
+    if wrapped.era == era::BYRON && genesis.slot_start_of_shelley() == 0 {
+        return Err(CardanoDecodeError::NoByron);
+    }
     let mut d = wrapped.decoder();
     let block = read_block(&mut d, wrapped.era, genesis)
         .map_err(|error| malformed(wrapped.era, raw.len(), &error))?;

@@ -33,6 +33,12 @@ pub enum CardanoDecodeError {
         /// The number in front of the block.
         tag: u64,
     },
+    /// A block of Byron on a chain that has none, or whose genesis does not say how long it was.
+    #[error(
+        "block of Byron: preview has none, and the genesis files of a private chain do not say \
+         when its Byron era ends; private chains that start with Byron are not supported"
+    )]
+    NoByron,
     /// The bytes end inside the block.
     #[error("block ends too early, after {len} bytes")]
     Truncated {

@@ -123,6 +123,23 @@ impl ImmutableDb {
         Ok(Some(ImmutableTip { slot, hash, is_boundary, position }))
     }
 
+    /// The last block that is no boundary block.
+    pub fn last_of_chain(&self) -> Result<Option<ImmutableTip>, SourceError> {
+        for chunk in (0..self.chunks.list.len()).rev() {
+            let entries = self.chunks.entries(chunk)?;
+            for (entry, number) in
+                entries.iter().rev().zip((0..self.chunks.list[chunk].blocks).rev())
+            {
+                if !self.chunks.is_boundary(chunk, entry)? {
+                    let (slot, hash) = (entry.slot_or_epoch, entry.hash);
+                    let position = BlockPosition { chunk, entry: number };
+                    return Ok(Some(ImmutableTip { slot, hash, is_boundary: false, position }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Where the block with this slot and hash lies; `None` when it is not here.
     pub fn find(&self, slot: u64, hash: &BlockHash) -> Result<Option<BlockPosition>, SourceError> {
         for chunk in self.chunks.around(slot)? {

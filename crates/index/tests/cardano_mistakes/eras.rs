@@ -1,11 +1,16 @@
 //! What eras do: boundary blocks, vouchers, outputs of nothing.
 
-use utxokeep_chains::cardano::Genesis;
-use utxokeep_core::{BlockHash, Height, Network, OutPoint, cardano::is_redeem_address};
-use utxokeep_index::{Applied, ChainIndex, ChainWriter, Follower, Mode, Settings, tables::TABLES};
+use utxokeep_chains::cardano::{CardanoFiles, Genesis, ImmutableDb};
+use utxokeep_core::{
+    BlockHash, Height, IndexKey, Network, OutPoint, Window, cardano::is_redeem_address,
+};
+use utxokeep_index::{
+    Applied, ChainIndex, ChainWriter, Follower, Mode, Settings, import_files, import_immutable,
+    tables::TABLES,
+};
 use utxokeep_kv::MemoryKv;
 use utxokeep_testkit::cardano::{
-    BlockSpec, Built, ByronKind, Encoding, Era, OutSpec, TxSpec, byron,
+    BlockSpec, Built, ByronKind, Encoding, Era, OutSpec, TxSpec, byron, write_immutable,
 };
 
 use crate::chain::key;
@@ -144,4 +149,97 @@ fn boundary_blocks_are_passed_over_again_after_a_restart() {
     // The follower, too, sees a chain without boundary blocks.
     let follower = Follower::new(writer).unwrap();
     assert_eq!(follower.writer().tip().unwrap().height, Height::new(1));
+}
+
+/// Two epochs of Byron and the two eras after it, with a redeemed voucher on the way.
+fn through_the_eras() -> Eras {
+    let genesis = Genesis::public(MAINNET).unwrap();
+    let input = (*genesis.outputs()[0].txid.as_bytes(), 0);
+    let owner = byron(ByronKind::Key, [1; 28], None);
+    let mut eras = Eras::new();
+    let redeem = TxSpec::new(&[input], &[OutSpec::new(&owner, 10), OutSpec::new(&owner, 0)]);
+    let mut coin = eras.mine(Era::Byron, vec![redeem]).output(0, 0);
+    eras.mine(Era::Byron, Vec::new());
+    for era in [Era::Byron, Era::Shelley, Era::Allegra] {
+        if era == Era::Byron {
+            eras.mine(Era::ByronBoundary, Vec::new());
+        }
+        for _ in 0..8 {
+            let spend = TxSpec::new(&[coin], &[OutSpec::new(&owner, 10)]);
+            coin = eras.mine(era, vec![spend]).output(0, 0);
+        }
+    }
+    eras
+}
+
+fn small_window() -> Settings {
+    let window = Window { prune_depth: 3, rollback_window: 3 };
+    Settings { window, ..Settings::new(MAINNET) }
+}
+
+/// Removals where eras begin, and boundary blocks, in every way that blocks reach the tables.
+#[test]
+fn eras_and_boundary_blocks_come_out_the_same_in_bulk_from_files_and_from_a_nodes_database() {
+    let eras = through_the_eras();
+    let expected = eras.index.view().unwrap().digest(true).unwrap();
+    assert_eq!(expected.totals.txouts, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let genesis = Genesis::public(MAINNET).unwrap();
+    let boundary = eras.built.iter().rposition(|b| b.era == Era::ByronBoundary).unwrap();
+    let (first, second) = eras.built.split_at(boundary);
+    let mut files = Vec::new();
+    for (name, blocks) in [("first", first), ("second", second)] {
+        let path = dir.path().join(name);
+        let bytes: Vec<u8> = blocks.iter().flat_map(|built| built.raw.clone()).collect();
+        std::fs::write(&path, bytes).unwrap();
+        files.push(path);
+    }
+    let db = dir.path().join("immutable");
+    write_immutable(&db, &[first, second]).unwrap();
+    let db = ImmutableDb::open(&db).unwrap();
+    for bulk in [false, true] {
+        let index = ChainIndex::open(MemoryKv::new(TABLES), small_window()).unwrap();
+        let mut writer = ChainWriter::new(index.clone()).unwrap();
+        let mut connected = 0;
+        for path in &files {
+            let source = CardanoFiles::open(std::slice::from_ref(path), &genesis).unwrap();
+            let (next, report) = import_files(writer, &source, bulk, &mut |_| true).unwrap();
+            connected += report.connected;
+            writer = next;
+        }
+        assert_eq!(connected, eras.built.len() as u64 - 1, "all but the second boundary block");
+        assert_eq!(index.view().unwrap().digest(true).unwrap(), expected, "files, bulk {bulk}");
+
+        let index = ChainIndex::open(MemoryKv::new(TABLES), small_window()).unwrap();
+        let writer = ChainWriter::new(index.clone()).unwrap();
+        let (writer, report) = import_immutable(writer, &db, bulk, &mut |_| true).unwrap();
+        assert_eq!(report.connected, eras.built.len() as u64 - 1);
+        assert_eq!(index.view().unwrap().digest(true).unwrap(), expected, "node, bulk {bulk}");
+        assert!(index.verify(&mut |_, _| {}).unwrap().is_clean());
+
+        // An older copy that ends with the boundary block has nothing new, and undoes nothing.
+        let older = dir.path().join(format!("older-{bulk}"));
+        write_immutable(&older, &[first, &second[..1]]).unwrap();
+        let older = ImmutableDb::open(&older).unwrap();
+        let (_, report) = import_immutable(writer, &older, bulk, &mut |_| true).unwrap();
+        assert_eq!((report.connected, report.disconnected), (0, 0));
+        assert_eq!(index.view().unwrap().digest(true).unwrap(), expected);
+    }
+}
+
+#[test]
+fn two_blocks_in_slot_zero_are_told_apart_when_asked_about_the_first() {
+    let genesis = Genesis::public(MAINNET).unwrap();
+    let owner = byron(ByronKind::Key, [1; 28], None);
+    let mut eras = Eras::new();
+    let input = (*genesis.outputs()[0].txid.as_bytes(), 0);
+    let block = eras.mine(Era::Byron, vec![TxSpec::new(&[input], &[OutSpec::new(&owner, 10)])]);
+    assert_eq!(block.slot, 0);
+    let owner = IndexKey::address(MAINNET, &owner);
+    let at = |height| eras.index.view().unwrap().at(Height::new(height)).unwrap();
+    assert_eq!(at(1).owner_balance(&owner, u64::MAX).unwrap().utxos, 1);
+    assert_eq!(at(0).owner_balance(&owner, u64::MAX).unwrap().utxos, 0);
+    let voucher = IndexKey::address(MAINNET, &genesis.outputs()[0].address);
+    assert_eq!(at(1).owner_balance(&voucher, u64::MAX).unwrap().utxos, 0);
+    assert_eq!(at(0).owner_balance(&voucher, u64::MAX).unwrap().utxos, 1);
 }

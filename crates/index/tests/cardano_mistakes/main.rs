@@ -12,8 +12,8 @@ use utxokeep_core::{
 };
 use utxokeep_index::{Applied, ApplyError, DeltaKind, Paging};
 use utxokeep_testkit::cardano::{
-    BlockSpec, Credential, DatumSpec, Encoding, Era, OutSpec, ScriptSpec, TxSpec, base, enterprise,
-    fund_of, pointer, with_trailing_bytes,
+    BlockSpec, Credential, DEVNET_START, DatumSpec, Encoding, Era, OutSpec, ScriptSpec, TxSpec,
+    base, enterprise, fund_of, pointer, with_trailing_bytes,
 };
 
 /// A transaction whose scripts fail, with collateral and what it gives back.
@@ -347,4 +347,98 @@ fn a_filter_keeps_its_owners_and_nothing_else() {
     let spec = BlockSpec { slot: 900, ..chain.tip().next(Era::Babbage, Vec::new()) };
     chain.push(&spec).unwrap();
     assert_eq!(chain.height(), Height::new(3));
+}
+
+#[test]
+fn a_missing_input_in_the_first_block_is_no_mid_chain_start() {
+    let chain = Chain::new(Era::Babbage);
+    let settings = chain.index.settings().clone();
+    let kv = utxokeep_kv::MemoryKv::new(utxokeep_index::tables::TABLES);
+    let index = utxokeep_index::ChainIndex::open(kv, settings).unwrap();
+    let mut writer = utxokeep_index::ChainWriter::new(index).unwrap();
+    let spend = TxSpec::new(&[([9; 32], 0)], &[OutSpec::new(&key(1), 1)]);
+    let block = chain.decode(&BlockSpec::first(Era::Babbage, vec![spend]).build());
+    let error = writer.apply(&block).unwrap_err();
+    assert!(matches!(
+        error,
+        ApplyError::Invalid { reason: InvalidBlock::MissingOrSpent { .. }, .. }
+    ));
+}
+
+#[test]
+fn a_log_that_starts_mid_chain_is_undone_down_to_its_first_block() {
+    let mut whole = Chain::new(Era::Babbage);
+    let built: Vec<_> = (0..5).map(|_| whole.mine(Vec::new())).collect();
+    let settings = utxokeep_index::Settings {
+        enabled: false,
+        may_start_mid_chain: true,
+        ..whole.index.settings().clone()
+    };
+    let tables = &utxokeep_index::tables::TABLES[..utxokeep_index::tables::LOG_TABLES];
+    let index =
+        utxokeep_index::ChainIndex::open(utxokeep_kv::MemoryKv::new(tables), settings).unwrap();
+    let mut writer = utxokeep_index::ChainWriter::new(index.clone()).unwrap();
+    for built in &built[2..] {
+        writer.apply(&whole.decode(built)).unwrap();
+    }
+    drop(writer);
+    let mut writer = utxokeep_index::ChainWriter::new(index).unwrap();
+    assert!(writer.rollback(Height::new(2)).is_err(), "refused whole");
+    assert_eq!(writer.tip().unwrap().height, Height::new(5));
+    assert_eq!(writer.rollback(Height::new(3)).unwrap(), 2);
+}
+
+#[test]
+fn spent_outputs_were_deleted_at_once() {
+    let mut chain = Chain::new(Era::Babbage);
+    let coins = chain.mine(vec![split(1, 100)]);
+    let spend = chain.mine(vec![TxSpec::new(&[coins.output(0, 0)], &[OutSpec::new(&key(2), 9)])]);
+    while chain.writer.prune_pass().unwrap().more {}
+    let spent = chain.index.view().unwrap().utxo(outpoint(coins.output(0, 0))).unwrap().unwrap();
+    let by = spent.spent.unwrap();
+    assert_eq!(by.txid.as_bytes(), &spend.txids[0]);
+    assert_eq!((by.block.slot, by.epoch, by.time), (2, Some(0), DEVNET_START + 2));
+    chain.there_and_back(1);
+}
+
+#[test]
+fn pruning_scanned_the_table_of_spent_outputs() {
+    let mut chain = Chain::with(Era::Babbage, |settings| settings.prune_rows_max = 3);
+    let mut coins = chain.mine(vec![split(1, 100)]);
+    for _ in 0..40 {
+        let spends: Vec<_> = (0..2).map(|index| coins.output(0, index)).collect();
+        let outputs = [OutSpec::new(&key(1), 1), OutSpec::new(&key(1), 1)];
+        coins = chain.mine(vec![TxSpec::new(&spends, &outputs)]);
+        let report = chain.writer.prune_pass().unwrap();
+        // A pass deletes what the deltas that are due list: two outputs per block, never more
+        // than its limit, and nothing while nothing is due.
+        assert!(report.spent_deleted <= 3, "{report:?}");
+        let is_due = chain.height() > Height::new(20);
+        assert_eq!(report.deltas_deleted > 0, is_due, "{report:?} at {}", chain.height());
+    }
+    chain.verify();
+}
+
+#[test]
+fn asset_names_with_zero_bytes_and_long_byron_addresses_broke_the_store() {
+    let mut chain = Chain::new(Era::Babbage);
+    let long = {
+        let mut inner = vec![0x83, 0x58, 28];
+        inner.extend([5; 28]);
+        // An attribute of two thousand bytes.
+        inner.extend([0xa1, 0x01, 0x59, 0x07, 0xd0]);
+        inner.extend([0; 2_000]);
+        inner.push(0);
+        let mut address = vec![0x82, 0xd8, 24, 0x59];
+        address.extend(u16::try_from(inner.len()).unwrap().to_be_bytes());
+        address.extend(inner);
+        address.push(0);
+        address
+    };
+    let output = OutSpec { assets: vec![([1; 28], vec![0, 0, 0xff], 7)], ..OutSpec::new(&long, 9) };
+    chain.mine(vec![TxSpec::new(&[fund_of(&treasury())], &[output])]);
+    let page = chain.page(&IndexKey::address(DEVNET, &long));
+    assert_eq!(page.utxos[0].address, long);
+    assert_eq!(page.utxos[0].details.assets, [(([1; 28], vec![0, 0, 0xff]), 7)]);
+    chain.there_and_back(1);
 }

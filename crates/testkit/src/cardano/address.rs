@@ -82,7 +82,7 @@ pub fn with_trailing_bytes(address: &[u8], extra: &[u8]) -> Vec<u8> {
     [address, extra].concat()
 }
 
-fn crc32(bytes: &[u8]) -> u32 {
+pub(super) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
     })

@@ -11,6 +11,15 @@ use crate::owners::OwnerError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
+    /// A filter on a chain whose blocks cannot be checked without all outputs.
+    #[error(
+        "a filter (index.filter_addresses, index.filter_credentials) is not possible on {network}: \
+         every output is needed to check amounts; leave it out"
+    )]
+    NoFilter {
+        /// The network.
+        network: Network,
+    },
     /// The file could not be read.
     #[error("cannot read the configuration {}", path.display())]
     Read {

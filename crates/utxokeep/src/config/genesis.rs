@@ -33,7 +33,14 @@ impl ChainConfig {
         let kept = database.and_then(|identity| identity.genesis.as_deref());
         let genesis = match (byron, shelley, kept) {
             (byron, Some(shelley), _) => {
-                Genesis::from_files(byron.map(read).transpose()?.as_deref(), &read(shelley)?)?
+                let byron = byron.map(read).transpose()?;
+                let genesis = Genesis::from_files(byron.as_deref(), &read(shelley)?)?;
+                if genesis.network_id() != 0 {
+                    let reason = "its networkId is that of the main network, whose addresses a \
+                                  devnet does not take; make it Testnet";
+                    return Err(ConfigError::GenesisKind { path: shelley.to_owned(), reason });
+                }
+                genesis
             }
             (None, None, Some(kept)) => Genesis::decode(kept)?,
             _ => return Err(ConfigError::NoGenesis),

@@ -225,6 +225,7 @@ settings! {
         muhash: bool = false, "true or false";
         /// Keep only outputs of these addresses, and of the credentials below. Both lists empty:
         /// keep everything. With a filter, totals and digests are those of the outputs kept.
+        /// Cardano only: on Bitcoin every output is needed to check amounts.
         filter_addresses: Vec<String> = Vec::new(), "a list of addresses of the network";
         /// Keep only outputs of these payment and stake credentials, and of the addresses above.
         /// Cardano only.

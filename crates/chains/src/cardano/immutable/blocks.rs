@@ -150,7 +150,10 @@ impl OpenChunk {
         let mut decoder = Decoder::new(&bytes);
         match decoder.skip() {
             Ok(()) => {}
-            Err(error) if error.is_end_of_input() => return Ok(Found::CutOff),
+            // With another entry behind it, the block is bounded: then the bytes are wrong.
+            Err(error) if error.is_end_of_input() && entry + 1 == self.entries.len() => {
+                return Ok(Found::CutOff);
+            }
             Err(_) => return Ok(Found::Damaged),
         }
         let block_len = decoder.position();
