@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use utxokeep_core::{Block, BlockHash, Network};
+use utxokeep_core::{Block, BlockHash, Network, cardano::era};
 
 use crate::{
     bitcoin::{self, DecodeError},
     cardano::{self, Genesis},
 };
+
+/// First block of the preview network, which has no Byron era.
+const PREVIEW_FIRST_BLOCK: &str =
+    "268ae601af8f9214804735910a3301881fbe0eec9936db7d1fb9fc39e93d1e37";
 
 /// Turns raw blocks of one network into the form all chains share. Clones are cheap.
 #[derive(Debug, Clone)]
@@ -53,6 +57,21 @@ impl BlockDecoder {
     #[must_use]
     pub fn origin(&self) -> BlockHash {
         self.genesis.as_ref().map_or_else(BlockHash::default, |genesis| genesis.hash())
+    }
+
+    /// Whether the chain of this network can start with a block. From Shelley on first blocks name
+    /// no parent, so that one of another network looks like ours.
+    #[must_use]
+    pub fn can_start_with(&self, block: &Block) -> bool {
+        let Some(genesis) = &self.genesis else {
+            return block.header.hash == self.network.genesis_hash();
+        };
+        let starts_in_byron = genesis.slot_start_of_shelley() > 0;
+        let era = block.header.slot.map(|slot| slot.era);
+        block.header.prev == genesis.hash()
+            && (!starts_in_byron || era == Some(era::BYRON_BOUNDARY))
+            && (self.network != Network::CardanoPreview
+                || block.header.hash.to_hex() == PREVIEW_FIRST_BLOCK)
     }
 
     /// Blocks that a reorganisation is expected to stay within.

@@ -149,11 +149,13 @@ impl<K: Kv> ChainWriter<K> {
                 Err(ApplyError::Gap { network, hash, prev, tip: None })
             };
         }
-        if prev == settings.decoder.origin() {
+        if settings.decoder.can_start_with(block) {
             return Ok(Place::Next(Height::GENESIS));
         }
         match block.claimed_height {
-            Some(height) if settings.may_start_mid_chain => Ok(Place::Next(Height::new(height))),
+            Some(height) if settings.may_start_mid_chain && prev != settings.decoder.origin() => {
+                Ok(Place::Next(Height::new(height)))
+            }
             _ => Err(ApplyError::NotFirst { hash, network }),
         }
     }

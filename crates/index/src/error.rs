@@ -226,7 +226,9 @@ pub enum QueryError {
     #[error("the index is off ([index] enabled = false): there is no UTXO set to ask")]
     Disabled,
     /// The index that would answer is turned off.
-    #[error("that index is off ([index] {name} = false)")]
+    #[error(
+        "that index is off ([index] {name} = false); import again into a new directory with it on"
+    )]
     IndexOff {
         /// Name of its setting.
         name: &'static str,

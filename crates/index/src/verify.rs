@@ -7,7 +7,8 @@ mod undo;
 
 use rustc_hash::FxHashMap;
 use utxokeep_core::{
-    AddressRowKey, BlockEntry, Height, OutPoint, SpentAddressRow, SpentRecord, Totals, UtxoRecord,
+    AddressRowKey, BlockEntry, Height, OutPoint, Place, SpentAddressRow, SpentRecord, Totals,
+    UtxoRecord,
 };
 use utxokeep_kv::{Kv, Read, Scan, TableId};
 
@@ -22,6 +23,8 @@ use crate::{
 
 /// Findings beyond this many are counted, not listed.
 const FINDINGS_MAX: usize = 100;
+/// Blocks remembered while records are compared with the log.
+const PLACES_MAX: usize = 100_000;
 /// Rows checked per batched read.
 const ROWS_PER_READ: usize = 4_096;
 
@@ -94,7 +97,8 @@ impl<K: Kv> ChainIndex<K> {
             }
         };
         let replaced = FxHashMap::default();
-        let mut check = Check { view: &view, report, progress, replaced };
+        let places = FxHashMap::default();
+        let mut check = Check { view: &view, report, progress, replaced, places };
         check.run("chain log", Check::log)?;
         check.run("side blocks", Check::side)?;
         if self.settings.enabled {
@@ -113,6 +117,8 @@ struct Check<'c, 'a, S> {
     progress: &'c mut OnVerify<'c>,
     /// Records that repeated transactions replaced in blocks walked so far, newest first.
     replaced: FxHashMap<OutPoint, Vec<u8>>,
+    /// Blocks that were looked up lately.
+    places: FxHashMap<Height, Option<Place>>,
 }
 
 type Keyed = (Vec<u8>, Vec<u8>);
@@ -208,6 +214,12 @@ impl<S: Read> Check<'_, '_, S> {
                 if check.tip().is_none_or(|tip| record.height > tip) {
                     check.report.add(CHECK, format!("{outpoint} was created above the tip"));
                 }
+                if let Some(place) = record.place
+                    && check.place_at(record.height)? != Some(place)
+                {
+                    let detail = format!("{outpoint} names another block than the log");
+                    check.report.add(CHECK, detail);
+                }
                 if record.encode() != value {
                     let detail = format!("{outpoint} has credentials that are not its address's");
                     check.report.add(CHECK, detail);
@@ -275,6 +287,20 @@ impl<S: Read> Check<'_, '_, S> {
             self.report.add("address index", detail);
         }
         Ok(())
+    }
+
+    /// The block at a height, as records repeat it.
+    fn place_at(&mut self, height: Height) -> Result<Option<Place>, StoreError> {
+        if let Some(place) = self.places.get(&height) {
+            return Ok(*place);
+        }
+        let entry = block_entry(self.read(), height)?;
+        let place = entry.and_then(|entry| entry.place());
+        if self.places.len() >= PLACES_MAX {
+            self.places.clear();
+        }
+        self.places.insert(height, place);
+        Ok(place)
     }
 
     fn count(&self, table: TableId) -> Result<u64, StoreError> {

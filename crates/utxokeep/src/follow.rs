@@ -93,7 +93,6 @@ pub fn follow<K: Kv>(
             Ended::Lost(error) if may_pass(&error, live.tip()) => {
                 live.lost_connection()?;
                 let wait = backoff.next_wait();
-                tracing::warn!(error = &error as &dyn std::error::Error, ?wait, "node is away");
                 tell(&Happened::Away(&error, wait));
                 pause(wait, is_stopped);
             }

@@ -7,10 +7,10 @@ mod eras;
 
 use chain::{Chain, DEVNET, EVERYTHING, key, outpoint, split, treasury};
 use utxokeep_core::{
-    AssetFilter, Filter, Height, IndexKey, InvalidBlock,
+    AssetFilter, Filter, Height, IndexKey, InvalidBlock, Network,
     cardano::{Credential as CoreCredential, CredentialKind},
 };
-use utxokeep_index::{Applied, ApplyError, DeltaKind, Paging};
+use utxokeep_index::{Applied, ApplyError, DeltaKind, Paging, Settings};
 use utxokeep_testkit::cardano::{
     BlockSpec, Credential, DEVNET_START, DatumSpec, Encoding, Era, OutSpec, ScriptSpec, TxSpec,
     base, enterprise, fund_of, pointer, with_trailing_bytes,
@@ -392,11 +392,11 @@ fn a_log_that_starts_mid_chain_is_undone_down_to_its_first_block() {
 fn spent_outputs_were_deleted_at_once() {
     let mut chain = Chain::new(Era::Babbage);
     let coins = chain.mine(vec![split(1, 100)]);
-    let spend = chain.mine(vec![TxSpec::new(&[coins.output(0, 0)], &[OutSpec::new(&key(2), 9)])]);
+    let block = chain.mine(vec![TxSpec::new(&[coins.output(0, 0)], &[OutSpec::new(&key(2), 9)])]);
     while chain.writer.prune_pass().unwrap().more {}
     let spent = chain.index.view().unwrap().utxo(outpoint(coins.output(0, 0))).unwrap().unwrap();
     let by = spent.spent.unwrap();
-    assert_eq!(by.txid.as_bytes(), &spend.txids[0]);
+    assert_eq!(by.txid.as_bytes(), &block.txids[0]);
     assert_eq!((by.block.slot, by.epoch, by.time), (2, Some(0), DEVNET_START + 2));
     chain.there_and_back(1);
 }
@@ -441,4 +441,19 @@ fn asset_names_with_zero_bytes_and_long_byron_addresses_broke_the_store() {
     assert_eq!(page.utxos[0].address, long);
     assert_eq!(page.utxos[0].details.assets, [(([1; 28], vec![0, 0, 0xff]), 7)]);
     chain.there_and_back(1);
+}
+
+/// From Shelley on the first block of a chain names no parent: it could be of any network.
+#[test]
+fn the_first_block_of_another_network_started_a_chain() {
+    for network in [Network::CardanoMainnet, Network::CardanoPreprod, Network::CardanoPreview] {
+        let settings = Settings { may_start_mid_chain: true, ..Settings::new(network) };
+        let kv = utxokeep_kv::MemoryKv::new(utxokeep_index::tables::TABLES);
+        let index = utxokeep_index::ChainIndex::open(kv, settings).unwrap();
+        let mut writer = utxokeep_index::ChainWriter::new(index.clone()).unwrap();
+        let built = BlockSpec::first(Era::Babbage, Vec::new()).build();
+        let block = index.settings().decoder.decode(built.raw).unwrap();
+        let error = writer.apply(&block).unwrap_err();
+        assert!(matches!(error, ApplyError::NotFirst { .. }), "{network}: {error}");
+    }
 }

@@ -10,6 +10,7 @@ use utxokeep_chains::XorKey;
 use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
 
 use super::exit::after_help;
+use crate::config::Source;
 use crate::owners::Kind;
 
 /// The most rows one answer of the command line has.
@@ -142,8 +143,8 @@ pub(super) struct Follow {
     #[arg(long, value_parser = PossibleValuesParser::new(cardano_names()))]
     pub(super) network: Option<String>,
     /// Port that the node has for other nodes; by default the source of the configuration.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "socket")]
-    pub(super) node: Option<String>,
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "socket", value_parser = parse_node)]
+    pub(super) node: Option<Source>,
     /// Socket that the node has for local clients.
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
@@ -306,6 +307,10 @@ fn network_names() -> Vec<&'static str> {
         }
     }
     names
+}
+
+fn parse_node(text: &str) -> Result<Source, &'static str> {
+    Source::cardano_node(text).ok_or("expected a host, a colon and a port from 1 to 65535")
 }
 
 /// Names of the networks whose nodes can be followed.

@@ -35,7 +35,7 @@ struct Report {
 pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::watch()?;
     let source = match (&args.node, &args.socket) {
-        (Some(node), _) => Some(Source::CardanoNodeAddress(node.clone())),
+        (Some(node), _) => Some(node.clone()),
         (None, Some(socket)) => Some(Source::CardanoNodeSocket(socket.clone())),
         (None, None) => session.config().chain.source.clone(),
     };
@@ -50,11 +50,13 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
     options.until_tip = args.until_tip;
     let mut live = LiveFollower::new(ChainWriter::new(index)?, Readers::Absent);
     let mut progress = Progress::start("following", false);
-    let mut seen = 0;
+    let (mut seen, mut last) = (0, None);
     let followed =
         follow::follow(&mut live, &options, &|| interrupt.is_asked(), &mut |what| match what {
             Happened::Moved(point) => {
-                seen += 1;
+                let height = point.map(|point| point.height);
+                seen += u64::from(height > last);
+                last = height;
                 progress.update(seen, 0, || format!("blocks, {}", place(*point)));
             }
             Happened::Away(error, wait) => {
@@ -115,7 +117,10 @@ pub(super) fn in_background(session: &Session) -> anyhow::Result<(Index, Option<
         follow::follow(&mut live, &options, is_stopped, &mut |what| match what {
             Happened::Connected(point) => tracing::info!("connected behind {}", place(*point)),
             Happened::AtTip(point) => tracing::info!("at the tip: {}", place(*point)),
-            Happened::Moved(_) | Happened::Away(..) => {}
+            Happened::Away(error, wait) => {
+                tracing::warn!(error = *error as &dyn std::error::Error, ?wait, "node is away");
+            }
+            Happened::Moved(_) => {}
         })
     });
     Ok((index, Some(work)))

@@ -1,7 +1,7 @@
 //! `utxo show`, `address utxos` and `address balance`, in the JSON models of REST.
 
 use serde::Serialize;
-use utxokeep_core::{IndexKey, OutPoint, Txid};
+use utxokeep_core::{IndexKey, IndexTag, OutPoint, Txid};
 use utxokeep_index::{Paging, QueryError};
 
 use super::{
@@ -106,6 +106,9 @@ fn assets(lines: &mut Lines, amounts: &[Amount]) {
 struct Page {
     utxos: Vec<Utxo>,
     next_cursor: Option<String>,
+    /// Outputs of a credential are at different addresses.
+    #[serde(skip)]
+    with_owners: bool,
 }
 
 /// Lists outputs of an owner.
@@ -119,6 +122,7 @@ pub(super) fn list(session: &Session, args: &UtxosArgs) -> anyhow::Result<Exit> 
     let answer = Page {
         utxos: page.utxos.iter().map(|utxo| Utxo::new(utxo, network)).collect(),
         next_cursor: page.next.map(cursor::encode),
+        with_owners: key.tag != IndexTag::Address,
     };
     output::result(session.json(), &At { point: Point::new(&view.point()?, network), answer })?;
     Ok(Exit::Success)
@@ -142,7 +146,15 @@ impl Human for At<Page> {
     fn describe(&self, lines: &mut Lines) {
         for utxo in &self.answer.utxos {
             let outpoint = format!("{}:{}", utxo.tx_hash, utxo.output_index);
-            lines.row(format!("{outpoint:<70} {:>20} height {}", utxo.amount, utxo.block));
+            let owner = utxo.owner_addr.as_deref().filter(|_| self.answer.with_owners);
+            let owner = owner.map(|owner| format!(" {owner}")).unwrap_or_default();
+            let assets = match utxo.amounts.len() {
+                0 | 1 => String::new(),
+                2 => " and 1 asset".to_owned(),
+                units => format!(" and {} assets", units - 1),
+            };
+            let (amount, height) = (&utxo.amount, utxo.block);
+            lines.row(format!("{outpoint:<70} {amount:>20} height {height}{owner}{assets}"));
         }
         lines.field("rows", self.answer.utxos.len());
         lines.optional("next cursor", self.answer.next_cursor.as_ref());

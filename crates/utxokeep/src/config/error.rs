@@ -103,7 +103,8 @@ pub enum ConfigError {
     /// A private chain without its genesis.
     #[error(
         "a devnet needs its genesis: give its Shelley genesis file, and its Byron genesis file if \
-         it has one, with --genesis FILE or as chain.genesis_shelley and chain.genesis_byron"
+         it has one, as chain.genesis_shelley and chain.genesis_byron of the configuration, or to \
+         `chain import` with --genesis FILE"
     )]
     NoGenesis,
     /// Genesis files of a network whose genesis is part of the program.

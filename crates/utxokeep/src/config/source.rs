@@ -32,6 +32,14 @@ struct SourceTable {
     socket: Option<PathBuf>,
 }
 
+impl Source {
+    /// A Cardano node by the address of its port; `None` when the text is not a host and a port.
+    #[must_use]
+    pub fn cardano_node(address: &str) -> Option<Self> {
+        is_host_and_port(address).then(|| Self::CardanoNodeAddress(address.to_owned()))
+    }
+}
+
 impl TryFrom<SourceTable> for Source {
     type Error = &'static str;
 
