@@ -227,8 +227,10 @@ mod tests {
                 "addr1vpu5vlrf4xkxv2qpwngf6cjhtw542ayty80v8dyr49rf5eg0yu80w",
             ),
             (PREVIEW, "filter_credentials", "addr_vkh1qqqq"),
-            (REGTEST, "filter_credentials", CREDENTIAL),
         ];
+        let config = parse(&format!("[index]\nfilter_credentials = [\"{CREDENTIAL}\"]")).unwrap();
+        let error = config.settings(REGTEST, None).unwrap_err().to_string();
+        assert!(error.contains("not possible on bitcoin/regtest"), "{error}");
         for (network, key, entry) in cases {
             let config = parse(&format!("[index]\n{key} = [\"{entry}\"]")).unwrap();
             let error = config.settings(network, None).unwrap_err().to_string();
