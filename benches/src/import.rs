@@ -46,6 +46,16 @@ impl Blocks {
         Ok(writer)
     }
 
+    /// Reads and decodes every block of a node's database on one thread, and does nothing else.
+    fn decode_all(&self, settings: &Settings) -> anyhow::Result<Option<Took>> {
+        let Self::Immutable(db) = self else { return Ok(None) };
+        let clock = Clock::start();
+        for raw in db.blocks_from(db.start()) {
+            settings.decoder.decode(raw?.bytes)?;
+        }
+        Ok(Some(clock.stop()))
+    }
+
     /// One block of the followed chain.
     pub(crate) fn block(&self, point: &ChainPoint, settings: &Settings) -> anyhow::Result<Block> {
         let raw = match self {
@@ -117,6 +127,9 @@ pub(crate) fn measure(setup: &Setup<'_>) -> anyhow::Result<PathBuf> {
         let took = import(setup, &database, durability)?;
         describe(setup, &database, name, took)?;
         times.push((name, durability, took));
+    }
+    if let Some(took) = setup.blocks()?.decode_all(&setup.settings(Durability::Buffered))? {
+        output::line(&format!("reading and decoding alone, one thread: {took}"));
     }
     output::line(&format!("peak memory so far: {:.0} MB", output::mega(peak_memory_bytes())));
     let writes = recorded(setup, &setup.dir.join("recorded"))?;
