@@ -15,6 +15,7 @@ mod details;
 mod filter;
 mod muhash;
 mod network;
+pub mod node;
 mod record;
 mod rows;
 mod tree;

@@ -8,6 +8,7 @@ mod model;
 mod regtest;
 mod snapshot;
 mod testdata;
+pub mod txstore;
 
 pub use answers::{
     ElectrsBalance, ElectrsScript, GetTxOut, MainnetTruth, MainnetTruthAt, RefusedByCore,

@@ -1,0 +1,38 @@
+//! The rules of the node store: transactions with their outputs, from creation to safe deletion.
+//!
+//! A [`Workspace`] loads what an operation touches, changes it in memory by the rules here, and
+//! hands back what has to be written, all of it in one commit. Every engine gathers and writes;
+//! none decides.
+//!
+//! # Invariants
+//!
+//! * The height at which a record may be deleted is set by one function, [`TxRecord::evaluate`].
+//! * A refused item changes nothing; items of a batch are independent unless the operation says
+//!   otherwise.
+//! * Heights and times come in as arguments.
+
+mod codec;
+mod create;
+mod error;
+mod freeze;
+mod mined;
+mod preserve;
+mod record;
+mod slot;
+mod spend;
+mod tx;
+mod workspace;
+
+pub use codec::{decode_body, decode_record, decode_slot, encode_body, encode_record, encode_slot};
+pub use create::CreateOptions;
+pub use error::{NodeError, SpendError};
+pub use freeze::REASSIGN_HOLD_BLOCKS;
+pub use mined::MinedInfo;
+pub use record::{MinedBlock, Policy, Reassignment, TxRecord};
+pub use slot::{Slot, SlotState, SpendingData};
+pub use spend::{
+    SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendStatus, SpendView, Spent, Stored,
+    UnspendRequest,
+};
+pub use tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput, utxo_hash};
+pub use workspace::{Changes, Source, Workspace};

@@ -1,0 +1,368 @@
+//! Bytes of records, outputs and bodies.
+
+use minicbor::{Decoder, Encoder};
+
+use super::{
+    record::{MinedBlock, Reassignment, TxRecord},
+    slot::{Slot, SlotState, SpendingData},
+    tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput},
+};
+use crate::{
+    record::{Corrupt, INFALLIBLE, array_len, end, map_len, txid},
+    types::{Height, OutPoint},
+};
+
+const RECORD: &str = "transaction record";
+const SLOT: &str = "output slot";
+const BODY: &str = "transaction body";
+
+type Write = Result<(), minicbor::encode::Error<std::convert::Infallible>>;
+
+/// Bits of the flags of a record.
+const COINBASE: u8 = 1;
+const CONFLICTING: u8 = 2;
+const LOCKED: u8 = 4;
+
+/// Canonical CBOR with integer keys; absent fields absent.
+#[must_use]
+pub fn encode_record(record: &TxRecord) -> Vec<u8> {
+    let heights = [
+        (5, record.spendable_at),
+        (6, record.unmined_since),
+        (7, record.delete_at),
+        (8, record.preserve_until),
+    ];
+    let present = heights.iter().filter(|(_, height)| height.is_some()).count();
+    let lists = usize::from(!record.blocks.is_empty())
+        + usize::from(!record.conflicting_children.is_empty())
+        + usize::from(!record.reassignments.is_empty());
+    let mut flags = 0;
+    for (bit, is_set) in [
+        (COINBASE, record.is_coinbase),
+        (CONFLICTING, record.is_conflicting),
+        (LOCKED, record.is_locked),
+    ] {
+        flags |= if is_set { bit } else { 0 };
+    }
+    let mut out = Vec::with_capacity(64);
+    let mut e = Encoder::new(&mut out);
+    let mut write = || -> Write {
+        e.map((5 + present + lists) as u64)?;
+        e.u32(0)?.u8(flags)?;
+        e.u32(1)?.u32(record.outputs)?;
+        e.u32(2)?.u32(record.utxos)?;
+        e.u32(3)?.u32(record.spent)?;
+        e.u32(4)?.u64(record.created_at_ms)?;
+        for (key, height) in heights {
+            if let Some(height) = height {
+                e.u32(key)?.u32(height.get())?;
+            }
+        }
+        if !record.blocks.is_empty() {
+            e.u32(9)?.array(record.blocks.len() as u64)?;
+            for block in &record.blocks {
+                e.array(3)?.u32(block.id)?.u32(block.height.get())?.u32(block.subtree)?;
+            }
+        }
+        if !record.conflicting_children.is_empty() {
+            e.u32(10)?.array(record.conflicting_children.len() as u64)?;
+            for child in &record.conflicting_children {
+                e.bytes(child.as_bytes())?;
+            }
+        }
+        if !record.reassignments.is_empty() {
+            e.u32(11)?.array(record.reassignments.len() as u64)?;
+            for change in &record.reassignments {
+                e.array(5)?.u32(change.vout)?.bytes(&change.old)?.bytes(&change.new)?;
+                e.bytes(&change.script)?.u32(change.height.get())?;
+            }
+        }
+        Ok(())
+    };
+    write().expect(INFALLIBLE);
+    out
+}
+
+/// Inverse of [`encode_record`].
+pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
+    let corrupt = |error: minicbor::decode::Error| Corrupt::new(RECORD, error);
+    let mut d = Decoder::new(bytes);
+    let mut record = TxRecord {
+        is_coinbase: false,
+        is_conflicting: false,
+        is_locked: false,
+        spendable_at: None,
+        outputs: 0,
+        utxos: 0,
+        spent: 0,
+        blocks: Vec::new(),
+        unmined_since: None,
+        created_at_ms: 0,
+        delete_at: None,
+        preserve_until: None,
+        conflicting_children: Vec::new(),
+        reassignments: Vec::new(),
+    };
+    let mut required = 0;
+    for _ in 0..map_len(&mut d, RECORD)? {
+        let key = d.u32().map_err(corrupt)?;
+        required += u32::from(key < 5);
+        match key {
+            0 => {
+                let flags = d.u8().map_err(corrupt)?;
+                record.is_coinbase = flags & COINBASE != 0;
+                record.is_conflicting = flags & CONFLICTING != 0;
+                record.is_locked = flags & LOCKED != 0;
+            }
+            1 => record.outputs = d.u32().map_err(corrupt)?,
+            2 => record.utxos = d.u32().map_err(corrupt)?,
+            3 => record.spent = d.u32().map_err(corrupt)?,
+            4 => record.created_at_ms = d.u64().map_err(corrupt)?,
+            5 => record.spendable_at = Some(Height::new(d.u32().map_err(corrupt)?)),
+            6 => record.unmined_since = Some(Height::new(d.u32().map_err(corrupt)?)),
+            7 => record.delete_at = Some(Height::new(d.u32().map_err(corrupt)?)),
+            8 => record.preserve_until = Some(Height::new(d.u32().map_err(corrupt)?)),
+            9 => {
+                for _ in 0..array_len(&mut d, RECORD)? {
+                    expect_array(&mut d, 3, RECORD)?;
+                    let id = d.u32().map_err(corrupt)?;
+                    let height = Height::new(d.u32().map_err(corrupt)?);
+                    let subtree = d.u32().map_err(corrupt)?;
+                    record.blocks.push(MinedBlock { id, height, subtree });
+                }
+            }
+            10 => {
+                for _ in 0..array_len(&mut d, RECORD)? {
+                    record.conflicting_children.push(txid(&mut d, RECORD)?);
+                }
+            }
+            11 => {
+                for _ in 0..array_len(&mut d, RECORD)? {
+                    expect_array(&mut d, 5, RECORD)?;
+                    let vout = d.u32().map_err(corrupt)?;
+                    let old = *txid(&mut d, RECORD)?.as_bytes();
+                    let new = *txid(&mut d, RECORD)?.as_bytes();
+                    let script = d.bytes().map_err(corrupt)?.to_vec();
+                    let height = Height::new(d.u32().map_err(corrupt)?);
+                    record.reassignments.push(Reassignment { vout, old, new, script, height });
+                }
+            }
+            other => return Err(Corrupt::new(RECORD, format!("unknown field {other}"))),
+        }
+    }
+    end(&d, bytes, RECORD)?;
+    if required == 5 { Ok(record) } else { Err(Corrupt::new(RECORD, "a field is missing")) }
+}
+
+fn expect_array(d: &mut Decoder<'_>, len: u64, what: &'static str) -> Result<(), Corrupt> {
+    if array_len(d, what)? == len {
+        return Ok(());
+    }
+    Err(Corrupt::new(what, format!("an array has not {len} items")))
+}
+
+/// Kinds of slots, and the bit that says that a hold follows.
+const UNSPENT: u8 = 0;
+const FROZEN: u8 = 1;
+const SPENT: u8 = 2;
+const HELD: u8 = 0x80;
+
+/// Commitment, kind, spender and hold where there are, and a checksum over all of it: a slot that
+/// was torn must never read as unspent.
+#[must_use]
+pub fn encode_slot(slot: &Slot) -> Vec<u8> {
+    let mut out = Vec::with_capacity(32 + 1 + SpendingData::LEN + 4 + 4);
+    out.extend_from_slice(&slot.hash);
+    let kind = match slot.state {
+        SlotState::Unspent => UNSPENT,
+        SlotState::Frozen => FROZEN,
+        SlotState::Spent(_) => SPENT,
+    };
+    out.push(kind | if slot.spendable_at.is_some() { HELD } else { 0 });
+    if let SlotState::Spent(by) = slot.state {
+        out.extend_from_slice(&by.to_bytes());
+    }
+    if let Some(height) = slot.spendable_at {
+        out.extend_from_slice(&height.to_be_bytes());
+    }
+    let checksum = crc32fast::hash(&out);
+    out.extend_from_slice(&checksum.to_be_bytes());
+    out
+}
+
+/// Inverse of [`encode_slot`].
+pub fn decode_slot(bytes: &[u8]) -> Result<Slot, Corrupt> {
+    let torn = || Corrupt::new(SLOT, "it is torn");
+    let (content, checksum) = bytes.split_last_chunk::<4>().ok_or_else(torn)?;
+    if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
+        return Err(Corrupt::new(SLOT, "its checksum is wrong"));
+    }
+    let (hash, rest) = content.split_first_chunk::<32>().ok_or_else(torn)?;
+    let (kind, mut rest) = rest.split_first().ok_or_else(torn)?;
+    let state = match kind & !HELD {
+        UNSPENT => SlotState::Unspent,
+        FROZEN => SlotState::Frozen,
+        SPENT => {
+            let (by, behind) = rest.split_at_checked(SpendingData::LEN).ok_or_else(torn)?;
+            rest = behind;
+            SlotState::Spent(SpendingData::from_bytes(by).ok_or_else(torn)?)
+        }
+        _ => return Err(Corrupt::new(SLOT, "its kind is unknown")),
+    };
+    let spendable_at = if kind & HELD == 0 {
+        None
+    } else {
+        let (height, behind) = rest.split_first_chunk::<4>().ok_or_else(torn)?;
+        rest = behind;
+        Some(u32::from_be_bytes(*height))
+    };
+    if rest.is_empty() { Ok(Slot { hash: *hash, state, spendable_at }) } else { Err(torn()) }
+}
+
+/// A body as CBOR: `[version, lock time, coinbase, inputs, outputs]`.
+#[must_use]
+pub fn encode_body(tx: &NodeTx) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    let mut e = Encoder::new(&mut out);
+    let mut write = || -> Write {
+        e.array(5)?.u32(tx.version)?.u32(tx.lock_time)?.bool(tx.is_coinbase)?;
+        e.array(tx.inputs.len() as u64)?;
+        for input in &tx.inputs {
+            e.array(if input.previous.is_some() { 6 } else { 4 })?;
+            e.bytes(input.outpoint.txid().as_bytes())?.u32(input.outpoint.index())?;
+            e.bytes(&input.script)?.u32(input.sequence)?;
+            if let Some(previous) = &input.previous {
+                e.u64(previous.satoshis)?.bytes(&previous.script)?;
+            }
+        }
+        e.array(tx.outputs.len() as u64)?;
+        for output in &tx.outputs {
+            e.array(2)?.u64(output.satoshis)?.bytes(&output.script)?;
+        }
+        Ok(())
+    };
+    write().expect(INFALLIBLE);
+    out
+}
+
+/// Inverse of [`encode_body`].
+pub fn decode_body(id: crate::Txid, bytes: &[u8]) -> Result<NodeTx, Corrupt> {
+    let corrupt = |error: minicbor::decode::Error| Corrupt::new(BODY, error);
+    let mut d = Decoder::new(bytes);
+    expect_array(&mut d, 5, BODY)?;
+    let version = d.u32().map_err(corrupt)?;
+    let lock_time = d.u32().map_err(corrupt)?;
+    let is_coinbase = d.bool().map_err(corrupt)?;
+    let mut inputs = Vec::new();
+    for _ in 0..array_len(&mut d, BODY)? {
+        let fields = array_len(&mut d, BODY)?;
+        let outpoint = OutPoint::new(txid(&mut d, BODY)?, d.u32().map_err(corrupt)?);
+        let script = d.bytes().map_err(corrupt)?.to_vec();
+        let sequence = d.u32().map_err(corrupt)?;
+        let previous = match fields {
+            4 => None,
+            6 => Some(PreviousOutput {
+                satoshis: d.u64().map_err(corrupt)?,
+                script: d.bytes().map_err(corrupt)?.to_vec(),
+            }),
+            _ => return Err(Corrupt::new(BODY, "malformed input")),
+        };
+        inputs.push(NodeInput { outpoint, script, sequence, previous });
+    }
+    let mut outputs = Vec::new();
+    for _ in 0..array_len(&mut d, BODY)? {
+        expect_array(&mut d, 2, BODY)?;
+        let satoshis = d.u64().map_err(corrupt)?;
+        let script = d.bytes().map_err(corrupt)?.to_vec();
+        outputs.push(NodeOutput { satoshis, script });
+    }
+    end(&d, bytes, BODY)?;
+    Ok(NodeTx { txid: id, version, lock_time, is_coinbase, inputs, outputs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Txid, hex_encode};
+
+    #[test]
+    fn slot_bytes_are_pinned_and_torn_ones_are_refused() {
+        let mut slot = Slot::new([1; 32]);
+        let bytes = encode_slot(&slot);
+        assert_eq!(bytes.len(), 37);
+        assert_eq!((&bytes[..32], bytes[32]), ([1; 32].as_slice(), 0));
+        assert_eq!(decode_slot(&bytes), Ok(slot));
+        slot.state = SlotState::Spent(SpendingData { txid: Txid::from_bytes([2; 32]), vin: 3 });
+        slot.spendable_at = Some(7);
+        let bytes = encode_slot(&slot);
+        let expected = format!("{}82{}0300000000000007", "01".repeat(32), "02".repeat(32));
+        assert_eq!(hex_encode(&bytes[..73]), expected);
+        assert_eq!(decode_slot(&bytes), Ok(slot));
+        for cut in 0..bytes.len() {
+            assert!(decode_slot(&bytes[..cut]).is_err());
+        }
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1;
+            assert!(decode_slot(&flipped).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn record_and_body_bytes_are_pinned_and_round_trip() {
+        let record = TxRecord {
+            is_coinbase: true,
+            is_conflicting: false,
+            is_locked: true,
+            spendable_at: Some(Height::new(110)),
+            outputs: 3,
+            utxos: 2,
+            spent: 1,
+            blocks: vec![MinedBlock { id: 1, height: Height::new(10), subtree: 2 }],
+            unmined_since: None,
+            created_at_ms: 5,
+            delete_at: Some(Height::new(300)),
+            preserve_until: None,
+            conflicting_children: vec![Txid::from_bytes([9; 32])],
+            reassignments: vec![Reassignment {
+                vout: 1,
+                old: [3; 32],
+                new: [4; 32],
+                script: vec![0x51],
+                height: Height::new(20),
+            }],
+        };
+        let bytes = encode_record(&record);
+        let expected = format!(
+            "aa0005010302020301040505186e0719012c09818301 0a020a815820{}0b8185015820{}5820{}415114",
+            "09".repeat(32),
+            "03".repeat(32),
+            "04".repeat(32)
+        );
+        assert_eq!(hex_encode(&bytes), expected.replace(' ', ""));
+        assert_eq!(decode_record(&bytes), Ok(record));
+        let tx = NodeTx {
+            txid: Txid::from_bytes([7; 32]),
+            version: 1,
+            lock_time: 2,
+            is_coinbase: false,
+            inputs: vec![NodeInput {
+                outpoint: OutPoint::new(Txid::from_bytes([8; 32]), 1),
+                script: vec![1],
+                sequence: 9,
+                previous: Some(PreviousOutput { satoshis: 10, script: vec![0x51] }),
+            }],
+            outputs: vec![NodeOutput { satoshis: 4, script: vec![0x52] }],
+        };
+        let body = encode_body(&tx);
+        let expected = format!("850102f481865820{}01410109 0a4151 8182044152", "08".repeat(32));
+        assert_eq!(hex_encode(&body), expected.replace(' ', ""));
+        assert_eq!(decode_body(tx.txid, &body), Ok(tx.clone()));
+        for cut in 0..bytes.len() {
+            assert!(decode_record(&bytes[..cut]).is_err());
+        }
+        for cut in 0..body.len() {
+            assert!(decode_body(tx.txid, &body[..cut]).is_err());
+        }
+    }
+}

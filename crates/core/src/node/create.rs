@@ -1,0 +1,133 @@
+//! Creating and deleting transactions.
+
+use super::{
+    error::NodeError,
+    record::{MinedBlock, TxRecord},
+    slot::{Slot, SlotState},
+    tx::NodeTx,
+    workspace::{Outcome, Source, Workspace},
+};
+use crate::types::{Height, OutPoint, Txid};
+
+/// How a transaction is created.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub struct CreateOptions {
+    /// Blocks of the longest chain that contain it; none for an unmined one.
+    pub mined: Vec<MinedBlock>,
+    /// It lost against another transaction.
+    pub is_conflicting: bool,
+    /// Its outputs may not be spent until it is unlocked.
+    pub is_locked: bool,
+    /// Its outputs are frozen from the start.
+    pub is_frozen: bool,
+    /// Inputs need not say what they spend.
+    pub may_lack_previous: bool,
+    /// Now, in milliseconds.
+    pub created_at_ms: u64,
+}
+
+impl<S: Source> Workspace<'_, S> {
+    /// Creates a transaction at `height`. One that exists is refused, whatever became of it.
+    pub fn create(
+        &mut self,
+        tx: &NodeTx,
+        height: Height,
+        options: &CreateOptions,
+    ) -> Outcome<(), S::Error> {
+        if let Err(error) = self.check_create(tx, height, options)? {
+            return Ok(Err(error));
+        }
+        self.apply_create(tx, height, options)?;
+        Ok(Ok(()))
+    }
+
+    pub(super) fn check_create(
+        &mut self,
+        tx: &NodeTx,
+        height: Height,
+        options: &CreateOptions,
+    ) -> Outcome<(), S::Error> {
+        if height == Height::GENESIS {
+            return Ok(Err(NodeError::HeightZero));
+        }
+        if self.record(&tx.txid)?.is_some() {
+            return Ok(Err(NodeError::Exists(tx.txid)));
+        }
+        let invalid = |text: &str| Ok(Err(NodeError::Invalid(format!("{} {text}", tx.txid))));
+        if tx.outputs.is_empty() {
+            return invalid("has no outputs");
+        }
+        if tx.fee().is_none() && !options.may_lack_previous {
+            return invalid("does not say what its inputs spend; send it extended");
+        }
+        Ok(Ok(()))
+    }
+
+    pub(super) fn apply_create(
+        &mut self,
+        tx: &NodeTx,
+        height: Height,
+        options: &CreateOptions,
+    ) -> Result<(), S::Error> {
+        let mut utxos = 0;
+        for (vout, output) in (0u32..).zip(&tx.outputs).filter(|(_, output)| output.is_utxo()) {
+            let hash = super::tx::utxo_hash(&tx.txid, vout, &output.script, output.satoshis);
+            let state = if options.is_frozen { SlotState::Frozen } else { SlotState::Unspent };
+            self.new_slot(OutPoint::new(tx.txid, vout), Slot { state, ..Slot::new(hash) });
+            utxos += 1;
+        }
+        let maturity = self.policy.coinbase_maturity;
+        let mut record = TxRecord {
+            is_coinbase: tx.is_coinbase,
+            is_conflicting: options.is_conflicting,
+            is_locked: options.is_locked,
+            spendable_at: tx.is_coinbase.then(|| height.plus(maturity)),
+            outputs: u32::try_from(tx.outputs.len()).unwrap_or(u32::MAX),
+            utxos,
+            spent: 0,
+            blocks: Vec::new(),
+            unmined_since: options.mined.is_empty().then_some(height),
+            created_at_ms: options.created_at_ms,
+            delete_at: None,
+            preserve_until: None,
+            conflicting_children: Vec::new(),
+            reassignments: Vec::new(),
+        };
+        for block in &options.mined {
+            if record.blocks.iter().all(|known| known.id != block.id) {
+                record.blocks.push(*block);
+            }
+        }
+        record.evaluate(height, self.policy.retention_blocks);
+        self.set_record(&tx.txid, Some(record))?;
+        self.set_body(tx.txid, Some(tx.clone()));
+        if options.is_conflicting {
+            self.add_conflicting_child(tx)?;
+        }
+        Ok(())
+    }
+
+    /// Names `tx` on each of its parents that is there.
+    pub(super) fn add_conflicting_child(&mut self, tx: &NodeTx) -> Result<(), S::Error> {
+        for input in tx.spends() {
+            if let Some(parent) = self.record(input.outpoint.txid())?
+                && !parent.conflicting_children.contains(&tx.txid)
+            {
+                parent.conflicting_children.push(tx.txid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a transaction with everything that belongs to it. One that is not there is fine.
+    pub fn delete(&mut self, txid: &Txid) -> Result<bool, S::Error> {
+        let Some(record) = self.record(txid)? else { return Ok(false) };
+        for vout in 0..record.outputs {
+            self.delete_slot(&OutPoint::new(*txid, vout))?;
+        }
+        self.set_record(txid, None)?;
+        self.set_body(*txid, None);
+        Ok(true)
+    }
+}

@@ -1,0 +1,100 @@
+//! Why an operation of the node store was refused. A refused item changed nothing.
+
+use super::slot::SpendingData;
+use crate::types::{Height, OutPoint, Txid};
+
+/// Why one input cannot spend its output.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpendError {
+    /// There is no such transaction, or it has no such output that could be spent.
+    #[error("output {0} is not known")]
+    NotFound(OutPoint),
+    /// The transaction lost against another one.
+    #[error("{0} conflicts with another transaction")]
+    Conflicting(Txid),
+    /// The transaction is locked.
+    #[error("{0} is locked; unlock it first")]
+    Locked(Txid),
+    /// A coinbase is too young.
+    #[error("coinbase {txid} can be spent from height {from} on, not at {at}")]
+    Immature {
+        /// The coinbase.
+        txid: Txid,
+        /// First height at which it may be spent.
+        from: Height,
+        /// The height asked for.
+        at: Height,
+    },
+    /// The commitment is not that of the output.
+    #[error("the commitment is not that of output {0}")]
+    Mismatch(OutPoint),
+    /// The output is frozen.
+    #[error("output {0} is frozen")]
+    Frozen(OutPoint),
+    /// The output changed hands and has to wait.
+    #[error("output {outpoint} can be spent from height {from} on")]
+    FrozenUntil {
+        /// The output.
+        outpoint: OutPoint,
+        /// First height at which it may be spent.
+        from: u32,
+    },
+    /// Another transaction was first.
+    #[error("output {outpoint} is spent by {} input {}", by.txid, by.vin)]
+    Spent {
+        /// The output.
+        outpoint: OutPoint,
+        /// Who spent it.
+        by: SpendingData,
+    },
+    /// The spender was mined, spent and deleted before; it must not come back.
+    #[error("output {outpoint} was spent by {}, which was pruned since", by.txid)]
+    SpenderPruned {
+        /// The output.
+        outpoint: OutPoint,
+        /// The spender.
+        by: SpendingData,
+    },
+}
+
+/// Why an operation was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// There is no such transaction.
+    #[error("transaction {0} is not known")]
+    NotFound(Txid),
+    /// The transaction is there already.
+    #[error("transaction {0} exists already")]
+    Exists(Txid),
+    /// The request makes no sense.
+    #[error("invalid request: {0}")]
+    Invalid(String),
+    /// Some inputs could not be spent.
+    #[error("{} of the inputs of {spender} cannot be spent", errors.len())]
+    Spend {
+        /// The spending transaction.
+        spender: Txid,
+        /// Position of each such input, and why.
+        errors: Vec<(u32, SpendError)>,
+    },
+    /// A transaction of the same list that this one builds on failed.
+    #[error("{0} was refused, and this transaction spends it")]
+    ParentFailed(Txid),
+    /// An output cannot be frozen, unfrozen or reassigned.
+    #[error(transparent)]
+    Output(#[from] SpendError),
+    /// The output is frozen already.
+    #[error("output {0} is frozen already")]
+    AlreadyFrozen(OutPoint),
+    /// The output is not frozen.
+    #[error("output {0} is not frozen")]
+    NotFrozen(OutPoint),
+    /// A height below every block.
+    #[error("height 0 is no height of a block; give the height of the event")]
+    HeightZero,
+    /// Following a conflict touched too many transactions.
+    #[error("the conflict reaches more than {0} transactions; nothing was changed")]
+    ConflictTooLarge(usize),
+}

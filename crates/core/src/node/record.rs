@@ -1,0 +1,176 @@
+//! What the node store knows of a transaction besides its body and its outputs.
+
+use crate::types::{Height, Txid};
+
+/// A block that contains a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinedBlock {
+    /// Number the node gave the block.
+    pub id: u32,
+    /// Its height.
+    pub height: Height,
+    /// Subtree of the block that names the transaction.
+    pub subtree: u32,
+}
+
+/// An output that was given to another owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reassignment {
+    /// Which output.
+    pub vout: u32,
+    /// Commitment before.
+    pub old: [u8; 32],
+    /// Commitment since.
+    pub new: [u8; 32],
+    /// Locking script since.
+    pub script: Vec<u8>,
+    /// Height at which it happened.
+    pub height: Height,
+}
+
+/// The numbers that rules depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Blocks a record that could be dropped is kept; 0 keeps everything for ever.
+    pub retention_blocks: u32,
+    /// Blocks a coinbase must wait before it may be spent.
+    pub coinbase_maturity: u32,
+    /// How far back an unmined mark is dated when a transaction leaves the longest chain.
+    pub unmined_retention_blocks: u32,
+    /// Most transactions that following a conflict may touch.
+    pub conflict_walk_max: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            retention_blocks: 288,
+            coinbase_maturity: 100,
+            unmined_retention_blocks: 144,
+            conflict_walk_max: 100_000,
+        }
+    }
+}
+
+/// The mutable part of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TxRecord {
+    /// Creates new coins.
+    pub is_coinbase: bool,
+    /// Lost against another transaction that spends the same output.
+    pub is_conflicting: bool,
+    /// Not spendable until it is unlocked.
+    pub is_locked: bool,
+    /// First height at which its outputs may be spent.
+    pub spendable_at: Option<Height>,
+    /// How many outputs it has, those that nobody can spend included.
+    pub outputs: u32,
+    /// How many of them can be spent; one more for each that was reassigned, so that such a record
+    /// is never taken for spent.
+    pub utxos: u32,
+    /// How many are spent.
+    pub spent: u32,
+    /// Blocks that contain it, in order of arrival.
+    pub blocks: Vec<MinedBlock>,
+    /// Height since which it is not on the longest chain; absent while it is.
+    pub unmined_since: Option<Height>,
+    /// When it was created, in milliseconds, as the caller says.
+    pub created_at_ms: u64,
+    /// Height at which it may be deleted.
+    pub delete_at: Option<Height>,
+    /// Height until which it must be kept whatever else holds.
+    pub preserve_until: Option<Height>,
+    /// Transactions that conflict while spending this one, each once.
+    pub conflicting_children: Vec<Txid>,
+    /// Outputs that changed hands by order.
+    pub reassignments: Vec<Reassignment>,
+}
+
+impl TxRecord {
+    /// Whether every output that can be spent is.
+    #[must_use]
+    pub const fn is_all_spent(&self) -> bool {
+        self.spent >= self.utxos
+    }
+
+    /// Whether the record is on the longest chain.
+    #[must_use]
+    pub fn is_mined(&self) -> bool {
+        !self.blocks.is_empty() && self.unmined_since.is_none()
+    }
+
+    /// Sets, raises or clears the height at which the record may be deleted. Nothing else does.
+    ///
+    /// `at` is the height of the event: of the spending block, of the block that mined it, or of
+    /// the pruner.
+    pub fn evaluate(&mut self, at: Height, retention_blocks: u32) {
+        if retention_blocks == 0 || self.preserve_until.is_some() {
+            return;
+        }
+        let due = at.plus(retention_blocks);
+        if self.is_locked {
+            self.delete_at = None;
+        } else if self.is_conflicting {
+            self.delete_at.get_or_insert(due);
+        } else if !self.is_all_spent() || !self.is_mined() {
+            self.delete_at = None;
+        } else {
+            // Forward only: a later event never brings a deletion nearer.
+            self.delete_at = self.delete_at.max(Some(due));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> TxRecord {
+        TxRecord {
+            is_coinbase: false,
+            is_conflicting: false,
+            is_locked: false,
+            spendable_at: None,
+            outputs: 2,
+            utxos: 2,
+            spent: 2,
+            blocks: vec![MinedBlock { id: 1, height: Height::new(10), subtree: 0 }],
+            unmined_since: None,
+            created_at_ms: 0,
+            delete_at: None,
+            preserve_until: None,
+            conflicting_children: Vec::new(),
+            reassignments: Vec::new(),
+        }
+    }
+
+    fn evaluated(change: impl FnOnce(&mut TxRecord)) -> Option<u32> {
+        let mut record = record();
+        change(&mut record);
+        record.evaluate(Height::new(100), 288);
+        record.delete_at.map(Height::get)
+    }
+
+    #[test]
+    fn only_what_is_safe_to_drop_gets_a_height() {
+        assert_eq!(evaluated(|_| {}), Some(388));
+        assert_eq!(evaluated(|record| record.spent = 1), None);
+        assert_eq!(evaluated(|record| record.blocks.clear()), None);
+        assert_eq!(evaluated(|record| record.unmined_since = Some(Height::new(5))), None);
+        assert_eq!(evaluated(|record| record.is_locked = true), None);
+        assert_eq!(evaluated(|record| record.preserve_until = Some(Height::new(1))), None);
+        assert_eq!(evaluated(|r| (r.is_conflicting, r.spent) = (true, 0)), Some(388));
+    }
+
+    #[test]
+    fn heights_move_forward_or_go() {
+        let at = |height| Some(Height::new(height));
+        assert_eq!(evaluated(|record| record.delete_at = at(1_000)), Some(1_000));
+        assert_eq!(evaluated(|record| record.delete_at = at(50)), Some(388));
+        assert_eq!(evaluated(|r| (r.delete_at, r.spent) = (at(50), 0)), None);
+        assert_eq!(evaluated(|r| (r.delete_at, r.is_conflicting) = (at(50), true)), Some(50));
+        let mut kept = record();
+        kept.evaluate(Height::new(100), 0);
+        assert_eq!(kept.delete_at, None, "no retention keeps for ever");
+    }
+}

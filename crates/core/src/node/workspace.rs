@@ -1,0 +1,146 @@
+//! What an operation touches: loaded once, changed in memory, written together.
+
+use std::collections::BTreeMap;
+
+use super::{
+    error::NodeError,
+    record::{Policy, TxRecord},
+    slot::Slot,
+    tx::NodeTx,
+};
+use crate::types::{OutPoint, Txid};
+
+/// Where records come from. The engine holds whatever locks make the answers stay true until the
+/// changes are written.
+pub trait Source {
+    /// Why the source failed.
+    type Error;
+
+    /// The mutable part of a transaction.
+    fn record(&self, txid: &Txid) -> Result<Option<TxRecord>, Self::Error>;
+
+    /// An output that can be spent; `None` for every other.
+    fn slot(&self, outpoint: &OutPoint) -> Result<Option<Slot>, Self::Error>;
+
+    /// The body of a transaction.
+    fn body(&self, txid: &Txid) -> Result<Option<NodeTx>, Self::Error>;
+
+    /// Whether `child` spent `parent`, was mined, and was deleted since.
+    fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, Self::Error>;
+}
+
+/// A value before and after an operation.
+#[derive(Debug, Clone)]
+struct Entry<T> {
+    before: Option<T>,
+    now: Option<T>,
+}
+
+/// What an operation changes, as one commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changes {
+    /// Transactions whose record changed: before and after.
+    pub records: Vec<(Txid, Option<TxRecord>, Option<TxRecord>)>,
+    /// Outputs that changed; `None` deletes.
+    pub slots: Vec<(OutPoint, Option<Slot>)>,
+    /// Bodies to write; `None` deletes.
+    pub bodies: Vec<(Txid, Option<NodeTx>)>,
+}
+
+impl Changes {
+    /// Whether there is nothing to write.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.slots.is_empty() && self.bodies.is_empty()
+    }
+}
+
+/// The result of one item: refused by a rule, or failed below.
+pub(super) type Outcome<T, E> = Result<Result<T, NodeError>, E>;
+
+/// Loaded records and outputs, as the operations so far leave them.
+#[derive(Debug)]
+pub struct Workspace<'s, S> {
+    pub(super) source: &'s S,
+    pub(super) policy: Policy,
+    records: BTreeMap<Txid, Entry<TxRecord>>,
+    slots: BTreeMap<OutPoint, Entry<Slot>>,
+    bodies: BTreeMap<Txid, Option<NodeTx>>,
+}
+
+impl<'s, S: Source> Workspace<'s, S> {
+    /// Starts with nothing loaded.
+    pub fn new(source: &'s S, policy: Policy) -> Self {
+        let (records, slots, bodies) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { source, policy, records, slots, bodies }
+    }
+
+    fn record_entry(&mut self, txid: &Txid) -> Result<&mut Entry<TxRecord>, S::Error> {
+        if !self.records.contains_key(txid) {
+            let before = self.source.record(txid)?;
+            let now = before.clone();
+            self.records.insert(*txid, Entry { before, now });
+        }
+        Ok(self.records.get_mut(txid).expect("it was inserted above"))
+    }
+
+    /// The record of a transaction, as it stands.
+    pub fn record(&mut self, txid: &Txid) -> Result<Option<&mut TxRecord>, S::Error> {
+        Ok(self.record_entry(txid)?.now.as_mut())
+    }
+
+    pub(super) fn set_record(
+        &mut self,
+        txid: &Txid,
+        record: Option<TxRecord>,
+    ) -> Result<(), S::Error> {
+        self.record_entry(txid)?.now = record;
+        Ok(())
+    }
+
+    fn slot_entry(&mut self, outpoint: &OutPoint) -> Result<&mut Entry<Slot>, S::Error> {
+        if !self.slots.contains_key(outpoint) {
+            let before = self.source.slot(outpoint)?;
+            self.slots.insert(*outpoint, Entry { before, now: before });
+        }
+        Ok(self.slots.get_mut(outpoint).expect("it was inserted above"))
+    }
+
+    /// An output that can be spent, as it stands.
+    pub fn slot(&mut self, outpoint: &OutPoint) -> Result<Option<&mut Slot>, S::Error> {
+        Ok(self.slot_entry(outpoint)?.now.as_mut())
+    }
+
+    /// Writes a new output, of which nothing has to be loaded.
+    pub(super) fn new_slot(&mut self, outpoint: OutPoint, slot: Slot) {
+        self.slots.insert(outpoint, Entry { before: None, now: Some(slot) });
+    }
+
+    pub(super) fn delete_slot(&mut self, outpoint: &OutPoint) -> Result<(), S::Error> {
+        self.slot_entry(outpoint)?.now = None;
+        Ok(())
+    }
+
+    pub(super) fn set_body(&mut self, txid: Txid, body: Option<NodeTx>) {
+        self.bodies.insert(txid, body);
+    }
+
+    /// The body of a transaction, as it stands.
+    pub fn body(&self, txid: &Txid) -> Result<Option<NodeTx>, S::Error> {
+        match self.bodies.get(txid) {
+            Some(body) => Ok(body.clone()),
+            None => self.source.body(txid),
+        }
+    }
+
+    /// What has to be written.
+    pub fn into_changes(self) -> Changes {
+        let records = self.records.into_iter().filter(|(_, entry)| entry.before != entry.now);
+        let slots = self.slots.into_iter().filter(|(_, entry)| entry.before != entry.now);
+        Changes {
+            records: records.map(|(txid, entry)| (txid, entry.before, entry.now)).collect(),
+            slots: slots.map(|(outpoint, entry)| (outpoint, entry.now)).collect(),
+            bodies: self.bodies.into_iter().collect(),
+        }
+    }
+}

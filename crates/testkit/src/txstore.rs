@@ -1,0 +1,71 @@
+//! The conformance suite of the node store: one scenario per rule, for every engine.
+//!
+//! Names are those of the specification. [`conformance_tests!`](crate::conformance_tests) makes a
+//! test of each for an engine.
+
+#![allow(clippy::unwrap_used, clippy::similar_names, reason = "scenarios are tests")]
+
+mod conflicts;
+mod create;
+mod freeze;
+mod mined;
+mod spend;
+mod stage;
+
+pub use stage::{Stage, coinbase, seed, spending};
+
+macro_rules! scenarios {
+    ($($module:ident { $($name:ident),+ $(,)? })+) => {
+        $($(
+            #[doc = concat!("Scenario `", stringify!($name), "`.")]
+            pub fn $name(stage: &Stage) {
+                $module::$name(stage);
+            }
+        )+)+
+
+        /// Makes a test of every scenario: `conformance_tests!(engine, || store)`.
+        #[macro_export]
+        macro_rules! conformance_tests {
+            ($engine:ident, $make:expr) => {
+                mod $engine {
+                    use super::*;
+                    $($(
+                        #[test]
+                        fn $name() {
+                            let make = $make;
+                            $crate::txstore::$name(&$crate::txstore::Stage::new(&make));
+                        }
+                    )+)+
+                }
+            };
+        }
+    };
+}
+
+scenarios! {
+    create {
+        c_basic, c_dup, c_dup_after_spend, c_coinbase_boundary, c_zerosat, c_opreturn,
+        c_opreturn_only_mined, c_mined, c_unmined, c_conflicting_parent,
+        c_conflicting_missing_parent, c_locked, c_no_outputs, c_not_extended, c_large, g_notfound,
+        g_spend_datas, b_decorate, h_zero, delete_complete,
+    }
+    spend {
+        s_ok, s_double, s_idem, s_nonexistent, s_blessed, s_hash_mismatch, s_vout_out_of_range,
+        s_conflicting, s_locked, s_precedence, s_rollback_any_class, s_no_rollback_if_record,
+        s_height_zero, s_concurrent_same, s_concurrent_diff, s_concurrent_drain,
+        s_duplicate_in_batch, s_same_output_twice_in_one_tx, u_ok, u_not_owner, u_unspent_missing_nil,
+        u_locked_flag, sac_default, sac_only_flags, sac_exists_keeps_spends, sac_fails_whole,
+        sac_multi,
+    }
+    mined {
+        m_append_dedupe, m_unset_middle, m_unset_last, m_not_longest, m_unlocks, m_missing,
+        m_dah_height, l_mark, l_keep_earliest, l_backdate, l_dah, d_all_spent_then_mined,
+        d_mined_then_last_spend, d_forward_only, d_unspend_clears, d_preserved_untouched,
+        d_lock_clears, p_preserve, p_expire, p_unmined_iteration,
+    }
+    freeze { f_freeze, f_errors, f_reassign, f_hold_survives, d_frozen_blocks, d_reassigned_never }
+    conflicts {
+        x_process, x_not_conflicting, x_frozen, x_missing_parent, x_descendants, x_ghost,
+        d_conflict_once,
+    }
+}

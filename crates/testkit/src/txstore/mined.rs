@@ -1,0 +1,224 @@
+//! Mining, the longest chain, deletion heights and preservation.
+
+use utxokeep_core::node::{CreateOptions, NodeError};
+
+use super::stage::{RETENTION, Stage, at, block, seed, spending};
+
+pub(super) fn m_append_dedupe(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create(&tx, 1).unwrap();
+    assert_eq!(stage.mine(&tx, 123, 2), Ok(vec![123]));
+    assert_eq!(stage.mine(&tx, 124, 3), Ok(vec![123, 124]));
+    assert_eq!(stage.mine(&tx, 123, 2), Ok(vec![123, 124]));
+}
+
+pub(super) fn m_unset_middle(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create(&tx, 1).unwrap();
+    for id in 1..=3 {
+        stage.mine(&tx, id, id + 10).unwrap();
+    }
+    assert_eq!(stage.set_mined(&tx, 2, 12, true, true), Ok(vec![1, 3]));
+    let record = stage.record(&tx);
+    assert_eq!((record.blocks, record.unmined_since), (vec![block(1, 11), block(3, 13)], None));
+}
+
+pub(super) fn m_unset_last(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create_mined(&tx, 5);
+    stage.spend(&spending(2, &[(&tx, 0)], &[4]), 6).unwrap();
+    assert!(stage.due(&tx).is_some());
+    assert_eq!(stage.set_mined(&tx, 1, 5, true, true), Ok(vec![]));
+    assert_eq!((stage.record(&tx).unmined_since, stage.due(&tx)), (Some(at(6)), None));
+}
+
+pub(super) fn m_not_longest(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create(&tx, 3).unwrap();
+    stage.set_mined(&tx, 1, 5, false, false).unwrap();
+    assert_eq!(stage.record(&tx).unmined_since, Some(at(3)));
+    stage.mine(&tx, 2, 5).unwrap();
+    assert_eq!(stage.record(&tx).unmined_since, None);
+}
+
+pub(super) fn m_unlocks(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    let options = CreateOptions { is_locked: true, ..CreateOptions::default() };
+    stage.create_with(&tx, 1, &options).unwrap();
+    stage.mine(&tx, 1, 2).unwrap();
+    assert!(!stage.record(&tx).is_locked);
+}
+
+pub(super) fn m_missing(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    assert_eq!(stage.mine(&tx, 1, 2), Err(NodeError::NotFound(tx.txid)));
+    assert_eq!(stage.set_mined(&tx, 1, 2, true, true), Ok(vec![]), "gone is fine");
+    let info = utxokeep_core::node::MinedInfo {
+        block: block(1, 2),
+        on_longest_chain: true,
+        unset: false,
+        unmined_since: at(3),
+    };
+    assert!(stage.store.set_mined(&[], &info).unwrap().is_empty());
+}
+
+pub(super) fn m_dah_height(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create(&tx, 100).unwrap();
+    stage.spend(&spending(2, &[(&tx, 0)], &[4]), 100).unwrap();
+    stage.mine(&tx, 1, 900_000).unwrap();
+    assert_eq!(stage.due(&tx), Some(900_000 + RETENTION), "of the block, not of a cached tip");
+}
+
+pub(super) fn l_mark(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create_mined(&tx, 5);
+    for (on, since) in [(true, None), (false, Some(at(96))), (true, None)] {
+        stage.mark(&tx, on, 100);
+        assert_eq!(stage.record(&tx).unmined_since, since);
+    }
+    assert!(stage.store.mark_on_longest_chain(&[], true, at(1)).unwrap().is_empty());
+}
+
+pub(super) fn l_keep_earliest(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create(&tx, 100).unwrap();
+    stage.mark(&tx, false, 300);
+    assert_eq!(stage.record(&tx).unmined_since, Some(at(100)));
+}
+
+pub(super) fn l_backdate(stage: &Stage) {
+    let (tx, young) = (seed(1, &[5]), seed(2, &[5]));
+    stage.create_mined(&tx, 5);
+    stage.create_mined(&young, 1);
+    stage.mark(&tx, false, 50);
+    stage.mark(&young, false, 3);
+    assert_eq!(stage.record(&tx).unmined_since, Some(at(46)));
+    assert_eq!(stage.record(&young).unmined_since, Some(at(1)));
+}
+
+pub(super) fn l_dah(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create_mined(&tx, 5);
+    stage.spend(&spending(2, &[(&tx, 0)], &[4]), 6).unwrap();
+    assert_eq!(stage.due(&tx), Some(6 + RETENTION));
+    stage.mark(&tx, false, 7);
+    assert_eq!(stage.due(&tx), None);
+    stage.mark(&tx, true, 8);
+    assert_eq!(stage.due(&tx), Some(8 + RETENTION));
+}
+
+pub(super) fn d_all_spent_then_mined(stage: &Stage) {
+    let tx = seed(1, &[5, 5]);
+    stage.create(&tx, 1).unwrap();
+    stage.spend(&spending(2, &[(&tx, 0)], &[4]), 2).unwrap();
+    assert_eq!(stage.due(&tx), None);
+    stage.spend(&spending(3, &[(&tx, 1)], &[4]), 2).unwrap();
+    assert_eq!(stage.due(&tx), None, "unmined");
+    stage.mine(&tx, 1, 4).unwrap();
+    assert_eq!(stage.due(&tx), Some(4 + RETENTION));
+}
+
+pub(super) fn d_mined_then_last_spend(stage: &Stage) {
+    let tx = seed(1, &[5, 5]);
+    stage.create_mined(&tx, 1);
+    stage.spend(&spending(2, &[(&tx, 0)], &[4]), 5).unwrap();
+    assert_eq!(stage.due(&tx), None);
+    stage.spend(&spending(3, &[(&tx, 1)], &[4]), 6).unwrap();
+    assert_eq!(stage.due(&tx), Some(6 + RETENTION));
+}
+
+pub(super) fn d_forward_only(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create_mined(&tx, 1);
+    let spend = spending(2, &[(&tx, 0)], &[4]);
+    stage.spend(&spend, 50).unwrap();
+    stage.spend(&spend, 20).unwrap();
+    assert_eq!(stage.due(&tx), Some(50 + RETENTION));
+    stage.mine(&tx, 2, 80).unwrap();
+    assert_eq!(stage.due(&tx), Some(80 + RETENTION));
+}
+
+pub(super) fn d_unspend_clears(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create_mined(&tx, 1);
+    let spend = spending(2, &[(&tx, 0)], &[4]);
+    stage.spend(&spend, 5).unwrap();
+    stage.unspend(&tx, 0, &spend, 6);
+    assert_eq!(stage.due(&tx), None);
+}
+
+pub(super) fn d_preserved_untouched(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create_mined(&tx, 1);
+    let spend = spending(2, &[(&tx, 0)], &[4]);
+    stage.spend(&spend, 5).unwrap();
+    assert_eq!(stage.store.preserve(&[tx.txid], at(100)).unwrap(), 1);
+    stage.spend(&spend, 6).unwrap();
+    stage.mine(&tx, 2, 7).unwrap();
+    stage.lock(&tx, true, 8);
+    stage.lock(&tx, false, 9);
+    assert_eq!(stage.due(&tx), None);
+    assert_eq!(stage.record(&tx).preserve_until, Some(at(100)));
+}
+
+pub(super) fn d_lock_clears(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create_mined(&tx, 1);
+    stage.spend(&spending(2, &[(&tx, 0)], &[4]), 5).unwrap();
+    stage.lock(&tx, true, 6);
+    assert_eq!(stage.due(&tx), None);
+    stage.lock(&tx, false, 7);
+    assert_eq!(stage.due(&tx), Some(7 + RETENTION));
+}
+
+pub(super) fn p_preserve(stage: &Stage) {
+    let (due, live) = (seed(1, &[5]), seed(2, &[5]));
+    stage.create_mined(&due, 1);
+    stage.create_mined(&live, 1);
+    stage.spend(&spending(3, &[(&due, 0)], &[4]), 5).unwrap();
+    let ids = [due.txid, live.txid, seed(9, &[1]).txid];
+    assert_eq!(stage.store.preserve(&ids, at(100)).unwrap(), 1, "only what was to go");
+    assert_eq!(stage.due(&due), None);
+    assert_eq!(stage.record(&live).preserve_until, None);
+    assert_eq!(stage.store.preserve(&ids, at(50)).unwrap(), 1);
+    assert_eq!(stage.record(&due).preserve_until, Some(at(100)), "never shortened");
+    stage.store.preserve(&ids, at(150)).unwrap();
+    assert_eq!(stage.record(&due).preserve_until, Some(at(150)));
+}
+
+pub(super) fn p_expire(stage: &Stage) {
+    let (due, revived) = (seed(1, &[5]), seed(2, &[5]));
+    for tx in [&due, &revived] {
+        stage.create_mined(tx, 1);
+    }
+    let spend = spending(4, &[(&revived, 0)], &[4]);
+    stage.spend(&spending(3, &[(&due, 0)], &[4]), 5).unwrap();
+    stage.spend(&spend, 5).unwrap();
+    stage.store.preserve(&[due.txid, revived.txid], at(20)).unwrap();
+    stage.unspend(&revived, 0, &spend, 6);
+    assert_eq!(stage.store.expire_preservations(at(19), 10).unwrap(), 0);
+    assert_eq!(stage.store.expire_preservations(at(20), 10).unwrap(), 2);
+    assert_eq!(stage.due(&due), Some(20 + RETENTION));
+    assert_eq!(stage.due(&revived), None, "it has a live output");
+    assert_eq!(stage.record(&revived).preserve_until, None);
+    assert_eq!(stage.store.expire_preservations(at(99), 10).unwrap(), 0);
+}
+
+pub(super) fn p_unmined_iteration(stage: &Stage) {
+    let txs: Vec<_> = (1..=5).map(|name| seed(name, &[5])).collect();
+    for (tx, height) in txs.iter().zip([30, 10, 20, 40, 10]) {
+        stage.create(tx, height).unwrap();
+    }
+    let mut seen = Vec::new();
+    let mut after = None;
+    loop {
+        let page = stage.store.unmined(at(30), after, 2).unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(*last);
+        seen.extend(page.iter().map(|(height, _)| height.get()));
+    }
+    assert_eq!(seen, [10, 10, 20, 30], "the cutoff is part of it, later ones are not");
+    stage.mine(&txs[0], 1, 50).unwrap();
+    assert_eq!(stage.store.unmined(at(30), None, 10).unwrap().len(), 3);
+}
