@@ -7,6 +7,7 @@ mod output;
 mod reads;
 mod recorder;
 mod tip;
+mod txstore;
 
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,9 @@ struct Args {
     /// Measure the import only.
     #[arg(long)]
     import_only: bool,
+    /// Measure only the node store.
+    #[arg(long)]
+    txstore_only: bool,
     /// Measure only the Cardano chain.
     #[arg(long)]
     cardano_only: bool,
@@ -51,6 +55,9 @@ fn main() -> anyhow::Result<()> {
         Some(dir) => tempfile::TempDir::new_in(dir)?,
         None => tempfile::TempDir::new()?,
     };
+    if args.txstore_only {
+        return txstore::measure(dir.path());
+    }
     if !args.cardano_only {
         let network = Network::find("bitcoin", &args.network)?;
         let files = if args.files.is_empty() {
@@ -67,7 +74,10 @@ fn main() -> anyhow::Result<()> {
         output::heading("Cardano: the preview network from its first block");
         measure(&args, &dir, import::Source::Immutable(preview), Network::CardanoPreview)?;
     }
-    Ok(())
+    if args.import_only || args.cardano_only {
+        return Ok(());
+    }
+    txstore::measure(dir.path())
 }
 
 fn measure(

@@ -26,6 +26,9 @@ use crate::{
 const FORMAT: &[u8] = b"format";
 const BLOCK_STATE: &[u8] = b"block_state";
 
+/// Nothing to load beforehand.
+const NOTHING: (&[Txid], &[OutPoint]) = (&[], &[]);
+
 /// Items that one call may have.
 const ITEMS_MAX: usize = 100_000;
 
@@ -54,6 +57,14 @@ impl Source for Rows<'_> {
         Ok(bytes.map(|bytes| decode_slot(&bytes)).transpose()?)
     }
 
+    fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, StoreError> {
+        self.many(RECORDS, txids, |txid| txid.as_bytes().to_vec(), decode_record)
+    }
+
+    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError> {
+        self.many(SLOTS, outpoints, |outpoint| outpoint.to_key().to_vec(), decode_slot)
+    }
+
     fn body(&self, txid: &Txid) -> Result<Option<NodeTx>, StoreError> {
         let bytes = self.0.get(BODIES, txid.as_bytes())?;
         Ok(bytes.map(|bytes| decode_body(*txid, &bytes)).transpose()?)
@@ -61,6 +72,32 @@ impl Source for Rows<'_> {
 
     fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, StoreError> {
         Ok(self.0.get(DELETED_CHILDREN, &child_key(parent, child))?.is_some())
+    }
+}
+
+impl Rows<'_> {
+    /// Reads many rows in one pass, sorted by key.
+    fn many<I, T: Clone>(
+        &self,
+        table: TableId,
+        items: &[I],
+        key: impl Fn(&I) -> Vec<u8>,
+        decode: impl Fn(&[u8]) -> Result<T, Corrupt>,
+    ) -> Result<Vec<Option<T>>, StoreError> {
+        let mut sorted: Vec<_> = items.iter().map(key).zip(0usize..).collect();
+        sorted.sort_unstable();
+        let keys: Vec<&[u8]> = sorted.iter().map(|(key, _)| key.as_slice()).collect();
+        let mut found = vec![None; items.len()];
+        let mut damage = None;
+        self.0.multi_get(
+            table,
+            &keys,
+            &mut |number, value| match value.map(&decode).transpose() {
+                Ok(row) => found[sorted[number].1] = row,
+                Err(error) => damage = Some(error),
+            },
+        )?;
+        damage.map_or(Ok(found), |error| Err(error.into()))
     }
 }
 
@@ -104,13 +141,17 @@ impl<K: Kv> KvTxStore<K> {
         &self,
         held: Held<'_>,
         items: &[I],
+        (txids, outpoints): (&[Txid], &[OutPoint]),
         mut work: impl FnMut(
             &mut Workspace<'_, Rows<'_>>,
             &I,
         ) -> Result<Result<T, NodeError>, StoreError>,
     ) -> PerItem<T> {
         check_len(items.len())?;
-        self.run(held, |workspace| items.iter().map(|item| work(workspace, item)).collect())
+        self.run(held, |workspace| {
+            workspace.prefetch(txids, outpoints)?;
+            items.iter().map(|item| work(workspace, item)).collect()
+        })
     }
 
     fn write(&self, changes: &Changes) -> Result<(), StoreError> {
@@ -246,8 +287,14 @@ fn family(tx: &NodeTx) -> impl Iterator<Item = &Txid> {
 
 impl<K: Kv> TxStore for KvTxStore<K> {
     fn create(&self, txs: &[(NodeTx, CreateOptions)], height: Height) -> PerItem<()> {
-        let held = self.locks.lock(txs.iter().flat_map(|(tx, _)| family(tx)));
-        self.each(held, txs, |workspace, (tx, options)| workspace.create(tx, height, options))
+        // Parents are changed only by a conflicting child, which they get to know of.
+        let parents = txs.iter().filter(|(_, options)| options.is_conflicting);
+        let parents = parents.flat_map(|(tx, _)| family(tx));
+        let held = self.locks.lock(txs.iter().map(|(tx, _)| &tx.txid).chain(parents));
+        let ids: Vec<Txid> = txs.iter().map(|(tx, _)| tx.txid).collect();
+        self.each(held, txs, (&ids, &[]), |workspace, (tx, options)| {
+            workspace.create(tx, height, options)
+        })
     }
 
     fn get(&self, txids: &[Txid], fields: Fields) -> Result<Vec<Option<StoredTx>>, StoreError> {
@@ -289,7 +336,10 @@ impl<K: Kv> TxStore for KvTxStore<K> {
     )]
     fn spend(&self, requests: &[SpendRequest]) -> PerItem<Spent> {
         let held = self.locks.lock(requests.iter().flat_map(touched));
-        self.each(held, requests, |workspace, request| workspace.spend(request))
+        let ids: Vec<Txid> = requests.iter().flat_map(touched).copied().collect();
+        let inputs = requests.iter().flat_map(|request| &request.inputs);
+        let outputs: Vec<OutPoint> = inputs.map(|input| input.outpoint).collect();
+        self.each(held, requests, (&ids, &outputs), |workspace, request| workspace.spend(request))
     }
 
     #[allow(
@@ -298,7 +348,7 @@ impl<K: Kv> TxStore for KvTxStore<K> {
     )]
     fn unspend(&self, requests: &[UnspendRequest]) -> PerItem<bool> {
         let held = self.locks.lock(requests.iter().map(|request| request.outpoint.txid()));
-        self.each(held, requests, |workspace, request| workspace.unspend(request))
+        self.each(held, requests, NOTHING, |workspace, request| workspace.unspend(request))
     }
 
     fn spend_and_create(
@@ -320,12 +370,19 @@ impl<K: Kv> TxStore for KvTxStore<K> {
     ) -> Result<Result<Vec<Result<Stored, NodeError>>, NodeError>, StoreError> {
         check_len(txs.len())?;
         let held = self.locks.lock(txs.iter().flat_map(|(tx, _)| family(tx)));
-        self.run(held, |workspace| workspace.spend_and_create_list(txs, height, flags))
+        let ids: Vec<Txid> = txs.iter().flat_map(|(tx, _)| family(tx)).copied().collect();
+        let inputs = txs.iter().flat_map(|(tx, _)| tx.spends());
+        // Outputs of the list itself are not there yet.
+        let outputs: Vec<OutPoint> = inputs.map(|input| input.outpoint).collect();
+        self.run(held, |workspace| {
+            workspace.prefetch(&ids, &outputs)?;
+            workspace.spend_and_create_list(txs, height, flags)
+        })
     }
 
     fn set_mined(&self, txids: &[Txid], info: &MinedInfo) -> PerItem<Vec<u32>> {
         let held = self.locks.lock(txids);
-        self.each(held, txids, |workspace, txid| workspace.set_mined(txid, info))
+        self.each(held, txids, (txids, &[]), |workspace, txid| workspace.set_mined(txid, info))
     }
 
     fn mark_on_longest_chain(
@@ -335,14 +392,16 @@ impl<K: Kv> TxStore for KvTxStore<K> {
         height: Height,
     ) -> PerItem<()> {
         let held = self.locks.lock(txids);
-        self.each(held, txids, |workspace, txid| {
+        self.each(held, txids, (txids, &[]), |workspace, txid| {
             workspace.mark_on_longest_chain(txid, on_longest_chain, height)
         })
     }
 
     fn set_locked(&self, txids: &[Txid], is_locked: bool, height: Height) -> PerItem<()> {
         let held = self.locks.lock(txids);
-        self.each(held, txids, |workspace, txid| workspace.set_locked(txid, is_locked, height))
+        self.each(held, txids, (txids, &[]), |workspace, txid| {
+            workspace.set_locked(txid, is_locked, height)
+        })
     }
 
     fn set_conflicting(
@@ -352,7 +411,7 @@ impl<K: Kv> TxStore for KvTxStore<K> {
         height: Height,
     ) -> PerItem<(Vec<SpendInput>, Vec<Txid>)> {
         let held = self.locks.lock_all();
-        self.each(held, txids, |workspace, txid| {
+        self.each(held, txids, (txids, &[]), |workspace, txid| {
             workspace.set_conflicting(txid, is_conflicting, height)
         })
     }
@@ -375,12 +434,16 @@ impl<K: Kv> TxStore for KvTxStore<K> {
 
     fn freeze(&self, outputs: &[(OutPoint, [u8; 32])]) -> PerItem<()> {
         let held = self.locks.lock(outputs.iter().map(|(outpoint, _)| outpoint.txid()));
-        self.each(held, outputs, |workspace, (outpoint, hash)| workspace.freeze(outpoint, hash))
+        self.each(held, outputs, NOTHING, |workspace, (outpoint, hash)| {
+            workspace.freeze(outpoint, hash)
+        })
     }
 
     fn unfreeze(&self, outputs: &[(OutPoint, [u8; 32])]) -> PerItem<()> {
         let held = self.locks.lock(outputs.iter().map(|(outpoint, _)| outpoint.txid()));
-        self.each(held, outputs, |workspace, (outpoint, hash)| workspace.unfreeze(outpoint, hash))
+        self.each(held, outputs, NOTHING, |workspace, (outpoint, hash)| {
+            workspace.unfreeze(outpoint, hash)
+        })
     }
 
     fn reassign(

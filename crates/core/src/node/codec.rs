@@ -35,7 +35,8 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
     let present = heights.iter().filter(|(_, height)| height.is_some()).count();
     let lists = usize::from(!record.blocks.is_empty())
         + usize::from(!record.conflicting_children.is_empty())
-        + usize::from(!record.reassignments.is_empty());
+        + usize::from(!record.reassignments.is_empty())
+        + usize::from(record.deleted_children > 0);
     let mut flags = 0;
     for (bit, is_set) in [
         (COINBASE, record.is_coinbase),
@@ -77,6 +78,9 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
                 e.bytes(&change.script)?.u32(change.height.get())?;
             }
         }
+        if record.deleted_children > 0 {
+            e.u32(12)?.u32(record.deleted_children)?;
+        }
         Ok(())
     };
     write().expect(INFALLIBLE);
@@ -102,6 +106,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
         preserve_until: None,
         conflicting_children: Vec::new(),
         reassignments: Vec::new(),
+        deleted_children: 0,
     };
     let mut required = 0;
     for _ in 0..map_len(&mut d, RECORD)? {
@@ -147,6 +152,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
                     record.reassignments.push(Reassignment { vout, old, new, script, height });
                 }
             }
+            12 => record.deleted_children = d.u32().map_err(corrupt)?,
             other => return Err(Corrupt::new(RECORD, format!("unknown field {other}"))),
         }
     }
@@ -331,10 +337,12 @@ mod tests {
                 script: vec![0x51],
                 height: Height::new(20),
             }],
+            deleted_children: 6,
         };
         let bytes = encode_record(&record);
         let expected = format!(
-            "aa0005010302020301040505186e0719012c09818301 0a020a815820{}0b8185015820{}5820{}415114",
+            "ab0005010302020301040505186e0719012c09818301 0a020a815820{}0b8185015820{}5820{}415114\
+             0c06",
             "09".repeat(32),
             "03".repeat(32),
             "04".repeat(32)

@@ -93,6 +93,7 @@ impl<S: Source> Workspace<'_, S> {
             preserve_until: None,
             conflicting_children: Vec::new(),
             reassignments: Vec::new(),
+            deleted_children: 0,
         };
         for block in &options.mined {
             if record.blocks.iter().all(|known| known.id != block.id) {

@@ -84,6 +84,8 @@ pub struct TxRecord {
     pub conflicting_children: Vec<Txid>,
     /// Outputs that changed hands by order.
     pub reassignments: Vec<Reassignment>,
+    /// How many of its children were mined and deleted; each has left a marker.
+    pub deleted_children: u32,
 }
 
 impl TxRecord {
@@ -141,6 +143,7 @@ mod tests {
             preserve_until: None,
             conflicting_children: Vec::new(),
             reassignments: Vec::new(),
+            deleted_children: 0,
         }
     }
 

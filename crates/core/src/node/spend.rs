@@ -208,6 +208,7 @@ impl<S: Source> Workspace<'_, S> {
         if let Some(from) = record.spendable_at.filter(|from| *from > height) {
             return Ok(Err(SpendError::Immature { txid: parent, from, at: height }));
         }
+        let has_markers = record.deleted_children > 0;
         let Some(slot) = self.slot(&outpoint)?.copied() else {
             return Ok(Err(SpendError::NotFound(outpoint)));
         };
@@ -226,7 +227,7 @@ impl<S: Source> Workspace<'_, S> {
             }
             _ => {}
         }
-        if self.source.is_deleted_child(&parent, &request.spender)? {
+        if has_markers && self.source.is_deleted_child(&parent, &request.spender)? {
             return Ok(Err(SpendError::SpenderPruned { outpoint, by }));
         }
         Ok(Ok(()))

@@ -22,6 +22,16 @@ pub trait Source {
     /// An output that can be spent; `None` for every other.
     fn slot(&self, outpoint: &OutPoint) -> Result<Option<Slot>, Self::Error>;
 
+    /// Records of many transactions; an engine that reads them together overrides it.
+    fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, Self::Error> {
+        txids.iter().map(|txid| self.record(txid)).collect()
+    }
+
+    /// Many outputs, likewise.
+    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, Self::Error> {
+        outpoints.iter().map(|outpoint| self.slot(outpoint)).collect()
+    }
+
     /// The body of a transaction.
     fn body(&self, txid: &Txid) -> Result<Option<NodeTx>, Self::Error>;
 
@@ -73,6 +83,18 @@ impl<'s, S: Source> Workspace<'s, S> {
     pub fn new(source: &'s S, policy: Policy) -> Self {
         let (records, slots, bodies) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { source, policy, records, slots, bodies }
+    }
+
+    /// Loads what a batch is about to touch, in as few reads as the source can.
+    pub fn prefetch(&mut self, txids: &[Txid], outpoints: &[OutPoint]) -> Result<(), S::Error> {
+        for (txid, before) in txids.iter().zip(self.source.records(txids)?) {
+            let now = before.clone();
+            self.records.entry(*txid).or_insert(Entry { before, now });
+        }
+        for (outpoint, before) in outpoints.iter().zip(self.source.slots(outpoints)?) {
+            self.slots.entry(*outpoint).or_insert(Entry { before, now: before });
+        }
+        Ok(())
     }
 
     fn record_entry(&mut self, txid: &Txid) -> Result<&mut Entry<TxRecord>, S::Error> {
