@@ -12,7 +12,7 @@ mod mined;
 mod spend;
 mod stage;
 
-pub use stage::{Stage, coinbase, seed, spending};
+pub use stage::{Make, Stage, coinbase, seed, spending};
 
 macro_rules! scenarios {
     ($($module:ident { $($name:ident),+ $(,)? })+) => {

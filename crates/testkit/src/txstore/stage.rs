@@ -1,5 +1,6 @@
 //! A store to try, and transactions to try it with.
 
+use tempfile::TempDir;
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
@@ -17,7 +18,12 @@ pub(super) const RETENTION: u32 = 10;
 pub struct Stage {
     /// The store.
     pub store: Box<dyn TxStore>,
+    /// Where it lives, if that has to go with it.
+    _place: Option<TempDir>,
 }
+
+/// Makes a store for a scenario, and says what directory goes with it.
+pub type Make<'m> = dyn Fn(Policy) -> (Box<dyn TxStore>, Option<TempDir>) + 'm;
 
 pub(super) fn at(height: u32) -> Height {
     Height::new(height)
@@ -74,14 +80,15 @@ pub(super) fn block(id: u32, height: u32) -> MinedBlock {
 
 impl Stage {
     /// A fresh store with a short retention.
-    pub fn new(make: &dyn Fn(Policy) -> Box<dyn TxStore>) -> Self {
+    pub fn new(make: &Make<'_>) -> Self {
         let policy = Policy {
             retention_blocks: RETENTION,
             coinbase_maturity: 5,
             unmined_retention_blocks: 4,
             conflict_walk_max: 1_000,
         };
-        Self { store: make(policy) }
+        let (store, place) = make(policy);
+        Self { store, _place: place }
     }
 
     pub(super) fn create(&self, tx: &NodeTx, height: u32) -> Result<(), NodeError> {
