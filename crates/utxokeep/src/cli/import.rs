@@ -95,7 +95,11 @@ fn asked_network(session: &Session, args: &Import) -> anyhow::Result<Option<Netw
             _ => Ok(network),
         };
     };
-    let chain = args.chain.as_deref().unwrap_or(&config.chain.chain);
+    // Two chains have a main network: of an existing database, its own is meant.
+    let is_stated = args.chain.is_some() || config.is_stated("chain.chain");
+    let database = utxokeep_index::peek_identity(session.data()).ok().filter(|_| !is_stated);
+    let database = database.map(|identity| identity.network.chain());
+    let chain = args.chain.as_deref().or(database).unwrap_or(&config.chain.chain);
     let mut found = Network::find(chain, name);
     if found.is_err() && args.chain.is_none() && !config.is_stated("chain.chain") {
         // Nobody named the chain, and only one has a network of this name.
