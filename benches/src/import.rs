@@ -59,7 +59,7 @@ impl Blocks {
     /// One block of the followed chain.
     pub(crate) fn block(&self, point: &ChainPoint, settings: &Settings) -> anyhow::Result<Block> {
         let raw = match self {
-            Self::Files(_) if point.hash == settings.network.genesis_hash() => {
+            Self::Files(_) if point.hash == settings.network().genesis_hash() => {
                 settings.decoder.first_block()
             }
             Self::Files(files) => Some(files.raw(&point.hash)?),

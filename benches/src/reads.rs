@@ -89,7 +89,7 @@ fn samples(index: &ChainIndex<RocksKv>) -> anyhow::Result<Samples> {
         }
     })?;
     let mut addresses = Vec::new();
-    let nobody = IndexKey::address(index.settings().network, &[]);
+    let nobody = IndexKey::address(index.settings().network(), &[]);
     let (mut largest, mut current) = ((nobody, 0), (nobody, 0));
     each(read, ADDR, &mut |at, key| {
         let Some(row) = AddressRowKey::from_key(key) else { return };

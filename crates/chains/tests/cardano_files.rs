@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
-mod cardano_data;
-
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use cardano_data::testdata;
 use minicbor::Encoder;
 use tempfile::TempDir;
 use utxokeep_chains::{
@@ -17,6 +14,7 @@ use utxokeep_chains::{
     cardano::{CardanoDecodeError, CardanoFiles, CardanoFilesReport, Genesis, decode_header},
 };
 use utxokeep_core::{BlockHash, Network, hex_decode, hex_encode};
+use utxokeep_testkit::testdata;
 
 fn genesis() -> Genesis {
     Genesis::public(Network::CardanoMainnet).unwrap()

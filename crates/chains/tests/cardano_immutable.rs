@@ -2,20 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
-mod cardano_data;
-
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use cardano_data::{testdata, unpack_preview};
 use tempfile::TempDir;
 use utxokeep_chains::{
     SourceError,
     cardano::{Genesis, ImmutableDb, RawBlock, decode_header},
 };
 use utxokeep_core::{BlockHash, Network};
+use utxokeep_testkit::{preview_immutable, testdata};
 
 /// A block that nothing looks inside of: its era, then some bytes.
 #[derive(Debug, Clone)]
@@ -316,8 +314,8 @@ fn an_index_that_makes_no_sense_is_an_error() {
 
 #[test]
 fn real_chain_of_the_preview_network_is_read_from_end_to_end() {
-    let Some(dir) = unpack_preview() else { return };
-    let db = open(&dir);
+    let Some(dir) = preview_immutable(Path::new(env!("CARGO_TARGET_TMPDIR"))) else { return };
+    let db = ImmutableDb::open(&dir).unwrap();
     assert_eq!(db.blocks_total(), 59_315);
     let last = db.last().unwrap().unwrap();
     assert_eq!(last.slot, 1_295_990);

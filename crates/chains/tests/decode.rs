@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::{fs, path::PathBuf};
+use std::fs;
 
 use bitcoin::{
     Amount, ScriptBuf, Witness,
@@ -71,12 +71,8 @@ fn every_block_of_the_regtest_chain_decodes_to_what_the_node_says() {
 
 #[test]
 fn blocks_of_the_main_network_decode_where_they_are_at_hand() {
-    let default = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let data = std::env::var_os("UTXOKEEP_SHARED_DATA").map_or(default, PathBuf::from);
-    let Ok(entries) = fs::read_dir(data.join("bitcoin/mainnet")) else {
-        eprintln!("skipped: no main network blocks; set UTXOKEEP_SHARED_DATA to their directory");
-        return;
-    };
+    let Some(data) = utxokeep_testkit::testdata("bitcoin/mainnet") else { return };
+    let entries = fs::read_dir(data).unwrap();
     let mut decoded = 0;
     for entry in entries {
         let path = entry.unwrap().path();

@@ -114,7 +114,7 @@ impl<K: Kv> ChainWriter<K> {
     /// Decides where the block belongs.
     fn place(&self, block: &Block) -> Result<Place, ApplyError> {
         let (hash, prev) = (block.header.hash, self.parent_of(block));
-        let network = self.index.settings.network;
+        let network = self.index.settings.network();
         let Some(tip) = &self.tip else { return self.place_first(block) };
         if prev == tip.entry.hash {
             return Ok(Place::Next(tip.height.plus(1)));
@@ -139,7 +139,7 @@ impl<K: Kv> ChainWriter<K> {
     /// Decides whether a block may be the first one of an empty database.
     fn place_first(&self, block: &Block) -> Result<Place, ApplyError> {
         let settings = &self.index.settings;
-        let (hash, prev, network) = (block.header.hash, block.header.prev, settings.network);
+        let (hash, prev, network) = (block.header.hash, block.header.prev, settings.network());
         if !network.is_cardano() {
             return if hash == network.genesis_hash() {
                 Ok(Place::Next(Height::GENESIS))
@@ -161,7 +161,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     fn wrong_genesis(&self, found: BlockHash) -> ApplyError {
-        let network = self.index.settings.network;
+        let network = self.index.settings.network();
         ApplyError::WrongGenesis { network, expected: network.genesis_hash(), found }
     }
 
@@ -233,12 +233,12 @@ impl<K: Kv> ChainWriter<K> {
     /// Whether nothing comes before a block.
     fn starts_its_chain(&self, block: &Block) -> bool {
         let settings = &self.index.settings;
-        !settings.network.is_cardano() || block.header.prev == settings.decoder.origin()
+        !settings.network().is_cardano() || block.header.prev == settings.decoder.origin()
     }
 
     /// Checks the block and stages its effects on the set.
     fn stage_set(&mut self, block: &Block, height: Height) -> Result<Effect, ApplyError> {
-        let network = self.index.settings.network;
+        let network = self.index.settings.network();
         let hash = block.header.hash;
         let invalid = |reason| ApplyError::Invalid { network, hash, height, reason };
         let gathered = self.gather(block)?;

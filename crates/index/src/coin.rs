@@ -123,7 +123,8 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let Settings { network, address_index, payment_index, stake_index, .. } = *settings;
+        let Settings { address_index, payment_index, stake_index, .. } = *settings;
+        let network = settings.network();
         let has_credentials = network.is_cardano();
         Self {
             network,

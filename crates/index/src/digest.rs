@@ -57,7 +57,7 @@ impl<S: Read> View<'_, S> {
         self.check_enabled()?;
         let (height, entry) = self.here()?;
         let point = entry.point(height);
-        let is_cardano = self.settings.network.is_cardano();
+        let is_cardano = self.settings.network().is_cardano();
         if !audit && !is_cardano && self.settings.muhash {
             let bytes = self
                 .read
@@ -89,7 +89,7 @@ impl<S: Read> View<'_, S> {
     /// Reads the whole set: in order on one thread for the ordered hash, in parts on all threads
     /// for the order-free one.
     pub(crate) fn scan_set(&self, muhash: bool, ordered: bool) -> Result<SetScan, StoreError> {
-        let network = self.settings.network;
+        let network = self.settings.network();
         let next_part = AtomicU32::new(0);
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let unordered = || -> Result<SetDigest, StoreError> {

@@ -74,7 +74,7 @@ impl<K: Kv> Follower<K> {
     pub fn new(mut writer: ChainWriter<K>) -> Result<Self, FollowError> {
         if writer.tip().is_none() {
             let settings = writer.index().settings();
-            let network = settings.network;
+            let network = settings.network();
             let hash = network.genesis_hash();
             let raw = settings.decoder.first_block().ok_or(FollowError::NoFirstBlock)?;
             let block = settings.decoder.decode(raw).map_err(|source| FollowError::Decode {
@@ -175,7 +175,7 @@ impl<K: Kv> Follower<K> {
             && let Some(ancestor) = node.invalid
         {
             let reason = utxokeep_core::InvalidBlock::InvalidAncestor { ancestor };
-            let reason = reason.text(self.writer.index().settings().network);
+            let reason = reason.text(self.writer.index().settings().network());
             let (hash, height) = (node.hash, node.height);
             self.refuse(hash, height, reason);
             return Ok(false);
@@ -185,7 +185,7 @@ impl<K: Kv> Follower<K> {
 
     fn refuse(&mut self, hash: BlockHash, height: Height, reason: String) {
         stats::refused();
-        let text = self.writer.index().settings().network.hash_text(hash.as_bytes());
+        let text = self.writer.index().settings().network().hash_text(hash.as_bytes());
         tracing::warn!(hash = text, %height, reason, "block refused");
         if self.report.refused.len() >= REFUSED_LISTED_MAX {
             self.report.refused.remove(0);
@@ -224,7 +224,7 @@ impl<K: Kv> Follower<K> {
     }
 
     fn too_deep(&self, tip: BlockHash, fork: Height, safe: Height) -> FollowError {
-        let network = self.writer.index().settings().network;
+        let network = self.writer.index().settings().network();
         FollowError::ReorganisationTooDeep { network, tip, fork, safe }
     }
 
@@ -295,7 +295,7 @@ impl<K: Kv> Follower<K> {
         self.report.reorganisations += 1;
         self.report.deepest_reorganisation = self.report.deepest_reorganisation.max(undone);
         stats::reorganised();
-        let to = self.writer.index().settings().network.hash_text(best.hash.as_bytes());
+        let to = self.writer.index().settings().network().hash_text(best.hash.as_bytes());
         tracing::info!(depth = undone, %fork, to, "reorganisation");
         Ok(true)
     }

@@ -58,7 +58,7 @@ pub fn import_files<K: Kv>(
 ) -> Result<(ChainWriter<K>, FollowReport), FollowError> {
     let headers = files.headers().to_vec();
     let mut first = 0;
-    if writer.tip().is_none() && writer.index().settings().network.is_cardano() {
+    if writer.tip().is_none() && writer.index().settings().network().is_cardano() {
         apply_first(&mut writer, &headers, files)?;
         first = 1;
     }

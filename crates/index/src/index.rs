@@ -132,7 +132,7 @@ impl<K: Kv> ChainIndex<K> {
         let tip = view.tip();
         let floor = if self.settings.enabled { view.floor()? } else { None };
         Ok(Status {
-            network: self.settings.network,
+            network: self.settings.network(),
             tip: tip.map(|(height, entry)| entry.point(height)),
             tip_time: tip.map(|(_, entry)| entry.time),
             totals: self.settings.enabled.then(|| tip.map_or_else(Totals::default, |t| t.1.totals)),

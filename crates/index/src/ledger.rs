@@ -21,7 +21,7 @@ impl<K: Kv> ChainWriter<K> {
         }
         let mut block = Cow::Borrowed(block);
         if !settings.filter.is_empty() {
-            block = Cow::Owned(settings.filter.apply(&block, settings.network));
+            block = Cow::Owned(settings.filter.apply(&block, settings.network()));
         }
         let before = self.tip.and_then(|tip| tip.entry.slot).map(|slot| slot.era);
         let own = block.header.slot.map(|slot| slot.era);

@@ -82,7 +82,7 @@ impl<K: Kv> LiveFollower<K> {
         let passed = self.writer.boundary.filter(|(boundary, _)| *boundary == hash);
         let target = passed.map_or(hash, |(_, parent)| parent);
         let Some(height) = self.writer.height_of(&target)? else {
-            let hash = self.writer.index().settings().network.hash_text(hash.as_bytes());
+            let hash = self.writer.index().settings().network().hash_text(hash.as_bytes());
             return Err(FollowError::UnknownPoint { slot, hash });
         };
         let undone = self.writer.rollback(height)?;

@@ -49,9 +49,9 @@ fn switches(settings: &Settings) -> [(&'static str, bool); 5] {
 pub(crate) fn create(settings: &Settings) -> Batch {
     let mut batch = Batch::new();
     batch.put(META, FORMAT, &FORMAT_VERSION.to_be_bytes());
-    batch.put(META, NETWORK, settings.network.to_string().as_bytes());
+    batch.put(META, NETWORK, settings.network().to_string().as_bytes());
     let mut bits: Vec<u8> = switches(settings).iter().map(|&(_, on)| u8::from(on)).collect();
-    if !settings.network.is_cardano() {
+    if !settings.network().is_cardano() {
         // Chains without credentials have no switches for them.
         bits.truncate(3);
     }
@@ -70,7 +70,7 @@ pub(crate) fn create(settings: &Settings) -> Batch {
 
 /// The genesis of a chain that the program does not know by itself.
 fn private_genesis(settings: &Settings) -> Option<Vec<u8>> {
-    let is_private = settings.network == Network::CardanoDevnet;
+    let is_private = settings.network() == Network::CardanoDevnet;
     settings.decoder.genesis().filter(|_| is_private).map(utxokeep_chains::cardano::Genesis::encode)
 }
 
@@ -92,9 +92,9 @@ pub(crate) fn check(
         return Err(OpenError::NewerFormat { found: format, known });
     }
     let network = read.get(META, NETWORK)?.ok_or(OpenError::NotOurs)?;
-    if network != settings.network.to_string().as_bytes() {
+    if network != settings.network().to_string().as_bytes() {
         let found = String::from_utf8_lossy(&network).into_owned();
-        return Err(OpenError::WrongNetwork { found, asked: settings.network });
+        return Err(OpenError::WrongNetwork { found, asked: settings.network() });
     }
     let bits = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
     for ((name, asked), bit) in switches(settings).into_iter().zip(bits) {

@@ -17,9 +17,8 @@ pub enum DeltaKind {
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Settings {
-    /// The network whose chain is followed (fixed).
-    pub network: Network,
-    /// Turns raw blocks of that network into blocks; holds the genesis of a private chain (fixed).
+    /// Turns raw blocks of the network that is followed into blocks; holds the genesis of a private
+    /// chain (fixed).
     pub decoder: BlockDecoder,
     /// Keep the set and its tables at all (fixed).
     pub enabled: bool,
@@ -63,14 +62,13 @@ impl Settings {
     /// The same for a network that a decoder was made for.
     #[must_use]
     pub fn with_decoder(decoder: BlockDecoder) -> Self {
-        let network = decoder.network();
+        let has_credentials = decoder.network().is_cardano();
         let security = decoder.security_blocks();
         Self {
-            network,
             decoder,
             enabled: true,
             address_index: true,
-            payment_index: network.is_cardano(),
+            payment_index: has_credentials,
             stake_index: false,
             filter: Filter::default(),
             may_start_mid_chain: false,
@@ -84,5 +82,11 @@ impl Settings {
             catch_up_blocks_max: 288,
             waiting_headers_max: 1_000_000,
         }
+    }
+
+    /// The network whose chain is followed.
+    #[must_use]
+    pub const fn network(&self) -> Network {
+        self.decoder.network()
     }
 }

@@ -6,7 +6,6 @@ mod common;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
     sync::OnceLock,
 };
 
@@ -22,7 +21,7 @@ use utxokeep_index::{
     tables::{SIDE, SIDE_BODY},
 };
 use utxokeep_kv::Read;
-use utxokeep_testkit::{Archive, MainnetTruth, RegtestA, Snapshot, sat};
+use utxokeep_testkit::{Archive, MainnetTruth, RegtestA, Snapshot, sat, testdata};
 
 /// The final chain with every height of it inside the window.
 fn whole_chain() -> &'static ChainIndex<InMemory> {
@@ -246,21 +245,9 @@ fn an_abandoned_branch_and_its_descendants_are_refused_while_following() {
     assert_same(&before, &dump(index.engine()), &[SIDE, SIDE_BODY], "refused");
 }
 
-/// Public chain data that lies outside the project; tests that need it pass over it when absent.
-fn mainnet_dir() -> Option<PathBuf> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let shared = std::env::var_os("UTXOKEEP_SHARED_DATA").unwrap_or_else(|| default.into());
-    let dir = PathBuf::from(shared).join("bitcoin/mainnet");
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    eprintln!("skipped: no mainnet data; set UTXOKEEP_SHARED_DATA to the directory that has it");
-    None
-}
-
 #[test]
 fn the_first_mainnet_blocks_have_the_nodes_digests_at_every_height() {
-    let Some(dir) = mainnet_dir() else { return };
+    let Some(dir) = testdata("bitcoin/mainnet") else { return };
     let mainnet = Network::BitcoinMainnet;
     let truth = MainnetTruth::read(&dir.join("mainnet-0-255.truth.json"));
     let snapshot = std::fs::read(dir.join("mainnet-255.utxo.dat")).unwrap();

@@ -189,8 +189,7 @@ fn a_database_of_another_network_or_with_other_switches_is_not_opened() {
     let identity = peek_identity(place.0.path()).unwrap();
     assert_eq!((identity.network, identity.enabled, identity.muhash), (REGTEST, true, false));
 
-    let network = Network::BitcoinSignet;
-    let error = open_dir(&place, Settings { network, ..settings.clone() }).unwrap_err();
+    let error = open_dir(&place, Settings::new(Network::BitcoinSignet)).unwrap_err();
     assert!(matches!(&error, OpenError::WrongNetwork { found, .. } if found == "bitcoin/regtest"));
     assert!(error.to_string().contains("use another data directory"), "{error}");
 

@@ -1,101 +1,38 @@
-//! Real blocks for the tests, and forks made from them.
+//! Blocks for the tests, real where they are at hand, and forks made from them.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::OnceLock,
-};
+use std::{fs, path::Path};
 
 use pallas_traverse::MultiEraBlock;
-use utxokeep_chains::cardano::NodePoint;
+use utxokeep_chains::cardano::{NodePoint, split_blocks};
+use utxokeep_testkit::{
+    cardano::{BlockSpec, Era},
+    preview_immutable,
+};
 
-/// Directory with test data, or `None` after saying that the test is skipped.
-pub(crate) fn data_dir() -> Option<PathBuf> {
-    let given = std::env::var_os("UTXOKEEP_TESTDATA").map(PathBuf::from);
-    let dir =
-        given.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
-    let cardano = dir.join("cardano");
-    if cardano.join("preview-immutable.tar.xz").is_file() {
-        return Some(cardano);
+/// Blocks that stand in for a chunk of real ones.
+const MADE_BLOCKS: usize = 216;
+
+/// The wrapped blocks of some chunks of the preview network, in order: 0 to 2 are Alonzo, 120 is
+/// Babbage. Without that data, as many made ones of the same era.
+pub(crate) fn chain_of(chunks: &[u32]) -> Vec<Vec<u8>> {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let Some(dir) = preview_immutable(cache) else { return made(chunks) };
+    let read = |chunk: &u32| {
+        let bytes = fs::read(dir.join(format!("{chunk:05}.chunk"))).unwrap();
+        split_blocks(&bytes).map(|block| block.unwrap().to_vec()).collect::<Vec<_>>()
+    };
+    chunks.iter().flat_map(read).collect()
+}
+
+fn made(chunks: &[u32]) -> Vec<Vec<u8>> {
+    let era = if chunks.contains(&120) { Era::Babbage } else { Era::Alonzo };
+    let mut tip = BlockSpec::first(era, Vec::new()).build();
+    let mut blocks = vec![tip.raw.clone()];
+    while blocks.len() < MADE_BLOCKS * chunks.len() {
+        tip = tip.next(era, Vec::new()).build();
+        blocks.push(tip.raw.clone());
     }
-    eprintln!("skipped: no Cardano test data in {}: set UTXOKEEP_TESTDATA", dir.display());
-    None
-}
-
-/// Chunks of the preview network that tests may ask for: Alonzo, then Babbage.
-const CHUNKS: [u32; 4] = [0, 1, 2, 120];
-
-/// The wrapped blocks of some of [`CHUNKS`], in order.
-pub(crate) fn preview_blocks(data: &Path, chunks: &[u32]) -> Vec<Vec<u8>> {
-    static UNPACKED: OnceLock<BTreeMap<u32, Vec<Vec<u8>>>> = OnceLock::new();
-    let unpacked = UNPACKED.get_or_init(|| unpack(data));
-    chunks.iter().flat_map(|chunk| unpacked[chunk].clone()).collect()
-}
-
-fn unpack(data: &Path) -> BTreeMap<u32, Vec<Vec<u8>>> {
-    let dir = tempfile::tempdir().unwrap();
-    let name = |chunk: u32| format!("preview-immutable/{chunk:05}.chunk");
-    let unpacked = Command::new("tar")
-        .arg("-xJf")
-        .arg(data.join("preview-immutable.tar.xz"))
-        .arg("-C")
-        .arg(dir.path())
-        .args(CHUNKS.map(name))
-        .status()
-        .unwrap();
-    assert!(unpacked.success(), "tar could not unpack the chunks");
-    let read = |chunk: u32| split(&fs::read(dir.path().join(name(chunk))).unwrap());
-    CHUNKS.into_iter().map(|chunk| (chunk, read(chunk))).collect()
-}
-
-/// Cuts concatenated CBOR items apart.
-fn split(mut bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut items = Vec::new();
-    while !bytes.is_empty() {
-        let (item, rest) = bytes.split_at(item_len(bytes));
-        items.push(item.to_vec());
-        bytes = rest;
-    }
-    items
-}
-
-/// Length of the CBOR item at the start of `bytes`.
-fn item_len(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    // Items still to come on every level; `None` is an indefinite length.
-    let mut open = vec![Some(1_u64)];
-    while let Some(level) = open.last_mut() {
-        match level {
-            Some(0) => {
-                open.pop();
-                continue;
-            }
-            Some(left) => *left -= 1,
-            None if bytes[at] == 0xff => {
-                at += 1;
-                open.pop();
-                continue;
-            }
-            None => {}
-        }
-        let (major, info) = (bytes[at] >> 5, bytes[at] & 31);
-        at += 1;
-        let width = if (24..28).contains(&info) { 1 << (info - 24) } else { 0 };
-        let argument = bytes[at..at + width].iter().fold(0, |sum, &b| sum << 8 | u64::from(b));
-        let argument = if width == 0 { u64::from(info) } else { argument };
-        at += width;
-        match major {
-            2..=5 if info == 31 => open.push(None),
-            2 | 3 => at += usize::try_from(argument).unwrap(),
-            4 => open.push(Some(argument)),
-            5 => open.push(Some(argument * 2)),
-            6 => open.push(Some(1)),
-            _ => {}
-        }
-    }
-    at
+    blocks
 }
 
 /// The point of a wrapped block.

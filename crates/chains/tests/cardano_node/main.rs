@@ -12,12 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use blocks::{data_dir, fork_of, point_of, preview_blocks};
+use blocks::{chain_of, fork_of, point_of};
 use tempfile::TempDir;
 use utxokeep_chains::cardano::{
     Backoff, NodeAddress, NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint,
 };
-use utxokeep_testkit::cardano_node::FakeNode;
+use utxokeep_testkit::{cardano_node::FakeNode, testdata};
 
 const MAGIC: u64 = 2;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -124,10 +124,9 @@ fn joined(parts: &[&[Vec<u8>]]) -> Vec<Vec<u8>> {
 
 #[test]
 fn whole_chains_arrive_unchanged_over_both_protocols() {
-    let Some(data) = data_dir() else { return };
     // The first epoch is Alonzo, the later chunk is Babbage.
     for chunks in [&[0, 1, 2][..], &[120]] {
-        let blocks = preview_blocks(&data, chunks);
+        let blocks = chain_of(chunks);
         assert!(blocks.len() > 100);
         let stage = stage(&blocks);
         for options in stage.both() {
@@ -143,10 +142,10 @@ fn whole_chains_arrive_unchanged_over_both_protocols() {
 
 #[test]
 fn every_era_arrives_unchanged_over_both_protocols() {
-    let Some(data) = data_dir() else { return };
-    let raw = |name: &str| fs::read(data.join("blocks").join(name)).unwrap();
+    let Some(data) = testdata("cardano/blocks") else { return };
+    let raw = |name: &str| fs::read(data.join(name)).unwrap();
     let text = |name: &str| {
-        let text = fs::read_to_string(data.join("blocks").join(name)).unwrap();
+        let text = fs::read_to_string(data.join(name)).unwrap();
         utxokeep_core::hex_decode(text.trim()).unwrap()
     };
     let mut chains = vec![vec![
@@ -178,8 +177,7 @@ fn every_era_arrives_unchanged_over_both_protocols() {
 
 #[test]
 fn following_resumes_from_the_newest_known_point() {
-    let Some(data) = data_dir() else { return };
-    let blocks = preview_blocks(&data, &[0]);
+    let blocks = chain_of(&[0]);
     let stage = stage(&blocks);
     let unknown = fork_of(&blocks[51..]);
     for options in stage.both() {
@@ -198,8 +196,7 @@ fn following_resumes_from_the_newest_known_point() {
 
 #[test]
 fn new_blocks_and_forks_at_the_tip_arrive() {
-    let Some(data) = data_dir() else { return };
-    let blocks = preview_blocks(&data, &[0]);
+    let blocks = chain_of(&[0]);
     let fork = fork_of(&blocks[95..105]);
     let switched = joined(&[&blocks[..95], &fork]);
     let from_origin = fork_of(&blocks[..5]);
@@ -231,8 +228,7 @@ fn new_blocks_and_forks_at_the_tip_arrive() {
 
 #[test]
 fn a_fork_while_catching_up_arrives_whatever_was_under_way() {
-    let Some(data) = data_dir() else { return };
-    let blocks = preview_blocks(&data, &[0, 1]);
+    let blocks = chain_of(&[0, 1]);
     // Forks below, at and above what the consumer took when it happens.
     for keep in [20, 59, 60, 61, 75, 150] {
         let fork = fork_of(&blocks[keep..keep + 120]);
@@ -251,8 +247,7 @@ fn a_fork_while_catching_up_arrives_whatever_was_under_way() {
 
 #[test]
 fn announced_blocks_that_are_gone_are_explained_by_a_rollback() {
-    let Some(data) = data_dir() else { return };
-    let blocks = preview_blocks(&data, &[0]);
+    let blocks = chain_of(&[0]);
     // The first range is blocks 0 to 19: forks inside it, at its end, and below everything.
     for keep in [0, 7, 19] {
         let fork = fork_of(&blocks[keep..keep + 90]);
@@ -279,8 +274,7 @@ fn announced_blocks_that_are_gone_are_explained_by_a_rollback() {
 
 #[test]
 fn another_block_than_announced_is_refused() {
-    let Some(data) = data_dir() else { return };
-    let blocks = preview_blocks(&data, &[0]);
+    let blocks = chain_of(&[0]);
     let stage = stage(&blocks);
     stage.node.swap_body(&blocks[25], &fork_of(&blocks[25..26])[0]);
     let mut connection = open(stage.tcp(), &[]);
@@ -294,8 +288,7 @@ fn another_block_than_announced_is_refused() {
 
 #[test]
 fn a_dropped_connection_is_reopened_from_the_last_point() {
-    let Some(data) = data_dir() else { return };
-    let blocks = preview_blocks(&data, &[0, 1]);
+    let blocks = chain_of(&[0, 1]);
     let stage = stage(&blocks);
     for options in stage.both() {
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
@@ -335,8 +328,7 @@ fn another_network_is_refused_for_good() {
 
 #[test]
 fn no_known_point_is_reported_with_the_tip() {
-    let Some(data) = data_dir() else { return };
-    let blocks = preview_blocks(&data, &[0]);
+    let blocks = chain_of(&[0]);
     let stage = stage(&blocks);
     for options in stage.both() {
         let points: Vec<NodePoint> = (0..3).map(|slot| NodePoint { slot, hash: [9; 32] }).collect();
@@ -380,8 +372,7 @@ fn nobody_or_silence_at_the_address_is_reported_in_time() {
 
 #[test]
 fn a_node_that_stops_answering_is_given_up() {
-    let Some(data) = data_dir() else { return };
-    let blocks = preview_blocks(&data, &[0]);
+    let blocks = chain_of(&[0]);
     let silent = stage(&[]);
     silent.node.ignore_signs_of_life();
     let without_blocks = stage(&blocks[..30]);
@@ -422,8 +413,7 @@ fn bytes_that_are_no_protocol_are_an_error() {
 
 #[test]
 fn a_slow_consumer_holds_the_node_back() {
-    let Some(data) = data_dir() else { return };
-    let blocks = preview_blocks(&data, &[0]);
+    let blocks = chain_of(&[0]);
     let stage = stage(&blocks);
     let mut connection = open(stage.tcp(), &[]);
     std::thread::sleep(Duration::from_millis(300));
@@ -436,8 +426,7 @@ fn a_slow_consumer_holds_the_node_back() {
 
 #[test]
 fn dropping_the_connection_ends_it_wherever_it_waits() {
-    let Some(data) = data_dir() else { return };
-    let blocks = preview_blocks(&data, &[0]);
+    let blocks = chain_of(&[0]);
     let stage = stage(&blocks);
     for options in stage.both() {
         for at_tip in [true, false] {

@@ -35,7 +35,7 @@ pub(super) fn rollback(session: &Session, args: &args::Rollback) -> anyhow::Resu
     let report = RolledBack {
         from_height: from.get(),
         height: args.to.get(),
-        best_hash: index.settings().network.hash_text(target.hash.as_bytes()),
+        best_hash: index.settings().network().hash_text(target.hash.as_bytes()),
         blocks_undone: undone,
         dry_run: args.dry_run,
     };

@@ -48,7 +48,7 @@ enum Digest {
 pub(super) fn digest(session: &Session, args: &args::Digest) -> anyhow::Result<Exit> {
     let index = session.open()?;
     let digest = view_at(&index, args.at.height)?.digest(args.audit)?;
-    let digest = Digest::new(&digest, index.settings().network);
+    let digest = Digest::new(&digest, index.settings().network());
     output::result(session.json(), &digest)?;
     Ok(Exit::Success)
 }

@@ -45,7 +45,7 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
         None => session.config().network()?,
     };
     let index = open_or_create(session, asked)?;
-    let network = index.settings().network;
+    let network = index.settings().network();
     let mut options = options(session, &index, &source)?;
     options.until_tip = args.until_tip;
     let mut live = LiveFollower::new(ChainWriter::new(index)?, Readers::Absent);
@@ -137,6 +137,6 @@ fn open_or_create(session: &Session, asked: Option<Network>) -> anyhow::Result<I
 fn options(session: &Session, index: &Index, source: &Source) -> anyhow::Result<FollowOptions> {
     let settings = index.settings();
     let genesis = settings.decoder.genesis();
-    let genesis = genesis.ok_or(CliError::NotFollowed { network: settings.network })?;
+    let genesis = genesis.ok_or(CliError::NotFollowed { network: settings.network() })?;
     Ok(FollowOptions::new(source, &session.config().follow, genesis.network_magic()))
 }

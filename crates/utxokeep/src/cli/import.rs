@@ -61,7 +61,7 @@ pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
     let asked = asked_network(session, args)?;
     // An existing database is opened first: what is wrong with it shows before a long scan.
     let existing = session.open_existing(asked)?;
-    let network = existing.as_ref().map(|index| index.settings().network).or(asked);
+    let network = existing.as_ref().map(|index| index.settings().network()).or(asked);
     let network = network.ok_or(CliError::NoNetwork)?;
     check_flags(args, network)?;
     let settings = match &existing {

@@ -28,7 +28,7 @@ struct At<T> {
 /// Shows one output.
 pub(super) fn show(session: &Session, args: &Show) -> anyhow::Result<Exit> {
     let index = session.open()?;
-    let network = index.settings().network;
+    let network = index.settings().network();
     let (tx_hash, index_of_output) = (args.txid.clone(), args.index);
     let txid = network
         .parse_hash(&tx_hash)
@@ -116,7 +116,7 @@ pub(super) fn list(session: &Session, args: &UtxosArgs) -> anyhow::Result<Exit> 
     let index = session.open()?;
     let key = owner_key(&index, &args.owner)?;
     let view = view_at(&index, args.at.height)?;
-    let network = index.settings().network;
+    let network = index.settings().network();
     let assets = args.asset.as_deref().map(|text| owners::find_asset(text, network)).transpose()?;
     let page = view.owner_utxos(&key, paging(args)?, assets.as_ref())?;
     let answer = Page {
@@ -167,7 +167,7 @@ pub(super) fn balance(session: &Session, args: &BalanceArgs) -> anyhow::Result<E
     let index = session.open()?;
     let key = owner_key(&index, &args.owner)?;
     let view = view_at(&index, args.at.height)?;
-    let network = index.settings().network;
+    let network = index.settings().network();
     let answer = Balance::new(&view.owner_balance(&key, u64::MAX)?, network);
     output::result(session.json(), &At { point: Point::new(&view.point()?, network), answer })?;
     Ok(Exit::Success)
@@ -186,7 +186,7 @@ fn owner_key(index: &Index, owner: &Owner) -> anyhow::Result<IndexKey> {
     if !index.settings().enabled {
         return Err(QueryError::Disabled.into());
     }
-    Ok(owners::find_owner(&owner.text, owner.kind, index.settings().network)?)
+    Ok(owners::find_owner(&owner.text, owner.kind, index.settings().network())?)
 }
 
 fn as_of(lines: &mut Lines, point: &Point) {

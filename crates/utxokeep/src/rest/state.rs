@@ -46,7 +46,7 @@ impl RestState {
     }
 
     pub(super) fn network(&self) -> Network {
-        self.0.index.settings().network
+        self.0.index.settings().network()
     }
 
     pub(super) fn limits(&self) -> PageLimits {
