@@ -1,0 +1,227 @@
+//! A database: transactions as closures that are run again when others were in the way.
+
+use crate::error::SqlError;
+use crate::options::{Dialect, Location, Options};
+use crate::pool::{Lease, Pool, Pooled};
+use crate::postgres::{PostgresConnection, PostgresEngine};
+use crate::sqlite::{SqliteConnection, SqliteEngine};
+use crate::transaction::{Isolation, Mode, On, Transaction};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Counter of attempts that were repeated, with the labels `engine` and `reason`.
+pub const RETRIES_METRIC: &str = "utxokeep_sql_retries_total";
+
+/// What [`RETRIES_METRIC`] says.
+pub const RETRIES_METRIC_HELP: &str =
+    "Transactions run again because others were in the way, by engine and reason.";
+
+/// Longest wait between two attempts.
+const RETRY_WAIT_MS_MAX: u64 = 2_000;
+
+/// A database on either engine; clones share its connections.
+///
+/// Calls block. They must come from threads that may wait: plain ones, or those of a runtime's
+/// `spawn_blocking`, never from an asynchronous task. A closure must not open a transaction on the
+/// same database: it would wait for itself.
+#[derive(Clone)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Engine,
+    retries_max: u32,
+    retry_base_ms: u64,
+    /// Counts waits, so that each is of another length.
+    waits: AtomicU64,
+}
+
+enum Engine {
+    Sqlite(Box<SqliteEngine>),
+    Postgres(Box<PostgresEngine>),
+}
+
+/// What one attempt came to.
+enum Attempt<T, E> {
+    Done(Result<T, E>),
+    Again(SqlError),
+}
+
+impl Database {
+    /// Opens `sqlite:FILE` or `postgres://user:password@host/name`.
+    ///
+    /// A `SQLite` file is created when it is missing. Connections to `PostgreSQL` are not
+    /// encrypted: keep them on the machine or in a private network.
+    pub fn open(url: &str, options: &Options) -> Result<Self, SqlError> {
+        let location = Location::parse(url)?;
+        options.check(location.dialect())?;
+        let engine = match location {
+            Location::Sqlite(file) => {
+                Engine::Sqlite(Box::new(SqliteEngine::open(file, options.clone())?))
+            }
+            Location::Postgres(config) => {
+                Engine::Postgres(Box::new(PostgresEngine::open(*config, options.clone())?))
+            }
+        };
+        let inner = Inner {
+            engine,
+            retries_max: options.retries_max,
+            retry_base_ms: options.retry_base_ms,
+            waits: AtomicU64::new(u64::from(std::process::id())),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Which engine this is.
+    pub fn dialect(&self) -> Dialect {
+        match self.inner.engine {
+            Engine::Sqlite(_) => Dialect::Sqlite,
+            Engine::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    /// Runs `body` in a write transaction at [`Isolation::ReadCommitted`] and commits it.
+    ///
+    /// `body` runs again from the start when other transactions were in the way, so it must not
+    /// change anything outside of the transaction that a second run would change again.
+    pub fn write<T, E: From<SqlError>>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.repeat(Mode::Write(Isolation::ReadCommitted), body)
+    }
+
+    /// Like [`Database::write`], at another isolation level.
+    pub fn write_at<T, E: From<SqlError>>(
+        &self,
+        isolation: Isolation,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.repeat(Mode::Write(isolation), body)
+    }
+
+    /// Runs `body` on one snapshot, which is taken by its first statement. Writes are refused.
+    pub fn read<T, E: From<SqlError>>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.repeat(Mode::Read, body)
+    }
+
+    fn repeat<T, E: From<SqlError>>(
+        &self,
+        mode: Mode,
+        mut body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut attempts = 1;
+        loop {
+            let obstacle = match self.attempt(mode, &mut body) {
+                Attempt::Done(outcome) => return outcome,
+                Attempt::Again(obstacle) => obstacle,
+            };
+            if attempts > self.inner.retries_max {
+                let source = Box::new(obstacle);
+                return Err(SqlError::RetriesExhausted { attempts, source }.into());
+            }
+            let reason = obstacle.retry_reason().map_or("other", |reason| reason.name());
+            let engine = self.dialect().name();
+            metrics::counter!(RETRIES_METRIC, "engine" => engine, "reason" => reason).increment(1);
+            std::thread::sleep(self.wait(attempts));
+            attempts += 1;
+        }
+    }
+
+    fn attempt<T, E: From<SqlError>>(
+        &self,
+        mode: Mode,
+        body: &mut impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Attempt<T, E> {
+        match &self.inner.engine {
+            Engine::Sqlite(engine) => {
+                let writes = matches!(mode, Mode::Write(_));
+                let pool = if writes { &engine.writer } else { &engine.readers };
+                on_lease(pool, || engine.connect(writes), sqlite, mode, body)
+            }
+            Engine::Postgres(engine) => {
+                on_lease(&engine.pool, || engine.connect(), postgres, mode, body)
+            }
+        }
+    }
+
+    /// Doubles with each attempt. Half of it is spread out, so that those who met once do not
+    /// meet again.
+    fn wait(&self, attempt: u32) -> Duration {
+        let doubled = self.inner.retry_base_ms.saturating_mul(1 << (attempt - 1).min(16));
+        let whole_us = doubled.min(RETRY_WAIT_MS_MAX) * 1_000;
+        let spread = scatter(self.inner.waits.fetch_add(1, Ordering::Relaxed));
+        Duration::from_micros(whole_us / 2 + spread % (whole_us / 2 + 1))
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("dialect", &self.dialect()).finish_non_exhaustive()
+    }
+}
+
+fn sqlite(connection: &mut SqliteConnection) -> On<'_> {
+    On::Sqlite(connection)
+}
+
+fn postgres(connection: &mut PostgresConnection) -> On<'_> {
+    On::Postgres(connection)
+}
+
+fn on_lease<C: Pooled, T, E: From<SqlError>>(
+    pool: &Pool<C>,
+    open: impl Fn() -> Result<C, SqlError>,
+    on: for<'c> fn(&'c mut C) -> On<'c>,
+    mode: Mode,
+    body: &mut impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+) -> Attempt<T, E> {
+    loop {
+        let mut lease: Lease<'_, C> = match pool.take(&open) {
+            Ok(lease) => lease,
+            Err(error) => return ended(error),
+        };
+        let idle_before = !lease.is_fresh();
+        let begun = Transaction::begin(on(&mut lease), mode);
+        match begun {
+            Ok(transaction) => return run(transaction, body),
+            // An idle connection may have been cut off, for instance by a restart of the server.
+            // It does not go back to the pool, so this ends with a fresh one.
+            Err(SqlError::Unavailable { .. }) if idle_before => {}
+            Err(error) => return ended(error),
+        }
+    }
+}
+
+fn run<T, E: From<SqlError>>(
+    mut transaction: Transaction<'_>,
+    body: &mut impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+) -> Attempt<T, E> {
+    let outcome = body(&mut transaction);
+    if let Some(obstacle) = transaction.take_obstacle() {
+        return Attempt::Again(obstacle);
+    }
+    match outcome {
+        Err(error) => Attempt::Done(Err(error)),
+        Ok(value) => match transaction.commit() {
+            Ok(()) => Attempt::Done(Ok(value)),
+            Err(error) => ended(error),
+        },
+    }
+}
+
+fn ended<T, E: From<SqlError>>(error: SqlError) -> Attempt<T, E> {
+    if error.is_transient() { Attempt::Again(error) } else { Attempt::Done(Err(error.into())) }
+}
+
+/// Spreads a counter over all 64 bits; neighbours come out far apart.
+fn scatter(counter: u64) -> u64 {
+    let mut bits = counter.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 31)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    bits ^ (bits >> 32)
+}

@@ -1,0 +1,270 @@
+//! What can go wrong, in terms a caller can act on, the same for both engines.
+
+use std::error::Error as StdError;
+
+/// An error of a driver, kept as the source of ours.
+pub(crate) type Source = Box<dyn StdError + Send + Sync>;
+
+/// Errors of the relational layer. A statement that failed has changed nothing, and neither has
+/// its transaction: it is rolled back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SqlError {
+    /// A URL or an option that cannot be used.
+    #[error("the database settings cannot be used: {what}")]
+    Config {
+        /// What is wrong and what is expected.
+        what: String,
+    },
+    /// The server or file cannot be reached; nothing was changed.
+    #[error("the database cannot be reached, nothing was changed: {source}")]
+    Unavailable {
+        /// What the driver said.
+        #[source]
+        source: Source,
+    },
+    /// Another transaction was in the way; the same work may succeed when it is tried again.
+    #[error("another transaction was in the way ({reason}), nothing was changed: {source}")]
+    Transient {
+        /// In which way.
+        reason: RetryReason,
+        /// What the driver said.
+        #[source]
+        source: Source,
+    },
+    /// Another transaction was in the way each time.
+    #[error(
+        "gave up after {attempts} attempts, nothing was changed; try again when there is less load: {source}"
+    )]
+    RetriesExhausted {
+        /// How often the transaction was tried.
+        attempts: u32,
+        /// The last obstacle.
+        #[source]
+        source: Box<SqlError>,
+    },
+    /// The connection was lost while committing: the changes are either all there or all absent.
+    #[error(
+        "the connection was lost during commit: read the data to learn whether the changes were stored: {source}"
+    )]
+    CommitUnknown {
+        /// What the driver said.
+        #[source]
+        source: Source,
+    },
+    /// A constraint of the schema does not allow the change.
+    #[error("{kind} constraint {name:?} does not allow this change: {source}")]
+    Constraint {
+        /// Kind of constraint.
+        kind: ConstraintKind,
+        /// `PostgreSQL` gives the constraint's name, `SQLite` that of a check and else the
+        /// columns. For "not null" both give `table.column`.
+        name: String,
+        /// What the driver said.
+        #[source]
+        source: Source,
+    },
+    /// A statement ran longer than `statement_timeout_ms` and was stopped.
+    #[error("a statement ran longer than {timeout_ms} ms and was stopped, nothing was changed")]
+    StatementTimeout {
+        /// The limit.
+        timeout_ms: u64,
+    },
+    /// An earlier statement of this transaction has failed, so that no more can run in it.
+    #[error("an earlier statement of the transaction failed; the transaction is rolled back")]
+    Aborted,
+    /// A column holds another type than the one asked for, or a null.
+    #[error("column {index} is {found}, expected {expected}")]
+    ColumnType {
+        /// Index in the result, from 0.
+        index: usize,
+        /// What was asked for.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// The result has no such column.
+    #[error("there is no column {index}, the result has {columns}")]
+    ColumnMissing {
+        /// Index asked for, from 0.
+        index: usize,
+        /// How many there are.
+        columns: usize,
+    },
+    /// A call that can never work, such as rows of differing types.
+    #[error("wrong use of the database layer: {what}")]
+    Usage {
+        /// What is wrong.
+        what: String,
+    },
+    /// A stored row does not decode.
+    #[error("a stored row is damaged: {what}")]
+    BadRow {
+        /// What does not fit.
+        what: String,
+    },
+    /// The file is damaged or not a database.
+    #[error("the database is damaged, restore it from a copy: {source}")]
+    Damaged {
+        /// What the driver said.
+        #[source]
+        source: Source,
+    },
+    /// The schema in the database does not fit this program.
+    #[error(transparent)]
+    Migration(#[from] MigrationError),
+    /// Everything else that an engine reports.
+    #[error("the database refused, nothing was changed: {source}")]
+    Engine {
+        /// What the driver said.
+        #[source]
+        source: Source,
+    },
+}
+
+impl SqlError {
+    /// Whether the same transaction may succeed when it is run again.
+    pub fn is_transient(&self) -> bool {
+        self.retry_reason().is_some()
+    }
+
+    /// Whether a constraint of this kind refused the change.
+    pub fn is_constraint(&self, wanted: ConstraintKind) -> bool {
+        matches!(self, Self::Constraint { kind, .. } if *kind == wanted)
+    }
+
+    /// A stored row that the caller cannot decode.
+    pub fn bad_row(what: impl Into<String>) -> Self {
+        Self::BadRow { what: what.into() }
+    }
+
+    pub(crate) fn retry_reason(&self) -> Option<RetryReason> {
+        match self {
+            Self::Transient { reason, .. } => Some(*reason),
+            _ => None,
+        }
+    }
+
+    /// A second [`SqlError::Transient`] that says the same.
+    pub(crate) fn repeat_transient(&self) -> Option<Self> {
+        match self {
+            Self::Transient { reason, source } => {
+                Some(Self::Transient { reason: *reason, source: source.to_string().into() })
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn config(what: impl Into<String>) -> Self {
+        Self::Config { what: what.into() }
+    }
+
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self::Usage { what: what.into() }
+    }
+}
+
+/// Why a transaction is run again; a label of `utxokeep_sql_retries_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RetryReason {
+    /// A lock or a connection was not free in time.
+    Busy,
+    /// Two transactions could not be put in an order.
+    Serialization,
+    /// Two transactions waited for each other.
+    Deadlock,
+}
+
+impl RetryReason {
+    /// The name used in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Serialization => "serialization",
+            Self::Deadlock => "deadlock",
+        }
+    }
+}
+
+impl std::fmt::Display for RetryReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Kinds of constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConstraintKind {
+    /// Unique index or primary key.
+    Unique,
+    /// Foreign key.
+    ForeignKey,
+    /// Check.
+    Check,
+    /// Not null.
+    NotNull,
+    /// Any other.
+    Other,
+}
+
+impl std::fmt::Display for ConstraintKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Unique => "unique",
+            Self::ForeignKey => "foreign key",
+            Self::Check => "check",
+            Self::NotNull => "not null",
+            Self::Other => "other",
+        })
+    }
+}
+
+/// Why a schema was not brought to the version of the program. Nothing was changed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MigrationError {
+    /// The database was written by a newer program.
+    #[error(
+        "the schema of {component} is at version {found}, this program knows up to {known}: use a newer program"
+    )]
+    Newer {
+        /// Part of the schema.
+        component: String,
+        /// Version in the database.
+        found: u32,
+        /// Highest version in the program.
+        known: u32,
+    },
+    /// A migration was applied with another text than the program has now.
+    #[error(
+        "migration {version} of {component} differs from the one that was applied: use the program that wrote the database"
+    )]
+    Changed {
+        /// Part of the schema.
+        component: String,
+        /// Version of the migration.
+        version: u32,
+    },
+    /// Versions must count up from 1 without gaps, in the program and in the database.
+    #[error(
+        "the migrations of {component} do not count up from 1 without gaps, at version {version}"
+    )]
+    Gap {
+        /// Part of the schema.
+        component: String,
+        /// Version that is out of order.
+        version: u32,
+    },
+    /// The version to go down to is above the present one.
+    #[error("the schema of {component} is at version {found}, below the target {target}")]
+    TargetAbove {
+        /// Part of the schema.
+        component: String,
+        /// Version in the database.
+        found: u32,
+        /// Version asked for.
+        target: u32,
+    },
+}

@@ -1,0 +1,31 @@
+//! Relational pool, transactions, retry and migrations, with one API for `SQLite` and `PostgreSQL`.
+//!
+//! Every statement is written once, in the subset that both engines understand; the drivers stay
+//! behind this crate. Calls block and must come from threads that may wait, see [`Database`].
+//!
+//! # Invariants
+//!
+//! * A transaction is committed as a whole or has changed nothing. Only
+//!   [`SqlError::CommitUnknown`] leaves open which, and it is never run again by itself.
+//! * The number of connections, prepared statements, parameters per statement, attempts, and the
+//!   time of each wait are bounded.
+
+mod database;
+mod error;
+mod migration;
+mod options;
+mod pool;
+mod postgres;
+mod sqlite;
+mod statement;
+mod transaction;
+mod value;
+
+pub use database::{Database, RETRIES_METRIC, RETRIES_METRIC_HELP};
+pub use error::{ConstraintKind, MigrationError, RetryReason, SqlError};
+pub use migration::{
+    AppliedMigration, Migration, MigrationReport, applied_migrations, migrate_down, migrate_up,
+};
+pub use options::{Dialect, Durability, Options};
+pub use transaction::{Isolation, Transaction};
+pub use value::{Row, Value};

@@ -1,0 +1,9 @@
+//! Every test runs on both engines, with the same statements.
+#![allow(clippy::unwrap_used, reason = "a failed setup is a failed test")]
+
+mod migrations;
+mod place;
+mod sets;
+mod transactions;
+mod values;
+mod waiting;
