@@ -20,8 +20,8 @@ use utxokeep_kv::{Durability, RocksOptions};
 pub use error::ConfigError;
 pub use page::{example_file, page};
 pub use schema::{
-    ChainConfig, Config, Delta, FollowConfig, IndexConfig, IndexingStrategy, RestConfig, SETTINGS,
-    Setting, StorageConfig, Store,
+    ChainConfig, Config, Delta, FollowConfig, GrpcConfig, IndexConfig, IndexingStrategy,
+    RestConfig, SETTINGS, Setting, StorageConfig, Store, TxStoreConfig,
 };
 pub use source::Source;
 
@@ -282,6 +282,9 @@ mod tests {
             ("[index]\nprune_batch_rows_max = 0", "index.prune_batch_rows_max: a whole number"),
             ("[storage]\ncache_mib = 3", "storage.cache_mib: a whole number from 16 on is"),
             ("[rest]\nlisten = \"here\"", "rest.listen: an address and a port is expected"),
+            ("[txstore]\ncache_mib = 15", "txstore.cache_mib: a whole number from 16 on is"),
+            ("[txstore]\nurl = 5", "txstore.url: \"rocksdb:DIR\", "),
+            ("[grpc]\nmessage_mib_max = 1025", "grpc.message_mib_max: a whole number from 1 to"),
             ("[index]\nstore = \"mmr\"", "index.store: \"mmr\" is not available yet"),
             ("index = 5", "test.toml: index must be a section: write [index]"),
             ("[chain]\nnetwork = \"moon\"", "test.toml: unknown network \"moon\""),

@@ -1,4 +1,4 @@
-//! The program and facade library: configuration, command line, REST, demo.
+//! The program and facade library: configuration, command line, REST, gRPC, demo.
 //!
 //! # Invariants
 //!
@@ -7,11 +7,14 @@
 //! * Fixed settings of an existing database are taken from it, never guessed.
 
 pub mod cli;
+mod clock;
 pub mod config;
 pub mod cursor;
 pub mod demo;
 pub mod follow;
+pub mod grpc;
 pub mod json;
+pub mod node_store;
 pub mod owners;
 pub mod rest;
 mod server;

@@ -1,7 +1,8 @@
-//! The REST server as a part of a program: started, announced, stopped by a signal.
+//! The servers as parts of a program: started, announced, stopped by a signal.
 
 use std::{
     net::SocketAddr,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,8 +21,9 @@ use tokio::{
 };
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
+use utxokeep_txstore::TxStore;
 
-use crate::{config::Config, rest};
+use crate::{config::Config, grpc::GrpcServer, rest};
 
 /// How long reads of the server may take once the program stops.
 pub(crate) const STOP_WAIT: Duration = Duration::from_secs(6);
@@ -35,18 +37,37 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
         .context("cannot start the threads of the server")
 }
 
-/// Serves `index` until a signal asks to stop. `announce` is told the address once it listens.
+/// What a program serves.
+pub(crate) struct Served<'s> {
+    /// The chain index; without one REST has health and metrics only.
+    pub(crate) index: Option<&'s ChainIndex<RocksKv>>,
+    /// Where REST listens.
+    pub(crate) rest_listen: SocketAddr,
+    /// The node store, and where gRPC listens.
+    pub(crate) node_store: Option<(Arc<dyn TxStore>, SocketAddr)>,
+}
+
+/// Serves until a signal asks to stop. `announce` is told the addresses of REST and gRPC once they
+/// listen.
 pub(crate) fn serve_until_stopped(
-    index: &ChainIndex<RocksKv>,
-    listen: SocketAddr,
+    served: Served<'_>,
     config: &Config,
     work: Option<Work>,
-    announce: impl FnOnce(SocketAddr),
+    announce: impl FnOnce(SocketAddr, Option<SocketAddr>),
 ) -> anyhow::Result<()> {
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
-    let server = Server::start(&runtime, listen, index, config)?;
-    announce(server.address);
+    let rest = match served.index {
+        Some(index) => Server::start(&runtime, served.rest_listen, index, config)?,
+        None => Server::start_operations(&runtime, served.rest_listen)?,
+    };
+    let grpc = served.node_store.map(|(store, listen)| {
+        let items_max = config.txstore.batch_items_max.get() as usize;
+        let store = GrpcServer::new(store, items_max, &config.grpc);
+        Server::start_grpc(&runtime, listen, store)
+    });
+    let grpc = grpc.transpose()?;
+    announce(rest.address, grpc.as_ref().map(|grpc| grpc.address));
     let mut working = work.map(Working::start).transpose()?;
     runtime.block_on(async {
         match &mut working {
@@ -58,8 +79,13 @@ pub(crate) fn serve_until_stopped(
             None => signals.any().await,
         }
     });
+    // Both servers finish what they are answering at the same time.
+    let servers: Vec<Stopping> = grpc.into_iter().chain([rest]).map(Server::ask_to_stop).collect();
     let worked = working.map_or(Ok(()), Working::stop);
-    let stopped = server.stop(&runtime);
+    let mut stopped = Ok(());
+    for server in servers {
+        stopped = stopped.and(server.wait(&runtime));
+    }
     runtime.shutdown_timeout(STOP_WAIT);
     worked.and(stopped)
 }
@@ -121,39 +147,91 @@ impl Signals {
     }
 }
 
-/// A REST server in the background.
+/// A server in the background.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<std::io::Result<()>>,
+    stopping: Stopping,
+}
+
+/// A server that was asked to stop.
+struct Stopping {
+    name: &'static str,
+    task: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Server {
+    /// Starts the REST server of a chain index.
     pub(crate) fn start(
         runtime: &Runtime,
         listen: SocketAddr,
         index: &ChainIndex<RocksKv>,
         config: &Config,
     ) -> anyhow::Result<Self> {
+        let state = rest::RestState::new(index.clone(), &config.rest);
+        Self::spawn(runtime, listen, "--listen", "REST", |listener, stopped| async {
+            Ok(rest::serve(listener, state, stopped).await?)
+        })
+    }
+
+    /// Starts a REST server that has health and metrics only.
+    fn start_operations(runtime: &Runtime, listen: SocketAddr) -> anyhow::Result<Self> {
+        Self::spawn(runtime, listen, "--listen", "REST", |listener, stopped| async {
+            Ok(rest::serve_operations(listener, stopped).await?)
+        })
+    }
+
+    /// Starts the gRPC server of a node store.
+    fn start_grpc(
+        runtime: &Runtime,
+        listen: SocketAddr,
+        server: GrpcServer,
+    ) -> anyhow::Result<Self> {
+        Self::spawn(runtime, listen, "--grpc-listen", "gRPC", |listener, stopped| async {
+            Ok(server.serve(listener, stopped).await?)
+        })
+    }
+
+    fn spawn<F: Future<Output = anyhow::Result<()>> + Send + 'static>(
+        runtime: &Runtime,
+        listen: SocketAddr,
+        option: &str,
+        name: &'static str,
+        serve: impl FnOnce(TcpListener, Stopped) -> F,
+    ) -> anyhow::Result<Self> {
         let listener = runtime.block_on(TcpListener::bind(listen)).with_context(|| {
-            format!("cannot listen on {listen}; choose another address with --listen ADDR:PORT")
+            format!("cannot listen on {listen}; choose another address with {option} ADDR:PORT")
         })?;
         let address = listener.local_addr().context("cannot tell the address of the server")?;
-        let state = rest::RestState::new(index.clone(), &config.rest);
         let (stop, stopped) = oneshot::channel::<()>();
-        let task = runtime.spawn(rest::serve(listener, state, async {
+        let stopped: Stopped = Box::pin(async {
             // Being dropped is a reason to stop as well.
             let _ = stopped.await;
-        }));
-        Ok(Self { address, stop, task })
+        });
+        let task = runtime.spawn(serve(listener, stopped));
+        Ok(Self { address, stop, stopping: Stopping { name, task } })
+    }
+
+    fn ask_to_stop(self) -> Stopping {
+        // An error means that the server ended before; then its own result says why.
+        let _ = self.stop.send(());
+        self.stopping
     }
 
     pub(crate) fn stop(self, runtime: &Runtime) -> anyhow::Result<()> {
-        // An error means that the server ended before; then its own result says why.
-        let _ = self.stop.send(());
+        self.ask_to_stop().wait(runtime)
+    }
+}
+
+/// Is done when a server has to stop.
+type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Stopping {
+    fn wait(self, runtime: &Runtime) -> anyhow::Result<()> {
+        let name = self.name;
         runtime
             .block_on(self.task)
-            .context("the REST server broke down")?
-            .context("the REST server failed")
+            .with_context(|| format!("the {name} server broke down"))?
+            .with_context(|| format!("the {name} server failed"))
     }
 }

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use utxokeep::{cli, config, rest};
+use utxokeep::{cli, config, grpc, rest};
 use utxokeep_index::{METRICS, MetricKind};
 
 fn root() -> PathBuf {
@@ -40,7 +40,9 @@ fn metrics_page() -> String {
          In the text format of Prometheus at `/metrics`. Histograms are in seconds. \"Seed\" is \
          what the design this program grew from calls the metric.\n",
     );
-    for (title, metrics) in [("Chain index", METRICS), ("REST server", rest::METRICS)] {
+    for (title, metrics) in
+        [("Chain index", METRICS), ("REST server", rest::METRICS), ("gRPC server", grpc::METRICS)]
+    {
         let _ =
             write!(out, "\n## {title}\n\n| name | kind | seed | meaning |\n|---|---|---|---|\n");
         for metric in metrics {

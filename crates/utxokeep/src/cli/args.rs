@@ -1,5 +1,7 @@
 //! What the commands take.
 
+mod tx;
+
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{
@@ -9,6 +11,7 @@ use clap::{
 use utxokeep_chains::XorKey;
 use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
 
+pub(super) use self::tx::{Tx, TxExplain, TxShow, TxVerify};
 use super::exit::after_help;
 use crate::config::Source;
 use crate::owners::Kind;
@@ -67,7 +70,13 @@ pub(super) enum Command {
     /// Look at what an address, script or credential owns.
     #[command(subcommand)]
     Address(Address),
-    /// Serve a database over REST.
+    /// Look at the node store, transaction by transaction.
+    #[command(subcommand)]
+    Tx(Tx),
+    /// Serve a database over REST, and the node store over gRPC.
+    ///
+    /// The node store is served when the configuration names one (`[txstore] url`). There need not
+    /// be a database then: without one REST answers `/health` and `/metrics` only.
     Serve(Serve),
     /// Mine a simulated chain into a database and serve it over REST.
     Demo(Demo),
@@ -280,6 +289,9 @@ pub(super) struct Serve {
     /// Address and port to listen on; by default those of the configuration.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(super) listen: Option<SocketAddr>,
+    /// Address and port of the gRPC server; by default those of the configuration.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(super) grpc_listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! Errors of the command line itself.
 
-use utxokeep_core::{HashParseError, Height, Network};
+use utxokeep_core::{HashParseError, Height, Network, Txid};
 
 /// What only the command line can complain about.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,18 @@ pub(super) enum CliError {
         /// The height asked about.
         height: Height,
     },
+    /// Nothing says which node store.
+    #[error("nothing says which node store: add --store URL, or set [txstore] url")]
+    NoNodeStore,
+    /// The node store has no such transaction.
+    #[error("transaction {txid} is not in the node store: it never was, or it was pruned")]
+    UnknownTransaction {
+        /// The transaction.
+        txid: Txid,
+    },
+    /// Nothing says at which height.
+    #[error("the node store was never told a height: add --height HEIGHT")]
+    NoHeight,
     /// Not a transaction id.
     #[error("{text:?} is not a transaction id: {source}")]
     BadTxHash {

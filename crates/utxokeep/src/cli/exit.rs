@@ -6,7 +6,7 @@ use utxokeep_index::{ApplyError, FollowError, OpenError, QueryError, RollbackErr
 use utxokeep_kv::KvError;
 
 use super::error::CliError;
-use crate::{config::ConfigError, owners::OwnerError};
+use crate::{config::ConfigError, node_store, owners::OwnerError};
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) const EXITS: &[(Exit, &str)] = &[
     (Exit::Success, "done; refused blocks of an import are in its report"),
     (Exit::Failure, "failed: a file, the disk or damaged data"),
     (Exit::Usage, "wrong usage: arguments or configuration"),
-    (Exit::NotFound, "the output asked for is not known"),
+    (Exit::NotFound, "the output or transaction asked for is not known"),
     (
         Exit::Refused,
         "refused: no database or blocks, in use, other network, format or setting, out of window",
@@ -56,7 +56,9 @@ impl Exit {
     fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Self> {
         if let Some(error) = cause.downcast_ref::<CliError>() {
             return Some(match error {
-                CliError::UnknownOutput { .. } => Self::NotFound,
+                CliError::UnknownOutput { .. } | CliError::UnknownTransaction { .. } => {
+                    Self::NotFound
+                }
                 _ => Self::Usage,
             });
         }
@@ -75,7 +77,22 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<FollowError>() {
             return Some(Self::of_follow(error));
         }
+        if let Some(error) = cause.downcast_ref::<node_store::OpenError>() {
+            return Some(Self::of_node_store(error));
+        }
         cause.downcast_ref::<StoreError>().map(Self::of_store)
+    }
+
+    fn of_node_store(error: &node_store::OpenError) -> Self {
+        use utxokeep_txstore::{OpenError as TxOpenError, StoreError as TxStoreError};
+        match error {
+            node_store::OpenError::Store { source, .. } => match source {
+                TxOpenError::Store(TxStoreError::Kv(error)) => Self::of_kv(error),
+                TxOpenError::NewerFormat { .. } => Self::Refused,
+                _ => Self::Failure,
+            },
+            _ => Self::Usage,
+        }
     }
 
     fn of_open(error: &OpenError) -> Self {
@@ -114,9 +131,16 @@ impl Exit {
 
     fn of_store(error: &StoreError) -> Self {
         match error {
-            StoreError::Kv(
-                KvError::InUse { .. } | KvError::NotFound { .. } | KvError::UnexpectedTable { .. },
-            ) => Self::Refused,
+            StoreError::Kv(error) => Self::of_kv(error),
+            _ => Self::Failure,
+        }
+    }
+
+    const fn of_kv(error: &KvError) -> Self {
+        match error {
+            KvError::InUse { .. } | KvError::NotFound { .. } | KvError::UnexpectedTable { .. } => {
+                Self::Refused
+            }
             _ => Self::Failure,
         }
     }
@@ -145,11 +169,18 @@ mod tests {
     fn the_code_follows_from_the_typed_error_below_any_context() {
         let deep = RollbackError::TooDeep { target: Height::new(1), safe: Height::new(2) };
         let in_use = || KvError::InUse { path: "x".into() };
-        let cases: [(anyhow::Error, Exit); 6] = [
+        let in_use_node_store = node_store::OpenError::Store {
+            place: "x".to_owned(),
+            source: utxokeep_txstore::OpenError::from(in_use()),
+        };
+        let no_engine = node_store::OpenError::UnknownEngine { engine: "x".to_owned() };
+        let cases: [(anyhow::Error, Exit); 8] = [
             (anyhow::Error::new(deep).context("rolling back"), Exit::Refused),
             (OpenError::from(in_use()).into(), Exit::Refused),
             (StoreError::from(in_use()).into(), Exit::Refused),
             (OpenError::from(KvError::Poisoned).into(), Exit::Failure),
+            (in_use_node_store.into(), Exit::Refused),
+            (no_engine.into(), Exit::Usage),
             (QueryError::Empty.into(), Exit::Refused),
             (anyhow::anyhow!("anything else"), Exit::Failure),
         ];

@@ -107,9 +107,19 @@ fn place(point: Option<ChainPoint>) -> String {
 }
 
 /// The database, and the work of following the source of the configuration into it, if there is
-/// one.
-pub(super) fn in_background(session: &Session) -> anyhow::Result<(Index, Option<Work>)> {
-    let Some(source) = &session.config().chain.source else { return Ok((session.open()?, None)) };
+/// one. Without a source there need not be a database if it `may_lack`.
+pub(super) fn in_background(
+    session: &Session,
+    may_lack: bool,
+) -> anyhow::Result<(Option<Index>, Option<Work>)> {
+    let Some(source) = &session.config().chain.source else {
+        let index = if may_lack {
+            session.open_existing(session.config().network()?)?
+        } else {
+            Some(session.open()?)
+        };
+        return Ok((index, None));
+    };
     let index = open_or_create(session, session.config().network()?)?;
     let options = options(session, &index, source)?;
     let mut live = LiveFollower::new(ChainWriter::new(index.clone())?, Readers::Present);
@@ -123,7 +133,7 @@ pub(super) fn in_background(session: &Session) -> anyhow::Result<(Index, Option<
             Happened::Moved(_) => {}
         })
     });
-    Ok((index, Some(work)))
+    Ok((Some(index), Some(work)))
 }
 
 fn open_or_create(session: &Session, asked: Option<Network>) -> anyhow::Result<Index> {

@@ -19,6 +19,7 @@ mod output;
 mod progress;
 mod sources;
 mod status;
+mod tx;
 mod utxo;
 
 use std::process::ExitCode;
@@ -27,13 +28,14 @@ use clap::Parser;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use self::{
-    args::{Address, Chain, Cli, Command, Demo, Serve, Utxo},
+    args::{Address, Chain, Cli, Command, Demo, Serve, Tx, Utxo},
     exit::Exit,
     open::Session,
 };
 use crate::{
     demo::{self, DemoOptions},
-    server,
+    node_store,
+    server::{self, Served},
 };
 
 pub use self::help::page;
@@ -74,21 +76,45 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Address::Utxos(args) => utxo::list(&session, &args),
             Address::Balance(args) => utxo::balance(&session, &args),
         },
+        Command::Tx(command) => match command {
+            Tx::Show(args) => tx::show(&session, &args),
+            Tx::Explain(args) => tx::explain(&session, &args),
+            Tx::Verify(args) => tx::verify(&session, &args),
+        },
         Command::Serve(args) => serve(&session, &args),
         Command::Demo(args) => run_demo(&session, &args),
     }
 }
 
-/// Answers REST requests about a database. When the configuration names a source, it is followed at
-/// the same time.
+/// Answers REST requests about a database, and gRPC calls to the node store if the configuration
+/// names one. When it names a source, that is followed at the same time.
 fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
-    let (index, work) = follow::in_background(session)?;
-    let listen = args.listen.unwrap_or(session.config().rest.listen);
-    server::serve_until_stopped(&index, listen, session.config(), work, |address| {
-        output::note(format_args!(
-            "serving {} on http://{address} (API page: http://{address}/docs); Ctrl-C stops",
-            session.data().display()
-        ));
+    let config = session.config();
+    let url = Some(config.txstore.url.as_str()).filter(|url| !url.is_empty());
+    let (index, work) = follow::in_background(session, url.is_some())?;
+    let grpc_listen = args.grpc_listen.unwrap_or(config.grpc.listen);
+    let served = Served {
+        index: index.as_ref(),
+        rest_listen: args.listen.unwrap_or(config.rest.listen),
+        node_store: match url {
+            Some(url) => Some((node_store::open(url, &config.txstore)?, grpc_listen)),
+            None => None,
+        },
+    };
+    server::serve_until_stopped(served, config, work, |rest, grpc| {
+        if let Some(grpc) = grpc {
+            output::note(format_args!("serving the node store over gRPC on {grpc}"));
+        }
+        let data = session.data().display();
+        if index.is_some() {
+            output::note(format_args!(
+                "serving {data} on http://{rest} (API page: http://{rest}/docs); Ctrl-C stops"
+            ));
+        } else {
+            output::note(format_args!(
+                "no chain database at {data}; health and metrics on http://{rest}; Ctrl-C stops"
+            ));
+        }
     })?;
     output::note("stopped");
     Ok(Exit::Success)

@@ -11,6 +11,8 @@ use super::{Config, ConfigError, SETTINGS, Setting, Store, schema::SECTIONS};
 const CACHE_MIB_MIN: u32 = 16;
 /// Below this the engine would reopen files for every read.
 const OPEN_FILES_MIN: u32 = 64;
+/// Above this one message could take all the memory there is.
+const MESSAGE_MIB_MAX: u32 = 1_024;
 
 impl Config {
     /// Reads a file.
@@ -74,13 +76,16 @@ impl Config {
             ConfigError::UnknownNetwork(source) => ConfigError::Network { file: file(), source },
             other => other,
         })?;
-        let lower_bounds = [
-            ("cache_mib", self.storage.cache_mib.get(), CACHE_MIB_MIN),
-            ("open_files_max", self.storage.open_files_max.get(), OPEN_FILES_MIN),
+        let any = u32::MAX;
+        let bounds = [
+            ("storage", "cache_mib", self.storage.cache_mib.get(), CACHE_MIB_MIN..=any),
+            ("storage", "open_files_max", self.storage.open_files_max.get(), OPEN_FILES_MIN..=any),
+            ("txstore", "cache_mib", self.txstore.cache_mib.get(), CACHE_MIB_MIN..=any),
+            ("grpc", "message_mib_max", self.grpc.message_mib_max.get(), 1..=MESSAGE_MIB_MAX),
         ];
-        for (name, value, least) in lower_bounds {
-            if value < least {
-                return Err(wrong_value(&file(), find(&file(), "storage", name)?, &value));
+        for (section, name, value, allowed) in bounds {
+            if !allowed.contains(&value) {
+                return Err(wrong_value(&file(), find(&file(), section, name)?, &value));
             }
         }
         if self.follow.reconnect_max_ms < self.follow.reconnect_first_ms {

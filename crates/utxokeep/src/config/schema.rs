@@ -266,4 +266,56 @@ settings! {
         /// Requests answered at the same time; more are told to come back.
         concurrent_requests_max: NonZeroU32 = count(64), "a whole number from 1 on";
     }
+    /// The node store: transactions and their outputs, for validators. `serve` opens it and answers
+    /// calls over gRPC.
+    [txstore] TxStoreConfig {
+        /// Engine and place of the node store: `rocksdb:DIR` or `sqlite:FILE` on this machine,
+        /// `postgres://USER@HOST/DATABASE` on a server, `memory:` for tests, gone when the program
+        /// ends. Empty: there is no node store.
+        url: String = String::new(),
+            "\"rocksdb:DIR\", \"sqlite:FILE\", \"postgres://…\", \"memory:\" or \"\"";
+        /// Wait for the disk on every commit. When false a crash of the machine (not of the program)
+        /// may lose the newest calls, although they were answered; nothing needs repair.
+        fsync: bool = true, "true or false";
+        /// Memory for caches and write buffers of RocksDB, in MiB.
+        cache_mib: NonZeroU32 = count(256), "a whole number from 16 on";
+        /// Connections to a SQL database that are open at the same time.
+        sql_connections_max: NonZeroU32 = count(16), "a whole number from 2 on";
+        /// Blocks that a transaction is kept for once nobody needs it any more. 0: for ever.
+        retention_blocks: u32 = 288, "a whole number from 0 on";
+        /// Blocks that a coinbase has to wait before it can be spent.
+        coinbase_maturity_blocks: u32 = 100, "a whole number from 0 on";
+        /// How far back the mark of a transaction that leaves the longest chain is dated, in blocks,
+        /// so that its parents are protected at once.
+        unmined_retention_blocks: u32 = 144, "a whole number from 0 on";
+        /// The most transactions that following one conflict may touch; more are refused.
+        conflict_transactions_max: NonZeroU32 = count(100_000), "a whole number from 1 on";
+        /// The most items of one call.
+        batch_items_max: NonZeroU32 = count(100_000), "a whole number from 1 on";
+        /// Where bodies of large transactions go: `file:DIR`, `s3://BUCKET/PREFIX`, or `memory:` for
+        /// tests. Empty: beside the others. It has to stay once bodies are there.
+        blobs: String = String::new(), "\"file:DIR\", \"s3://BUCKET/PREFIX\", \"memory:\" or \"\"";
+        /// Bodies above this length go there, in KiB.
+        inline_body_kib_max: NonZeroU32 = count(32), "a whole number from 1 on";
+        /// The longest that one read or write of the blob store may take, in milliseconds.
+        blob_timeout_ms: NonZeroU32 = count(30_000), "a whole number from 1 on";
+    }
+    /// The gRPC server of the node store. It runs when `[txstore] url` is set.
+    [grpc] GrpcConfig {
+        /// Address and port to listen on.
+        listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8_097)),
+            "an address and a port";
+        /// The largest request that is read, and the largest answer to a read, in MiB.
+        message_mib_max: NonZeroU32 = count(64), "a whole number from 1 to 1024";
+        /// The most entries of one page of unmined transactions.
+        page_entries_max: NonZeroU32 = count(10_000), "a whole number from 1 on";
+        /// Calls that the store works on at the same time; others wait for their turn. With `fsync`
+        /// calls that run together share the wait for the disk.
+        concurrent_calls_max: NonZeroU32 = count(128), "a whole number from 1 on";
+        /// Calls that one connection may have open at the same time.
+        connection_calls_max: NonZeroU32 = count(256), "a whole number from 1 on";
+        /// The longest a call may take, waiting included, in milliseconds. To send its message may
+        /// take as long again.
+        call_timeout_ms: NonZeroU32 = count(30_000), "a whole number from 1 on";
+    }
 }

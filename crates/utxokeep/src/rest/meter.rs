@@ -11,6 +11,8 @@ use metrics::{counter, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use utxokeep_index::{Metric, MetricKind, describe_metrics};
 
+use crate::grpc;
+
 const REQUESTS: &str = "utxokeep_rest_requests_total";
 const SECONDS: &str = "utxokeep_rest_request_seconds";
 
@@ -39,6 +41,11 @@ const BUCKETS: &[f64] = &[
     10.0,
 ];
 
+/// Installs the recorder of the process, if that has not happened yet.
+pub(crate) fn install_recorder() {
+    recorder();
+}
+
 /// The recorder of the process; the first call installs it.
 pub(super) fn recorder() -> &'static PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
@@ -54,6 +61,7 @@ pub(super) fn recorder() -> &'static PrometheusHandle {
             );
         }
         describe_metrics();
+        grpc::describe_metrics();
         metrics::describe_counter!(REQUESTS, METRICS[0].help);
         metrics::describe_histogram!(SECONDS, METRICS[1].help);
         handle

@@ -19,13 +19,14 @@ mod params;
 mod server;
 mod state;
 
-use axum::Router;
+use axum::{Router, routing::get};
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::{Config as UiConfig, SwaggerUi};
 
 pub use meter::METRICS;
-pub use server::serve;
+pub(crate) use meter::install_recorder;
+pub use server::{serve, serve_operations};
 pub use state::RestState;
 
 /// Where the description of the API is served.
@@ -71,6 +72,16 @@ fn parts() -> (Router<RestState>, utoipa::openapi::OpenApi) {
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
     parts().1
+}
+
+/// Health and metrics only, for a program that has no chain index.
+pub fn operations_router() -> Router {
+    Router::new()
+        .route("/health", get(ops::health_alone))
+        .route("/metrics", get(ops::metrics_alone))
+        .fallback(error::unknown_route)
+        .method_not_allowed_fallback(error::wrong_method)
+        .layer(axum::middleware::from_fn(meter::measure))
 }
 
 /// Every route, ready to be served.

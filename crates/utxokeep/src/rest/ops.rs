@@ -6,10 +6,11 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{error::ApiError, state::RestState};
+use super::{error::ApiError, meter, state::RestState};
 
 /// Whether the server can answer.
 #[derive(Debug, Serialize, ToSchema)]
@@ -40,6 +41,11 @@ pub(super) async fn health(State(state): State<RestState>) -> Response {
     }
 }
 
+/// The same where there is no chain index to be read.
+pub(super) async fn health_alone() -> Response {
+    Json(Health { status: "ok" }).into_response()
+}
+
 /// Metrics in the text format of Prometheus
 #[utoipa::path(
     get,
@@ -51,6 +57,15 @@ pub(super) async fn health(State(state): State<RestState>) -> Response {
 )]
 pub(super) async fn metrics(State(state): State<RestState>) -> Result<Response, ApiError> {
     state.read_always(|index| Ok(index.sample_metrics()?)).await?;
+    Ok(as_text(state.meter()))
+}
+
+/// The same where there is no chain index to be sampled.
+pub(super) async fn metrics_alone() -> Response {
+    as_text(meter::recorder())
+}
+
+fn as_text(meter: &PrometheusHandle) -> Response {
     let kind = "text/plain; version=0.0.4; charset=utf-8";
-    Ok(([(header::CONTENT_TYPE, kind)], state.meter().render()).into_response())
+    ([(header::CONTENT_TYPE, kind)], meter.render()).into_response()
 }

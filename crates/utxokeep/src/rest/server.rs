@@ -2,10 +2,10 @@
 
 use std::{future::Future, io, time::Duration};
 
-use axum::serve::ListenerExt;
+use axum::{Router, serve::ListenerExt};
 use tokio::{net::TcpListener, sync::oneshot, time};
 
-use super::{meter, router, state::RestState};
+use super::{meter, operations_router, router, state::RestState};
 
 /// How long requests that are being answered may take once the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -19,13 +19,30 @@ pub async fn serve(
     state: RestState,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
+    serve_routes(listener, router(state), shutdown).await
+}
+
+/// The same for a program that has no chain index: health and metrics only.
+pub async fn serve_operations(
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    meter::install_recorder();
+    serve_routes(listener, operations_router(), shutdown).await
+}
+
+async fn serve_routes(
+    listener: TcpListener,
+    routes: Router,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot send small answers at once");
         }
     });
     let (stop, stopped) = oneshot::channel::<()>();
-    let server = axum::serve(listener, router(state)).with_graceful_shutdown(async {
+    let server = axum::serve(listener, routes).with_graceful_shutdown(async {
         // An error means that the sender is gone, which is a reason to stop as well.
         let _ = stopped.await;
     });

@@ -1,0 +1,13 @@
+//! Compiles the gRPC contract. `protox` does it, so that no `protoc` is needed.
+
+use std::error::Error;
+
+/// Where the contract is, seen from this crate.
+const PROTO_DIR: &str = "../../proto";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={PROTO_DIR}");
+    let files = protox::compile(["utxokeep/v1/txstore.proto"], [PROTO_DIR])?;
+    tonic_prost_build::configure().compile_fds(files)?;
+    Ok(())
+}

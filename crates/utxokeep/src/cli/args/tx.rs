@@ -1,0 +1,61 @@
+//! What the commands over the node store take.
+
+use clap::{Args, Subcommand};
+use utxokeep_core::{HashParseError, Height, Txid};
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum Tx {
+    /// Show a transaction with its outputs as they stand.
+    Show(TxShow),
+    /// Say what keeps a transaction from being deleted, and until when.
+    Explain(TxExplain),
+    /// Recount the node store and list what is wrong; with a blob store, look for files that no
+    /// record names.
+    Verify(TxVerify),
+}
+
+/// Which node store.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Store {
+    /// The node store: rocksdb:DIR, sqlite:FILE or postgres://…; by default that of the
+    /// configuration.
+    #[arg(long, value_name = "URL")]
+    pub(in crate::cli) store: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TxShow {
+    /// The transaction, as nodes print it.
+    #[arg(value_parser = parse_txid)]
+    pub(in crate::cli) txid: Txid,
+    #[command(flatten)]
+    pub(in crate::cli) store: Store,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TxExplain {
+    /// The transaction, as nodes print it.
+    #[arg(value_parser = parse_txid)]
+    pub(in crate::cli) txid: Txid,
+    /// Height to ask for; by default that of the store's newest block.
+    #[arg(long, value_name = "HEIGHT")]
+    pub(in crate::cli) height: Option<Height>,
+    #[command(flatten)]
+    pub(in crate::cli) store: Store,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TxVerify {
+    /// Remove files of the blob store that no record names.
+    #[arg(long)]
+    pub(in crate::cli) repair_blobs: bool,
+    /// Age from which such a file counts: until then its record may be on the way.
+    #[arg(long, value_name = "SECONDS", default_value = "3600")]
+    pub(in crate::cli) blob_age_min_s: u32,
+    #[command(flatten)]
+    pub(in crate::cli) store: Store,
+}
+
+fn parse_txid(text: &str) -> Result<Txid, HashParseError> {
+    Txid::from_reversed_hex(text)
+}

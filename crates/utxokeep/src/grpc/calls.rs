@@ -1,0 +1,125 @@
+//! The one way in which calls reach the store.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::Semaphore,
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
+use tonic::Status;
+use tonic_health::{ServingStatus, server::HealthReporter};
+use utxokeep_kv::KvError;
+use utxokeep_txstore::{StoreError, TxStore};
+
+use super::{fault::Fault, proto::tx_store_server::SERVICE_NAME};
+use crate::config::GrpcConfig;
+
+/// Why a call failed as a whole.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// The request breaks the contract.
+    Fault(Fault),
+    /// The store failed, or refused the size of the request.
+    Store(StoreError),
+    /// The answer is too large.
+    TooLarge { bytes: usize, bytes_max: usize },
+}
+
+impl From<Fault> for CallError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<StoreError> for CallError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<CallError> for Status {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Fault(fault) => fault.into(),
+            CallError::Store(error @ StoreError::TooManyItems { .. }) => {
+                Self::invalid_argument(format!("{error}; nothing was changed"))
+            }
+            CallError::Store(error @ StoreError::Corrupt(_)) => Self::internal(error.to_string()),
+            CallError::Store(error) => Self::unavailable(error.to_string()),
+            CallError::TooLarge { bytes, bytes_max } => Self::resource_exhausted(format!(
+                "the answer has {bytes} bytes, the most is {bytes_max}; ask for less at a time"
+            )),
+        }
+    }
+}
+
+/// Runs calls within limits.
+#[derive(Clone)]
+pub(super) struct Calls {
+    store: Arc<dyn TxStore>,
+    /// One permit for each call that runs.
+    permits: Arc<Semaphore>,
+    timeout: Duration,
+    health: HealthReporter,
+}
+
+impl Calls {
+    pub(super) fn new(
+        store: Arc<dyn TxStore>,
+        config: &GrpcConfig,
+        health: HealthReporter,
+    ) -> Self {
+        let calls_max = config.concurrent_calls_max.get() as usize;
+        Self {
+            store,
+            permits: Arc::new(Semaphore::new(calls_max.min(Semaphore::MAX_PERMITS))),
+            timeout: Duration::from_millis(config.call_timeout_ms.get().into()),
+            health,
+        }
+    }
+
+    /// Does `work` on a thread that may block, when its turn has come.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn TxStore) -> Result<T, CallError> + Send + 'static,
+    ) -> Result<T, Status> {
+        let until = Instant::now() + self.timeout;
+        let permit = match timeout_at(until, Arc::clone(&self.permits).acquire_owned()).await {
+            Ok(Ok(permit)) => permit,
+            Ok(Err(_)) => return Err(Status::unavailable("the server stops")),
+            Err(_) => {
+                let text = "too many calls are running; nothing was changed, try again later";
+                return Err(Status::resource_exhausted(text));
+            }
+        };
+        let store = Arc::clone(&self.store);
+        // The permit goes with the work: a call that outlives its client still counts.
+        let task = spawn_blocking(move || {
+            let _permit = permit;
+            work(store.as_ref())
+        });
+        match timeout_at(until, task).await {
+            Ok(Ok(Ok(answer))) => Ok(answer),
+            Ok(Ok(Err(error))) => Err(self.failed(error).await),
+            Ok(Err(_)) => Err(Status::internal("the call broke down; see the log of the server")),
+            Err(_) => Err(Status::deadline_exceeded(
+                "the call took too long; it may still be carried out, so send it again",
+            )),
+        }
+    }
+
+    async fn failed(&self, error: CallError) -> Status {
+        if let CallError::Store(store) = &error
+            && !matches!(store, StoreError::TooManyItems { .. })
+        {
+            tracing::error!(error = store as &dyn std::error::Error, "a call failed");
+            if matches!(store, StoreError::Kv(KvError::Poisoned)) {
+                // Only a restart helps; whoever watches the health service brings it about.
+                let status = ServingStatus::NotServing;
+                self.health.set_service_status(SERVICE_NAME, status).await;
+            }
+        }
+        error.into()
+    }
+}

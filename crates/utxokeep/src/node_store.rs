@@ -1,0 +1,171 @@
+//! Opening the node store that the configuration names.
+
+use std::{path::Path, sync::Arc};
+
+use utxokeep_core::node::Policy;
+use utxokeep_kv::{Durability, MemoryKv, RocksKv, RocksOptions};
+use utxokeep_sql::{Database, Options};
+use utxokeep_txstore::{BlobUrlError, Blobs, NodeStore, Settings, StoreError, TABLES};
+
+use crate::{clock::now_us, config::TxStoreConfig};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Why the node store could not be opened. It was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A URL that names no engine. Only its beginning is shown: the rest may hold a password.
+    #[error("txstore.url: \"{engine}\" names no engine of the node store; use {ENGINES}")]
+    UnknownEngine {
+        /// What stands before the first colon.
+        engine: String,
+    },
+    /// A URL that does not say where.
+    #[error("txstore.url: \"{engine}:\" does not say where the node store is; use {ENGINES}")]
+    NoPlace {
+        /// What stands before the first colon.
+        engine: String,
+    },
+    /// The engine could not open it.
+    #[error("cannot open the node store at {place}")]
+    Store {
+        /// Where it is.
+        place: String,
+        /// What the engine says.
+        #[source]
+        source: utxokeep_txstore::OpenError,
+    },
+    /// The place for large bodies could not be opened.
+    #[error("txstore.blobs: {0}")]
+    Blobs(#[from] BlobUrlError),
+}
+
+/// URLs that [`open`] takes.
+const ENGINES: &str = "rocksdb:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE or memory:";
+
+/// Opens the node store that `url` names; one that does not exist is made.
+pub fn open(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenError> {
+    let (engine, place) = url.split_once(':').unwrap_or((url, ""));
+    let failed = |source| OpenError::Store { place: shown(engine, place).to_owned(), source };
+    let settings = settings(config);
+    let store = match engine {
+        "memory" => NodeStore::on_kv(MemoryKv::new(TABLES), settings, Durability::Buffered),
+        "rocksdb" | "sqlite" | "postgres" | "postgresql" if place.is_empty() => {
+            return Err(OpenError::NoPlace { engine: engine.to_owned() });
+        }
+        "rocksdb" => {
+            let options = RocksOptions::within(config.cache_mib.get() as usize * MIB);
+            let kv = RocksKv::open(Path::new(place), TABLES, options, true);
+            kv.map_err(Into::into).and_then(|kv| NodeStore::on_kv(kv, settings, durability(config)))
+        }
+        "sqlite" | "postgres" | "postgresql" => {
+            let database = Database::open(url, &sql_options(config)).map_err(StoreError::from);
+            let opened = database.map_err(Into::into);
+            opened.and_then(|database| NodeStore::on_sql(database, settings, now_us()))
+        }
+        _ => return Err(OpenError::UnknownEngine { engine: engine.to_owned() }),
+    };
+    let store = store.map_err(failed)?;
+    if config.blobs.is_empty() {
+        return Ok(Arc::new(store));
+    }
+    let timeout_ms = u64::from(config.blob_timeout_ms.get());
+    let blobs = Blobs::open(&config.blobs, durability(config), timeout_ms)?;
+    Ok(Arc::new(store.with_blobs(blobs)))
+}
+
+/// A place without what may be secret: of a server, only its name and the database.
+fn shown<'p>(engine: &str, place: &'p str) -> &'p str {
+    if !engine.starts_with("postgres") {
+        return place;
+    }
+    let place = place.split_once('?').map_or(place, |(place, _)| place);
+    place.rsplit_once('@').map_or(place, |(_, place)| place)
+}
+
+/// What every engine is opened with.
+fn settings(config: &TxStoreConfig) -> Settings {
+    Settings {
+        policy: Policy {
+            retention_blocks: config.retention_blocks,
+            coinbase_maturity: config.coinbase_maturity_blocks,
+            unmined_retention_blocks: config.unmined_retention_blocks,
+            conflict_walk_max: config.conflict_transactions_max.get() as usize,
+        },
+        items_max: config.batch_items_max.get() as usize,
+        inline_body_bytes_max: config.inline_body_kib_max.get() as usize * KIB,
+    }
+}
+
+fn sql_options(config: &TxStoreConfig) -> Options {
+    let durability = match durability(config) {
+        Durability::Synced => utxokeep_sql::Durability::Synced,
+        Durability::Buffered => utxokeep_sql::Durability::Relaxed,
+    };
+    Options {
+        durability,
+        connections_max: config.sql_connections_max.get() as usize,
+        ..Options::default()
+    }
+}
+
+const fn durability(config: &TxStoreConfig) -> Durability {
+    if config.fsync { Durability::Synced } else { Durability::Buffered }
+}
+
+#[cfg(test)]
+mod tests {
+    use utxokeep_core::Height;
+    use utxokeep_txstore::{BlockState, TxStore as _};
+
+    use super::*;
+
+    fn error(url: &str) -> String {
+        open(url, &TxStoreConfig::default()).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn a_store_on_disk_is_made_and_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = BlockState { height: Height::new(7), median_time: 8 };
+        for engine in ["rocksdb", "sqlite"] {
+            let url = format!("{engine}:{}", dir.path().join(engine).display());
+            let store = open(&url, &TxStoreConfig::default()).unwrap();
+            store.set_block_state(state).unwrap().unwrap();
+            if engine == "rocksdb" {
+                assert!(error(&url).starts_with("cannot open the node store at "));
+            }
+            drop(store);
+            let store = open(&url, &TxStoreConfig::default()).unwrap();
+            assert_eq!(store.block_state().unwrap(), Some(state));
+        }
+    }
+
+    #[test]
+    fn wrong_urls_are_refused_without_showing_what_may_be_secret() {
+        assert!(open("memory:", &TxStoreConfig::default()).is_ok());
+        assert!(error("rocksdb:").contains("does not say where"));
+        for url in ["redis://me:secret@host/db", "", "data"] {
+            let error = error(url);
+            assert!(error.contains("use rocksdb:DIR, sqlite:FILE"), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_never_shown() {
+        assert_eq!(shown("rocksdb", "a@b?c"), "a@b?c");
+        for place in ["//me:secret@host/db", "//host/db?user=me&password=secret", "//a:s@t@host/db"]
+        {
+            let shown = shown("postgres", place);
+            assert!(shown.ends_with("host/db") && !shown.contains("se"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_store() {
+        assert_eq!(settings(&TxStoreConfig::default()), Settings::default());
+    }
+}

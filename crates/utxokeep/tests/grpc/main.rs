@@ -1,0 +1,14 @@
+//! The node store over gRPC: a real server on a port of its own, and a real client.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod answers;
+mod calls;
+mod client_store;
+mod conflicts;
+mod conformance;
+mod limits;
+mod program;
+mod requests;
+mod served;
+mod stopping;

@@ -1,0 +1,139 @@
+//! `utxokeep tx` as a user meets it, on a store of each embedded engine.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::{fs, process::Command};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use utxokeep::{config::TxStoreConfig, node_store};
+use utxokeep_core::{
+    Height,
+    node::{CreateOptions, MinedBlock, MinedInfo, NodeTx, SpendAndCreate, SpendFlags},
+};
+use utxokeep_testkit::txstore::{seed, spending};
+use utxokeep_txstore::{BlockState, TxStore as _};
+
+struct User {
+    home: TempDir,
+    url: String,
+    config: String,
+}
+
+impl User {
+    /// A parent that is mined and spent, and its child, which is not mined; bodies in files.
+    fn with_family(engine: &str) -> (Self, NodeTx, NodeTx) {
+        let home = TempDir::new().unwrap();
+        let place = |name: &str| home.path().join(name).display().to_string();
+        let url = format!("{engine}:{}", place("store"));
+        let blobs = format!("file:{}", place("blobs"));
+        let mut parent = seed(1, &[700]);
+        parent.outputs[0].script.resize(2_000, 0x51);
+        let child = spending(2, &[(&parent, 0)], &[600]);
+        let file = home.path().join("utxokeep.toml");
+        let config = format!("[txstore]\nblobs = {blobs:?}\ninline_body_kib_max = 1\n");
+        fs::write(&file, config).unwrap();
+        let mut settings = TxStoreConfig::default();
+        settings.blobs.clone_from(&blobs);
+        settings.inline_body_kib_max = 1.try_into().unwrap();
+        let store = node_store::open(&url, &settings).unwrap();
+        let (at, options) = (Height::new(1_000), CreateOptions::default());
+        let seeds = CreateOptions { may_lack_previous: true, ..options.clone() };
+        store.create(&[(parent.clone(), seeds)], at).unwrap().remove(0).unwrap();
+        let block = MinedBlock { id: 9, height: at, subtree: 0 };
+        let mined = MinedInfo { block, on_longest_chain: true, unset: false, unmined_since: at };
+        store.set_mined(&[parent.txid], &mined).unwrap().remove(0).unwrap();
+        let flags = SpendFlags::default();
+        let how = SpendAndCreate { spend_only: false, create_only: false, flags };
+        store.spend_and_create(&child, at, how, &options).unwrap().unwrap();
+        let state = BlockState { height: Height::new(1_500), median_time: 1 };
+        store.set_block_state(state).unwrap().unwrap();
+        let config = file.display().to_string();
+        (Self { home, url, config }, parent, child)
+    }
+
+    fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_utxokeep"))
+            .args(args)
+            .args(["--config", &self.config])
+            .current_dir(self.home.path())
+            .env_clear()
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let (code, out, told) = self.run(&[args, &["--json", "--store", &self.url]].concat());
+        assert_eq!(code, Some(0), "{told}");
+        serde_json::from_str(&out).unwrap()
+    }
+}
+
+#[test]
+fn a_transaction_is_shown_explained_and_verified() {
+    for engine in ["rocksdb", "sqlite"] {
+        let (user, parent, child) = User::with_family(engine);
+        let (txid, child) = (parent.txid.to_string(), child.txid.to_string());
+
+        let shown = user.json(&["tx", "show", &txid]);
+        assert_eq!(shown["delete_at_height"], 1_288);
+        assert_eq!(shown["outputs"][0]["state"], "spent");
+        assert_eq!(shown["outputs"][0]["spent_by"], Value::from(child.clone()));
+        assert_eq!(shown["body"], "in the blob store");
+        let (_, text, _) = user.run(&["tx", "show", &txid, "--store", &user.url]);
+        assert!(text.contains("state        mined\n"), "{text}");
+
+        let explained = user.json(&["tx", "explain", &txid]);
+        assert_eq!(explained["can_be_deleted"], false);
+        assert_eq!(explained["height"], 1_500);
+        assert_eq!(explained["blocking"][0]["reason"], "child_unmined");
+        assert_eq!(explained["blocking"][0]["child"], Value::from(child));
+        let early = user.json(&["tx", "explain", &txid, "--height", "1200"]);
+        assert_eq!(early["blocking"][0]["reason"], "not_due");
+        assert_eq!(early["blocking"][0]["until_height"], 1_288);
+
+        let verified = user.json(&["tx", "verify"]);
+        assert_eq!((&verified["clean"], &verified["blobs"]["files"]), (&true.into(), &1.into()));
+    }
+}
+
+#[test]
+fn a_file_that_no_record_names_is_found_and_removed() {
+    let (user, ..) = User::with_family("sqlite");
+    let orphan = user.home.path().join("blobs/07").join(format!("{}.tx", "07".repeat(32)));
+    fs::create_dir_all(orphan.parent().unwrap()).unwrap();
+    fs::write(&orphan, b"T-1.0   left by a crash").unwrap();
+    let young = user.json(&["tx", "verify", "--repair-blobs"]);
+    assert_eq!((&young["blobs"]["young"], &young["blobs"]["removed"]), (&1.into(), &0.into()));
+    assert!(orphan.exists(), "its record may be on the way");
+    let found = user.json(&["tx", "verify", "--blob-age-min-s", "0"]);
+    assert_eq!((&found["blobs"]["orphans"], &found["blobs"]["removed"]), (&1.into(), &0.into()));
+    assert!(orphan.exists(), "only --repair-blobs removes");
+    let repaired = user.json(&["tx", "verify", "--repair-blobs", "--blob-age-min-s", "0"]);
+    assert_eq!(repaired["blobs"]["removed"], 1);
+    assert!(!orphan.exists());
+    let again = user.json(&["tx", "verify", "--repair-blobs", "--blob-age-min-s", "0"]);
+    assert_eq!((&again["clean"], &again["blobs"]["orphans"]), (&true.into(), &0.into()));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_exit_code() {
+    let (user, parent, _) = User::with_family("sqlite");
+    let unknown = "ab".repeat(32);
+    let (code, _, told) = user.run(&["tx", "show", &unknown, "--store", &user.url]);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("is not in the node store"), "{told}");
+    let (code, _, told) = user.run(&["tx", "show", &parent.txid.to_string()]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("[txstore] url"), "{told}");
+    let (code, _, told) = user.run(&["tx", "show", "xyz", "--store", &user.url]);
+    assert_eq!(code, Some(2), "{told}");
+
+    // A body whose file is gone.
+    fs::remove_dir_all(user.home.path().join("blobs")).unwrap();
+    let (code, out, told) = user.run(&["tx", "verify", "--store", &user.url]);
+    assert_eq!(code, Some(5), "{told}");
+    assert!(out.contains("is missing in the blob store"), "{out}");
+}
