@@ -4,6 +4,7 @@
 mod clock;
 mod import;
 mod output;
+mod pruner;
 mod reads;
 mod recorder;
 mod tip;
@@ -41,6 +42,12 @@ struct Args {
     /// Measure only the node store.
     #[arg(long)]
     txstore_only: bool,
+    /// Measure only the pruner.
+    #[arg(long)]
+    pruner_only: bool,
+    /// Records that are due while the latency of spends is measured.
+    #[arg(long, default_value_t = 1_000_000)]
+    prune_due: u64,
     /// Measure only the Cardano chain.
     #[arg(long)]
     cardano_only: bool,
@@ -57,6 +64,9 @@ fn main() -> anyhow::Result<()> {
     };
     if args.txstore_only {
         return txstore::measure(dir.path());
+    }
+    if args.pruner_only {
+        return pruner::measure(dir.path(), args.prune_due);
     }
     if !args.cardano_only {
         let network = Network::find("bitcoin", &args.network)?;
@@ -77,7 +87,8 @@ fn main() -> anyhow::Result<()> {
     if args.import_only || args.cardano_only {
         return Ok(());
     }
-    txstore::measure(dir.path())
+    txstore::measure(dir.path())?;
+    pruner::measure(dir.path(), args.prune_due)
 }
 
 fn measure(

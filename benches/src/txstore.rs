@@ -1,5 +1,7 @@
 //! The node store: operations per second by batch size and clients, beside the bound.
 
+mod sql;
+
 use std::{
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
@@ -10,12 +12,13 @@ use std::{
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        CreateOptions, MinedBlock, MinedInfo, NodeInput, NodeOutput, NodeTx, Policy,
-        PreviousOutput, SpendFlags, SpendRequest,
+        CreateOptions, MinedBlock, MinedInfo, NodeInput, NodeOutput, NodeTx, PreviousOutput,
+        SpendFlags, SpendRequest,
     },
 };
 use utxokeep_kv::{Batch, Durability, Kv, RocksKv, RocksOptions, TableId};
-use utxokeep_txstore::{KvTxStore, TABLES, TxStore};
+use utxokeep_testkit::postgres::TestDatabase;
+use utxokeep_txstore::{NodeStore, Settings, TABLES, TxStore};
 
 use crate::output;
 
@@ -85,34 +88,62 @@ fn parent_of(number: u64) -> u64 {
     number + (1 << 41)
 }
 
+/// What is measured of a store: create, spend, spend and create, set mined.
+const OPERATIONS: [&str; 4] = ["create", "spend", "spend and create", "set mined"];
+
+/// Operations per second of each kind.
+type Rates = [f64; 4];
+
 pub(crate) fn measure(dir: &Path) -> anyhow::Result<()> {
+    measure_rocksdb(dir)?;
+    output::heading("node store on SQLite: operations per second (and ratio to the bound)");
+    let mut number = 0;
+    sql::measure(&[(1, 1), (1, 8), (100, 1), (1_000, 1), (1_000, 8)], &mut || {
+        number += 1;
+        Ok(format!("sqlite:{}", dir.join(format!("node-{number}.db")).display()))
+    })?;
+    output::heading("node store on PostgreSQL: operations per second (and ratio to the bound)");
+    let mut databases = Vec::new();
+    sql::measure(&[(1, 1), (1, 8), (100, 1), (1_000, 1), (1_000, 8)], &mut || {
+        databases.push(TestDatabase::create()?);
+        Ok(databases.last().map(|database| database.url().to_owned()).unwrap_or_default())
+    })
+}
+
+fn measure_rocksdb(dir: &Path) -> anyhow::Result<()> {
     output::heading("node store on RocksDB: operations per second (and ratio to the bound)");
     for (name, durability) in [("off", Durability::Buffered), ("on", Durability::Synced)] {
         for (batch, clients) in
             [(1, 1), (1, 8), (1, 64), (100, 1), (100, 8), (1_000, 1), (1_000, 8)]
         {
             let place = dir.join(format!("txstore-{name}-{batch}-{clients}"));
-            let line = measure_one(&place, durability, batch, clients)?;
-            output::line(&format!("fsync {name}, batch {batch}, {clients} clients: {line}"));
+            let options = || RocksOptions::within(256 << 20);
+            let kv = RocksKv::open(&place.join("store"), TABLES, options(), true)?;
+            let store = NodeStore::on_kv(kv, Settings::default(), durability)?;
+            let own = rates(&store, PARENTS, batch, clients)?;
+            drop(store);
+            let bare = RocksKv::open(&place.join("bound"), TABLES, options(), true)?;
+            let bound = bound(&bare, durability, batch, clients)?;
+            show(&format!("fsync {name}, batch {batch}, {clients} clients"), own, bound);
             std::fs::remove_dir_all(&place)?;
         }
     }
     Ok(())
 }
 
-fn measure_one(
-    dir: &Path,
-    durability: Durability,
-    batch: usize,
-    clients: usize,
-) -> anyhow::Result<String> {
-    let options = || RocksOptions::within(256 << 20);
-    let kv = RocksKv::open(&dir.join("store"), TABLES, options(), true)?;
-    let store = KvTxStore::open(kv, Policy::default(), durability)?;
-    let seeds = CreateOptions { may_lack_previous: true, ..CreateOptions::default() };
+fn show(what: &str, own: Rates, bound: Rates) {
+    let one = |at: usize| {
+        let (name, own, bound) = (OPERATIONS[at], own[at], bound[at]);
+        format!("{name} {own:.0} ({:.2})", own / bound)
+    };
+    output::line(&format!("{what}: {}", [0, 1, 2, 3].map(one).join(", ")));
+}
 
+/// Each operation for a while, on a store that has parents to spend.
+fn rates(store: &dyn TxStore, parents: u64, batch: usize, clients: usize) -> anyhow::Result<Rates> {
+    let seeds = CreateOptions { may_lack_previous: true, ..CreateOptions::default() };
     // Parents of what is spent below, made in large batches: enough for any rate.
-    for call in 0..PARENTS / 1_000 {
+    for call in 0..parents / 1_000 {
         let items: Vec<_> =
             numbers(call, 1_000).map(|number| (tx(parent_of(number), 0), seeds.clone())).collect();
         store.create(&items, HEIGHT)?;
@@ -153,9 +184,17 @@ fn measure_one(
         let ids: Vec<_> = numbers(call, batch).map(|number| id(parent_of(number))).collect();
         Ok(store.set_mined(&ids, &info)?.iter().filter(|answer| answer.is_ok()).count())
     })?;
-    drop(store);
-    let bare = RocksKv::open(&dir.join("bound"), TABLES, options(), true)?;
-    let bound = |rows: &'static [(u8, usize, usize)]| {
+    Ok([create, spend, both, mined])
+}
+
+/// The same rows put blindly: no reads, no rules.
+fn bound(
+    bare: &RocksKv,
+    durability: Durability,
+    batch: usize,
+    clients: usize,
+) -> anyhow::Result<Rates> {
+    let of = |rows: &'static [(u8, usize, usize)]| {
         rate(clients, batch, &|call, batch| {
             let mut all = Batch::new();
             for number in numbers(call, batch) {
@@ -169,24 +208,18 @@ fn measure_one(
         })
     };
     // The rows of each operation, by table, length of key and length of value.
-    let of_create = bound(&[(1, 32, 16), (2, 36, 37), (2, 36, 37), (3, 32, 270), (5, 36, 0)])?;
-    let of_spend = bound(&[(1, 32, 16), (2, 36, 73)])?;
-    let of_both = bound(&[
-        (1, 32, 16),
-        (2, 36, 73),
-        (1, 32, 16),
-        (2, 36, 37),
-        (2, 36, 37),
-        (3, 32, 270),
-        (5, 36, 0),
-    ])?;
-    let of_mined = bound(&[(1, 32, 22), (5, 36, 0)])?;
-    let show = |name: &str, own: f64, bound: f64| format!("{name} {own:.0} ({:.2})", own / bound);
     Ok([
-        show("create", create, of_create),
-        show("spend", spend, of_spend),
-        show("spend and create", both, of_both),
-        show("set mined", mined, of_mined),
-    ]
-    .join(", "))
+        of(&[(1, 32, 16), (2, 36, 37), (2, 36, 37), (3, 32, 270), (5, 36, 0)])?,
+        of(&[(1, 32, 16), (2, 36, 73)])?,
+        of(&[
+            (1, 32, 16),
+            (2, 36, 73),
+            (1, 32, 16),
+            (2, 36, 37),
+            (2, 36, 37),
+            (3, 32, 270),
+            (5, 36, 0),
+        ])?,
+        of(&[(1, 32, 22), (5, 36, 0)])?,
+    ])
 }

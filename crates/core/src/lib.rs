@@ -20,6 +20,7 @@ mod record;
 mod rows;
 mod tree;
 mod types;
+pub mod wallet;
 mod window;
 
 pub use block::{Block, Header, Output, SlotInfo, Tx};

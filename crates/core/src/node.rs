@@ -11,23 +11,32 @@
 //!   otherwise.
 //! * Heights and times come in as arguments.
 
+mod blob;
 mod codec;
 mod create;
 mod error;
+mod explain;
 mod freeze;
+mod intent;
 mod mined;
 mod preserve;
+mod prune;
 mod record;
 mod slot;
 mod spend;
 mod tx;
+mod undo;
 mod workspace;
 
+pub use blob::{BlobKind, decode_blob, encode_blob};
 pub use codec::{decode_body, decode_record, decode_slot, encode_body, encode_record, encode_slot};
 pub use create::CreateOptions;
 pub use error::{NodeError, SpendError};
+pub use explain::{Blocking, KeepReason};
 pub use freeze::REASSIGN_HOLD_BLOCKS;
+pub use intent::ConflictIntent;
 pub use mined::MinedInfo;
+pub use prune::{Check, PruneRules, Pruned, Spends, Verdict};
 pub use record::{MinedBlock, Policy, Reassignment, TxRecord};
 pub use slot::{Slot, SlotState, SpendingData};
 pub use spend::{
@@ -35,4 +44,5 @@ pub use spend::{
     UnspendRequest,
 };
 pub use tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput, utxo_hash};
+pub use undo::Undo;
 pub use workspace::{Changes, Source, Workspace};

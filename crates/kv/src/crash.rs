@@ -23,7 +23,8 @@ mod listening {
         }
     }
 
-    pub(crate) fn point(name: &str) {
+    /// Ends the process if this is the place that was asked for.
+    pub fn point(name: &str) {
         let Some((asked, number)) = ASKED.get_or_init(asked) else { return };
         if asked == name && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *number {
             std::process::abort();
@@ -32,7 +33,8 @@ mod listening {
 }
 
 #[cfg(debug_assertions)]
-pub(crate) use listening::point;
+pub use listening::point;
 
 #[cfg(not(debug_assertions))]
-pub(crate) const fn point(_name: &str) {}
+/// Does nothing in a release.
+pub const fn point(_name: &str) {}

@@ -17,6 +17,8 @@ mod memory;
 mod rocks;
 
 pub use batch::{Batch, Row, TableRows};
+#[doc(hidden)]
+pub use crash::point as crash_point;
 pub use error::KvError;
 pub use memory::MemoryKv;
 pub use rocks::{RocksKv, RocksOptions};

@@ -5,6 +5,8 @@ pub mod cardano;
 pub mod cardano_node;
 mod handmade;
 mod model;
+pub mod postgres;
+pub mod pruner;
 mod regtest;
 mod snapshot;
 mod testdata;

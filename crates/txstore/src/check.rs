@@ -1,16 +1,11 @@
 //! Recounting everything while the store is in use: each row against the rows it implies.
 
 use utxokeep_core::{
-    OutPoint, Txid,
-    node::{SlotState, Source, decode_record, decode_slot},
+    Height, OutPoint, Txid,
+    node::{SlotState, Source as _, TxRecord},
 };
-use utxokeep_kv::{Kv, Read, Scan, TableId};
 
-use crate::{
-    error::StoreError,
-    kv::{KvTxStore, Rows, index_rows},
-    tables::{DUE, PRESERVED, RECORDS, SLOTS, UNMINED, from_height_key, height_key},
-};
+use crate::{backend::HeightIndex, engine::NodeStore, error::StoreError, facts::Facts};
 
 /// Findings beyond this many are counted, not listed.
 const FINDINGS_MAX: usize = 100;
@@ -52,59 +47,57 @@ impl VerifyReport {
     }
 }
 
-impl<K: Kv> KvTxStore<K> {
-    /// Recounts everything in one snapshot, beside whatever else goes on.
+/// Rows that are checked at a time.
+const PAGE: usize = 1_000;
+
+impl NodeStore {
+    /// Recounts everything on one state of the store, beside whatever else goes on.
     pub fn verify(&self) -> Result<VerifyReport, StoreError> {
-        let snapshot = self.kv.snapshot();
-        let mut report = VerifyReport::default();
-        let mut txids = Vec::new();
-        visit(&snapshot, RECORDS, &mut |key, _| txids.extend(Txid::from_slice(key)))?;
-        for txid in &txids {
-            check_record(&snapshot, txid, &mut report)?;
-        }
-        check_slots(&snapshot, &mut report)?;
-        for table in [DUE, UNMINED, PRESERVED] {
-            check_index(&snapshot, table, &mut report)?;
-        }
-        Ok(report)
+        self.read(|facts| {
+            let mut report = VerifyReport::default();
+            check_records(facts, &mut report)?;
+            check_slots(facts, &mut report)?;
+            for index in HeightIndex::ALL {
+                check_index(facts, index, &mut report)?;
+            }
+            Ok(report)
+        })
     }
 }
 
-fn visit(
-    read: &dyn Read,
-    table: TableId,
-    each: &mut dyn FnMut(&[u8], &[u8]),
-) -> Result<(), StoreError> {
-    let all =
-        Scan { from: &[], until: None, reverse: false, limit: usize::MAX, within_prefix: false };
-    read.scan(table, &all, &mut |key, value| {
-        each(key, value);
-        true
-    })?;
-    Ok(())
+/// Every record, page by page; one that does not decode is a finding of its own.
+fn check_records(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), StoreError> {
+    let mut after: Option<Txid> = None;
+    loop {
+        let page = facts.view.txids_after(after.as_ref(), PAGE)?;
+        let Some(last) = page.last().copied() else { return Ok(()) };
+        for txid in &page {
+            report.transactions += 1;
+            match facts.record(txid) {
+                Ok(Some(record)) => check_record(facts, txid, &record, report)?,
+                Ok(None) => {}
+                Err(error) => report.add(*txid, error.to_string()),
+            }
+        }
+        after = Some(last);
+    }
 }
 
 /// A record has a body, and as many outputs, spent and unspent, as it says.
-fn check_record(read: &dyn Read, txid: &Txid, report: &mut VerifyReport) -> Result<(), StoreError> {
-    report.transactions += 1;
-    let Some(bytes) = read.get(RECORDS, txid.as_bytes())? else { return Ok(()) };
-    let record = match decode_record(&bytes) {
-        Ok(record) => record,
-        Err(error) => {
-            report.add(*txid, error.to_string());
-            return Ok(());
-        }
-    };
-    let rows = Rows(read);
-    match rows.body(txid) {
+fn check_record(
+    facts: &Facts<'_>,
+    txid: &Txid,
+    record: &TxRecord,
+    report: &mut VerifyReport,
+) -> Result<(), StoreError> {
+    match facts.body(txid) {
         Ok(Some(body)) if body.outputs.len() == record.outputs as usize => {}
         Ok(_) => report.add(*txid, "its body is missing or has other outputs".to_owned()),
         Err(error) => report.add(*txid, error.to_string()),
     }
     let (mut utxos, mut spent) = (0, 0);
     for vout in 0..record.outputs {
-        let outpoint = OutPoint::new(*txid, vout);
-        match rows.slot(&outpoint) {
+        match facts.slot(&OutPoint::new(*txid, vout)) {
             Ok(None) => {}
             Ok(Some(slot)) => {
                 utxos += 1;
@@ -118,9 +111,9 @@ fn check_record(read: &dyn Read, txid: &Txid, report: &mut VerifyReport) -> Resu
         let (says, has) = ((record.utxos, record.spent), (utxos + reassigned, spent));
         report.add(*txid, format!("it says (outputs, spent) {says:?}, counted are {has:?}"));
     }
-    for (table, height) in index_rows(&record) {
-        if let Some(height) = height
-            && read.get(table, &height_key(height, txid))?.is_none()
+    for index in HeightIndex::ALL {
+        if let Some(height) = index.of(record)
+            && !facts.view.is_indexed(index, height, txid)?
         {
             report.add(*txid, format!("its row at height {height} is missing in an index"));
         }
@@ -129,46 +122,53 @@ fn check_record(read: &dyn Read, txid: &Txid, report: &mut VerifyReport) -> Resu
 }
 
 /// Every output belongs to a record, and a spent one to a spender that is or was there.
-fn check_slots(read: &dyn Read, report: &mut VerifyReport) -> Result<(), StoreError> {
-    let mut outputs = Vec::new();
-    visit(read, SLOTS, &mut |key, value| {
-        if let Some(outpoint) = OutPoint::from_key(key) {
-            outputs.push((outpoint, decode_slot(value).ok().and_then(|slot| slot.spent_by())));
-        }
-    })?;
-    let rows = Rows(read);
-    for (outpoint, by) in outputs {
-        report.outputs += 1;
-        let parent = outpoint.txid();
-        if read.get(RECORDS, parent.as_bytes())?.is_none() {
-            report.add(*parent, format!("output {} has no transaction", outpoint.index()));
-        }
-        if let Some(by) = by
-            && read.get(RECORDS, by.txid.as_bytes())?.is_none()
-            && !rows.is_deleted_child(parent, &by.txid)?
-        {
-            let detail = format!("output {} is spent by {}, unknown", outpoint.index(), by.txid);
-            report.add(*parent, detail);
+fn check_slots(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), StoreError> {
+    let mut after: Option<OutPoint> = None;
+    loop {
+        let page = facts.view.slots_after(after.as_ref(), PAGE)?;
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        after = Some(*last);
+        for (outpoint, slot) in page {
+            report.outputs += 1;
+            let parent = outpoint.txid();
+            if is_absent(facts, parent) {
+                report.add(*parent, format!("output {} has no transaction", outpoint.index()));
+            }
+            // One that does not decode was reported with its record.
+            let by = slot.ok().and_then(|slot| slot.spent_by());
+            if let Some(by) = by
+                && is_absent(facts, &by.txid)
+                && !facts.is_deleted_child(parent, &by.txid)?
+            {
+                let detail =
+                    format!("output {} is spent by {}, unknown", outpoint.index(), by.txid);
+                report.add(*parent, detail);
+            }
         }
     }
-    Ok(())
+}
+
+fn is_absent(facts: &Facts<'_>, txid: &Txid) -> bool {
+    matches!(facts.record(txid), Ok(None))
 }
 
 /// Every row of an index is that of a record.
 fn check_index(
-    read: &dyn Read,
-    table: TableId,
+    facts: &Facts<'_>,
+    index: HeightIndex,
     report: &mut VerifyReport,
 ) -> Result<(), StoreError> {
-    let mut rows = Vec::new();
-    visit(read, table, &mut |key, _| rows.extend(from_height_key(key)))?;
-    for (height, txid) in rows {
-        let record = Rows(read).record(&txid).ok().flatten();
-        let is_right =
-            record.is_some_and(|record| index_rows(&record).contains(&(table, Some(height))));
-        if !is_right {
-            report.add(txid, format!("an index has it at height {height}, its record does not"));
+    let mut after = None;
+    loop {
+        let page = facts.view.by_height(index, Height::new(u32::MAX), after, PAGE)?;
+        let Some(last) = page.last().copied() else { return Ok(()) };
+        after = Some(last);
+        for (height, txid) in page {
+            let record = facts.record(&txid).ok().flatten();
+            if record.is_none_or(|record| index.of(&record) != Some(height)) {
+                let detail = format!("an index has it at height {height}, its record does not");
+                report.add(txid, detail);
+            }
         }
     }
-    Ok(())
 }

@@ -1,7 +1,8 @@
 //! What can go wrong below the rules.
 
-use utxokeep_core::Corrupt;
+use utxokeep_core::{Corrupt, Txid};
 use utxokeep_kv::KvError;
+use utxokeep_sql::SqlError;
 
 /// Reading or writing failed, or what is stored makes no sense. Nothing of the call was changed.
 #[derive(Debug, thiserror::Error)]
@@ -10,9 +11,26 @@ pub enum StoreError {
     /// The engine below failed.
     #[error(transparent)]
     Kv(#[from] KvError),
+    /// The database below failed.
+    #[error(transparent)]
+    Sql(#[from] SqlError),
     /// A row does not decode.
     #[error("{0}; run `utxokeep tx verify`")]
     Corrupt(#[from] Corrupt),
+    /// The blob store failed.
+    #[error("{what} a file of the blob store failed: {reason}; nothing was changed")]
+    Blob {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        reason: String,
+    },
+    /// The body is in a file that is not there.
+    #[error("the file with the body of {0} is missing in the blob store; run `utxokeep tx verify`")]
+    BlobMissing(Txid),
+    /// The body is in a file, and no blob store was given.
+    #[error("the body of {0} is in a blob store, and none is configured; set [txstore] blobs")]
+    NoBlobStore(Txid),
     /// More than a call may hold.
     #[error("the request has {found} items, the most is {max}; send fewer at a time")]
     TooManyItems {
@@ -44,4 +62,24 @@ impl From<KvError> for OpenError {
     fn from(error: KvError) -> Self {
         Self::Store(error.into())
     }
+}
+
+/// Why a blob store could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlobUrlError {
+    /// No kind of blob store that we know.
+    #[error("{0:?} is no blob store; write file:DIR, s3://BUCKET/PREFIX or memory:")]
+    Unknown(String),
+    /// It is there, but refused.
+    #[error("the blob store {url} cannot be opened: {reason}")]
+    Refused {
+        /// As it was given.
+        url: String,
+        /// What it said.
+        reason: String,
+    },
+    /// No threads for it.
+    #[error("the blob store's threads could not be started: {0}")]
+    Threads(#[from] std::io::Error),
 }

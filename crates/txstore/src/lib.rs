@@ -9,15 +9,28 @@
 //! * Items of a batch are answered one by one; a refused item changed nothing.
 //! * Two calls that touch the same transaction happen one after the other.
 
+mod backend;
+mod blobs;
+mod calls;
 mod check;
+mod engine;
 mod error;
+mod facts;
 mod kv;
 mod locks;
+mod orphans;
+mod prune;
+mod sql;
 mod store;
 mod tables;
 
+pub use backend::{Backend, HeightIndex, ReadWork, SlotPage, Touched, View, WriteWork, Writes};
+pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};
-pub use error::{OpenError, StoreError};
-pub use kv::KvTxStore;
-pub use store::{BlockState, Decorated, Fields, PerItem, StoredTx, TxStore};
+pub use engine::{NodeStore, Settings};
+pub use error::{BlobUrlError, OpenError, StoreError};
+pub use orphans::BlobReport;
+pub use prune::{BlobsDeleted, PastDue, PruneStore};
+pub use sql::{COMPONENT as SQL_COMPONENT, MIGRATIONS as SQL_MIGRATIONS};
+pub use store::{BlockState, Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore};
 pub use tables::{FORMAT_VERSION, TABLES};

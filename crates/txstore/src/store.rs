@@ -3,8 +3,9 @@
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        CreateOptions, MinedInfo, NodeError, NodeTx, PreviousOutput, SpendAndCreate, SpendFlags,
-        SpendInput, SpendRequest, SpendView, Spent, Stored, TxRecord, UnspendRequest,
+        ConflictIntent, CreateOptions, MinedInfo, NodeError, NodeTx, PreviousOutput,
+        SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendView, Spent, Stored, TxRecord,
+        UnspendRequest,
     },
 };
 
@@ -44,6 +45,19 @@ pub struct StoredTx {
 pub enum Decorated {
     /// The output.
     Found(PreviousOutput),
+    /// Its transaction is not there.
+    NoTransaction,
+    /// Its transaction has no such output.
+    NoOutput,
+}
+
+/// What a validator has to know of an output that is to be spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParentOutput {
+    /// Its transaction is in blocks, the lowest at this height.
+    Mined(Height),
+    /// Its transaction is in no block.
+    NotMined,
     /// Its transaction is not there.
     NoTransaction,
     /// Its transaction has no such output.
@@ -122,6 +136,16 @@ pub trait TxStore: Send + Sync {
         height: Height,
     ) -> Result<Result<Vec<Txid>, NodeError>, StoreError>;
 
+    /// Writes down that a conflict is about to be resolved, before anything changes; answers its
+    /// name. Doing so twice leaves one.
+    fn begin_conflict_intent(&self, intent: &ConflictIntent) -> Result<[u8; 32], StoreError>;
+
+    /// Takes an intent off again; one that is not there is fine.
+    fn complete_conflict_intent(&self, id: &[u8; 32]) -> Result<(), StoreError>;
+
+    /// Intents that nobody completed, at most `limit`.
+    fn pending_conflict_intents(&self, limit: usize) -> Result<Vec<ConflictIntent>, StoreError>;
+
     /// Freezes outputs.
     fn freeze(&self, outputs: &[(OutPoint, [u8; 32])]) -> PerItem<()>;
 
@@ -154,6 +178,9 @@ pub trait TxStore: Send + Sync {
 
     /// What outputs are, for inputs that do not say.
     fn decorate(&self, outputs: &[OutPoint]) -> Result<Vec<Decorated>, StoreError>;
+
+    /// Whether and since when outputs to be spent are in blocks.
+    fn parent_outputs(&self, outputs: &[OutPoint]) -> Result<Vec<ParentOutput>, StoreError>;
 
     /// Deletes transactions with everything that belongs to them; answers how many were there.
     fn delete(&self, txids: &[Txid]) -> Result<usize, StoreError>;

@@ -3,6 +3,7 @@
 use minicbor::{Decoder, Encoder};
 
 use super::{
+    blob::BlobKind,
     record::{MinedBlock, Reassignment, TxRecord},
     slot::{Slot, SlotState, SpendingData},
     tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput},
@@ -22,6 +23,8 @@ type Write = Result<(), minicbor::encode::Error<std::convert::Infallible>>;
 const COINBASE: u8 = 1;
 const CONFLICTING: u8 = 2;
 const LOCKED: u8 = 4;
+const BLOB_TX: u8 = 8;
+const BLOB_OUTPUTS: u8 = 16;
 
 /// Canonical CBOR with integer keys; absent fields absent.
 #[must_use]
@@ -42,6 +45,8 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
         (COINBASE, record.is_coinbase),
         (CONFLICTING, record.is_conflicting),
         (LOCKED, record.is_locked),
+        (BLOB_TX, record.blob == Some(BlobKind::Tx)),
+        (BLOB_OUTPUTS, record.blob == Some(BlobKind::Outputs)),
     ] {
         flags |= if is_set { bit } else { 0 };
     }
@@ -107,6 +112,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
         conflicting_children: Vec::new(),
         reassignments: Vec::new(),
         deleted_children: 0,
+        blob: None,
     };
     let mut required = 0;
     for _ in 0..map_len(&mut d, RECORD)? {
@@ -118,6 +124,12 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
                 record.is_coinbase = flags & COINBASE != 0;
                 record.is_conflicting = flags & CONFLICTING != 0;
                 record.is_locked = flags & LOCKED != 0;
+                record.blob = match flags & (BLOB_TX | BLOB_OUTPUTS) {
+                    0 => None,
+                    BLOB_TX => Some(BlobKind::Tx),
+                    BLOB_OUTPUTS => Some(BlobKind::Outputs),
+                    _ => return Err(Corrupt::new(RECORD, "two kinds of files")),
+                };
             }
             1 => record.outputs = d.u32().map_err(corrupt)?,
             2 => record.utxos = d.u32().map_err(corrupt)?,
@@ -338,6 +350,7 @@ mod tests {
                 height: Height::new(20),
             }],
             deleted_children: 6,
+            blob: None,
         };
         let bytes = encode_record(&record);
         let expected = format!(

@@ -94,6 +94,7 @@ impl<S: Source> Workspace<'_, S> {
             conflicting_children: Vec::new(),
             reassignments: Vec::new(),
             deleted_children: 0,
+            blob: None,
         };
         for block in &options.mined {
             if record.blocks.iter().all(|known| known.id != block.id) {
@@ -124,8 +125,10 @@ impl<S: Source> Workspace<'_, S> {
     /// Deletes a transaction with everything that belongs to it. One that is not there is fine.
     pub fn delete(&mut self, txid: &Txid) -> Result<bool, S::Error> {
         let Some(record) = self.record(txid)? else { return Ok(false) };
-        for vout in 0..record.outputs {
-            self.delete_slot(&OutPoint::new(*txid, vout))?;
+        let outputs: Vec<_> = (0..record.outputs).map(|vout| OutPoint::new(*txid, vout)).collect();
+        self.prefetch(&[], &outputs)?;
+        for outpoint in &outputs {
+            self.delete_slot(outpoint)?;
         }
         self.set_record(txid, None)?;
         self.set_body(*txid, None);

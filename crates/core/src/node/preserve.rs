@@ -68,9 +68,11 @@ impl<S: Source> Workspace<'_, S> {
     /// Transactions that spend outputs of this one, each once.
     fn spenders_of(&mut self, txid: &Txid) -> Result<Vec<Txid>, S::Error> {
         let outputs = self.record(txid)?.map_or(0, |record| record.outputs);
+        let outputs: Vec<_> = (0..outputs).map(|vout| OutPoint::new(*txid, vout)).collect();
+        self.prefetch(&[], &outputs)?;
         let mut spenders = BTreeSet::new();
-        for vout in 0..outputs {
-            let slot = self.slot(&OutPoint::new(*txid, vout))?;
+        for outpoint in &outputs {
+            let slot = self.slot(outpoint)?;
             spenders.extend(slot.and_then(|slot| slot.spent_by()).map(|by| by.txid));
         }
         Ok(spenders.into_iter().collect())

@@ -1,5 +1,6 @@
 //! What the node store knows of a transaction besides its body and its outputs.
 
+use super::blob::BlobKind;
 use crate::types::{Height, Txid};
 
 /// A block that contains a transaction.
@@ -86,6 +87,8 @@ pub struct TxRecord {
     pub reassignments: Vec<Reassignment>,
     /// How many of its children were mined and deleted; each has left a marker.
     pub deleted_children: u32,
+    /// Its body is in a file of this kind; else it is beside the record.
+    pub blob: Option<BlobKind>,
 }
 
 impl TxRecord {
@@ -144,6 +147,7 @@ mod tests {
             conflicting_children: Vec::new(),
             reassignments: Vec::new(),
             deleted_children: 0,
+            blob: None,
         }
     }
 

@@ -148,9 +148,8 @@ impl<S: Source> Workspace<'_, S> {
             let text = format!("{} spends nothing", request.spender);
             return Ok(Err(NodeError::Invalid(text)));
         }
-        let has_record = self.record(&request.spender)?.is_some();
-        let (fine, errors) = self.check_spend(request, has_record)?;
-        if !errors.is_empty() && !has_record {
+        let (fine, errors) = self.check_spend(request)?;
+        if !errors.is_empty() && self.record(&request.spender)?.is_none() {
             return Ok(Err(NodeError::Spend { spender: request.spender, errors }));
         }
         let spent = self.apply_spend(request, &fine)?;
@@ -160,12 +159,9 @@ impl<S: Source> Workspace<'_, S> {
         Ok(Err(NodeError::Spend { spender: request.spender, errors }))
     }
 
-    /// Sorts the inputs into those that may be spent and those that may not.
-    fn check_spend(
-        &mut self,
-        request: &SpendRequest,
-        has_record: bool,
-    ) -> Result<Sorted, S::Error> {
+    /// Sorts the inputs into those that may be spent and those that may not. The spender itself is
+    /// looked up only when an input fails: most spends do without.
+    fn check_spend(&mut self, request: &SpendRequest) -> Result<Sorted, S::Error> {
         let (mut fine, mut errors) = (Vec::new(), Vec::new());
         let mut claimed = BTreeMap::new();
         for input in &request.inputs {
@@ -181,7 +177,8 @@ impl<S: Source> Workspace<'_, S> {
                 Ok(()) => fine.push(*input),
                 // The parent was deleted after the spender was stored: it was spent by then.
                 Err(SpendError::NotFound(_))
-                    if has_record && self.record(input.outpoint.txid())?.is_none() => {}
+                    if self.record(input.outpoint.txid())?.is_none()
+                        && self.record(&request.spender)?.is_some() => {}
                 Err(error) => errors.push((input.vin, error)),
             }
         }

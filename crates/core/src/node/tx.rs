@@ -102,7 +102,7 @@ pub fn utxo_hash(txid: &Txid, vout: u32, script: &[u8], satoshis: u64) -> [u8; 3
     hasher.finalize().into()
 }
 
-fn varint(number: u64) -> Vec<u8> {
+pub(super) fn varint(number: u64) -> Vec<u8> {
     let bytes = number.to_le_bytes();
     match number {
         0..=0xfc => vec![bytes[0]],

@@ -55,13 +55,21 @@ pub struct Changes {
     pub slots: Vec<(OutPoint, Option<Slot>)>,
     /// Bodies to write; `None` deletes.
     pub bodies: Vec<(Txid, Option<NodeTx>)>,
+    /// Markers to write, parent and child: the child was mined, and goes with this commit.
+    pub markers: Vec<(Txid, Txid)>,
+    /// Markers to take away again, because the child comes back.
+    pub unmarked: Vec<(Txid, Txid)>,
 }
 
 impl Changes {
     /// Whether there is nothing to write.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.slots.is_empty() && self.bodies.is_empty()
+        self.records.is_empty()
+            && self.slots.is_empty()
+            && self.bodies.is_empty()
+            && self.markers.is_empty()
+            && self.unmarked.is_empty()
     }
 }
 
@@ -76,23 +84,34 @@ pub struct Workspace<'s, S> {
     records: BTreeMap<Txid, Entry<TxRecord>>,
     slots: BTreeMap<OutPoint, Entry<Slot>>,
     bodies: BTreeMap<Txid, Option<NodeTx>>,
+    /// Markers as they are to be: there, or gone.
+    markers: BTreeMap<(Txid, Txid), bool>,
 }
 
 impl<'s, S: Source> Workspace<'s, S> {
     /// Starts with nothing loaded.
     pub fn new(source: &'s S, policy: Policy) -> Self {
         let (records, slots, bodies) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { source, policy, records, slots, bodies }
+        Self { source, policy, records, slots, bodies, markers: BTreeMap::new() }
     }
 
-    /// Loads what a batch is about to touch, in as few reads as the source can.
+    /// Loads what a batch is about to touch, in as few reads as the source can. What is loaded
+    /// already stays as it is.
     pub fn prefetch(&mut self, txids: &[Txid], outpoints: &[OutPoint]) -> Result<(), S::Error> {
-        for (txid, before) in txids.iter().zip(self.source.records(txids)?) {
-            let now = before.clone();
-            self.records.entry(*txid).or_insert(Entry { before, now });
+        let absent = txids.iter().filter(|txid| !self.records.contains_key(txid));
+        let txids: Vec<Txid> = absent.copied().collect();
+        let absent = outpoints.iter().filter(|outpoint| !self.slots.contains_key(outpoint));
+        let outpoints: Vec<OutPoint> = absent.copied().collect();
+        if !txids.is_empty() {
+            for (txid, before) in txids.iter().zip(self.source.records(&txids)?) {
+                let now = before.clone();
+                self.records.entry(*txid).or_insert(Entry { before, now });
+            }
         }
-        for (outpoint, before) in outpoints.iter().zip(self.source.slots(outpoints)?) {
-            self.slots.entry(*outpoint).or_insert(Entry { before, now: before });
+        if !outpoints.is_empty() {
+            for (outpoint, before) in outpoints.iter().zip(self.source.slots(&outpoints)?) {
+                self.slots.entry(*outpoint).or_insert(Entry { before, now: before });
+            }
         }
         Ok(())
     }
@@ -155,14 +174,30 @@ impl<'s, S: Source> Workspace<'s, S> {
         }
     }
 
+    /// Whether a parent bears the marker of a child, as it stands.
+    pub(super) fn has_marker(&self, parent: &Txid, child: &Txid) -> Result<bool, S::Error> {
+        match self.markers.get(&(*parent, *child)) {
+            Some(is_there) => Ok(*is_there),
+            None => self.source.is_deleted_child(parent, child),
+        }
+    }
+
+    pub(super) fn set_marker(&mut self, parent: Txid, child: Txid, is_there: bool) {
+        self.markers.insert((parent, child), is_there);
+    }
+
     /// What has to be written.
     pub fn into_changes(self) -> Changes {
+        let (markers, unmarked): (Vec<_>, Vec<_>) =
+            self.markers.into_iter().partition(|(_, is_there)| *is_there);
         let records = self.records.into_iter().filter(|(_, entry)| entry.before != entry.now);
         let slots = self.slots.into_iter().filter(|(_, entry)| entry.before != entry.now);
         Changes {
             records: records.map(|(txid, entry)| (txid, entry.before, entry.now)).collect(),
             slots: slots.map(|(outpoint, entry)| (outpoint, entry.now)).collect(),
             bodies: self.bodies.into_iter().collect(),
+            markers: markers.into_iter().map(|(pair, _)| pair).collect(),
+            unmarked: unmarked.into_iter().map(|(pair, _)| pair).collect(),
         }
     }
 }

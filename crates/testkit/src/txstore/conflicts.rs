@@ -1,6 +1,9 @@
 //! Transactions that want the same outputs.
 
-use utxokeep_core::node::{CreateOptions, NodeError, NodeTx, SpendError, SpendStatus};
+use utxokeep_core::{
+    OutPoint,
+    node::{ConflictIntent, CreateOptions, NodeError, NodeTx, SpendError, SpendInput, SpendStatus},
+};
 
 use super::stage::{RETENTION, Stage, at, seed, spending};
 
@@ -87,6 +90,60 @@ pub(super) fn x_ghost(stage: &Stage) {
     assert_eq!(losers, [], "the holder never got a record");
     assert_eq!(stage.view(&tx, 0, 3).by.unwrap().txid, winner.txid);
     assert_eq!(stage.record(&tx).spent, 1);
+}
+
+pub(super) fn x_out_of_range(stage: &Stage) {
+    let tx = seed(1, &[5, 0]);
+    stage.create(&tx, 1).unwrap();
+    for (name, vout) in [(2, 1), (3, 2), (4, u32::MAX)] {
+        let winner = spending(name, &[(&tx, vout)], &[4]);
+        conflicting(stage, &winner, 2);
+        let answer = stage.store.process_conflicting(&[winner.txid], at(3)).unwrap();
+        let outpoint = OutPoint::new(tx.txid, vout);
+        assert_eq!(answer, Err(NodeError::Output(SpendError::NotFound(outpoint))));
+        assert!(stage.record(&winner).is_conflicting, "nothing changed");
+    }
+}
+
+pub(super) fn x_set_conflicting(stage: &Stage) {
+    let tx = seed(1, &[5, 5]);
+    stage.create(&tx, 1).unwrap();
+    let middle = spending(2, &[(&tx, 1), (&seed(9, &[5]), 0)], &[4, 4, 0]);
+    stage.create(&middle, 2).unwrap();
+    let child = spending(3, &[(&middle, 0), (&middle, 1)], &[3]);
+    stage.sac(&child, 3).unwrap();
+    for on in [true, true, false] {
+        let answers = stage.store.set_conflicting(&[middle.txid], on, at(4)).unwrap();
+        let (spends, children) = answers.into_iter().next().unwrap().unwrap();
+        let (outpoint, hash) = (OutPoint::new(tx.txid, 1), tx.utxo_hash(1).unwrap());
+        assert_eq!(spends, [SpendInput { outpoint, hash, vin: 0 }], "the other parent is unknown");
+        assert_eq!(children, [child.txid], "each once");
+        assert_eq!(stage.record(&middle).is_conflicting, on);
+        assert_eq!(stage.record(&tx).conflicting_children, [middle.txid], "each once, for good");
+    }
+    let absent = seed(9, &[5]).txid;
+    let answers = stage.store.set_conflicting(&[absent, middle.txid], true, at(5)).unwrap();
+    assert_eq!(answers[0], Err(NodeError::NotFound(absent)));
+    assert!(answers[1].is_ok(), "items stand for themselves");
+    assert!(stage.store.set_conflicting(&[], true, at(5)).unwrap().is_empty());
+}
+
+pub(super) fn x_wal(stage: &Stage) {
+    let [a, b] = [1, 2].map(|name| seed(name, &[5]).txid);
+    assert_eq!(stage.store.pending_conflict_intents(10).unwrap(), []);
+    let first = ConflictIntent::new(at(7), vec![b, a]);
+    let second = ConflictIntent::new(at(8), vec![a]);
+    let id = stage.store.begin_conflict_intent(&first).unwrap();
+    let again = ConflictIntent::new(at(7), vec![a, b, a]);
+    assert_eq!(stage.store.begin_conflict_intent(&again).unwrap(), id, "one entry");
+    assert_eq!(stage.store.pending_conflict_intents(10).unwrap(), std::slice::from_ref(&first));
+    stage.store.begin_conflict_intent(&second).unwrap();
+    assert_eq!(stage.store.pending_conflict_intents(10).unwrap().len(), 2);
+    assert_eq!(stage.store.pending_conflict_intents(1).unwrap().len(), 1, "at most as many");
+    stage.store.complete_conflict_intent(&id).unwrap();
+    stage.store.complete_conflict_intent(&id).unwrap();
+    assert_eq!(stage.store.pending_conflict_intents(10).unwrap(), std::slice::from_ref(&second));
+    assert_eq!(stage.store.block_state().unwrap(), None, "intents are nothing else's business");
 }
 
 pub(super) fn d_conflict_once(stage: &Stage) {

@@ -1,6 +1,7 @@
 //! A store to try, and transactions to try it with.
 
-use tempfile::TempDir;
+use std::any::Any;
+
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
@@ -19,11 +20,11 @@ pub struct Stage {
     /// The store.
     pub store: Box<dyn TxStore>,
     /// Where it lives, if that has to go with it.
-    _place: Option<TempDir>,
+    _place: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// Makes a store for a scenario, and says what directory goes with it.
-pub type Make<'m> = dyn Fn(Policy) -> (Box<dyn TxStore>, Option<TempDir>) + 'm;
+/// Makes a store for a scenario, and says what has to go with it, such as a directory.
+pub type Make<'m> = dyn Fn(Policy) -> (Box<dyn TxStore>, Option<Box<dyn Any + Send + Sync>>) + 'm;
 
 pub(super) fn at(height: u32) -> Height {
     Height::new(height)
@@ -79,10 +80,10 @@ pub(super) fn block(id: u32, height: u32) -> MinedBlock {
 }
 
 impl Stage {
-    /// A fresh store with a short retention.
-    pub fn new(make: &Make<'_>) -> Self {
+    /// A fresh store that keeps records for so many blocks.
+    pub fn new(make: &Make<'_>, retention_blocks: u32) -> Self {
         let policy = Policy {
-            retention_blocks: RETENTION,
+            retention_blocks,
             coinbase_maturity: 5,
             unmined_retention_blocks: 4,
             conflict_walk_max: 1_000,

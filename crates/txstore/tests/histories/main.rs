@@ -1,83 +1,74 @@
 //! Long random histories: a plain model beside every engine, which is closed and opened again now
-//! and then. After every step the records agree, and recounting finds nothing wrong.
+//! and then. After every step both say and hold the same, and recounting finds nothing wrong.
+//!
+//! `UTXOKEEP_STEPS` sets the steps of each engine, `UTXOKEEP_SEED` runs one seed. A failure names
+//! both, and prints a shorter history that fails too.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod choose;
+mod conflicts;
+#[cfg(debug_assertions)]
+mod crash;
+#[path = "../engines/mod.rs"]
+mod engines;
 mod model;
+mod ops;
+mod random;
+mod rules;
+mod run;
 
-use std::path::Path;
-
-use model::{Model, Op, Random};
-use utxokeep_core::node::Policy;
-use utxokeep_kv::{Durability, Kv, MemoryKv, RocksKv, RocksOptions};
-use utxokeep_txstore::{Fields, KvTxStore, TABLES, TxStore};
-
-const STEPS: usize = 5_000;
-
-fn policy() -> Policy {
-    Policy {
-        retention_blocks: 10,
-        coinbase_maturity: 3,
-        unmined_retention_blocks: 4,
-        conflict_walk_max: 100,
-    }
-}
-
-/// One step on store and model; both must say the same.
-fn step(store: &dyn TxStore, model: &mut Model, op: &Op, context: &str) {
-    let said = model::apply(store, op);
-    let expected = model.apply(op);
-    assert_eq!(said, expected, "{context}: {op:?}");
-    for txid in model.touched(op) {
-        let fields = Fields { body: false, slots: true };
-        let stored = store.get(&[txid], fields).unwrap().remove(0);
-        assert_eq!(stored.map(model::shown), model.shown(&txid), "{context}: {op:?}");
-    }
-}
-
-fn run<K: Kv>(seed: u64, mut open: impl FnMut(Option<KvTxStore<K>>) -> KvTxStore<K>) {
-    let mut random = Random::new(seed);
-    let mut model = Model::new(policy());
-    let mut store = open(None);
-    for number in 0..STEPS {
-        let op = model.choose(&mut random);
-        step(&store, &mut model, &op, &format!("seed {seed:#x}, step {number}"));
-        if random.below(500) == 0 {
-            store = open(Some(store));
-        }
-        if number % 250 == 0 {
-            let report = store.verify().unwrap();
-            let unknown = |finding: &utxokeep_txstore::Finding| finding.detail.contains("unknown");
-            let wrong: Vec<_> = report.findings.iter().filter(|f| !unknown(f)).collect();
-            assert!(wrong.is_empty(), "seed {seed:#x}, step {number}: {wrong:?}");
-        }
-    }
-}
+use run::{run, settings};
+use utxokeep_kv::Durability;
+use utxokeep_sql::Durability as SqlDurability;
+use utxokeep_testkit::postgres::TestDatabase;
 
 #[test]
 fn any_history_agrees_with_the_model_in_memory() {
-    for seed in [1, 2, 3] {
-        run(seed, |store| {
-            store.unwrap_or_else(|| {
-                let kv = MemoryKv::new(TABLES);
-                KvTxStore::open(kv, policy(), Durability::Buffered).unwrap()
-            })
-        });
-    }
+    run("in_memory", &[1, 2, 3, 4], |seed, store| {
+        store.unwrap_or_else(|| engines::memory(settings(seed)).store)
+    });
+}
+
+#[test]
+fn any_history_agrees_with_the_model_with_every_body_in_a_file() {
+    run("in_a_file", &[5, 6, 7, 8], |seed, store| {
+        store.unwrap_or_else(|| engines::blobs(settings(seed)).store)
+    });
 }
 
 #[test]
 fn any_history_agrees_with_the_model_on_rocksdb() {
     let dir = tempfile::tempdir().unwrap();
-    let open = |path: &Path| {
-        let kv = RocksKv::open(path, TABLES, RocksOptions::within(16 << 20), true).unwrap();
-        KvTxStore::open(kv, policy(), Durability::Buffered).unwrap()
-    };
-    for seed in [4, 5] {
+    run("on_rocksdb", &[9, 10, 11, 12], |seed, store| {
+        drop(store);
         let path = dir.path().join(seed.to_string());
-        run(seed, |store| {
-            drop(store);
-            open(&path)
-        });
+        engines::open_rocksdb(&path, settings(seed), Durability::Buffered)
+    });
+}
+
+#[test]
+fn any_history_agrees_with_the_model_on_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    run("on_sqlite", &[13, 14, 15, 16], |seed, store| {
+        drop(store);
+        let url = format!("sqlite:{}", dir.path().join(seed.to_string()).display());
+        engines::open_sql_with(&url, settings(seed), SqlDurability::Relaxed)
+    });
+}
+
+#[test]
+fn any_history_agrees_with_the_model_on_postgres() {
+    if TestDatabase::create_or_skip().is_none() {
+        return;
     }
+    let mut database = None;
+    run("on_postgres", &[17, 18, 19, 20], |seed, store| {
+        if store.is_none() {
+            database = TestDatabase::create_or_skip();
+        }
+        drop(store);
+        let url = database.as_ref().unwrap().url();
+        engines::open_sql_with(url, settings(seed), SqlDurability::Relaxed)
+    });
 }

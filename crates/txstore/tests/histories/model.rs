@@ -1,87 +1,59 @@
-//! The rules a second time, in plain maps, one step after the other.
+//! The rules a second time, in plain maps, one step after the other: the state, and what is asked
+//! of it. What changes it is in `rules` and `conflicts`.
 
 use std::collections::BTreeMap;
 
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        CreateOptions, MinedBlock, MinedInfo, NodeError, NodeTx, Policy, SlotState, SpendAndCreate,
-        SpendError, SpendFlags, SpendRequest, SpendingData, UnspendRequest,
+        ConflictIntent, MinedBlock, NodeError, NodeTx, Policy, PreviousOutput, Reassignment, Slot,
+        SlotState, SpendError, SpendStatus, SpendView, SpendingData, TxRecord,
     },
 };
-use utxokeep_testkit::txstore::{coinbase, seed, spending};
-use utxokeep_txstore::{StoredTx, TxStore};
+use utxokeep_txstore::{BlockState, Decorated, ParentOutput};
 
-/// A small generator of random numbers: the same seed gives the same history.
-pub(crate) struct Random(u64);
+use super::ops::{Op, all_said, list_said, losers_said, said};
 
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-
-    fn small(&mut self, limit: u64) -> u32 {
-        u32::try_from(self.below(limit)).unwrap()
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
-
+/// A transaction that is stored.
 #[derive(Debug, Clone)]
-pub(crate) enum Op {
-    Create(NodeTx, u32, CreateOptions),
-    Spend(NodeTx, u32, SpendFlags),
-    Unspend(NodeTx, u32, SpendingData, Option<bool>, u32),
-    Both(NodeTx, u32, SpendFlags),
-    Mine(NodeTx, MinedInfo),
-    Mark(NodeTx, bool, u32),
-    Lock(NodeTx, bool, u32),
-    Conflict(NodeTx, bool, u32),
-    Freeze(NodeTx, u32, bool),
-    Preserve(NodeTx, u32),
-    Expire(u32),
-    Delete(NodeTx),
-}
-
-/// Everything about a transaction that both sides can say.
-pub(crate) type Shown = String;
-
-#[derive(Debug, Clone)]
-struct Record {
-    tx: NodeTx,
-    conflicting: bool,
-    locked: bool,
-    from: u32,
-    blocks: Vec<u32>,
-    unmined: Option<u32>,
-    due: Option<u32>,
-    preserve: Option<u32>,
-    children: Vec<Txid>,
+pub(crate) struct Record {
+    pub(crate) tx: NodeTx,
+    pub(crate) conflicting: bool,
+    pub(crate) locked: bool,
+    /// First height at which its outputs can be spent.
+    pub(crate) from: Option<u32>,
+    pub(crate) blocks: Vec<MinedBlock>,
+    pub(crate) unmined: Option<u32>,
+    pub(crate) due: Option<u32>,
+    pub(crate) preserve: Option<u32>,
+    pub(crate) children: Vec<Txid>,
+    pub(crate) created_at_ms: u64,
     /// `None`: nobody can spend it.
-    outputs: Vec<Option<SlotState>>,
+    pub(crate) outputs: Vec<Option<Slot>>,
+    pub(crate) given: Vec<Reassignment>,
 }
 
 impl Record {
     fn spent(&self) -> usize {
-        self.outputs.iter().flatten().filter(|slot| matches!(slot, SlotState::Spent(_))).count()
+        self.outputs.iter().flatten().filter(|slot| slot.spent_by().is_some()).count()
     }
 
+    /// One more for each output that changed hands, so that they are never all spent.
     fn utxos(&self) -> usize {
-        self.outputs.iter().flatten().count()
+        self.outputs.iter().flatten().count() + self.given.len()
     }
 
-    fn evaluate(&mut self, at: u32, retention: u32) {
-        if self.preserve.is_some() {
+    pub(crate) fn slot(&self, vout: u32) -> Option<&Slot> {
+        self.outputs.get(vout as usize).and_then(Option::as_ref)
+    }
+
+    pub(crate) fn slot_mut(&mut self, vout: u32) -> Option<&mut Slot> {
+        self.outputs.get_mut(vout as usize).and_then(Option::as_mut)
+    }
+
+    /// When it may go, after something happened to it at a height.
+    pub(crate) fn evaluate(&mut self, at: u32, retention: u32) {
+        if self.preserve.is_some() || retention == 0 {
             return;
         }
         let is_done = self.spent() == self.utxos() && !self.blocks.is_empty();
@@ -92,457 +64,189 @@ impl Record {
             (false, false, true) => Some(self.due.unwrap_or(0).max(later)),
         };
     }
+
+    /// What a store should have of it. Conflicting children come in any order.
+    fn shown(&self) -> (TxRecord, Vec<Option<Slot>>) {
+        let count = |len: usize| u32::try_from(len).unwrap();
+        let record = TxRecord {
+            is_coinbase: self.tx.is_coinbase,
+            is_conflicting: self.conflicting,
+            is_locked: self.locked,
+            spendable_at: self.from.map(Height::new),
+            outputs: count(self.tx.outputs.len()),
+            utxos: count(self.utxos()),
+            spent: count(self.spent()),
+            blocks: self.blocks.clone(),
+            unmined_since: self.unmined.map(Height::new),
+            created_at_ms: self.created_at_ms,
+            delete_at: self.due.map(Height::new),
+            preserve_until: self.preserve.map(Height::new),
+            conflicting_children: self.children.clone(),
+            reassignments: self.given.clone(),
+            deleted_children: 0,
+            blob: None,
+        };
+        (comparable(record), self.outputs.clone())
+    }
 }
 
+/// A record without what the model does not say.
+pub(crate) fn comparable(mut record: TxRecord) -> TxRecord {
+    record.conflicting_children.sort_unstable();
+    record.blob = None;
+    record
+}
+
+#[derive(Debug, Clone)]
 pub(crate) struct Model {
-    policy: Policy,
-    records: BTreeMap<Txid, Record>,
-    /// Transactions that were ever made, stored or not.
-    known: Vec<NodeTx>,
-    height: u32,
-    names: u8,
-}
-
-fn kind(error: &SpendError) -> &'static str {
-    match error {
-        SpendError::NotFound(_) => "not found",
-        SpendError::Conflicting(_) => "conflicting",
-        SpendError::Locked(_) => "locked",
-        SpendError::Immature { .. } => "immature",
-        SpendError::Frozen(_) => "frozen",
-        SpendError::Spent { .. } => "spent",
-        _ => "other",
-    }
-}
-
-fn said<T>(result: Result<T, NodeError>) -> String {
-    match result {
-        Ok(_) => "ok".to_owned(),
-        Err(NodeError::Exists(_)) => "exists".to_owned(),
-        Err(NodeError::NotFound(_)) => "not found".to_owned(),
-        Err(NodeError::Spend { errors, .. }) => {
-            let errors: Vec<_> = errors.iter().map(|(vin, why)| (*vin, kind(why))).collect();
-            format!("{errors:?}")
-        }
-        Err(NodeError::Output(error)) => kind(&error).to_owned(),
-        Err(NodeError::AlreadyFrozen(_)) => "frozen already".to_owned(),
-        Err(NodeError::NotFrozen(_)) => "not frozen".to_owned(),
-        Err(other) => other.to_string(),
-    }
-}
-
-/// Does an operation on a store; what it said.
-pub(crate) fn apply(store: &dyn TxStore, op: &Op) -> String {
-    let at = Height::new;
-    match op {
-        Op::Create(tx, height, options) => {
-            said(store.create(&[(tx.clone(), options.clone())], at(*height)).unwrap().remove(0))
-        }
-        Op::Spend(tx, height, flags) => {
-            let request = SpendRequest::of(tx, at(*height), *flags).unwrap();
-            said(store.spend(&[request]).unwrap().remove(0))
-        }
-        Op::Unspend(tx, vout, by, set_locked, height) => {
-            let request = UnspendRequest {
-                outpoint: OutPoint::new(tx.txid, *vout),
-                hash: tx.utxo_hash(*vout).unwrap(),
-                expected: Some(*by),
-                set_locked: *set_locked,
-                height: at(*height),
-            };
-            said(store.unspend(&[request]).unwrap().remove(0))
-        }
-        Op::Both(tx, height, flags) => {
-            let how = SpendAndCreate { spend_only: false, create_only: false, flags: *flags };
-            let options = CreateOptions::default();
-            said(store.spend_and_create(tx, at(*height), how, &options).unwrap())
-        }
-        Op::Mine(tx, info) => said(store.set_mined(&[tx.txid], info).unwrap().remove(0)),
-        Op::Mark(tx, on, height) => {
-            said(store.mark_on_longest_chain(&[tx.txid], *on, at(*height)).unwrap().remove(0))
-        }
-        Op::Lock(tx, on, height) => {
-            said(store.set_locked(&[tx.txid], *on, at(*height)).unwrap().remove(0))
-        }
-        Op::Conflict(tx, on, height) => {
-            said(store.set_conflicting(&[tx.txid], *on, at(*height)).unwrap().remove(0))
-        }
-        Op::Freeze(tx, vout, on) => {
-            let output = [(OutPoint::new(tx.txid, *vout), tx.utxo_hash(*vout).unwrap())];
-            let answers = if *on { store.freeze(&output) } else { store.unfreeze(&output) };
-            said(answers.unwrap().remove(0))
-        }
-        Op::Preserve(tx, until) => store.preserve(&[tx.txid], at(*until)).unwrap().to_string(),
-        Op::Expire(height) => store.expire_preservations(at(*height), 1_000).unwrap().to_string(),
-        Op::Delete(tx) => store.delete(&[tx.txid]).unwrap().to_string(),
-    }
-}
-
-/// A stored transaction in the words of the model.
-pub(crate) fn shown(stored: StoredTx) -> Shown {
-    let record = stored.record;
-    let raw = |height: Option<Height>| height.map(Height::get);
-    let slots: Vec<_> = stored.slots.unwrap().iter().map(|s| s.map(|s| s.state)).collect();
-    let ids: Vec<_> = record.blocks.iter().map(|block| block.id).collect();
-    format!(
-        "{:?}",
-        (
-            (record.is_conflicting, record.is_locked, record.utxos, record.spent, ids),
-            (raw(record.unmined_since), raw(record.delete_at), raw(record.preserve_until)),
-            (record.conflicting_children, slots),
-        )
-    )
+    pub(crate) policy: Policy,
+    pub(crate) records: BTreeMap<Txid, Record>,
+    intents: BTreeMap<[u8; 32], ConflictIntent>,
+    pub(crate) block_state: Option<BlockState>,
 }
 
 impl Model {
     pub(crate) fn new(policy: Policy) -> Self {
-        Self { policy, records: BTreeMap::new(), known: Vec::new(), height: 1, names: 0 }
+        let (records, intents) = (BTreeMap::new(), BTreeMap::new());
+        Self { policy, records, intents, block_state: None }
     }
 
-    pub(crate) fn shown(&self, txid: &Txid) -> Option<Shown> {
-        let record = self.records.get(txid)?;
-        let (utxos, spent) = (record.utxos(), record.spent());
-        Some(format!(
-            "{:?}",
-            (
-                (record.conflicting, record.locked, utxos, spent, &record.blocks),
-                (record.unmined, record.due, record.preserve),
-                (&record.children, &record.outputs),
-            )
-        ))
-    }
-
-    /// Transactions an operation may have changed.
-    pub(crate) fn touched(&self, op: &Op) -> Vec<Txid> {
-        match op {
-            Op::Expire(_) => self.records.keys().copied().collect(),
-            Op::Create(tx, ..)
-            | Op::Spend(tx, ..)
-            | Op::Unspend(tx, ..)
-            | Op::Both(tx, ..)
-            | Op::Mine(tx, _)
-            | Op::Mark(tx, ..)
-            | Op::Lock(tx, ..)
-            | Op::Conflict(tx, ..)
-            | Op::Freeze(tx, ..)
-            | Op::Preserve(tx, _)
-            | Op::Delete(tx) => {
-                let parents = tx.inputs.iter().map(|input| *input.outpoint.txid());
-                parents.chain([tx.txid]).collect()
-            }
-        }
-    }
-
-    fn any(&self, random: &mut Random) -> Option<NodeTx> {
-        let count = self.known.len() as u64;
-        (count > 0).then(|| self.known[random.small(count) as usize].clone())
-    }
-
-    fn fresh(&mut self, random: &mut Random) -> NodeTx {
-        self.names = self.names.wrapping_add(1);
-        // With 256 names they repeat: the same id with other content is the same transaction.
-        let amounts: Vec<u64> = (0..=random.below(3)).map(|_| random.below(5)).collect();
-        let parents: Vec<_> = (0..random.below(3)).filter_map(|_| self.any(random)).collect();
-        let mut inputs: Vec<(&NodeTx, u32)> = Vec::new();
-        for parent in &parents {
-            let vout = random.small(parent.outputs.len() as u64);
-            if inputs.iter().all(|(other, _)| other.txid != parent.txid) {
-                inputs.push((parent, vout));
-            }
-        }
-        let tx = match inputs.is_empty() {
-            true if random.chance(30) => coinbase(self.names, &amounts),
-            true => seed(self.names, &amounts),
-            false => spending(self.names, &inputs, &amounts),
-        };
-        if let Some(known) = self.known.iter().find(|known| known.txid == tx.txid) {
-            return known.clone();
-        }
-        self.known.push(tx.clone());
-        tx
-    }
-
-    /// The next operation of a history.
-    pub(crate) fn choose(&mut self, random: &mut Random) -> Op {
-        if random.chance(20) {
-            self.height += 1;
-        }
-        let height = self.height;
-        let Some(tx) = self.any(random) else {
-            return Op::Create(self.fresh(random), height, CreateOptions::default());
-        };
-        let flags =
-            SpendFlags { ignore_conflicting: random.chance(10), ignore_locked: random.chance(10) };
-        let vout = random.small(tx.outputs.len() as u64);
-        let on = random.chance(50);
-        let has_inputs = !tx.is_coinbase && !tx.inputs.is_empty();
-        match random.below(100) {
-            0..20 => {
-                let tx = self.fresh(random);
-                let id = random.small(6);
-                let block = MinedBlock { id, height: Height::new(height), subtree: 0 };
-                let options = CreateOptions {
-                    mined: if random.chance(40) { vec![block] } else { Vec::new() },
-                    is_conflicting: random.chance(10),
-                    is_locked: random.chance(10),
-                    ..CreateOptions::default()
-                };
-                Op::Create(tx, height, options)
-            }
-            20..40 if has_inputs => Op::Spend(tx, height, flags),
-            40..55 => {
-                let tx = self.fresh(random);
-                if tx.is_coinbase || tx.inputs.is_empty() {
-                    Op::Create(tx, height, CreateOptions::default())
-                } else {
-                    Op::Both(tx, height, flags)
-                }
-            }
-            55..63 => {
-                let by = self.records.get(&tx.txid).and_then(|record| {
-                    match record.outputs.get(vout as usize).copied().flatten() {
-                        Some(SlotState::Spent(by)) => Some(by),
-                        _ => None,
-                    }
-                });
-                let other = SpendingData { txid: tx.txid, vin: 0 };
-                let set_locked = random.chance(20).then_some(on);
-                Op::Unspend(tx, vout, by.unwrap_or(other), set_locked, height)
-            }
-            63..78 => {
-                let info = MinedInfo {
-                    block: MinedBlock {
-                        id: random.small(6),
-                        height: Height::new(height),
-                        subtree: 0,
-                    },
-                    on_longest_chain: random.chance(80),
-                    unset: random.chance(30),
-                    unmined_since: Height::new(height + 1),
-                };
-                Op::Mine(tx, info)
-            }
-            78..82 => Op::Mark(tx, on, height),
-            82..86 => Op::Lock(tx, on, height),
-            86..89 => Op::Conflict(tx, on, height),
-            89..93 => Op::Freeze(tx, vout, on),
-            93..96 => Op::Preserve(tx, height + 5),
-            96..98 => Op::Expire(height),
-            _ => Op::Delete(tx),
-        }
+    /// What a store should have of a transaction.
+    pub(crate) fn shown(&self, txid: &Txid) -> Option<(TxRecord, Vec<Option<Slot>>)> {
+        self.records.get(txid).map(Record::shown)
     }
 
     /// What the operation should say; the model is changed by it.
     pub(crate) fn apply(&mut self, op: &Op) -> String {
-        let retention = self.policy.retention_blocks;
         match op {
-            Op::Create(tx, height, options) => self.create(tx, *height, options),
-            Op::Spend(tx, height, flags) => self.spend(tx, *height, *flags),
-            Op::Both(tx, height, flags) => self.both(tx, *height, *flags),
-            Op::Unspend(tx, vout, by, set_locked, height) => {
-                let Some(record) = self.records.get_mut(&tx.txid) else {
-                    return "not found".to_owned();
+            Op::Create(txs, height) => {
+                all_said(txs.iter().map(|(tx, how)| self.create(tx, *height, how)).collect())
+            }
+            Op::Spend(requests) => all_said(requests.iter().map(|r| self.spend(r)).collect()),
+            Op::Unspend(requests) => all_said(requests.iter().map(|r| self.unspend(r)).collect()),
+            Op::Both(tx, how, options, height) => said(self.both(tx, *height, *how, options)),
+            Op::List(txs, flags, height) => list_said(self.list(txs, *height, *flags)),
+            Op::Mine(txids, info) => {
+                all_said(txids.iter().map(|txid| self.mine(txid, info)).collect())
+            }
+            Op::Mark(txids, on, height) => {
+                all_said(txids.iter().map(|txid| self.mark(txid, *on, *height)).collect())
+            }
+            Op::Lock(txids, on, height) => {
+                all_said(txids.iter().map(|txid| self.lock(txid, *on, *height)).collect())
+            }
+            Op::Conflict(txids, on, height) => {
+                all_said(txids.iter().map(|txid| self.conflict(txid, *on, *height)).collect())
+            }
+            Op::Process(winners, height) => losers_said(self.process(winners, *height)),
+            Op::Begin(intent) => {
+                self.intents.insert(intent.id(), intent.clone());
+                format!("{:?}", intent.id())
+            }
+            Op::Complete(intent) => {
+                self.intents.remove(&intent.id());
+                String::new()
+            }
+            Op::Freeze(outputs) => all_said(outputs.iter().map(|at| self.freeze(at)).collect()),
+            Op::Unfreeze(outputs) => all_said(outputs.iter().map(|at| self.unfreeze(at)).collect()),
+            Op::Reassign(output, script, height) => said(self.reassign(output, script, *height)),
+            Op::Preserve(txids, until) => {
+                txids.iter().filter(|txid| self.preserve(txid, *until)).count().to_string()
+            }
+            Op::Expire(height, limit) => self.expire(*height, *limit).to_string(),
+            Op::Delete(txids) => {
+                txids.iter().filter(|txid| self.records.remove(txid).is_some()).count().to_string()
+            }
+            Op::BlockState(state) => {
+                let answer = if state.height.get() == 0 {
+                    Err(NodeError::HeightZero)
+                } else {
+                    self.block_state = Some(*state);
+                    Ok(())
                 };
-                let Some(slot) = &mut record.outputs[*vout as usize] else {
-                    return "not found".to_owned();
-                };
-                if *slot == SlotState::Spent(*by) {
-                    *slot = SlotState::Unspent;
-                }
-                record.locked = set_locked.unwrap_or(record.locked);
-                record.evaluate(*height, retention);
-                "ok".to_owned()
+                format!("{}, {:?}", said(answer), self.block_state)
             }
-            Op::Freeze(tx, vout, on) => {
-                let Some(record) = self.records.get_mut(&tx.txid) else {
-                    return "not found".to_owned();
-                };
-                match (&mut record.outputs[*vout as usize], on) {
-                    (None, _) => "not found",
-                    (Some(slot @ SlotState::Unspent), true) => {
-                        *slot = SlotState::Frozen;
-                        "ok"
-                    }
-                    (Some(slot @ SlotState::Frozen), false) => {
-                        *slot = SlotState::Unspent;
-                        "ok"
-                    }
-                    (Some(SlotState::Frozen), true) => "frozen already",
-                    (Some(SlotState::Spent(_)), true) => "spent",
-                    (Some(_), false) => "not frozen",
-                }
-                .to_owned()
+            Op::Views(outputs, height) => {
+                all_said(outputs.iter().map(|(at, hash)| self.view(at, *hash, *height)).collect())
             }
-            Op::Preserve(tx, until) => {
-                let Some(record) = self.records.get_mut(&tx.txid) else { return "0".to_owned() };
-                if record.due.is_none() && record.preserve.is_none() {
-                    return "0".to_owned();
-                }
-                record.preserve = Some(record.preserve.unwrap_or(0).max(*until));
-                record.due = None;
-                "1".to_owned()
+            Op::Decorate(outputs) => {
+                format!("{:?}", outputs.iter().map(|at| self.decorated(at)).collect::<Vec<_>>())
             }
-            Op::Expire(height) => {
-                let mut expired = 0;
-                for record in self.records.values_mut() {
-                    if record.preserve.is_some_and(|until| until <= *height) {
-                        record.preserve = None;
-                        record.evaluate(*height, retention);
-                        expired += 1;
-                    }
-                }
-                expired.to_string()
+            Op::Parents(outputs) => {
+                format!("{:?}", outputs.iter().map(|at| self.parent(at)).collect::<Vec<_>>())
             }
-            Op::Delete(tx) => u32::from(self.records.remove(&tx.txid).is_some()).to_string(),
-            Op::Mine(tx, info) => self.mine(tx, info),
-            Op::Mark(tx, on, height) => {
-                let back = self.policy.unmined_retention_blocks;
-                self.change(tx, *height, |record| {
-                    let since = height.saturating_sub(back).max(1);
-                    record.unmined = if *on { None } else { record.unmined.or(Some(since)) };
-                })
+            Op::Unmined(cutoff, _) => format!("{:?}", self.unmined(*cutoff)),
+            Op::Pending(limit) => {
+                format!("{:?}", self.intents.values().take(*limit).collect::<Vec<_>>())
             }
-            Op::Lock(tx, on, height) => self.change(tx, *height, |record| {
-                record.locked = *on;
-                if *on {
-                    record.due = None;
-                }
-            }),
-            Op::Conflict(tx, on, height) => {
-                let said = self.change(tx, *height, |record| {
-                    if record.conflicting != *on {
-                        record.conflicting = *on;
-                        record.due = record.due.filter(|_| record.preserve.is_some());
-                    }
-                });
-                if said == "ok" {
-                    self.name_on_parents(tx);
-                }
-                said
-            }
+            Op::Reopen => String::new(),
         }
     }
 
-    fn change(&mut self, tx: &NodeTx, height: u32, change: impl FnOnce(&mut Record)) -> String {
-        let Some(record) = self.records.get_mut(&tx.txid) else { return "not found".to_owned() };
-        change(record);
-        record.evaluate(height, self.policy.retention_blocks);
-        "ok".to_owned()
-    }
-
-    fn name_on_parents(&mut self, tx: &NodeTx) {
-        for input in tx.inputs.iter().filter(|_| !tx.is_coinbase) {
-            if let Some(parent) = self.records.get_mut(input.outpoint.txid())
-                && !parent.children.contains(&tx.txid)
-            {
-                parent.children.push(tx.txid);
-            }
-        }
-    }
-
-    fn create(&mut self, tx: &NodeTx, height: u32, options: &CreateOptions) -> String {
-        if self.records.contains_key(&tx.txid) {
-            return "exists".to_owned();
-        }
-        let mut record = Record {
-            tx: tx.clone(),
-            conflicting: options.is_conflicting,
-            locked: options.is_locked,
-            from: if tx.is_coinbase { height + self.policy.coinbase_maturity } else { 0 },
-            blocks: options.mined.iter().map(|block| block.id).collect(),
-            unmined: options.mined.is_empty().then_some(height),
-            due: None,
-            preserve: None,
-            children: Vec::new(),
-            outputs: tx.outputs.iter().map(|o| o.is_utxo().then_some(SlotState::Unspent)).collect(),
-        };
-        record.evaluate(height, self.policy.retention_blocks);
-        self.records.insert(tx.txid, record);
-        if options.is_conflicting {
-            self.name_on_parents(tx);
-        }
-        "ok".to_owned()
-    }
-
-    fn refusal(
+    fn view(
         &self,
-        tx: &NodeTx,
-        vin: usize,
+        at: &OutPoint,
+        hash: Option<[u8; 32]>,
         height: u32,
-        flags: SpendFlags,
-    ) -> Option<&'static str> {
-        let outpoint = tx.inputs[vin].outpoint;
-        let Some(parent) = self.records.get(outpoint.txid()) else {
-            return (!self.records.contains_key(&tx.txid)).then_some("not found");
+    ) -> Result<SpendView, NodeError> {
+        let found = self.records.get(at.txid()).and_then(|r| Some((r, r.slot(at.index())?)));
+        let Some((record, slot)) = found else {
+            return Ok(SpendView { status: SpendStatus::NotFound, by: None });
         };
-        let by = SpendingData { txid: tx.txid, vin: u32::try_from(vin).unwrap() };
-        if parent.conflicting && !flags.ignore_conflicting {
-            return Some("conflicting");
+        if hash.is_some_and(|hash| hash != slot.hash) {
+            return Err(SpendError::Mismatch(*at).into());
         }
-        if parent.locked && !flags.ignore_locked {
-            return Some("locked");
+        let later = |from: Option<u32>| from.is_some_and(|from| from > height);
+        // What is named last wins.
+        let mut status = SpendStatus::Ok;
+        if slot.spent_by().is_some() {
+            status = SpendStatus::Spent;
         }
-        if parent.from > height {
-            return Some("immature");
+        if later(slot.spendable_at) || later(record.from) {
+            status = SpendStatus::Immature;
         }
-        match parent.outputs.get(outpoint.index() as usize).copied().flatten() {
-            None => Some("not found"),
-            Some(SlotState::Frozen) => Some("frozen"),
-            Some(SlotState::Spent(other)) if other != by => Some("spent"),
-            Some(_) => None,
+        if slot.state == SlotState::Frozen {
+            status = SpendStatus::Frozen;
         }
+        if record.conflicting {
+            status = SpendStatus::Conflicting;
+        }
+        if record.locked {
+            status = SpendStatus::Locked;
+        }
+        let frozen = SpendingData { txid: Txid::from_bytes([0xff; 32]), vin: at.index() };
+        let is_frozen = slot.state == SlotState::Frozen;
+        Ok(SpendView { status, by: if is_frozen { Some(frozen) } else { slot.spent_by() } })
     }
 
-    fn spend(&mut self, tx: &NodeTx, height: u32, flags: SpendFlags) -> String {
-        let refusals: Vec<(u32, &str)> = (0..tx.inputs.len())
-            .filter_map(|vin| {
-                let why = self.refusal(tx, vin, height, flags)?;
-                Some((u32::try_from(vin).unwrap(), why))
-            })
-            .collect();
-        let is_stored = self.records.contains_key(&tx.txid);
-        if refusals.is_empty() || is_stored {
-            for (vin, input) in (0u32..).zip(&tx.inputs) {
-                if refusals.iter().any(|(refused, _)| *refused == vin) {
-                    continue;
-                }
-                let Some(parent) = self.records.get_mut(input.outpoint.txid()) else { continue };
-                let slot = &mut parent.outputs[input.outpoint.index() as usize];
-                *slot = Some(SlotState::Spent(SpendingData { txid: tx.txid, vin }));
-                parent.evaluate(height, self.policy.retention_blocks);
-            }
-        }
-        if refusals.is_empty() { "ok".to_owned() } else { format!("{refusals:?}") }
-    }
-
-    fn both(&mut self, tx: &NodeTx, height: u32, flags: SpendFlags) -> String {
-        let is_stored = self.records.contains_key(&tx.txid);
-        let said = self.spend(tx, height, flags);
-        if said == "ok" && !is_stored {
-            self.create(tx, height, &CreateOptions::default());
-        }
-        said
-    }
-
-    fn mine(&mut self, tx: &NodeTx, info: &MinedInfo) -> String {
-        let Some(record) = self.records.get_mut(&tx.txid) else {
-            return if info.unset { "ok" } else { "not found" }.to_owned();
+    fn decorated(&self, at: &OutPoint) -> Decorated {
+        let Some(record) = self.records.get(at.txid()) else { return Decorated::NoTransaction };
+        let Some(output) = record.tx.outputs.get(at.index() as usize) else {
+            return Decorated::NoOutput;
         };
-        debug_assert_eq!(record.tx.txid, tx.txid);
-        let id = info.block.id;
-        if info.unset {
-            record.blocks.retain(|known| *known != id);
-        } else if !record.blocks.contains(&id) {
-            record.blocks.push(id);
+        let mut script = output.script.clone();
+        for given in record.given.iter().filter(|given| given.vout == at.index()) {
+            script.clone_from(&given.script);
         }
-        if record.blocks.is_empty() {
-            record.unmined = Some(info.unmined_since.get());
-        } else if info.on_longest_chain && !info.unset {
-            record.unmined = None;
+        Decorated::Found(PreviousOutput { satoshis: output.satoshis, script })
+    }
+
+    fn parent(&self, at: &OutPoint) -> ParentOutput {
+        let Some(record) = self.records.get(at.txid()) else {
+            return ParentOutput::NoTransaction;
+        };
+        if at.index() as usize >= record.tx.outputs.len() {
+            return ParentOutput::NoOutput;
         }
-        record.locked = false;
-        let at = if info.unset { info.unmined_since } else { info.block.height };
-        record.evaluate(at.get(), self.policy.retention_blocks);
-        "ok".to_owned()
+        let mut heights: Vec<_> = record.blocks.iter().map(|block| block.height).collect();
+        heights.sort_unstable();
+        heights.first().map_or(ParentOutput::NotMined, |height| ParentOutput::Mined(*height))
+    }
+
+    fn unmined(&self, cutoff: u32) -> Vec<(u32, Txid)> {
+        let all = self.records.iter().filter_map(|(txid, record)| Some((record.unmined?, *txid)));
+        let mut found: Vec<_> = all.filter(|(since, _)| *since <= cutoff).collect();
+        found.sort_unstable();
+        found
     }
 }

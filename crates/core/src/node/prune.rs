@@ -1,0 +1,291 @@
+//! Safe deletion: may this record go, and what goes with it.
+//!
+//! The verdict is taken from what is stored at the moment of deletion, under the locks of the
+//! records that change. It asks for positive proof: what is not known keeps.
+//!
+//! # Invariants
+//!
+//! * A record goes only if it is due, not preserved, still safe to drop by
+//!   [`TxRecord::evaluate`], and every transaction that spends it is stable or left a marker.
+//! * A child that was mined leaves a marker on each parent that survives it, in the same commit.
+//! * [`Workspace::explain`] and the verdict are one list of questions, so they cannot disagree.
+
+use std::collections::BTreeMap;
+
+use super::{
+    explain::KeepReason,
+    record::TxRecord,
+    undo::Undo,
+    workspace::{Source, Workspace},
+};
+use crate::types::{Height, OutPoint, Txid};
+
+/// One check of the verdict. Only tests that plant a mistake, and measurements, leave one out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// The height has come.
+    Due,
+    /// Nobody asked for the record to be kept.
+    Preserved,
+    /// It is still safe to drop by the one function that says so.
+    Eligible,
+    /// Every output really is spent, whatever the counters say.
+    Outputs,
+    /// No child is off the longest chain.
+    ChildUnmined,
+    /// Every child lies deep enough.
+    ChildStable,
+    /// A child that is not there left a marker.
+    ChildMissing,
+    /// A mined child leaves a marker on surviving parents.
+    Marker,
+}
+
+impl Check {
+    /// Every check.
+    pub const ALL: [Self; 8] = [
+        Self::Due,
+        Self::Preserved,
+        Self::Eligible,
+        Self::Outputs,
+        Self::ChildUnmined,
+        Self::ChildStable,
+        Self::ChildMissing,
+        Self::Marker,
+    ];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// By what a verdict is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PruneRules {
+    /// Height the verdict is for: the tip, or what a persister has reached.
+    pub height: Height,
+    /// Blocks that must lie between a child and that height.
+    pub window_blocks: u32,
+    /// Hand back what was deleted, so that it can be restored.
+    pub keeps_undo: bool,
+    left_out: u8,
+}
+
+impl PruneRules {
+    /// All checks, nothing handed back.
+    #[must_use]
+    pub const fn at(height: Height, window_blocks: u32) -> Self {
+        Self { height, window_blocks, keeps_undo: false, left_out: 0 }
+    }
+
+    /// The same, handing back what was deleted.
+    #[must_use]
+    pub const fn with_undo(self) -> Self {
+        Self { keeps_undo: true, ..self }
+    }
+
+    /// Leaves out a check. Deletes what is still needed: for tests and measurements only.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn unsafe_without(self, check: Check) -> Self {
+        Self { left_out: self.left_out | check.bit(), ..self }
+    }
+
+    /// Whether a check is made.
+    #[must_use]
+    pub const fn makes(&self, check: Check) -> bool {
+        self.left_out & check.bit() == 0
+    }
+
+    /// Whether children are looked at at all.
+    #[must_use]
+    pub const fn reads_children(&self) -> bool {
+        self.makes(Check::ChildUnmined)
+            || self.makes(Check::ChildStable)
+            || self.makes(Check::ChildMissing)
+    }
+}
+
+/// Outputs that the records in question spend, from their spends, which never change. One that is
+/// absent could not be read.
+pub type Spends = BTreeMap<Txid, Vec<OutPoint>>;
+
+/// Whether a record may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// Every check passed.
+    Delete,
+    /// At least one did not; ask again at a later height.
+    Keep(KeepReason),
+}
+
+/// What became of a record that was asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pruned {
+    /// It went.
+    Deleted {
+        /// Outputs that went with it.
+        outputs: u32,
+        /// Parents that got a marker.
+        parents_marked: u32,
+        /// All of it, if that was asked for.
+        undo: Option<Box<Undo>>,
+    },
+    /// It stays.
+    Kept(KeepReason),
+}
+
+impl<S: Source> Workspace<'_, S> {
+    /// Loads what verdicts over these records need, in a few reads for all of them.
+    pub fn prefetch_prune(&mut self, txids: &[Txid], rules: &PruneRules) -> Result<(), S::Error> {
+        self.prefetch(txids, &[])?;
+        let mut outpoints = Vec::new();
+        for txid in txids {
+            let outputs = self.record(txid)?.map_or(0, |record| record.outputs);
+            outpoints.extend((0..outputs).map(|vout| OutPoint::new(*txid, vout)));
+        }
+        self.prefetch(&[], &outpoints)?;
+        if !rules.reads_children() {
+            return Ok(());
+        }
+        let mut children = Vec::new();
+        for outpoint in &outpoints {
+            children
+                .extend(self.slot(outpoint)?.and_then(|slot| slot.spent_by()).map(|by| by.txid));
+        }
+        for txid in txids {
+            let record = self.record(txid)?;
+            children.extend(record.into_iter().flat_map(|record| &record.conflicting_children));
+        }
+        children.sort_unstable();
+        children.dedup();
+        self.prefetch(&children, &[])
+    }
+
+    /// Whether a record may go, as it stands.
+    pub fn prune_verdict(
+        &mut self,
+        txid: &Txid,
+        spends: &Spends,
+        rules: &PruneRules,
+    ) -> Result<Verdict, S::Error> {
+        let blocking = self.blocking(txid, spends, rules, true)?;
+        Ok(blocking.first().map_or(Verdict::Delete, |first| Verdict::Keep(first.reason)))
+    }
+
+    /// Deletes those of the records that may go. The caller holds their locks and those of their
+    /// parents, which get markers.
+    ///
+    /// Verdicts are taken over all records before the first one goes, so the order in which they
+    /// are named does not matter.
+    pub fn prune(
+        &mut self,
+        txids: &[Txid],
+        spends: &Spends,
+        rules: &PruneRules,
+    ) -> Result<Vec<Pruned>, S::Error> {
+        self.prefetch_prune(txids, rules)?;
+        let mut verdicts = Vec::with_capacity(txids.len());
+        for txid in txids {
+            verdicts.push(self.prune_verdict(txid, spends, rules)?);
+        }
+        let mut gone = Vec::new();
+        for (txid, verdict) in txids.iter().zip(&verdicts) {
+            if *verdict == Verdict::Delete
+                && let Some(record) = self.record(txid)?.cloned()
+            {
+                gone.push((*txid, record));
+            }
+        }
+        self.prefetch_parents(&gone, spends)?;
+        let mut undo = BTreeMap::new();
+        for (txid, record) in &gone {
+            if rules.keeps_undo {
+                undo.insert(*txid, self.undo_of(txid, record)?);
+            }
+            self.delete(txid)?;
+        }
+        let mut answers = BTreeMap::new();
+        for (txid, record) in &gone {
+            let marked_on = self.leave(txid, record, spends, rules)?;
+            let parents_marked = u32::try_from(marked_on.len()).unwrap_or(u32::MAX);
+            let undo = undo.remove(txid).map(|undo| Box::new(Undo { marked_on, ..undo }));
+            let outputs = record.outputs;
+            answers.insert(*txid, Pruned::Deleted { outputs, parents_marked, undo });
+        }
+        let answer = |(txid, verdict): (&Txid, Verdict)| match verdict {
+            Verdict::Keep(reason) => Pruned::Kept(reason),
+            // One that is named twice is gone the second time.
+            Verdict::Delete => answers.remove(txid).unwrap_or(Pruned::Kept(KeepReason::Missing)),
+        };
+        Ok(txids.iter().zip(verdicts).map(answer).collect())
+    }
+
+    /// Loads parents, and the outputs of theirs that are spent here.
+    fn prefetch_parents(
+        &mut self,
+        gone: &[(Txid, TxRecord)],
+        spends: &Spends,
+    ) -> Result<(), S::Error> {
+        let all = gone.iter().filter_map(|(txid, _)| spends.get(txid));
+        let spends: Vec<OutPoint> = all.flatten().copied().collect();
+        let mut parents: Vec<Txid> = spends.iter().map(|spend| *spend.txid()).collect();
+        parents.sort_unstable();
+        parents.dedup();
+        self.prefetch(&parents, &[])?;
+        let mut of_survivors = Vec::new();
+        for spend in spends {
+            if self.record(spend.txid())?.is_some() {
+                of_survivors.push(spend);
+            }
+        }
+        self.prefetch(&[], &of_survivors)
+    }
+
+    /// Tells the surviving parents of a deleted record; answers those that got a marker.
+    fn leave(
+        &mut self,
+        txid: &Txid,
+        record: &TxRecord,
+        spends: &Spends,
+        rules: &PruneRules,
+    ) -> Result<Vec<Txid>, S::Error> {
+        let leaves_marker =
+            record.is_mined() && !record.is_conflicting && rules.makes(Check::Marker);
+        let mut marked = Vec::new();
+        for spend in spends.get(txid).into_iter().flatten() {
+            let parent = *spend.txid();
+            let Some(survivor) = self.record(&parent)? else { continue };
+            survivor.conflicting_children.retain(|child| child != txid);
+            let by = self.slot(spend)?.and_then(|slot| slot.spent_by());
+            if leaves_marker
+                && by.is_some_and(|by| by.txid == *txid)
+                && !self.has_marker(&parent, txid)?
+            {
+                self.mark(parent, *txid, true)?;
+                marked.push(parent);
+            }
+        }
+        Ok(marked)
+    }
+
+    /// Writes a marker, or takes it away, and keeps the parent's count of them.
+    pub(super) fn mark(
+        &mut self,
+        parent: Txid,
+        child: Txid,
+        is_there: bool,
+    ) -> Result<(), S::Error> {
+        self.set_marker(parent, child, is_there);
+        if let Some(record) = self.record(&parent)? {
+            let count = record.deleted_children;
+            record.deleted_children =
+                if is_there { count.saturating_add(1) } else { count.saturating_sub(1) };
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

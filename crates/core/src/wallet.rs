@@ -1,0 +1,27 @@
+//! Rules of the wallet ledger: what may happen to a transaction and to its coins.
+//!
+//! This module is pure. The ledger gathers facts from its database, asks here, and carries the
+//! answer out in one database transaction. Heights and times are always arguments.
+//!
+//! # Invariants
+//!
+//! * A transaction changes its state only through [`next`].
+//! * Nothing that may be confirmed is ever declared spendable twice: of the transactions that
+//!   spend one output, at most one holds it.
+
+mod balance;
+mod conflict;
+mod depth;
+mod select;
+mod status;
+mod types;
+
+pub use balance::{Balance, Bucket, CoinClass, CoinFacts, CoinView};
+pub use conflict::{Outcome, Rival, judge_rival, parents_first};
+pub use depth::{ConfirmationRange, Maturity, confirmations};
+pub use select::{
+    Candidate, ChangePolicy, FeeRate, Payment, Picked, draw_in_order, estimated_spend_weight,
+    shuffled, waste,
+};
+pub use status::{Event, InvalidReason, Refused, TxState, TxStatus, next};
+pub use types::{Amount, AmountTooLarge, LeaseId, Micros, WalletId};

@@ -1,0 +1,40 @@
+//! Safe deletion: takes records away when nothing can need them any more, and says why it keeps
+//! the others.
+//!
+//! [`Pruner`] is the service: a trigger with one slot, a gate that waits for the node, and runs of
+//! three phases. The verdict is [`utxokeep_core::node`]'s, taken by the store at the moment of
+//! deletion; nothing here decides that a record may go.
+//!
+//! # Invariants
+//!
+//! * One run at a time, for the newest height; heights never go back.
+//! * Phase 1 (preserve parents of old unmined transactions), 1b (end preservations), 2 (delete): a
+//!   failure stops the run, and the height is not counted as done.
+//! * Every run, skip and kept record has a reason with a stable name.
+//! * No clock but [`Clock`], no network, no threads but the service's own.
+
+mod backlog;
+mod blobs;
+mod clock;
+mod control;
+mod gate;
+mod jobs;
+mod metrics;
+mod report;
+mod run;
+mod service;
+mod settings;
+mod trigger;
+
+pub use backlog::{BacklogMonitor, BacklogState, BacklogStatus};
+pub use blobs::delete_blobs;
+pub use clock::{Clock, MonotonicClock};
+pub use control::Control;
+pub use gate::{Assembly, Gate, GateError, OpenGate, PushedGate, SkipReason, wait_at_gate};
+pub use jobs::{Job, JobHistory, JobState};
+pub use metrics::{METRICS, Metric, MetricKind};
+pub use report::{Phase, RunError, RunReport};
+pub use run::{Run, rehearse};
+pub use service::{Dependency, Health, Pruner, PrunerError, Status};
+pub use settings::{PrunerSettings, SettingsError};
+pub use trigger::{Trigger, TriggerMode};

@@ -1,0 +1,479 @@
+//! The service: waits for heights, runs, remembers, and answers questions.
+
+use std::{
+    fmt,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use utxokeep_core::{
+    Height, Txid,
+    node::{Blocking, PruneRules},
+};
+use utxokeep_txstore::{PastDue, PruneStore, StoreError};
+
+use crate::{
+    backlog::{BacklogMonitor, BacklogState, BacklogStatus},
+    blobs::delete_blobs,
+    clock::Clock,
+    control::Control,
+    gate::{Gate, SkipReason, wait_at_gate},
+    jobs::{Job, JobHistory, JobState},
+    metrics,
+    report::RunReport,
+    run::{Place, Run, is_worth_a_look, rehearse},
+    settings::{PrunerSettings, SettingsError},
+    trigger::Trigger,
+};
+
+/// How long the service sleeps at most before it looks whether it has to end.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// Least ages, in blocks, by which the backlog is counted.
+const AGES: [u32; 6] = [0, 1, 6, 144, 1_008, 4_320];
+
+/// Why a question was not answered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrunerError {
+    /// Nobody said where the chain is.
+    #[error("no height is known yet; say which one, or wait for the first block")]
+    NoHeight,
+    /// Deleted records are not kept.
+    #[error("deleted records are not kept; set [pruner] undo_blocks for those to come")]
+    NoUndo,
+    /// The store failed. Nothing was changed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The settings cannot work.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// No threads.
+    #[error("the pruner's threads could not be started: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// What the service is doing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Status {
+    /// No run may start.
+    pub is_paused: bool,
+    /// The run that goes on.
+    pub running: Option<Job>,
+    /// Records the run has looked at, and deleted.
+    pub progress: (u64, u64),
+    /// Height that waits.
+    pub pending: Option<Height>,
+    /// Newest height that is complete.
+    pub completed: Option<Height>,
+    /// Height that a persister has reached.
+    pub persisted: Option<Height>,
+    /// Whether runs keep up.
+    pub backlog: BacklogStatus,
+}
+
+/// One thing the service needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dependency {
+    /// Its name.
+    pub name: &'static str,
+    /// What is wrong with it, if something is.
+    pub fault: Option<String>,
+}
+
+/// Whether the service can work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Everything it needs.
+    pub dependencies: Vec<Dependency>,
+}
+
+impl Health {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.dependencies.iter().all(|dependency| dependency.fault.is_none())
+    }
+}
+
+struct Shared {
+    store: Arc<dyn PruneStore>,
+    gate: Arc<dyn Gate>,
+    clock: Arc<dyn Clock>,
+    settings: PrunerSettings,
+    trigger: Trigger,
+    control: Control,
+    jobs: Mutex<JobHistory>,
+    backlog: Mutex<BacklogMonitor>,
+    place: Mutex<Place>,
+    has_blob_work: Mutex<bool>,
+    blob_work: Condvar,
+}
+
+/// The pruner. Dropping it ends its threads.
+pub struct Pruner {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Pruner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pruner").field("settings", &self.shared.settings).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pruner {
+    /// A pruner without threads: runs happen where [`Pruner::run_at`] is called.
+    pub fn new(
+        store: Arc<dyn PruneStore>,
+        gate: Arc<dyn Gate>,
+        clock: Arc<dyn Clock>,
+        settings: PrunerSettings,
+    ) -> Result<Self, PrunerError> {
+        settings.check()?;
+        metrics::describe();
+        if settings.parent_preservation_blocks == 0 {
+            tracing::warn!("parents of old unmined transactions are not preserved");
+        }
+        let shared = Shared {
+            store,
+            gate,
+            clock,
+            trigger: Trigger::new(settings.trigger),
+            control: Control::default(),
+            jobs: Mutex::new(JobHistory::new(settings.job_history_max)),
+            backlog: Mutex::new(BacklogMonitor::new(&settings)),
+            place: Mutex::new(None),
+            has_blob_work: Mutex::new(false),
+            blob_work: Condvar::new(),
+            settings,
+        };
+        Ok(Self { shared: Arc::new(shared), threads: Vec::new() })
+    }
+
+    /// The same with threads of its own, which run whenever a height comes.
+    pub fn start(
+        store: Arc<dyn PruneStore>,
+        gate: Arc<dyn Gate>,
+        clock: Arc<dyn Clock>,
+        settings: PrunerSettings,
+    ) -> Result<Self, PrunerError> {
+        let mut pruner = Self::new(store, gate, clock, settings)?;
+        if let Some(state) = pruner.shared.store.block_state()? {
+            pruner.block_mined(state.height);
+        }
+        let (runs, files) = (Arc::clone(&pruner.shared), Arc::clone(&pruner.shared));
+        let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
+        pruner.threads.push(spawn("pruner").spawn(move || runs.wait_and_run())?);
+        pruner.threads.push(spawn("pruner-blobs").spawn(move || files.wait_for_blobs())?);
+        Ok(pruner)
+    }
+
+    /// A block joined the chain.
+    pub fn block_mined(&self, height: Height) {
+        self.shared.trigger.block_mined(height);
+        self.shared.note_request();
+    }
+
+    /// A persister has written everything up to a block.
+    pub fn block_persisted(&self, height: Height) {
+        self.shared.trigger.block_persisted(height);
+        self.shared.note_request();
+    }
+
+    /// The chain went back to a height.
+    pub fn rolled_back(&self, height: Height) {
+        self.shared.trigger.rolled_back(height);
+    }
+
+    /// Asks for a run by hand, at the newest safe height if none is given; answers the height it
+    /// will have, or `None` if that is done or waits already.
+    pub fn trigger(&self, height: Option<Height>) -> Result<Option<Height>, PrunerError> {
+        let height = self.height(height)?;
+        let accepted = self.shared.trigger.request(height);
+        self.shared.note_request();
+        Ok(accepted)
+    }
+
+    /// Runs here and now, gate included; answers what became of it.
+    pub fn run_at(&self, height: Height) -> Job {
+        self.shared.run_at(height)
+    }
+
+    /// Works through the queue of files here and now.
+    pub fn delete_blobs(&self) -> Result<utxokeep_txstore::BlobsDeleted, PrunerError> {
+        let Shared { store, clock, control, settings, .. } = &*self.shared;
+        let (store, clock) = (store.as_ref(), clock.as_ref());
+        Ok(delete_blobs(store, clock, control, settings.blob_batch_rows)?)
+    }
+
+    /// Stops the present run after its chunk.
+    pub fn cancel(&self) {
+        self.shared.control.cancel();
+    }
+
+    /// Lets no further run start.
+    pub fn pause(&self) {
+        self.shared.control.set_paused(true);
+    }
+
+    /// Lets runs start again, beginning with the newest height.
+    pub fn resume(&self) {
+        self.shared.control.set_paused(false);
+        if let Some(height) = self.shared.trigger.safe_now() {
+            self.shared.trigger.request(height);
+        }
+    }
+
+    /// What the service is doing.
+    pub fn status(&self) -> Status {
+        let shared = &self.shared;
+        let newest = lock(&shared.jobs).newest(1).pop();
+        let is_on = |job: &Job| matches!(job.state, JobState::Running | JobState::Waiting);
+        Status {
+            is_paused: shared.control.is_paused(),
+            running: newest.filter(is_on),
+            progress: shared.control.progress(),
+            pending: shared.trigger.pending(),
+            completed: shared.trigger.processed(),
+            persisted: shared.trigger.persisted(),
+            backlog: lock(&shared.backlog).status(),
+        }
+    }
+
+    /// The last runs, newest first.
+    pub fn jobs(&self, limit: usize) -> Vec<Job> {
+        lock(&self.shared.jobs).newest(limit)
+    }
+
+    /// Whether the service can work. Being alive needs nothing: who answers is alive.
+    pub fn health(&self) -> Health {
+        let shared = &self.shared;
+        let fault = |name, fault: Option<String>| Dependency { name, fault };
+        let store = shared.store.block_state().err().map(|error| error.to_string());
+        let chain = shared.gate.is_catching_up().err().map(|error| error.to_string());
+        let assembly = shared.gate.assembly().err().map(|error| error.to_string());
+        let mut dependencies = vec![
+            fault("store", store),
+            fault("chain state", chain),
+            fault("block assembly", assembly),
+        ];
+        if shared.settings.backlog_fails_readiness {
+            let status = lock(&shared.backlog).status();
+            let is_behind = status.state == BacklogState::Behind;
+            let text = format!(
+                "{} blocks behind, {} failed runs in a row",
+                status.lag_blocks, status.failed_runs
+            );
+            dependencies.push(fault("backlog", is_behind.then_some(text)));
+        }
+        Health { dependencies }
+    }
+
+    /// The height asked for, or the newest that is safe.
+    fn height(&self, height: Option<Height>) -> Result<Height, PrunerError> {
+        if let Some(height) = height.or_else(|| self.shared.trigger.safe_now()) {
+            return Ok(height);
+        }
+        let state = self.shared.store.block_state()?;
+        state.map(|state| state.height).ok_or(PrunerError::NoHeight)
+    }
+
+    /// What a run would delete, and why it would keep the rest. Changes nothing.
+    pub fn dry_run(&self, height: Option<Height>) -> Result<RunReport, PrunerError> {
+        let height = self.height(height)?;
+        let quiet = Control::default();
+        Ok(rehearse(&Run { control: &quiet, ..self.shared.run() }, height)?)
+    }
+
+    /// Every fact that keeps a record, with the height at which it ends where that is known.
+    pub fn explain(
+        &self,
+        txid: &Txid,
+        height: Option<Height>,
+    ) -> Result<Vec<Blocking>, PrunerError> {
+        let height = self.height(height)?;
+        let rules = PruneRules::at(height, self.shared.settings.safety_window_blocks);
+        Ok(self.shared.store.explain(txid, &rules)?)
+    }
+
+    /// How many records are past due, and since how many blocks.
+    pub fn backlog(&self, height: Option<Height>) -> Result<PastDue, PrunerError> {
+        let found = self.shared.store.past_due(self.height(height)?, &AGES)?;
+        metrics::past_due(&found);
+        Ok(found)
+    }
+
+    /// Keeps records until a height; answers how many that holds for.
+    pub fn preserve(&self, txids: &[Txid], until: Height) -> Result<usize, PrunerError> {
+        Ok(self.shared.store.preserve(txids, until)?)
+    }
+
+    /// Brings a deleted record back; answers whether it was there to bring.
+    pub fn restore(&self, txid: &Txid, height: Option<Height>) -> Result<bool, PrunerError> {
+        let newest = self.height(height)?;
+        let until = newest.plus(self.shared.settings.restored_preservation_blocks);
+        let is_restored = self.shared.store.restore(txid, newest, until)?;
+        if !is_restored && self.shared.settings.undo_blocks == 0 {
+            return Err(PrunerError::NoUndo);
+        }
+        metrics::restored(u64::from(is_restored));
+        Ok(is_restored)
+    }
+
+    /// Brings back everything that was deleted at a height; answers how many records.
+    pub fn restore_height(&self, height: Height) -> Result<u64, PrunerError> {
+        let newest = self.height(None).unwrap_or(height).max(height);
+        let until = newest.plus(self.shared.settings.restored_preservation_blocks);
+        let count = self.shared.store.restore_height(height, until)?;
+        if count == 0 && self.shared.settings.undo_blocks == 0 {
+            return Err(PrunerError::NoUndo);
+        }
+        metrics::restored(count);
+        Ok(count)
+    }
+
+    /// Ends the present run after its chunk, and the threads.
+    pub fn shut_down(&mut self) {
+        self.shared.control.stop();
+        self.shared.trigger.close();
+        self.shared.blob_work.notify_all();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the pruner panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Pruner {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+impl Shared {
+    fn run(&self) -> Run<'_> {
+        Run {
+            store: self.store.as_ref(),
+            settings: &self.settings,
+            clock: self.clock.as_ref(),
+            control: &self.control,
+        }
+    }
+
+    fn note_request(&self) {
+        if let Some(height) = self.trigger.pending() {
+            lock(&self.backlog).requested(height, self.clock.now_ms());
+        }
+    }
+
+    fn wait_and_run(&self) {
+        while !self.trigger.is_closed() {
+            if let Some(height) = self.trigger.take(IDLE) {
+                let job = self.run_at(height);
+                // Out of time, not cancelled: the rest follows at once.
+                if let JobState::Cancelled(_) = job.state
+                    && !self.control.is_cancelled()
+                {
+                    self.trigger.request(height);
+                }
+            }
+        }
+    }
+
+    fn wait_for_blobs(&self) {
+        while !self.trigger.is_closed() {
+            let waiting = lock(&self.has_blob_work);
+            let (mut has_work, _) = self
+                .blob_work
+                .wait_timeout_while(waiting, IDLE, |has_work| !*has_work)
+                .unwrap_or_else(PoisonError::into_inner);
+            let is_due = std::mem::take(&mut *has_work);
+            drop(has_work);
+            if is_due && !self.settings.skip_blob_deletions {
+                let (store, clock) = (self.store.as_ref(), self.clock.as_ref());
+                let rows = self.settings.blob_batch_rows;
+                if let Err(error) = delete_blobs(store, clock, &self.control, rows) {
+                    tracing::error!(%error, "the queue of files could not be worked through");
+                }
+            }
+        }
+    }
+
+    /// One height: gate, run, and what is remembered of it.
+    fn run_at(&self, height: Height) -> Job {
+        let number = lock(&self.jobs).start(height, self.clock.now_ms());
+        self.control.start_run();
+        let state = self.gate_and_run(height, number);
+        if let JobState::Completed(_) = state {
+            self.trigger.done(height);
+        }
+        let mut jobs = lock(&self.jobs);
+        jobs.set(number, state, self.clock.now_ms());
+        metrics::backlog(&lock(&self.backlog).status());
+        jobs.newest(1).pop().expect("it was started above")
+    }
+
+    fn gate_and_run(&self, height: Height, number: u64) -> JobState {
+        let (gate, clock) = (self.gate.as_ref(), self.clock.as_ref());
+        if let Err(reason) = wait_at_gate(gate, clock, &self.settings, &self.control, height) {
+            return self.skip(height, reason);
+        }
+        *lock(&self.has_blob_work) = true;
+        self.blob_work.notify_all();
+        lock(&self.jobs).set(number, JobState::Running, self.clock.now_ms());
+        lock(&self.backlog).started();
+        metrics::started(height);
+        let mut place = lock(&self.place);
+        let outcome = self.run().at(height, &mut place);
+        drop(place);
+        match outcome {
+            Ok(report) => {
+                metrics::ended(&report);
+                self.log(&report);
+                let mut backlog = lock(&self.backlog);
+                if report.is_complete {
+                    backlog.completed(height, report.total_ms());
+                    JobState::Completed(report)
+                } else {
+                    backlog.failed();
+                    JobState::Cancelled(report)
+                }
+            }
+            Err(error) => {
+                metrics::ended(&error.report);
+                metrics::failed(error.phase);
+                lock(&self.backlog).failed();
+                tracing::error!(%height, %error, "a run failed; the height is not complete");
+                JobState::Failed { error: error.to_string(), report: *error.report }
+            }
+        }
+    }
+
+    fn skip(&self, height: Height, reason: SkipReason) -> JobState {
+        tracing::info!(%height, %reason, "no run");
+        metrics::skipped(reason);
+        lock(&self.backlog).skipped();
+        JobState::Skipped(reason)
+    }
+
+    fn log(&self, report: &RunReport) {
+        let RunReport { height, examined, deleted, expired, .. } = report;
+        let ms = report.total_ms();
+        tracing::info!(%height, examined, deleted, expired, ms, "pruned");
+        for (reason, count) in report.kept.iter().filter(|(reason, _)| is_worth_a_look(**reason)) {
+            tracing::warn!(%reason, count, "records are kept that nothing will release by itself");
+        }
+        let status = lock(&self.backlog).status();
+        if status.state != BacklogState::Ok {
+            let state = status.state.name();
+            tracing::warn!(state, lag_blocks = status.lag_blocks, "runs do not keep up");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The conformance suite of safe deletion: every timeline, edge case and rule, for every engine;
+//! and a simulation that no seed may break.
+//!
+//! [`pruner_tests!`](crate::pruner_tests) makes a test of each scenario for an engine.
+
+#![allow(clippy::unwrap_used, clippy::similar_names, reason = "scenarios are tests")]
+
+mod races;
+mod rules;
+mod runs;
+mod simulation;
+mod stage;
+mod timelines;
+
+pub use simulation::{SimulationConfig, simulate};
+pub use stage::{MakePruneStore, PruneStage, StillClock};
+
+macro_rules! scenarios {
+    ($($module:ident { $($name:ident),+ $(,)? })+) => {
+        $($(
+            #[doc = concat!("Scenario `", stringify!($name), "`.")]
+            pub fn $name(stage: &PruneStage) {
+                $module::$name(stage);
+            }
+        )+)+
+
+        /// Makes a test of every scenario: `pruner_tests!(engine, opener)`.
+        #[macro_export]
+        macro_rules! pruner_tests {
+            ($engine:ident, $make:expr) => {
+                mod $engine {
+                    use super::*;
+                    $($(
+                        #[test]
+                        fn $name() {
+                            let make = $make;
+                            $crate::pruner::$name(&$crate::pruner::PruneStage::new(&make));
+                        }
+                    )+)+
+                }
+            };
+        }
+    };
+}
+
+scenarios! {
+    timelines {
+        timeline_1000_1288_1289, scenario_a_long_running_block_assembly,
+        scenario_b_reorganisation, edge_case_1_child_never_mined,
+        edge_case_2_child_mined_very_late, edge_case_3_reorganisation, edge_case_4_restart,
+        multi_child_100_200_488_500, timeline_before_and_after_persisting,
+    }
+    rules {
+        r_dah, r_height_zero_and_edges, r_idem, r_child_missing, r_conflicting_due,
+        r_preserved_due, r_marker_scope, r_replay, r_1768, r_live_coin, r_explain,
+        r_dry_run_and_backlog, r_undo, r_many_children,
+    }
+    runs {
+        r_bounded, r_phase_1, r_phase_1_order_protects, w_service, w_pause, w_health, w_cancel,
+    }
+    races { r_preserve_against_delete, r_delete_against_respend, r_chunks_against_each_other }
+}

@@ -1,0 +1,249 @@
+//! Single rules: what goes, what stays, and what is left behind.
+
+use utxokeep_core::node::{CreateOptions, KeepReason, MinedBlock, NodeError, NodeTx, PruneRules};
+use utxokeep_pruner::{JobState, PrunerSettings};
+
+use super::stage::{PruneStage, WINDOW, at, unspend_of};
+use crate::txstore::{seed, spending};
+
+/// 1 keeps a live output, 2 spends the other, 3 spends all of 2; all in block 10.
+fn grandchild(stage: &PruneStage) -> [NodeTx; 3] {
+    let first = seed(1, &[5, 5]);
+    let second = spending(2, &[(&first, 1)], &[4]);
+    let third = spending(3, &[(&second, 0)], &[3]);
+    for tx in [&first, &second, &third] {
+        stage.mined(tx, 10);
+    }
+    [first, second, third]
+}
+
+fn deleted_children(stage: &PruneStage, tx: &NodeTx) -> u32 {
+    stage.record(tx).expect("it is stored").deleted_children
+}
+
+/// Two that are due at different heights; a surviving parent is marked, a missing one not made.
+pub(super) fn r_dah(stage: &PruneStage) {
+    let survivor = seed(1, &[5, 5, 5]);
+    stage.mined(&survivor, 1);
+    let mut early = spending(2, &[(&survivor, 0)], &[0]);
+    let late = spending(3, &[(&survivor, 1)], &[0]);
+    stage.mined(&early, 3);
+    stage.mined(&late, 4);
+    assert_eq!((stage.due(&early), stage.due(&late)), (Some(3 + WINDOW), Some(4 + WINDOW)));
+    let kept = Some(KeepReason::NotDue);
+    assert_eq!(stage.prune(&[&early, &late], 2 + WINDOW), [kept, kept]);
+    assert_eq!(stage.prune(&[&early, &late], 3 + WINDOW), [None, kept]);
+    assert_eq!(stage.prune(&[&late], 4 + WINDOW), [None]);
+    assert_eq!(deleted_children(stage, &survivor), 2);
+    let missing = seed(9, &[5]);
+    early = spending(4, &[(&missing, 0)], &[0]);
+    let mined = vec![MinedBlock { id: 5, height: at(5), subtree: 0 }];
+    let options = CreateOptions { mined, ..CreateOptions::default() };
+    stage.store.create(&[(early.clone(), options)], at(5)).unwrap().remove(0).unwrap();
+    assert_eq!(stage.prune_one(&early, 5 + WINDOW), None);
+    assert!(!stage.is_there(&missing));
+}
+
+pub(super) fn r_height_zero_and_edges(stage: &PruneStage) {
+    let rules = PruneRules::at(at(0), WINDOW);
+    assert_eq!(stage.store.prune(&[], &rules).unwrap(), Err(NodeError::HeightZero));
+    assert_eq!(stage.prune(&[], u32::MAX), []);
+    assert_eq!(stage.prune_one(&seed(1, &[5]), u32::MAX), Some(KeepReason::Missing));
+    let JobState::Completed(report) =
+        stage.pruner(PrunerSettings::default()).run_at(at(u32::MAX)).state
+    else {
+        panic!("an empty store is pruned in no time");
+    };
+    assert_eq!((report.examined, report.deleted), (0, 0));
+}
+
+pub(super) fn r_idem(stage: &PruneStage) {
+    let [_, second, _] = grandchild(stage);
+    let pruner = stage.pruner(PrunerSettings::default());
+    for deleted in [1, 0] {
+        let JobState::Completed(report) = pruner.run_at(at(10 + WINDOW)).state else {
+            panic!("it runs");
+        };
+        assert_eq!(report.deleted, deleted);
+        assert!(!stage.is_there(&second));
+    }
+}
+
+pub(super) fn r_child_missing(stage: &PruneStage) {
+    let [_, second, third] = grandchild(stage);
+    stage.store.delete(&[third.txid]).unwrap();
+    assert_eq!(stage.prune_one(&second, 5_000), Some(KeepReason::ChildMissing), "no marker");
+    let marked = seed(5, &[5]);
+    let child = spending(6, &[(&marked, 0)], &[0]);
+    stage.mined(&marked, 10);
+    stage.mined(&child, 10);
+    stage.store.preserve(&[marked.txid], at(400)).unwrap();
+    assert_eq!(stage.prune_one(&child, 10 + WINDOW), None);
+    assert_eq!(deleted_children(stage, &marked), 1);
+    stage.store.expire_preservations(at(400), 10).unwrap();
+    assert_eq!(stage.prune_one(&marked, 400 + WINDOW), None, "the marker proves the child");
+}
+
+pub(super) fn r_conflicting_due(stage: &PruneStage) {
+    let parent = seed(1, &[5]);
+    stage.mined(&parent, 5);
+    let loser = spending(2, &[(&parent, 0)], &[4, 4]);
+    let options = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
+    stage.store_with(&loser, 10, &options).unwrap();
+    assert_eq!(stage.record(&parent).unwrap().conflicting_children, [loser.txid]);
+    assert_eq!(stage.prune_one(&loser, 9 + WINDOW), Some(KeepReason::NotDue));
+    assert_eq!(stage.prune_one(&loser, 10 + WINDOW), None, "unspent and unmined, and gone");
+    let parent = stage.record(&parent).unwrap();
+    assert_eq!((parent.deleted_children, parent.conflicting_children), (0, vec![]));
+}
+
+pub(super) fn r_preserved_due(stage: &PruneStage) {
+    let [_, second, _] = grandchild(stage);
+    let due = stage.store.due(at(10 + WINDOW), None, 10).unwrap();
+    assert_eq!(due, [(at(10 + WINDOW), second.txid)]);
+    // The list was taken before; the verdict is taken now.
+    assert_eq!(stage.store.preserve(&[second.txid], at(5_000)).unwrap(), 1);
+    assert_eq!(stage.prune_one(&second, 10 + WINDOW), Some(KeepReason::Preserved));
+}
+
+pub(super) fn r_marker_scope(stage: &PruneStage) {
+    let [first, second, third] = grandchild(stage);
+    let last = spending(4, &[(&first, 0), (&third, 0)], &[0]);
+    stage.mined(&last, 20);
+    // First and second go in one pass: second leaves no marker on a parent that dies with it.
+    let height = 20 + WINDOW;
+    assert_eq!(stage.prune(&[&second, &first], height), [None, None]);
+    assert_eq!(stage.prune(&[&last], height), [None]);
+    assert_eq!(deleted_children(stage, &third), 1, "third outlives last, first does not");
+    assert_eq!(stage.prune(&[&third], height), [None]);
+}
+
+pub(super) fn r_replay(stage: &PruneStage) {
+    let [first, second, _] = grandchild(stage);
+    assert_eq!(stage.prune_one(&second, 10 + WINDOW), None);
+    let again = stage.store_with(&second, 400, &CreateOptions::default());
+    assert!(matches!(again, Err(NodeError::Spend { .. })), "{again:?}");
+    assert!(!stage.is_there(&second) && stage.is_there(&first));
+}
+
+/// A child is unmined, a reorganisation marks it anew each time, and its parent falls due.
+pub(super) fn r_1768(stage: &PruneStage) {
+    let parent = seed(1, &[5]);
+    let child = spending(2, &[(&parent, 0)], &[4]);
+    stage.mined(&parent, 900);
+    stage.mined(&child, 1_000);
+    let pruner = stage.pruner(PrunerSettings::default());
+    for height in (1_010..2_000).step_by(60) {
+        let answer = stage.store.mark_on_longest_chain(&[child.txid], false, at(height));
+        answer.unwrap().remove(0).unwrap();
+        pruner.run_at(at(height));
+        assert!(stage.is_there(&parent), "at {height}");
+    }
+}
+
+/// A parent with a live output is preserved and the preservation ends: it is never deleted.
+pub(super) fn r_live_coin(stage: &PruneStage) {
+    let parent = seed(1, &[5, 5]);
+    let (first, second) = (spending(2, &[(&parent, 0)], &[0]), spending(3, &[(&parent, 1)], &[4]));
+    stage.mined(&parent, 10);
+    stage.mined(&first, 10);
+    stage.unmined(&second, 10);
+    assert_eq!(stage.store.preserve(&[parent.txid], at(50)).unwrap(), 1);
+    let request = unspend_of(&parent, 1, &second, 20);
+    assert_eq!(stage.store.unspend(&[request]).unwrap(), [Ok(true)]);
+    let pruner = stage.pruner(PrunerSettings::default());
+    for height in [60, 400, 800, 5_000] {
+        pruner.run_at(at(height));
+        assert!(stage.is_there(&parent), "at {height}");
+    }
+    assert_eq!(stage.due(&parent), None);
+}
+
+pub(super) fn r_explain(stage: &PruneStage) {
+    let parent = seed(1, &[5, 5]);
+    let (a, b) = (spending(2, &[(&parent, 0)], &[4]), spending(3, &[(&parent, 1)], &[4]));
+    stage.mined(&parent, 900);
+    stage.mined(&a, 1_200);
+    stage.unmined(&b, 1_000);
+    let pruner = stage.pruner(PrunerSettings::default());
+    let facts = |height| {
+        let found = pruner.explain(&parent.txid, Some(at(height))).unwrap();
+        let mut facts: Vec<_> = found
+            .iter()
+            .map(|fact| (fact.reason, fact.child, fact.until.map(utxokeep_core::Height::get)))
+            .collect();
+        facts.sort_unstable();
+        facts
+    };
+    let unmined = (KeepReason::ChildUnmined, Some(b.txid), None);
+    let young = (KeepReason::ChildYoung, Some(a.txid), Some(1_488));
+    let not_due = (KeepReason::NotDue, None, Some(1_288));
+    assert_eq!(facts(1_287), [not_due, unmined, young]);
+    stage.mine(&b, 1_300);
+    assert_eq!(facts(1_587), [(KeepReason::ChildYoung, Some(b.txid), Some(1_588))]);
+    assert_eq!(facts(1_588), []);
+    assert_eq!(stage.prune_one(&parent, 1_588), None, "it says when, and then it is so");
+}
+
+pub(super) fn r_dry_run_and_backlog(stage: &PruneStage) {
+    let [_, second, third] = grandchild(stage);
+    stage.mined(&spending(4, &[(&third, 0)], &[3]), 20);
+    let pruner = stage.pruner(PrunerSettings::default());
+    let height = Some(at(20 + WINDOW - 1));
+    let rehearsed = pruner.dry_run(height).unwrap();
+    assert_eq!((rehearsed.examined, rehearsed.deleted), (1, 1));
+    assert!(rehearsed.bytes > 100, "{rehearsed:?}");
+    assert!(stage.is_there(&second), "nothing was changed");
+    let backlog = pruner.backlog(Some(at(20 + WINDOW))).unwrap();
+    assert_eq!((backlog.total, backlog.oldest), (2, Some(at(10 + WINDOW))));
+    assert_eq!(backlog.by_age[..4], [(0, 1), (1, 0), (6, 1), (144, 0)]);
+    let JobState::Completed(report) = pruner.run_at(at(20 + WINDOW - 1)).state else {
+        panic!("it runs");
+    };
+    assert_eq!(report.deleted, rehearsed.deleted, "what was rehearsed is what happens");
+}
+
+pub(super) fn r_undo(stage: &PruneStage) {
+    let [first, second, third] = grandchild(stage);
+    stage.mined(&spending(4, &[(&third, 0)], &[0]), 10);
+    let before = stage.record(&second).unwrap();
+    let pruner = stage.pruner(PrunerSettings { undo_blocks: 2, ..PrunerSettings::default() });
+    let height = 10 + WINDOW;
+    pruner.run_at(at(height));
+    assert!(!stage.is_there(&second) && !stage.is_there(&third));
+    assert_eq!(deleted_children(stage, &first), 1);
+    assert!(pruner.restore(&second.txid, Some(at(height + 1))).unwrap());
+    assert!(stage.is_there(&second), "body and outputs too");
+    assert_eq!(deleted_children(stage, &first), 0, "it is no deleted child any more");
+    let restored = stage.record(&second).unwrap();
+    assert_eq!(restored.deleted_children, 1, "but third is");
+    assert_eq!((restored.spent, restored.blocks), (before.spent, before.blocks));
+    assert!(restored.preserve_until > Some(at(height)));
+    assert_eq!(pruner.restore_height(at(height)).unwrap(), 2, "third, and the one that spent it");
+    assert!(!pruner.restore(&second.txid, Some(at(height + 1))).unwrap(), "it is there");
+    // Out of the window nothing can be restored, and nothing is kept.
+    let other = spending(7, &[(&first, 0)], &[0]);
+    stage.mined(&other, 20);
+    pruner.run_at(at(20 + WINDOW));
+    pruner.run_at(at(21 + WINDOW));
+    assert!(pruner.restore(&other.txid, Some(at(21 + WINDOW))).unwrap());
+    stage.store.delete(&[other.txid]).unwrap();
+    let off = stage.pruner(PrunerSettings::default());
+    let error = off.restore(&other.txid, Some(at(22 + WINDOW))).unwrap_err();
+    assert!(error.to_string().contains("undo_blocks"));
+}
+
+pub(super) fn r_many_children(stage: &PruneStage) {
+    let parent = seed(1, &[5; 100]);
+    stage.mined(&parent, 10);
+    let children: Vec<NodeTx> =
+        (0..100).map(|vout| spending(100 + vout, &[(&parent, vout.into())], &[4])).collect();
+    for child in &children {
+        stage.mined(child, 10);
+    }
+    stage.orphan(&children[99], 10);
+    assert_eq!(stage.prune_one(&parent, 10 + WINDOW), Some(KeepReason::ChildUnmined));
+    stage.mine(&children[99], 11);
+    assert_eq!(stage.prune_one(&parent, 10 + WINDOW), Some(KeepReason::ChildYoung));
+    assert_eq!(stage.prune_one(&parent, 11 + WINDOW), None);
+}

@@ -1,0 +1,195 @@
+//! Runs and the service: phases in order, bounded work, and what a user sees of it.
+
+use std::{sync::Arc, time::Duration};
+
+use utxokeep_core::node::{CreateOptions, NodeTx};
+use utxokeep_pruner::{
+    Gate, GateError, JobState, MonotonicClock, OpenGate, Pruner, PrunerSettings, RunReport,
+    SkipReason,
+};
+
+use super::stage::{PruneStage, StillClock, WINDOW, at};
+use crate::txstore::{seed, spending};
+
+fn completed(job: &utxokeep_pruner::Job) -> RunReport {
+    match &job.state {
+        JobState::Completed(report) => report.clone(),
+        other => panic!("expected a complete run: {other:?}"),
+    }
+}
+
+/// Transactions without outputs that could be spent, due at 10 + WINDOW, which spend from one
+/// parent that stays.
+fn due(stage: &PruneStage, count: u8) -> (NodeTx, Vec<NodeTx>) {
+    let parent = seed(1, &vec![5; usize::from(count) + 1]);
+    stage.mined(&parent, 5);
+    let txs: Vec<NodeTx> =
+        (0..count).map(|n| spending(10 + n, &[(&parent, n.into())], &[0])).collect();
+    for tx in &txs {
+        stage.mined(tx, 10);
+    }
+    (parent, txs)
+}
+
+pub(super) fn r_bounded(stage: &PruneStage) {
+    for parallel_chunks in [1, 3] {
+        let (parent, txs) = due(stage, 5);
+        let settings =
+            PrunerSettings { chunk_rows: 2, parallel_chunks, ..PrunerSettings::default() };
+        let report = completed(&stage.pruner(settings).run_at(at(10 + WINDOW)));
+        assert_eq!((report.examined, report.deleted, report.parents_marked), (5, 5, 5));
+        assert!(txs.iter().all(|tx| !stage.is_there(tx)));
+        assert_eq!(stage.record(&parent).unwrap().deleted_children, 5);
+        stage.store.delete(&[parent.txid]).unwrap();
+    }
+}
+
+pub(super) fn r_phase_1(stage: &PruneStage) {
+    let settings = |unmined, preserved| PrunerSettings {
+        unmined_retention_blocks: unmined,
+        parent_preservation_blocks: preserved,
+        ..PrunerSettings::default()
+    };
+    let run = |unmined, preserved, height| {
+        completed(&stage.pruner(settings(unmined, preserved)).run_at(at(height)))
+    };
+    assert_eq!(run(5, 1_440, 10).old_unmined, 0, "an empty store");
+    let parents: Vec<NodeTx> = (1..=4).map(|name| seed(name, &[5])).collect();
+    for (name, (parent, since)) in (11..).zip(parents.iter().zip([1, 3, 5, 6])) {
+        stage.mined(parent, 1);
+        stage.unmined(&spending(name, &[(parent, 0)], &[4]), since);
+    }
+    assert_eq!(run(5, 1_440, 5).old_unmined, 0, "not above the retention");
+    assert_eq!(run(5, 0, 10).old_unmined, 0, "left out");
+    for _ in 0..2 {
+        let report = run(5, 1_440, 10);
+        assert_eq!((report.old_unmined, report.deleted), (3, 0), "1, 3 and 5, not 6");
+        assert_eq!(report.parents_preserved, 3);
+    }
+    for (parent, is_preserved) in parents.iter().zip([true, true, true, false]) {
+        let until = stage.record(parent).unwrap().preserve_until;
+        assert_eq!(until, is_preserved.then(|| at(10 + 1_440)));
+    }
+}
+
+/// What phase 1 protects, phase 2 of the same run sees as preserved.
+pub(super) fn r_phase_1_order_protects(stage: &PruneStage) {
+    let parent = seed(1, &[5]);
+    stage.mined(&parent, 900);
+    stage.unmined(&spending(2, &[(&parent, 0)], &[4]), 1_000);
+    let report = completed(&stage.pruner(PrunerSettings::default()).run_at(at(1_288)));
+    assert_eq!((report.parents_preserved, report.examined), (1, 0));
+    // The preservation ends, and with a stable child the parent goes a retention later.
+    let child = spending(2, &[(&parent, 0)], &[4]);
+    stage.mine(&child, 1_300);
+    let until = 1_288 + 1_440;
+    let pruner = stage.pruner(PrunerSettings::default());
+    assert_eq!(completed(&pruner.run_at(at(until))).expired, 1);
+    assert_eq!(stage.due(&parent), Some(until + WINDOW));
+    assert_eq!(completed(&pruner.run_at(at(until + WINDOW))).deleted, 1);
+}
+
+/// With threads of its own: blocks come, and what is due goes.
+pub(super) fn w_service(stage: &PruneStage) {
+    let (_, txs) = due(stage, 20);
+    let clock = Arc::new(MonotonicClock::default());
+    let settings = PrunerSettings { chunk_rows: 3, ..PrunerSettings::default() };
+    let store = Arc::clone(&stage.store);
+    let mut pruner = Pruner::start(store, Arc::new(OpenGate), clock, settings).unwrap();
+    for height in 11..=10 + WINDOW {
+        pruner.block_mined(at(height));
+    }
+    for _ in 0..1_000 {
+        if pruner.status().completed == Some(at(10 + WINDOW)) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(pruner.status().completed, Some(at(10 + WINDOW)), "the newest is processed");
+    assert!(txs.iter().all(|tx| !stage.is_there(tx)));
+    let heights: Vec<u32> = pruner.jobs(1_000).iter().map(|job| job.height.get()).collect();
+    assert!(heights.is_sorted_by(|newer, older| newer > older), "{heights:?}");
+    pruner.shut_down();
+}
+
+pub(super) fn w_pause(stage: &PruneStage) {
+    let (_, txs) = due(stage, 1);
+    let pruner = stage.pruner(PrunerSettings::default());
+    pruner.block_mined(at(10 + WINDOW));
+    pruner.pause();
+    let job = pruner.run_at(at(10 + WINDOW));
+    assert_eq!(job.state, JobState::Skipped(SkipReason::Paused));
+    assert!(stage.is_there(&txs[0]) && pruner.status().is_paused);
+    assert_eq!(pruner.status().completed, None, "a skipped height is not complete");
+    pruner.resume();
+    assert_eq!(completed(&pruner.run_at(at(10 + WINDOW))).deleted, 1);
+}
+
+pub(super) fn w_health(stage: &PruneStage) {
+    struct Down;
+    impl Gate for Down {
+        fn is_catching_up(&self) -> Result<Option<bool>, GateError> {
+            Ok(None)
+        }
+        fn is_mined_set(&self, _height: utxokeep_core::Height) -> Result<Option<bool>, GateError> {
+            Ok(None)
+        }
+        fn assembly(&self) -> Result<Option<utxokeep_pruner::Assembly>, GateError> {
+            Err(GateError("connection refused".to_owned()))
+        }
+    }
+    assert!(stage.pruner(PrunerSettings::default()).health().is_ready());
+    let clock = Arc::new(StillClock::default());
+    let store = Arc::clone(&stage.store);
+    let pruner = Pruner::new(store, Arc::new(Down), clock, PrunerSettings::default()).unwrap();
+    let health = pruner.health();
+    assert!(!health.is_ready());
+    let fault = health.dependencies.iter().find(|dependency| dependency.fault.is_some()).unwrap();
+    assert_eq!(fault.name, "block assembly");
+    let job = pruner.run_at(at(500));
+    assert_eq!(job.state, JobState::Skipped(SkipReason::AssemblyTimeout));
+}
+
+/// Every look at the clock takes a second.
+struct Hasty(StillClock);
+impl utxokeep_pruner::Clock for Hasty {
+    fn now_ms(&self) -> u64 {
+        self.0.sleep_ms(1_000);
+        self.0.now_ms()
+    }
+    fn sleep_ms(&self, ms: u64) {
+        self.0.sleep_ms(ms);
+    }
+}
+
+/// A run whose time is over stops after a chunk, and the next one goes on behind it.
+pub(super) fn w_cancel(stage: &PruneStage) {
+    let (parent, _) = due(stage, 6);
+    let blocked = spending(90, &[(&parent, 6)], &[0]);
+    stage.store_with(&blocked, 10, &CreateOptions::default()).unwrap();
+    let settings = PrunerSettings {
+        chunk_rows: 2,
+        parallel_chunks: 1,
+        run_time_max_ms: 8_000,
+        ..PrunerSettings::default()
+    };
+    let clock = Arc::new(Hasty(StillClock::default()));
+    let store = Arc::clone(&stage.store);
+    let pruner = Pruner::new(store, Arc::new(OpenGate), clock, settings).unwrap();
+    let (mut deleted, mut runs) = (0, 0);
+    loop {
+        runs += 1;
+        let job = pruner.run_at(at(10 + WINDOW));
+        match job.state {
+            JobState::Cancelled(report) => deleted += report.deleted,
+            JobState::Completed(report) => {
+                deleted += report.deleted;
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(pruner.status().completed.is_none() && runs < 10);
+    }
+    assert_eq!(deleted, 6);
+    assert!(runs > 1, "one run had not enough time");
+}

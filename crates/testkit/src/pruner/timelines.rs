@@ -1,0 +1,116 @@
+//! The worked tables of safe deletion, height by height.
+
+use utxokeep_core::node::{KeepReason, NodeTx};
+use utxokeep_pruner::{JobState, PrunerSettings, TriggerMode};
+
+use super::stage::{PruneStage, at};
+use crate::txstore::{seed, spending};
+
+const UNMINED: Option<KeepReason> = Some(KeepReason::ChildUnmined);
+const YOUNG: Option<KeepReason> = Some(KeepReason::ChildYoung);
+
+/// A parent of block 900, fully spent at 1000 by a child that is in no block.
+fn spent_at_1000(stage: &PruneStage) -> (NodeTx, NodeTx) {
+    let parent = seed(1, &[5]);
+    let child = spending(2, &[(&parent, 0)], &[4]);
+    stage.mined(&parent, 900);
+    stage.unmined(&child, 1_000);
+    assert_eq!(stage.due(&parent), Some(1_288));
+    (parent, child)
+}
+
+pub(super) fn timeline_1000_1288_1289(stage: &PruneStage) {
+    let (parent, child) = spent_at_1000(stage);
+    stage.mine(&child, 1_001);
+    assert_eq!(stage.prune_one(&parent, 1_287), Some(KeepReason::NotDue));
+    assert_eq!(stage.prune_one(&parent, 1_288), YOUNG, "1288 - 1001 = 287");
+    assert_eq!(stage.prune_one(&parent, 1_289), None, "1289 - 1001 = 288");
+}
+
+pub(super) fn scenario_a_long_running_block_assembly(stage: &PruneStage) {
+    let (parent, child) = spent_at_1000(stage);
+    assert_eq!(stage.prune_one(&parent, 1_200), Some(KeepReason::NotDue));
+    assert_eq!(stage.prune_one(&parent, 1_288), UNMINED);
+    assert!(stage.is_there(&parent) && stage.is_there(&child), "at 1300 it still validates");
+}
+
+pub(super) fn scenario_b_reorganisation(stage: &PruneStage) {
+    let (parent, child) = spent_at_1000(stage);
+    stage.mine(&child, 1_100);
+    assert_eq!(stage.prune_one(&parent, 1_288), YOUNG);
+    stage.orphan(&child, 1_100);
+    assert_eq!(stage.prune_one(&parent, 1_300), UNMINED);
+}
+
+pub(super) fn edge_case_1_child_never_mined(stage: &PruneStage) {
+    let (parent, _) = spent_at_1000(stage);
+    for height in [1_288, 1_500, 2_000] {
+        assert_eq!(stage.prune_one(&parent, height), UNMINED, "at {height}");
+    }
+}
+
+pub(super) fn edge_case_2_child_mined_very_late(stage: &PruneStage) {
+    let (parent, child) = spent_at_1000(stage);
+    assert_eq!(stage.prune_one(&parent, 1_288), UNMINED);
+    stage.mine(&child, 1_500);
+    assert_eq!(stage.prune_one(&parent, 1_787), YOUNG);
+    assert_eq!(stage.prune_one(&parent, 1_788), None, "1788 - 1500 = 288");
+}
+
+pub(super) fn edge_case_3_reorganisation(stage: &PruneStage) {
+    let (parent, child) = spent_at_1000(stage);
+    stage.mine(&child, 1_100);
+    stage.orphan(&child, 1_100);
+    assert_eq!(stage.prune_one(&parent, 1_288), UNMINED);
+    stage.mine(&child, 1_300);
+    assert_eq!(stage.prune_one(&parent, 1_587), YOUNG);
+    assert_eq!(stage.prune_one(&parent, 1_588), None, "1588 - 1300 = 288");
+}
+
+/// Shut down at 1400, started at 1500, and the first thing that happens is a deletion.
+pub(super) fn edge_case_4_restart(stage: &PruneStage) {
+    let (parent, child) = spent_at_1000(stage);
+    assert_eq!(stage.record(&parent).unwrap().preserve_until, None, "nothing was preserved");
+    // Even with phase 1 left out, so that the order of phases cannot be what saves it.
+    let settings = PrunerSettings { skip_preserve_parents: true, ..PrunerSettings::default() };
+    let job = stage.pruner(settings).run_at(at(1_500));
+    let JobState::Completed(report) = job.state else { panic!("{job:?}") };
+    assert_eq!((report.deleted, report.kept[&KeepReason::ChildUnmined]), (0, 1));
+    assert!(stage.is_there(&parent) && stage.is_there(&child));
+}
+
+/// Child A spends output 0 at 100, child B output 1 at 200; A is reorganised away.
+pub(super) fn multi_child_100_200_488_500(stage: &PruneStage) {
+    let parent = seed(1, &[5, 5]);
+    let (a, b) = (spending(2, &[(&parent, 0)], &[4]), spending(3, &[(&parent, 1)], &[4]));
+    stage.mined(&parent, 90);
+    stage.mined(&a, 100);
+    stage.mined(&b, 200);
+    assert_eq!(stage.due(&parent), Some(488));
+    stage.orphan(&a, 100);
+    assert_eq!(stage.prune_one(&parent, 488), UNMINED, "B alone is not enough");
+    stage.mine(&a, 490);
+    assert_eq!(stage.prune_one(&parent, 500), YOUNG);
+    assert_eq!(stage.prune_one(&parent, 778), None);
+}
+
+/// Current height 1300, persister at 1280: nothing that is due above 1280 goes.
+pub(super) fn timeline_before_and_after_persisting(stage: &PruneStage) {
+    let parent = seed(1, &[5]);
+    let child = spending(2, &[(&parent, 0)], &[4]);
+    stage.mined(&parent, 900);
+    stage.mined(&child, 1_000);
+    let trigger = TriggerMode::BlockPersisted;
+    let pruner = stage.pruner(PrunerSettings { trigger, ..PrunerSettings::default() });
+    pruner.block_mined(at(1_300));
+    assert!(pruner.trigger(Some(at(1_300))).unwrap().is_none(), "nothing is persisted yet");
+    pruner.block_persisted(at(1_280));
+    let safe = pruner.status().pending.expect("a height waits");
+    assert_eq!(safe, at(1_280));
+    pruner.run_at(safe);
+    assert!(stage.is_there(&parent));
+    pruner.block_persisted(at(1_288));
+    assert_eq!(pruner.trigger(Some(at(1_300))).unwrap(), None, "it waits already");
+    pruner.run_at(pruner.status().pending.expect("a height waits"));
+    assert!(!stage.is_there(&parent));
+}

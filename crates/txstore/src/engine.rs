@@ -1,0 +1,203 @@
+//! The node store over an engine: what every call has in common.
+
+use std::fmt;
+
+use utxokeep_core::{
+    OutPoint, Txid,
+    node::{BlobKind, Changes, NodeError, NodeTx, Policy, TxRecord, Workspace, encode_blob},
+};
+use utxokeep_kv::{Durability, Kv, crash_point};
+
+use crate::{
+    backend::{Backend, Touched, Writes},
+    blobs::Blobs,
+    error::{OpenError, StoreError},
+    facts::Facts,
+    kv::KvBackend,
+    store::PerItem,
+};
+
+/// What a node store is opened with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// The numbers that the rules depend on.
+    pub policy: Policy,
+    /// Items that one call may have.
+    pub items_max: usize,
+    /// Bodies above this length go to the blob store, where there is one.
+    pub inline_body_bytes_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { policy: Policy::default(), items_max: 100_000, inline_body_bytes_max: 32 * 1024 }
+    }
+}
+
+/// A node store on one of the engines.
+pub struct NodeStore {
+    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) settings: Settings,
+    pub(crate) blobs: Option<Blobs>,
+}
+
+impl fmt::Debug for NodeStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeStore({}, blobs: {:?})", self.backend.engine(), self.blobs)
+    }
+}
+
+/// What a batch reads before it starts: records and outputs.
+pub(crate) type Ahead<'a> = (&'a [Txid], &'a [OutPoint]);
+
+/// Nothing to load beforehand.
+pub(crate) const NOTHING: Ahead<'static> = (&[], &[]);
+
+impl NodeStore {
+    /// A store on an engine.
+    #[must_use]
+    pub fn new(backend: Box<dyn Backend>, settings: Settings) -> Self {
+        Self { backend, settings, blobs: None }
+    }
+
+    /// A store on key-value tables that has all of [`crate::TABLES`].
+    pub fn on_kv<K: Kv + 'static>(
+        kv: K,
+        settings: Settings,
+        durability: Durability,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::new(Box::new(KvBackend::open(kv, durability)?), settings))
+    }
+
+    /// The same with a place for large bodies.
+    #[must_use]
+    pub fn with_blobs(self, blobs: Blobs) -> Self {
+        Self { blobs: Some(blobs), ..self }
+    }
+
+    /// Name of the engine below.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        self.backend.engine()
+    }
+
+    /// Reads one state of the store.
+    pub(crate) fn read<T>(
+        &self,
+        mut work: impl FnMut(&Facts<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut answer = None;
+        self.backend.read(&mut |view| {
+            answer = Some(work(&Facts { view, blobs: self.blobs.as_ref() })?);
+            Ok(())
+        })?;
+        Ok(answer.expect("the engine ran the work"))
+    }
+
+    /// Does `work` on what it touches, and commits its changes if it says so.
+    pub(crate) fn decide<T>(
+        &self,
+        touched: &Touched,
+        mut work: impl FnMut(&mut Workspace<'_, Facts<'_>>) -> Result<(T, bool), StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut answer = None;
+        self.backend.write(touched, &mut |view| {
+            let facts = Facts { view, blobs: self.blobs.as_ref() };
+            let mut workspace = Workspace::new(&facts, self.settings.policy);
+            let (done, is_wanted) = work(&mut workspace)?;
+            answer = Some(done);
+            if is_wanted { self.place(workspace.into_changes()) } else { Ok(Writes::default()) }
+        })?;
+        Ok(answer.expect("the engine ran the work"))
+    }
+
+    /// Does `work` on what it touches, and commits its changes.
+    pub(crate) fn change<T>(
+        &self,
+        touched: &Touched,
+        mut work: impl FnMut(&mut Workspace<'_, Facts<'_>>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.decide(touched, |workspace| Ok((work(workspace)?, true)))
+    }
+
+    /// The same for each of many items, whose answers are independent.
+    pub(crate) fn each<I, T>(
+        &self,
+        touched: &Touched,
+        items: &[I],
+        (txids, outpoints): Ahead<'_>,
+        mut work: impl FnMut(
+            &mut Workspace<'_, Facts<'_>>,
+            &I,
+        ) -> Result<Result<T, NodeError>, StoreError>,
+    ) -> PerItem<T> {
+        self.check_len(items.len())?;
+        self.change(touched, |workspace| {
+            workspace.prefetch(txids, outpoints)?;
+            items.iter().map(|item| work(workspace, item)).collect()
+        })
+    }
+
+    pub(crate) const fn check_len(&self, found: usize) -> Result<(), StoreError> {
+        let max = self.settings.items_max;
+        if found > max {
+            return Err(StoreError::TooManyItems { found, max });
+        }
+        Ok(())
+    }
+
+    /// Decides where bodies go, and writes the large ones: their files are there before the commit
+    /// that names them. Should that fail, a file without a record is left, which does no harm.
+    pub(crate) fn place(&self, changes: Changes) -> Result<Writes, StoreError> {
+        let mut writes = Writes::from(changes);
+        for (txid, before, now) in &writes.records {
+            if let (Some(TxRecord { blob: Some(kind), .. }), None) = (before, now) {
+                writes.states.push((blob_delete_name(txid, *kind), Some(Vec::new())));
+            }
+        }
+        let Some(blobs) = &self.blobs else { return Ok(writes) };
+        let max = self.settings.inline_body_bytes_max;
+        let is_large = |body: &Option<NodeTx>| body.as_ref().is_some_and(|tx| body_bytes(tx) > max);
+        if !writes.bodies.iter().any(|(_, body)| is_large(body)) {
+            return Ok(writes);
+        }
+        let mut inline = Vec::with_capacity(writes.bodies.len());
+        for (txid, body) in writes.bodies {
+            let file = body.as_ref().filter(|_| is_large(&body)).and_then(encode_blob);
+            let Some((kind, bytes)) = file else {
+                inline.push((txid, body));
+                continue;
+            };
+            crash_point("before_blob");
+            blobs.put(&txid, kind, bytes)?;
+            crash_point("after_blob");
+            // A file that was to be deleted is wanted again.
+            writes.states.push((blob_delete_name(&txid, kind), None));
+            let mut records = writes.records.iter_mut().filter(|(id, ..)| *id == txid);
+            if let Some((_, _, Some(record))) = records.next() {
+                record.blob = Some(kind);
+            }
+        }
+        writes.bodies = inline;
+        Ok(writes)
+    }
+}
+
+/// Where a file that nobody needs any more waits for its end.
+pub(crate) const BLOB_DELETE: &str = "blob_delete/";
+
+pub(crate) fn blob_delete_name(txid: &Txid, kind: BlobKind) -> String {
+    format!("{BLOB_DELETE}{}.{}", txid.to_reversed_hex(), kind.extension())
+}
+
+/// About how long the bytes of a body are.
+fn body_bytes(tx: &NodeTx) -> usize {
+    const INPUT: usize = 41;
+    const OUTPUT: usize = 9;
+    let previous = |input: &utxokeep_core::node::NodeInput| {
+        input.previous.as_ref().map_or(0, |previous| previous.script.len() + OUTPUT)
+    };
+    let inputs = tx.inputs.iter().map(|input| INPUT + input.script.len() + previous(input));
+    let outputs = tx.outputs.iter().map(|output| OUTPUT + output.script.len());
+    inputs.chain(outputs).sum()
+}

@@ -1,0 +1,73 @@
+//! What the rules read: a view of the tables, and the blob store behind it.
+
+use utxokeep_core::{
+    OutPoint, Txid,
+    node::{NodeTx, Slot, Source, TxRecord, decode_blob},
+};
+
+use crate::{backend::View, blobs::Blobs, error::StoreError};
+
+/// A state of the store as the rules see it.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts<'v> {
+    pub(crate) view: &'v dyn View,
+    pub(crate) blobs: Option<&'v Blobs>,
+}
+
+impl Facts<'_> {
+    /// Bodies, wherever they are.
+    pub(crate) fn bodies(&self, txids: &[Txid]) -> Result<Vec<Option<NodeTx>>, StoreError> {
+        let mut bodies = self.view.bodies(txids)?;
+        let absent: Vec<usize> = (0..txids.len()).filter(|&at| bodies[at].is_none()).collect();
+        if absent.is_empty() {
+            return Ok(bodies);
+        }
+        let ids: Vec<Txid> = absent.iter().map(|&at| txids[at]).collect();
+        for (at, record) in absent.into_iter().zip(self.view.records(&ids)?) {
+            bodies[at] = match record {
+                Some(record) => self.from_file(&txids[at], &record)?,
+                None => None,
+            };
+        }
+        Ok(bodies)
+    }
+
+    fn from_file(&self, txid: &Txid, record: &TxRecord) -> Result<Option<NodeTx>, StoreError> {
+        let Some(kind) = record.blob else { return Ok(None) };
+        let blobs = self.blobs.ok_or(StoreError::NoBlobStore(*txid))?;
+        let bytes = blobs.get(txid, kind)?.ok_or(StoreError::BlobMissing(*txid))?;
+        Ok(Some(decode_blob(*txid, kind, record.is_coinbase, &bytes)?))
+    }
+}
+
+fn first<T>(answers: Vec<Option<T>>) -> Option<T> {
+    answers.into_iter().next().flatten()
+}
+
+impl Source for Facts<'_> {
+    type Error = StoreError;
+
+    fn record(&self, txid: &Txid) -> Result<Option<TxRecord>, StoreError> {
+        Ok(first(self.view.records(std::slice::from_ref(txid))?))
+    }
+
+    fn slot(&self, outpoint: &OutPoint) -> Result<Option<Slot>, StoreError> {
+        Ok(first(self.view.slots(std::slice::from_ref(outpoint))?))
+    }
+
+    fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, StoreError> {
+        self.view.records(txids)
+    }
+
+    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError> {
+        self.view.slots(outpoints)
+    }
+
+    fn body(&self, txid: &Txid) -> Result<Option<NodeTx>, StoreError> {
+        Ok(first(self.bodies(std::slice::from_ref(txid))?))
+    }
+
+    fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, StoreError> {
+        self.view.is_deleted_child(parent, child)
+    }
+}

@@ -1,0 +1,415 @@
+//! What the pruner asks of a node store, once for all engines.
+
+use utxokeep_core::{
+    Corrupt, Height, OutPoint, Txid,
+    node::{
+        BlobKind, Blocking, NodeError, NodeTx, PruneRules, Pruned, Spends, Undo, Verdict,
+        Workspace, encode_body, encode_record, encode_slot,
+    },
+};
+use utxokeep_kv::KvError;
+
+use crate::{
+    backend::{HeightIndex, Touched, View, Writes},
+    engine::{BLOB_DELETE, NodeStore},
+    error::StoreError,
+    facts::Facts,
+    store::TxStore,
+};
+
+/// Where deleted records wait to be restored.
+const UNDO: &str = "undo/";
+
+/// Rows that are counted or trimmed at a time.
+const PAGE_ROWS: usize = 10_000;
+
+/// Records that are past due.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PastDue {
+    /// How many.
+    pub total: u64,
+    /// Height of the oldest.
+    pub oldest: Option<Height>,
+    /// For each age that was asked about: how many are at least that old, and younger than the
+    /// next one.
+    pub by_age: Vec<(u32, u64)>,
+}
+
+/// What became of some of the files that wait for their deletion.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BlobsDeleted {
+    /// Files that were deleted.
+    pub deleted: u64,
+    /// Files that were gone already, which is just as well.
+    pub missing: u64,
+    /// Files whose transaction was stored again meanwhile; they stay.
+    pub wanted: u64,
+    /// Files that could not be deleted, and why. They wait for another attempt.
+    pub failed: Vec<(Txid, String)>,
+    /// Where to go on; `None` at the end of the queue.
+    pub next: Option<String>,
+}
+
+/// A node store that can be pruned. Every verdict is [`utxokeep_core::node`]'s.
+pub trait PruneStore: TxStore {
+    /// Records that may be deleted from a height up to `until` on, oldest first, behind `after`.
+    fn due(
+        &self,
+        until: Height,
+        after: Option<(Height, Txid)>,
+        limit: usize,
+    ) -> Result<Vec<(Height, Txid)>, StoreError>;
+
+    /// Counts what is due at a height, by how many blocks it has been. `ages` ascend from 0.
+    fn past_due(&self, until: Height, ages: &[u32]) -> Result<PastDue, StoreError>;
+
+    /// Deletes those of the records that may go, with markers on surviving parents, in one commit.
+    fn prune(
+        &self,
+        txids: &[Txid],
+        rules: &PruneRules,
+    ) -> Result<Result<Vec<Pruned>, NodeError>, StoreError>;
+
+    /// What [`PruneStore::prune`] would do, and the bytes of each record. Changes nothing.
+    fn rehearse(
+        &self,
+        txids: &[Txid],
+        rules: &PruneRules,
+    ) -> Result<Vec<(Verdict, u64)>, StoreError>;
+
+    /// Every fact that keeps a record; none if it may go.
+    fn explain(&self, txid: &Txid, rules: &PruneRules) -> Result<Vec<Blocking>, StoreError>;
+
+    /// Transactions that these spend from; `None` where there is no such transaction, or it is
+    /// conflicting and needs nothing.
+    fn parents(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<Txid>>>, StoreError>;
+
+    /// Deletes files whose transactions are gone, at most `limit`, behind `after`.
+    fn delete_blobs(&self, after: Option<&str>, limit: usize) -> Result<BlobsDeleted, StoreError>;
+
+    /// Files that wait for their deletion, at most `limit` of them counted.
+    fn blobs_waiting(&self, limit: usize) -> Result<usize, StoreError>;
+
+    /// Brings a record back that was pruned at a height up to `newest`, and preserves it until a
+    /// height. Answers whether it did.
+    fn restore(&self, txid: &Txid, newest: Height, until: Height) -> Result<bool, StoreError>;
+
+    /// The same for everything that was pruned at a height; answers how many came back.
+    fn restore_height(&self, height: Height, until: Height) -> Result<u64, StoreError>;
+
+    /// Forgets what was pruned below a height; answers how many records.
+    fn trim_undo(&self, below: Height) -> Result<u64, StoreError>;
+}
+
+fn undo_prefix(height: Height) -> String {
+    format!("{UNDO}{:010}/", height.get())
+}
+
+fn undo_name(height: Height, txid: &Txid) -> String {
+    format!("{}{}", undo_prefix(height), txid.to_reversed_hex())
+}
+
+fn parse_undo(name: &str) -> Option<(Height, Txid)> {
+    let (height, txid) = name.strip_prefix(UNDO)?.split_once('/')?;
+    Some((height.parse().ok()?, Txid::from_reversed_hex(txid).ok()?))
+}
+
+fn parse_blob(name: &str) -> Option<(Txid, BlobKind)> {
+    let (txid, extension) = name.strip_prefix(BLOB_DELETE)?.split_once('.')?;
+    let kind = BlobKind::ALL.into_iter().find(|kind| kind.extension() == extension)?;
+    Some((Txid::from_reversed_hex(txid).ok()?, kind))
+}
+
+fn damaged(name: &str) -> StoreError {
+    Corrupt::new("name of a state", name.to_owned()).into()
+}
+
+/// What transactions spend. Bodies never change, so no lock is needed; one that cannot be read is
+/// left out, and its record will be kept.
+fn spends_of(facts: &Facts<'_>, txids: &[Txid]) -> Result<Spends, StoreError> {
+    let of =
+        |body: &NodeTx| -> Vec<OutPoint> { body.spends().map(|input| input.outpoint).collect() };
+    let mut spends = Spends::new();
+    match facts.bodies(txids) {
+        Ok(bodies) => {
+            let found = txids.iter().zip(&bodies);
+            spends.extend(found.filter_map(|(txid, body)| Some((*txid, of(body.as_ref()?)))));
+            return Ok(spends);
+        }
+        Err(error) if error.is_about_one() => {}
+        Err(error) => return Err(error),
+    }
+    for txid in txids {
+        match facts.bodies(std::slice::from_ref(txid)) {
+            Ok(bodies) => spends.extend(bodies.iter().flatten().map(|body| (*txid, of(body)))),
+            Err(error) if error.is_about_one() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(spends)
+}
+
+impl NodeStore {
+    /// Brings one record back, if its row is still there.
+    fn restore_row(&self, height: Height, txid: &Txid, until: Height) -> Result<bool, StoreError> {
+        let name = undo_name(height, txid);
+        let Some(bytes) = self.read(|facts| facts.view.state(&name))? else { return Ok(false) };
+        let undo = Undo::decode(*txid, &bytes)?;
+        let spenders = undo.slots.iter().filter_map(|(_, slot)| slot.spent_by());
+        let mut touched: Vec<Txid> = spenders.map(|by| by.txid).collect();
+        touched.extend(undo.marked_on.iter().chain([txid]));
+        let mut is_restored = false;
+        self.backend.write(&Touched::Only(touched), &mut |view| {
+            is_restored = false;
+            if view.state(&name)?.as_ref() != Some(&bytes) {
+                return Ok(Writes::default());
+            }
+            let facts = Facts { view, blobs: self.blobs.as_ref() };
+            let mut workspace = Workspace::new(&facts, self.settings.policy);
+            is_restored = workspace.restore(txid, &undo, until)?;
+            let mut writes = self.place(workspace.into_changes())?;
+            writes.states.push((name.clone(), None));
+            Ok(writes)
+        })?;
+        Ok(is_restored)
+    }
+
+    /// Deletes one file under the lock of its transaction, so that nobody stores it meanwhile.
+    fn delete_blob(&self, name: &str, done: &mut BlobsDeleted) -> Result<(), StoreError> {
+        let (txid, kind) = parse_blob(name).ok_or_else(|| damaged(name))?;
+        let mut outcome = Ok(None);
+        self.backend.write(&Touched::Only(vec![txid]), &mut |view: &dyn View| {
+            outcome = Ok(None);
+            if view.state(name)?.is_none() {
+                return Ok(Writes::default());
+            }
+            let record = view.records(&[txid])?.into_iter().next().flatten();
+            let is_wanted = record.is_some_and(|record| record.blob == Some(kind));
+            if !is_wanted {
+                let blobs = self.blobs.as_ref().ok_or(StoreError::NoBlobStore(txid));
+                match blobs.and_then(|blobs| blobs.delete(&txid, kind)) {
+                    Ok(was_there) => outcome = Ok(Some(was_there)),
+                    Err(error) => {
+                        outcome = Err(error.to_string());
+                        return Ok(Writes::default());
+                    }
+                }
+            }
+            Ok(Writes { states: vec![(name.to_owned(), None)], ..Writes::default() })
+        })?;
+        match outcome {
+            Ok(Some(true)) => done.deleted += 1,
+            Ok(Some(false)) => done.missing += 1,
+            Ok(None) => done.wanted += 1,
+            Err(reason) => done.failed.push((txid, reason)),
+        }
+        Ok(())
+    }
+}
+
+impl StoreError {
+    /// Whether it is about one transaction and not about the engine.
+    #[must_use]
+    pub const fn is_about_one(&self) -> bool {
+        matches!(self, Self::Corrupt(_) | Self::BlobMissing(_) | Self::NoBlobStore(_))
+    }
+
+    /// Whether the same call may work a little later.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        let is_lasting = matches!(
+            self,
+            Self::Kv(KvError::Poisoned | KvError::InUse { .. } | KvError::Corrupt { .. })
+                | Self::TooManyItems { .. }
+        );
+        !is_lasting && !self.is_about_one()
+    }
+}
+
+impl PruneStore for NodeStore {
+    fn due(
+        &self,
+        until: Height,
+        after: Option<(Height, Txid)>,
+        limit: usize,
+    ) -> Result<Vec<(Height, Txid)>, StoreError> {
+        self.read(|facts| facts.view.by_height(HeightIndex::Due, until, after, limit))
+    }
+
+    fn past_due(&self, until: Height, ages: &[u32]) -> Result<PastDue, StoreError> {
+        self.read(|facts| {
+            let by_age = ages.iter().map(|age| (*age, 0)).collect();
+            let mut found = PastDue { by_age, ..PastDue::default() };
+            let mut after = None;
+            loop {
+                let page = facts.view.by_height(HeightIndex::Due, until, after, PAGE_ROWS)?;
+                for (due, _) in &page {
+                    let age = due.depth_below(until).unwrap_or(0);
+                    let bucket = found.by_age.iter_mut().rfind(|(from, _)| *from <= age);
+                    if let Some((_, count)) = bucket {
+                        *count += 1;
+                    }
+                    found.oldest.get_or_insert(*due);
+                }
+                found.total += page.len() as u64;
+                after = page.last().copied();
+                if page.len() < PAGE_ROWS {
+                    return Ok(found);
+                }
+            }
+        })
+    }
+
+    fn prune(
+        &self,
+        txids: &[Txid],
+        rules: &PruneRules,
+    ) -> Result<Result<Vec<Pruned>, NodeError>, StoreError> {
+        self.check_len(txids.len())?;
+        if rules.height == Height::GENESIS {
+            return Ok(Err(NodeError::HeightZero));
+        }
+        let spends = self.read(|facts| spends_of(facts, txids))?;
+        let parents = spends.values().flatten().map(OutPoint::txid);
+        let touched = Touched::Only(txids.iter().chain(parents).copied().collect());
+        let mut answer = Vec::new();
+        self.backend.write(&touched, &mut |view| {
+            let facts = Facts { view, blobs: self.blobs.as_ref() };
+            let mut workspace = Workspace::new(&facts, self.settings.policy);
+            answer = workspace.prune(txids, &spends, rules)?;
+            let mut writes = self.place(workspace.into_changes())?;
+            for (txid, pruned) in txids.iter().zip(&mut answer) {
+                if let Pruned::Deleted { undo, .. } = pruned
+                    && let Some(undo) = undo.take()
+                {
+                    writes.states.push((undo_name(rules.height, txid), Some(undo.encode())));
+                }
+            }
+            Ok(writes)
+        })?;
+        Ok(Ok(answer))
+    }
+
+    fn rehearse(
+        &self,
+        txids: &[Txid],
+        rules: &PruneRules,
+    ) -> Result<Vec<(Verdict, u64)>, StoreError> {
+        self.check_len(txids.len())?;
+        self.read(|facts| {
+            let spends = spends_of(facts, txids)?;
+            let mut workspace = Workspace::new(facts, self.settings.policy);
+            workspace.prefetch_prune(txids, rules)?;
+            let mut answers = Vec::with_capacity(txids.len());
+            for txid in txids {
+                let verdict = workspace.prune_verdict(txid, &spends, rules)?;
+                let bytes = match verdict {
+                    Verdict::Delete => stored_bytes(&mut workspace, txid)?,
+                    Verdict::Keep(_) => 0,
+                };
+                answers.push((verdict, bytes));
+            }
+            Ok(answers)
+        })
+    }
+
+    fn explain(&self, txid: &Txid, rules: &PruneRules) -> Result<Vec<Blocking>, StoreError> {
+        self.read(|facts| {
+            let spends = spends_of(facts, std::slice::from_ref(txid))?;
+            Workspace::new(facts, self.settings.policy).explain(txid, &spends, rules)
+        })
+    }
+
+    fn parents(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<Txid>>>, StoreError> {
+        self.check_len(txids.len())?;
+        self.read(|facts| {
+            let bodies = facts.bodies(txids)?;
+            let records = facts.view.records(txids)?;
+            let one = |(body, record): (&Option<NodeTx>, _)| {
+                let record: Option<utxokeep_core::node::TxRecord> = record;
+                record.filter(|record| !record.is_conflicting)?;
+                let spends = body.as_ref()?.spends();
+                Some(spends.map(|input| *input.outpoint.txid()).collect())
+            };
+            Ok(bodies.iter().zip(records).map(one).collect())
+        })
+    }
+
+    fn delete_blobs(&self, after: Option<&str>, limit: usize) -> Result<BlobsDeleted, StoreError> {
+        let page = self.read(|facts| facts.view.states(BLOB_DELETE, after, limit))?;
+        let mut done = BlobsDeleted::default();
+        for (name, _) in &page {
+            self.delete_blob(name, &mut done)?;
+        }
+        done.next = page.last().filter(|_| page.len() == limit).map(|(name, _)| name.clone());
+        Ok(done)
+    }
+
+    fn blobs_waiting(&self, limit: usize) -> Result<usize, StoreError> {
+        self.read(|facts| Ok(facts.view.states(BLOB_DELETE, None, limit)?.len()))
+    }
+
+    fn restore(&self, txid: &Txid, newest: Height, until: Height) -> Result<bool, StoreError> {
+        let oldest = self.read(|facts| facts.view.states(UNDO, None, 1))?;
+        let Some((name, _)) = oldest.first() else { return Ok(false) };
+        let (oldest, _) = parse_undo(name).ok_or_else(|| damaged(name))?;
+        for height in (oldest.get()..=newest.get()).rev() {
+            if self.restore_row(Height::new(height), txid, until)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn restore_height(&self, height: Height, until: Height) -> Result<u64, StoreError> {
+        let (prefix, mut after, mut restored) = (undo_prefix(height), None::<String>, 0);
+        loop {
+            let page =
+                self.read(|facts| facts.view.states(&prefix, after.as_deref(), PAGE_ROWS))?;
+            for (name, _) in &page {
+                let (_, txid) = parse_undo(name).ok_or_else(|| damaged(name))?;
+                restored += u64::from(self.restore_row(height, &txid, until)?);
+            }
+            after = page.last().map(|(name, _)| name.clone());
+            if page.len() < PAGE_ROWS {
+                return Ok(restored);
+            }
+        }
+    }
+
+    fn trim_undo(&self, below: Height) -> Result<u64, StoreError> {
+        let mut trimmed = 0;
+        loop {
+            let page = self.read(|facts| facts.view.states(UNDO, None, PAGE_ROWS))?;
+            let old = page.iter().take_while(|(name, _)| *name < undo_prefix(below));
+            let states: Vec<_> = old.map(|(name, _)| (name.clone(), None)).collect();
+            let found = states.len();
+            if found > 0 {
+                self.backend.write(&Touched::Only(Vec::new()), &mut |_| {
+                    Ok(Writes { states: states.clone(), ..Writes::default() })
+                })?;
+            }
+            trimmed += found as u64;
+            if found < PAGE_ROWS {
+                return Ok(trimmed);
+            }
+        }
+    }
+}
+
+/// Bytes of a record with its outputs and its body, as they are stored.
+fn stored_bytes(workspace: &mut Workspace<'_, Facts<'_>>, txid: &Txid) -> Result<u64, StoreError> {
+    let Some(record) = workspace.record(txid)?.cloned() else { return Ok(0) };
+    let mut bytes = encode_record(&record).len();
+    for vout in 0..record.outputs {
+        let slot = workspace.slot(&OutPoint::new(*txid, vout))?;
+        bytes += slot.map_or(0, |slot| encode_slot(slot).len());
+    }
+    // Of a record that nobody can read the body of only the rest is counted.
+    let body = match workspace.body(txid) {
+        Err(error) if error.is_about_one() => None,
+        body => body?,
+    };
+    bytes += body.map_or(0, |body| encode_body(&body).len());
+    Ok(bytes as u64)
+}

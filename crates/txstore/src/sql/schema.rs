@@ -1,0 +1,109 @@
+//! The tables, step by step.
+
+use utxokeep_sql::Migration;
+
+/// Name of this part of a database.
+pub const COMPONENT: &str = "node_store";
+
+/// Every step of the schema.
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, name: "node store", up: UP_1, down: DOWN_1 }];
+
+/// Every key starts with the transaction, so that rows of one transaction are neighbours, and the
+/// tables can be spread over machines by it.
+const UP_1: &str = "
+CREATE TABLE node_transactions (
+    txid {bytes} NOT NULL PRIMARY KEY CHECK (length(txid) = 32),
+    version BIGINT,
+    lock_time BIGINT,
+    fee BIGINT,
+    is_coinbase BIGINT NOT NULL CHECK (is_coinbase IN (0, 1)),
+    is_conflicting BIGINT NOT NULL CHECK (is_conflicting IN (0, 1)),
+    is_locked BIGINT NOT NULL CHECK (is_locked IN (0, 1)),
+    blob BIGINT NOT NULL CHECK (blob IN (0, 1, 2)),
+    spendable_at BIGINT,
+    outputs BIGINT NOT NULL,
+    utxos BIGINT NOT NULL,
+    spent BIGINT NOT NULL CHECK (spent >= 0 AND spent <= utxos),
+    unmined_since BIGINT,
+    created_at_ms BIGINT NOT NULL,
+    delete_at_height BIGINT,
+    preserve_until BIGINT CHECK (preserve_until IS NULL OR delete_at_height IS NULL),
+    blocks BIGINT NOT NULL,
+    conflicting_children BIGINT NOT NULL,
+    reassignments BIGINT NOT NULL,
+    deleted_children BIGINT NOT NULL
+) {without_rowid};
+CREATE INDEX node_transactions_due ON node_transactions (delete_at_height, txid)
+    WHERE delete_at_height IS NOT NULL;
+CREATE INDEX node_transactions_unmined ON node_transactions (unmined_since, txid)
+    WHERE unmined_since IS NOT NULL;
+CREATE INDEX node_transactions_preserved ON node_transactions (preserve_until, txid)
+    WHERE preserve_until IS NOT NULL;
+CREATE TABLE node_inputs (
+    txid {bytes} NOT NULL,
+    vin BIGINT NOT NULL,
+    previous_txid {bytes} NOT NULL,
+    previous_vout BIGINT NOT NULL,
+    previous_satoshis BIGINT,
+    previous_script {bytes},
+    script {bytes} NOT NULL,
+    sequence BIGINT NOT NULL,
+    PRIMARY KEY (txid, vin)
+) {without_rowid};
+CREATE TABLE node_outputs (
+    txid {bytes} NOT NULL,
+    vout BIGINT NOT NULL,
+    satoshis BIGINT,
+    script {bytes},
+    utxo_hash {bytes} CHECK (utxo_hash IS NULL OR length(utxo_hash) = 32),
+    spending_data {bytes} CHECK (spending_data IS NULL OR length(spending_data) = 36),
+    is_frozen BIGINT NOT NULL CHECK (is_frozen = 0 OR spending_data IS NULL),
+    spendable_at BIGINT,
+    PRIMARY KEY (txid, vout)
+) {without_rowid};
+CREATE TABLE node_block_ids (
+    txid {bytes} NOT NULL,
+    position BIGINT NOT NULL,
+    block_id BIGINT NOT NULL,
+    block_height BIGINT NOT NULL,
+    subtree_idx BIGINT NOT NULL,
+    PRIMARY KEY (txid, position)
+) {without_rowid};
+CREATE TABLE node_conflicting_children (
+    txid {bytes} NOT NULL,
+    position BIGINT NOT NULL,
+    child_txid {bytes} NOT NULL,
+    PRIMARY KEY (txid, position)
+) {without_rowid};
+CREATE TABLE node_reassignments (
+    txid {bytes} NOT NULL,
+    position BIGINT NOT NULL,
+    vout BIGINT NOT NULL,
+    old_hash {bytes} NOT NULL,
+    new_hash {bytes} NOT NULL,
+    script {bytes} NOT NULL,
+    height BIGINT NOT NULL,
+    PRIMARY KEY (txid, position)
+) {without_rowid};
+CREATE TABLE node_deleted_children (
+    parent_txid {bytes} NOT NULL,
+    child_txid {bytes} NOT NULL,
+    PRIMARY KEY (parent_txid, child_txid)
+) {without_rowid};
+CREATE TABLE node_state (
+    name {bytes} NOT NULL PRIMARY KEY,
+    value {bytes} NOT NULL
+) {without_rowid};
+";
+
+const DOWN_1: &str = "
+DROP TABLE node_state;
+DROP TABLE node_deleted_children;
+DROP TABLE node_reassignments;
+DROP TABLE node_conflicting_children;
+DROP TABLE node_block_ids;
+DROP TABLE node_outputs;
+DROP TABLE node_inputs;
+DROP TABLE node_transactions;
+";

@@ -1,0 +1,104 @@
+//! Scripts that a wallet watches.
+
+use utxokeep_core::wallet::{Micros, WalletId, estimated_spend_weight};
+use utxokeep_sql::{Row, SqlError, Value};
+
+use crate::{Address, Ledger, LedgerError, NewAddress, rows, session::Session};
+
+const SELECT_ID: &str = "SELECT id FROM addresses WHERE script = $1 AND wallet_id = $2";
+const INSERT: &str = "INSERT INTO addresses
+    (wallet_id, id, script, address, spend_weight, is_used, created_at_us)
+    VALUES ($1, $2, $3, $4, $5, 0, $6)";
+const SELECT_PAGE: &str = "SELECT id, script, address, spend_weight, is_used
+    FROM addresses WHERE wallet_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+
+/// Bytes of a watched script. Longer ones do not fit into an index of `PostgreSQL`.
+const SCRIPT_BYTES_MAX: usize = 1_000;
+/// Characters of the text form of an address.
+const ADDRESS_CHARS_MAX: usize = 1_000;
+
+impl Ledger {
+    /// Watches scripts. Those that are watched already keep their row. Returns the number of each,
+    /// in the order given. What was recorded before is not looked at again: record it again, or
+    /// replay the blocks, to credit older outputs.
+    pub fn add_addresses(
+        &self,
+        wallet: WalletId,
+        addresses: &[NewAddress],
+        now: Micros,
+    ) -> Result<Vec<i64>, LedgerError> {
+        for new in addresses {
+            check(new)?;
+        }
+        self.write_wallet(wallet, now, |session| {
+            addresses.iter().map(|new| session.add_address(new)).collect()
+        })
+    }
+
+    /// Watched addresses behind number `after`, in the order they were added.
+    pub fn addresses(
+        &self,
+        wallet: WalletId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<Address>, LedgerError> {
+        let limit = self.page(limit);
+        self.read_wallet(wallet, |session| {
+            let parameters = [session.id(), Value::from(after), limit];
+            Ok(session.tx.query_all(SELECT_PAGE, &parameters, read_address)?)
+        })
+    }
+}
+
+impl Session<'_, '_> {
+    fn add_address(&mut self, new: &NewAddress) -> Result<i64, LedgerError> {
+        let script = Value::from(&new.script);
+        let key = [script, self.id()];
+        if let Some(id) = self.tx.query_opt(SELECT_ID, &key, |row| row.int(0))? {
+            return Ok(id);
+        }
+        let id = self.next_address_id();
+        let weight = new.spend_weight.unwrap_or_else(|| estimated_spend_weight(&new.script));
+        self.tx.execute(
+            INSERT,
+            &[
+                self.id(),
+                Value::from(id),
+                script,
+                Value::from(new.address.as_deref()),
+                Value::from(weight),
+                Value::from(self.now.get()),
+            ],
+        )?;
+        Ok(id)
+    }
+}
+
+fn check(new: &NewAddress) -> Result<(), LedgerError> {
+    if new.script.is_empty() || new.script.len() > SCRIPT_BYTES_MAX {
+        return Err(LedgerError::argument(format!(
+            "a watched script has 1 to {SCRIPT_BYTES_MAX} bytes"
+        )));
+    }
+    if new.spend_weight == Some(0) {
+        return Err(LedgerError::argument("an input weighs more than nothing"));
+    }
+    let too_long =
+        new.address.as_ref().is_some_and(|text| text.chars().count() > ADDRESS_CHARS_MAX);
+    if too_long {
+        return Err(LedgerError::argument(format!(
+            "the text of an address has at most {ADDRESS_CHARS_MAX} characters"
+        )));
+    }
+    Ok(())
+}
+
+fn read_address(row: &Row<'_>) -> Result<Address, SqlError> {
+    Ok(Address {
+        id: row.int(0)?,
+        script: row.bytes(1)?.to_vec(),
+        address: row.opt_text(2)?.map(str::to_owned),
+        spend_weight: rows::u32_at(row, 3)?,
+        used: rows::flag(row, 4)?,
+    })
+}

@@ -1,0 +1,87 @@
+//! What a wallet has: one pass over an index that holds everything a balance needs.
+
+use utxokeep_core::wallet::{
+    Amount, Balance, CoinFacts, CoinView, ConfirmationRange, Maturity, Micros, WalletId,
+};
+use utxokeep_sql::{SqlError, Value};
+
+use crate::{Ledger, LedgerError, rows, session::Session};
+
+pub(crate) const SUM_COINS: &str = "SELECT
+    CAST(SUM(amount) FILTER (WHERE parent_class = 4 AND parent_height BETWEEN $2 AND $3
+        AND (parent_coinbase = 0 OR parent_height <= $4)) AS BIGINT),
+    CAST(SUM(amount) FILTER (WHERE parent_class = 4 AND parent_height BETWEEN $2 AND $3
+        AND parent_coinbase = 1 AND parent_height > $4) AS BIGINT),
+    CAST(SUM(amount) FILTER (WHERE parent_class = 3) AS BIGINT),
+    CAST(SUM(amount) FILTER (WHERE parent_class = 2) AS BIGINT),
+    CAST(SUM(amount) FILTER (WHERE parent_class = 1) AS BIGINT)
+    FROM utxos WHERE wallet_id = $1 AND spent_by_tx_id IS NULL AND parent_class > 0";
+const SELECT_LEASED: &str = "SELECT u.amount, u.parent_class, u.parent_height, u.parent_coinbase
+    FROM utxo_leases l JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id
+    WHERE l.wallet_id = $1 AND (l.expires_at_us > $2 OR l.is_held = 1)
+        AND u.spent_by_tx_id IS NULL AND u.parent_class > 0";
+
+/// Which coins a balance counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BalanceQuery {
+    /// How many confirmations a coin has.
+    pub range: ConfirmationRange,
+    /// When coinbase outputs stop being immature.
+    pub maturity: Maturity,
+}
+
+impl Ledger {
+    /// The balance of a wallet at the tip of the ledger; leases count as of `now`.
+    pub fn balance(
+        &self,
+        wallet: WalletId,
+        query: &BalanceQuery,
+        now: Micros,
+    ) -> Result<Balance, LedgerError> {
+        self.read_wallet(wallet, |session| Ok(session.balance(query, now)?))
+    }
+}
+
+impl Session<'_, '_> {
+    pub(crate) fn balance(
+        &mut self,
+        query: &BalanceQuery,
+        now: Micros,
+    ) -> Result<Balance, SqlError> {
+        let tip = self.tip_height();
+        // An empty range of heights when no block can be meant.
+        let heights = query.range.heights(tip);
+        let (lowest, highest) =
+            heights.map_or((0, -1), |(low, high)| (low.get().into(), high.get().into()));
+        let mature = query.maturity.highest_mature(tip).map_or(-1, |height| height.get().into());
+        let parameters: [i64; 4] = [self.wallet, lowest, highest, mature];
+        let mut balance = self.tx.query_one(SUM_COINS, &parameters.map(Value::from), |row| {
+            let mut balance = Balance {
+                confirmed: rows::sum(row, 0)?,
+                immature: rows::sum(row, 1)?,
+                ..Balance::default()
+            };
+            if query.range.wants_unconfirmed() {
+                balance.trusted_unconfirmed = rows::sum(row, 2)?;
+                balance.untrusted_unconfirmed = rows::sum(row, 3)?;
+                balance.pending = rows::sum(row, 4)?;
+            }
+            Ok(balance)
+        })?;
+        let view = CoinView { tip, range: query.range, maturity: query.maturity };
+        let parameters = [self.id(), Value::from(now.get())];
+        self.tx.query(SELECT_LEASED, &parameters, |row| {
+            let coin = CoinFacts {
+                class: rows::class(row, 1)?,
+                height: rows::height(row, 2)?,
+                coinbase: rows::flag(row, 3)?,
+            };
+            let amount: Amount = rows::amount(row, 0)?;
+            if let Some(bucket) = view.bucket(&coin) {
+                balance.add_lease(bucket, amount);
+            }
+            Ok(())
+        })?;
+        Ok(balance)
+    }
+}

@@ -1,0 +1,245 @@
+//! Following a chain: one block for all wallets in one database transaction, with the tip.
+//!
+//! The tip is the cursor of whoever follows. It moves in the transaction that carries the block,
+//! so a block is never half applied, and applying it again changes nothing.
+
+mod detach;
+mod relevant;
+
+use std::collections::BTreeMap;
+
+use utxokeep_core::{
+    BlockHash, Height, Network,
+    wallet::{Micros, WalletId, parents_first},
+};
+use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
+
+use crate::{
+    BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, RecordOptions, Recorded, Seen,
+    ledger::ensure_chain, lifecycle::family, rows, session::Session,
+};
+
+const SELECT_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1";
+const LOCK_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1 FOR NO KEY UPDATE";
+const SELECT_WALLETS: &str = "SELECT id FROM wallets WHERE chain_id = $1 ORDER BY id";
+const LOCK_WALLETS: &str =
+    "SELECT id FROM wallets WHERE chain_id = $1 ORDER BY id FOR NO KEY UPDATE";
+const UPDATE_TIP: &str = "UPDATE chains SET tip_height = $2, tip_hash = $3 WHERE id = $1";
+const SELECT_BLOCK_BELOW: &str = "SELECT height, hash FROM blocks
+    WHERE chain_id = $1 AND height < $2 ORDER BY height DESC LIMIT 1";
+const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE chain_id = $1 AND height >= $2";
+const DROP_DEEP_LEASES: &str = "DELETE FROM utxo_leases
+    WHERE wallet_id = $1 AND spent_height + hold_confirmations - 1 <= $2";
+
+/// Where a chain ends.
+pub type Tip = Option<(Height, BlockHash)>;
+
+/// What a block did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Applied {
+    /// The ledger was there already; nothing was changed.
+    pub already_applied: bool,
+    /// What was recorded, by wallet.
+    pub recorded: BTreeMap<WalletId, Vec<Recorded>>,
+}
+
+impl Ledger {
+    /// Where the ledger's view of a network ends.
+    pub fn tip(&self, network: Network) -> Result<Tip, LedgerError> {
+        const SELECT: &str =
+            "SELECT tip_height, tip_hash FROM chains WHERE chain = $1 AND network = $2";
+        let names = [Value::from(network.chain()), Value::from(network.name())];
+        let tip = self.database.read(|tx| tx.query_opt(SELECT, &names, |row| rows::tip(row, 0, 1)));
+        Ok(tip.map_err(|error: SqlError| error)?.flatten())
+    }
+
+    /// Applies the next block to all wallets of a network. `txs` are its transactions in the order
+    /// of the block; those that concern no wallet are skipped.
+    ///
+    /// The first block may have any height. Applying the tip again changes nothing.
+    pub fn apply_block(
+        &self,
+        network: Network,
+        linked: &LinkedBlock,
+        txs: &[NewTx],
+        now: Micros,
+    ) -> Result<Applied, LedgerError> {
+        self.check_batch(txs.len())?;
+        self.write(|tx| {
+            let mut chain = LockedChain::lock(tx, network)?;
+            let block = linked.block;
+            if chain.tip == Some((block.height, block.hash)) {
+                return Ok(Applied { already_applied: true, ..Applied::default() });
+            }
+            if !follows(linked, chain.tip) {
+                return Err(LedgerError::NotNextBlock { height: block.height, tip: chain.tip });
+            }
+            let mut applied = Applied::default();
+            for (wallet, places) in relevant::by_wallet(chain.tx, chain.id, txs)? {
+                let wallet = WalletId::new(wallet);
+                let mut session = Session::lock(chain.tx, self.limits, wallet, now)?;
+                let recorded = session.record_block(&block, txs, &places)?;
+                session.finish()?;
+                applied.recorded.insert(wallet, recorded);
+            }
+            for wallet in &chain.wallets {
+                let row = [Value::from(*wallet), Value::from(block.height.get())];
+                chain.tx.execute(DROP_DEEP_LEASES, &row)?;
+            }
+            chain.set_tip(Some((block.height, block.hash)))?;
+            Ok(applied)
+        })
+    }
+
+    /// Takes the tip back. Payments in it are unconfirmed again, coinbases are orphaned and what
+    /// spends from them fails. Disconnecting what is disconnected already changes nothing.
+    pub fn disconnect_block(
+        &self,
+        network: Network,
+        linked: &LinkedBlock,
+        now: Micros,
+    ) -> Result<(), LedgerError> {
+        self.write(|tx| {
+            let mut chain = LockedChain::lock(tx, network)?;
+            let block = linked.block;
+            let below = block.height.parent().zip(linked.parent);
+            if chain.tip == below {
+                return Ok(());
+            }
+            if chain.tip != Some((block.height, block.hash)) {
+                return Err(LedgerError::NotTip { height: block.height, tip: chain.tip });
+            }
+            chain.detach_from(block.height, self.limits, now)?;
+            chain.set_tip(below)
+        })
+    }
+
+    /// Takes back every block from `height` on. The tip becomes the highest block below that the
+    /// ledger has stored; a ledger stores only blocks with transactions of its wallets.
+    pub fn rollback_from(
+        &self,
+        network: Network,
+        height: Height,
+        now: Micros,
+    ) -> Result<Tip, LedgerError> {
+        self.write(|tx| {
+            let mut chain = LockedChain::lock(tx, network)?;
+            chain.detach_from(height, self.limits, now)?;
+            if chain.tip.is_some_and(|(tip, _)| tip >= height) {
+                let below = chain.stored_below(height)?;
+                chain.set_tip(below)?;
+            }
+            Ok(chain.tip)
+        })
+    }
+
+    /// Takes back every block above `target`, which becomes the tip. The caller vouches that the
+    /// chain of the ledger goes through it.
+    pub fn rollback_to(
+        &self,
+        network: Network,
+        target: (Height, BlockHash),
+        now: Micros,
+    ) -> Result<(), LedgerError> {
+        self.write(|tx| {
+            let mut chain = LockedChain::lock(tx, network)?;
+            if chain.tip.is_none_or(|(tip, _)| tip < target.0) {
+                return Err(LedgerError::NotTip { height: target.0, tip: chain.tip });
+            }
+            chain.detach_from(target.0.plus(1), self.limits, now)?;
+            chain.set_tip(Some(target))
+        })
+    }
+
+    /// Takes the blocks above `height` back for one wallet only, so that it can be scanned again.
+    /// Tip, blocks and other wallets stay.
+    pub fn rewind_wallet(
+        &self,
+        wallet: WalletId,
+        height: Height,
+        now: Micros,
+    ) -> Result<(), LedgerError> {
+        self.write_wallet(wallet, now, |session| session.detach_from(height.plus(1)))
+    }
+}
+
+fn follows(linked: &LinkedBlock, tip: Tip) -> bool {
+    match tip {
+        None => true,
+        Some((height, hash)) => {
+            linked.block.height.parent() == Some(height) && linked.parent == Some(hash)
+        }
+    }
+}
+
+/// A chain whose tip and wallets are locked, in that order, wallets ascending.
+struct LockedChain<'t, 'c> {
+    tx: &'t mut Transaction<'c>,
+    id: i64,
+    tip: Tip,
+    wallets: Vec<i64>,
+}
+
+impl<'t, 'c> LockedChain<'t, 'c> {
+    fn lock(tx: &'t mut Transaction<'c>, network: Network) -> Result<Self, LedgerError> {
+        let (tip, wallets) = match tx.dialect() {
+            Dialect::Sqlite => (SELECT_TIP, SELECT_WALLETS),
+            Dialect::Postgres => (LOCK_TIP, LOCK_WALLETS),
+        };
+        let id = ensure_chain(tx, network)?;
+        let key = [Value::from(id)];
+        let tip = tx.query_one(tip, &key, |row| rows::tip(row, 0, 1))?;
+        let wallets = tx.query_all(wallets, &key, |row| row.int(0))?;
+        Ok(Self { tx, id, tip, wallets })
+    }
+
+    fn set_tip(&mut self, tip: Tip) -> Result<(), LedgerError> {
+        let hash = tip.as_ref().map(|(_, hash)| hash.as_bytes());
+        let height = rows::height_value(tip.map(|(height, _)| height));
+        self.tx.execute(UPDATE_TIP, &[Value::from(self.id), height, Value::from(hash)])?;
+        self.tip = tip;
+        Ok(())
+    }
+
+    fn stored_below(&mut self, height: Height) -> Result<Tip, SqlError> {
+        let key = [Value::from(self.id), Value::from(height.get())];
+        Ok(self.tx.query_opt(SELECT_BLOCK_BELOW, &key, |row| rows::tip(row, 0, 1))?.flatten())
+    }
+
+    /// Detaches the transactions of every wallet first; only then the blocks can go.
+    fn detach_from(
+        &mut self,
+        height: Height,
+        limits: crate::Limits,
+        now: Micros,
+    ) -> Result<(), LedgerError> {
+        for wallet in &self.wallets {
+            let mut session = Session::lock(self.tx, limits, WalletId::new(*wallet), now)?;
+            session.detach_from(height)?;
+            session.finish()?;
+        }
+        let key = [Value::from(self.id), Value::from(height.get())];
+        self.tx.execute(DELETE_BLOCKS, &key)?;
+        Ok(())
+    }
+}
+
+impl Session<'_, '_> {
+    fn record_block(
+        &mut self,
+        block: &BlockRef,
+        txs: &[NewTx],
+        places: &[usize],
+    ) -> Result<Vec<Recorded>, LedgerError> {
+        let order = parents_first(&family(places.iter().map(|at| &txs[*at])));
+        let options = RecordOptions::default();
+        order
+            .iter()
+            .map(|at| {
+                let place = places[*at];
+                let position = u32::try_from(place).unwrap_or(u32::MAX);
+                self.record(&txs[place], Seen::Block(*block, position), &options, true)
+            })
+            .collect()
+    }
+}

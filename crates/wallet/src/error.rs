@@ -1,0 +1,200 @@
+//! What the ledger refuses, and why. An operation that failed has changed nothing.
+
+use utxokeep_core::{
+    BlockHash, Height, OutPoint, Txid, UnknownNetwork,
+    wallet::{AmountTooLarge, Refused, TxStatus, WalletId},
+};
+use utxokeep_sql::SqlError;
+
+/// Errors of the ledger. Every operation is one database transaction, so whatever is refused has
+/// left no trace.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LedgerError {
+    /// There is no such wallet.
+    #[error("there is no wallet {0}")]
+    WalletNotFound(WalletId),
+    /// There is no wallet of this name.
+    #[error("there is no wallet named {0:?}")]
+    WalletNameNotFound(String),
+    /// Another wallet has this name.
+    #[error("a wallet named {0:?} exists already; choose another name")]
+    WalletExists(String),
+    /// The transaction cannot be stored as it is.
+    #[error("the transaction was not stored: {what}")]
+    InvalidTx {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// An argument that cannot be right.
+    #[error("{what}; nothing was changed")]
+    InvalidArgument {
+        /// What is wrong.
+        what: String,
+    },
+    /// The wallet does not have the transaction.
+    #[error("the wallet does not know transaction {0}")]
+    TxNotFound(Txid),
+    /// A credit names an output that the transaction does not have.
+    #[error("output {index} is credited, but the transaction has {outputs} outputs")]
+    OutputOutOfRange {
+        /// The index that was given.
+        index: u32,
+        /// Number of outputs.
+        outputs: usize,
+    },
+    /// A credited output pays a script that the wallet does not watch.
+    #[error("output {index} pays a script that the wallet does not watch; add its address first")]
+    AddressNotFound {
+        /// Which output.
+        index: u32,
+    },
+    /// Other live transactions spend the same outputs.
+    #[error(
+        "transaction {txid} spends what {} spends already; declare a replacement, or wait for a block",
+        list(.rivals)
+    )]
+    Conflict {
+        /// The transaction that was not stored.
+        txid: Txid,
+        /// Those that hold its inputs.
+        rivals: Vec<Txid>,
+    },
+    /// An input spends an output of a transaction that is not live.
+    #[error("the input that spends {outpoint} has no valid parent: that one is {}", .status.name())]
+    InvalidParent {
+        /// The output that would be spent.
+        outpoint: OutPoint,
+        /// Status of the parent.
+        status: TxStatus,
+    },
+    /// The event does not fit the state of the transaction.
+    #[error("transaction {txid}: {refused}")]
+    Refused {
+        /// The transaction.
+        txid: Txid,
+        /// Why.
+        refused: Refused,
+    },
+    /// The chain of the ledger has not reached the block.
+    #[error("block {height} is above the tip of the ledger; apply it first")]
+    BlockNotFound {
+        /// Height of the block.
+        height: Height,
+    },
+    /// The ledger knows another block, or another time of it, at this height.
+    #[error("block {hash} at height {height} is not the one the ledger has; disconnect that first")]
+    BlockMismatch {
+        /// Height of the block.
+        height: Height,
+        /// The hash that was given.
+        hash: BlockHash,
+    },
+    /// The block does not follow the tip.
+    #[error("block {height} does not follow the tip of the ledger, which is {}", tip_text(*.tip))]
+    NotNextBlock {
+        /// Height of the block.
+        height: Height,
+        /// The tip.
+        tip: Option<(Height, BlockHash)>,
+    },
+    /// The block to disconnect is not the tip.
+    #[error("block {height} is not the tip of the ledger, which is {}", tip_text(*.tip))]
+    NotTip {
+        /// Height of the block.
+        height: Height,
+        /// The tip.
+        tip: Option<(Height, BlockHash)>,
+    },
+    /// More descendants than one operation may touch.
+    #[error("more than {rows_max} transactions depend on this one; raise the limit of cascades")]
+    CascadeTooLarge {
+        /// The limit.
+        rows_max: usize,
+    },
+    /// No such output, or it is spent, or its transaction is not live.
+    #[error("{0} is not an unspent output of the wallet")]
+    UtxoNotFound(OutPoint),
+    /// Somebody else holds a lease.
+    #[error("{outpoint} is leased to somebody else")]
+    AlreadyLeased {
+        /// The output.
+        outpoint: OutPoint,
+    },
+    /// The lease belongs to somebody else.
+    #[error("the lease of {outpoint} belongs to somebody else; only its owner may release it")]
+    NotLeaseOwner {
+        /// The output.
+        outpoint: OutPoint,
+    },
+    /// The coins that may be used do not pay for the payment.
+    #[error(
+        "{needed} are needed with the fee of a first input and {available} are available; {leased} are leased, {immature} immature, {pending} not published or not trusted"
+    )]
+    InsufficientFunds {
+        /// Payment and the fee without inputs.
+        needed: u64,
+        /// What may be used.
+        available: u64,
+        /// Confirmed or trusted, under a lease.
+        leased: u64,
+        /// Coinbase outputs that are too young.
+        immature: u64,
+        /// Of transactions that are pending, not trusted, or not confirmed often enough.
+        pending: u64,
+    },
+    /// The coins would do, but not with as few inputs as allowed.
+    #[error(
+        "{available} are available, but {inputs_max} inputs do not pay for {needed}; consolidate coins or allow more inputs"
+    )]
+    TooManyInputs {
+        /// Payment and the fee without inputs.
+        needed: u64,
+        /// What may be used.
+        available: u64,
+        /// The limit.
+        inputs_max: usize,
+    },
+    /// A transaction that others spend from, or gave way to, cannot be removed.
+    #[error("others spend from transaction {0} or gave way to it; abandon it instead")]
+    NotALeaf(Txid),
+    /// An amount that exists on no chain.
+    #[error(transparent)]
+    Amount(#[from] AmountTooLarge),
+    /// A network that is not known.
+    #[error(transparent)]
+    Network(#[from] UnknownNetwork),
+    /// A stored row that cannot be right.
+    #[error("a stored row is damaged: {what}; run verify and restore from a copy")]
+    Damaged {
+        /// What does not fit.
+        what: String,
+    },
+    /// The database failed or refused.
+    #[error(transparent)]
+    Sql(#[from] SqlError),
+}
+
+impl LedgerError {
+    pub(crate) fn argument(what: impl Into<String>) -> Self {
+        Self::InvalidArgument { what: what.into() }
+    }
+
+    pub(crate) fn invalid_tx(what: impl Into<String>) -> Self {
+        Self::InvalidTx { what: what.into() }
+    }
+
+    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+        Self::Damaged { what: what.into() }
+    }
+}
+
+fn list(txids: &[Txid]) -> String {
+    let shown: Vec<String> = txids.iter().take(3).map(ToString::to_string).collect();
+    let more = if txids.len() > 3 { " and others" } else { "" };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn tip_text(tip: Option<(Height, BlockHash)>) -> String {
+    tip.map_or_else(|| "not set".to_owned(), |(height, hash)| format!("{height} ({hash})"))
+}

@@ -1,0 +1,55 @@
+//! What can be said about a transaction before the database is asked.
+
+use rustc_hash::FxHashSet;
+use utxokeep_core::wallet::Amount;
+
+use crate::{Credits, LedgerError, Limits, NewTx};
+
+/// Refuses what no chain can contain and what is beyond the limits.
+pub(super) fn new_tx(new: &NewTx, limits: &Limits) -> Result<(), LedgerError> {
+    let refuse = |what: String| Err(LedgerError::invalid_tx(what));
+    if new.coinbase != new.inputs.is_empty() {
+        return refuse("a coinbase, and only a coinbase, is given without inputs".to_owned());
+    }
+    if new.inputs.len() > limits.tx_inputs_max || new.outputs.len() > limits.tx_outputs_max {
+        return refuse(format!(
+            "it has {} inputs and {} outputs, at most {} and {} are allowed",
+            new.inputs.len(),
+            new.outputs.len(),
+            limits.tx_inputs_max,
+            limits.tx_outputs_max
+        ));
+    }
+    if new.raw.as_ref().is_some_and(|raw| raw.len() > limits.raw_tx_bytes_max) {
+        return refuse(format!("it is longer than {} bytes", limits.raw_tx_bytes_max));
+    }
+    let mut seen = FxHashSet::default();
+    if let Some(twice) = new.inputs.iter().find(|input| !seen.insert(**input)) {
+        return refuse(format!("it spends {twice} twice"));
+    }
+    if new.inputs.iter().any(|input| *input.txid() == new.txid) {
+        return refuse("it spends from itself".to_owned());
+    }
+    let total = new.outputs.iter().map(|output| output.amount.get()).fold(0, u64::saturating_add);
+    Amount::new(total)?;
+    if let Credits::Exactly(indexes) = &new.credits {
+        let outputs = new.outputs.len();
+        let outside = |index: &&u32| usize::try_from(**index).is_ok_and(|index| index >= outputs);
+        if let Some(index) = indexes.iter().find(outside) {
+            return Err(LedgerError::OutputOutOfRange { index: *index, outputs });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses labels that are too long; characters count, not bytes.
+pub(crate) fn label(label: &str, limits: &Limits) -> Result<(), LedgerError> {
+    let chars = label.chars().count();
+    if chars > limits.label_chars_max {
+        return Err(LedgerError::argument(format!(
+            "the label has {chars} characters, at most {} are allowed",
+            limits.label_chars_max
+        )));
+    }
+    Ok(())
+}

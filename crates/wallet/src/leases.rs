@@ -1,0 +1,252 @@
+//! Leases: who may spend an output for now.
+//!
+//! A lease ends by the clock of its caller. One that is held until `n` confirmations stops
+//! looking at the clock once a block spends its output; it ends when that block is deep enough, or
+//! when its owner releases it, and it survives a reorganisation in between.
+
+use utxokeep_core::{
+    Height, OutPoint,
+    wallet::{Amount, LeaseId, Micros, WalletId},
+};
+use utxokeep_sql::{Row, SqlError, Value};
+
+use crate::{Ledger, LedgerError, rows, session::Session};
+
+const SELECT_COIN: &str = "SELECT u.id, u.spent_by_tx_id, u.parent_class
+    FROM transactions t JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
+    WHERE t.chain_id = $1 AND t.txid = $2 AND t.wallet_id = $3 AND u.output_index = $4";
+const ACQUIRE: &str = "INSERT INTO utxo_leases
+        (wallet_id, utxo_id, lease_id, expires_at_us, hold_confirmations, is_held)
+    VALUES ($1, $2, $3, $4, $5, 0)
+    ON CONFLICT (wallet_id, utxo_id) DO UPDATE
+    SET lease_id = excluded.lease_id, expires_at_us = excluded.expires_at_us,
+        hold_confirmations = excluded.hold_confirmations,
+        is_held = CASE WHEN utxo_leases.lease_id = excluded.lease_id
+            AND excluded.hold_confirmations IS NOT NULL THEN utxo_leases.is_held ELSE 0 END
+    WHERE utxo_leases.lease_id = excluded.lease_id
+        OR (utxo_leases.expires_at_us <= $6 AND utxo_leases.is_held = 0)";
+const SELECT_LEASE: &str = "SELECT lease_id, expires_at_us, is_held FROM utxo_leases
+    WHERE wallet_id = $1 AND utxo_id = $2";
+const DELETE_LEASE: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND utxo_id = $2";
+const DELETE_OF: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND lease_id = $2";
+const DELETE_EXPIRED: &str =
+    "DELETE FROM utxo_leases WHERE wallet_id = $1 AND expires_at_us <= $2 AND is_held = 0";
+const SELECT_PAGE: &str = "SELECT t.txid, u.output_index, u.amount, l.lease_id, l.expires_at_us,
+        l.hold_confirmations, l.is_held, l.spent_height, l.utxo_id
+    FROM utxo_leases l
+    JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id
+    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    WHERE l.wallet_id = $1 AND l.utxo_id > $3 AND (l.is_held = 1
+        OR (l.expires_at_us > $2 AND u.spent_by_tx_id IS NULL AND u.parent_class > 0))
+    ORDER BY l.utxo_id LIMIT $4";
+
+/// Who takes a lease, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseTerms {
+    /// The owner; the same owner may renew.
+    pub owner: LeaseId,
+    /// Microseconds from now.
+    pub duration_us: i64,
+    /// Hold until the spend has this many confirmations, whatever the clock says by then.
+    pub hold_confirmations: Option<u32>,
+}
+
+impl LeaseTerms {
+    /// A lease that ends by the clock.
+    #[must_use]
+    pub const fn until(owner: LeaseId, duration_us: i64) -> Self {
+        Self { owner, duration_us, hold_confirmations: None }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), LedgerError> {
+        if self.duration_us <= 0 {
+            return Err(LedgerError::argument("a lease lasts longer than nothing"));
+        }
+        if self.hold_confirmations == Some(0) {
+            return Err(LedgerError::argument("a lease is held until at least one confirmation"));
+        }
+        Ok(())
+    }
+}
+
+/// An active lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// Number of the output in the wallet.
+    pub utxo_id: i64,
+    /// The output.
+    pub outpoint: OutPoint,
+    /// Its amount.
+    pub amount: Amount,
+    /// The owner.
+    pub owner: LeaseId,
+    /// When it ends, unless it is held.
+    pub expires_at: Micros,
+    /// See [`LeaseTerms::hold_confirmations`].
+    pub hold_confirmations: Option<u32>,
+    /// A block has spent the output since the lease began, so the clock does not matter.
+    pub held: bool,
+    /// The block that spends it now.
+    pub spent_height: Option<Height>,
+}
+
+impl Ledger {
+    /// Leases outputs, all or none. Each must be unspent and free, expired, or leased to the same
+    /// owner, whose lease is renewed. Returns when the leases end.
+    pub fn acquire_leases(
+        &self,
+        wallet: WalletId,
+        outpoints: &[OutPoint],
+        terms: &LeaseTerms,
+        now: Micros,
+    ) -> Result<Micros, LedgerError> {
+        terms.check()?;
+        if outpoints.len() > self.limits.lease_batch_max {
+            return Err(LedgerError::argument(format!(
+                "{} outputs were given, at most {} are leased at once",
+                outpoints.len(),
+                self.limits.lease_batch_max
+            )));
+        }
+        self.write_wallet(wallet, now, |session| {
+            let mut coins = Vec::with_capacity(outpoints.len());
+            for outpoint in outpoints {
+                let coin = session.coin(outpoint)?.filter(|coin| coin.is_current);
+                coins.push((coin.ok_or(LedgerError::UtxoNotFound(*outpoint))?.id, *outpoint));
+            }
+            coins.sort_unstable();
+            session.lease(&coins, terms)
+        })
+    }
+
+    /// Ends a lease. Only the owner may; a lease that is gone or expired is none.
+    pub fn release_lease(
+        &self,
+        wallet: WalletId,
+        owner: &LeaseId,
+        outpoint: &OutPoint,
+        now: Micros,
+    ) -> Result<(), LedgerError> {
+        self.write_wallet(wallet, now, |session| {
+            let not_found = LedgerError::UtxoNotFound(*outpoint);
+            let Some(coin) = session.coin(outpoint)? else {
+                return Err(not_found);
+            };
+            let key = [session.id(), Value::from(coin.id)];
+            let lease = session.tx.query_opt(SELECT_LEASE, &key, |row| {
+                Ok((LeaseId::from_bytes(row.array(0)?), row.int(1)?, rows::flag(row, 2)?))
+            })?;
+            match lease {
+                Some((_, _, false)) | None if !coin.is_current => Err(not_found),
+                None => Ok(()),
+                Some((_, expires_at, false)) if expires_at <= now.get() => Ok(()),
+                Some((holder, ..)) if holder != *owner => {
+                    Err(LedgerError::NotLeaseOwner { outpoint: *outpoint })
+                }
+                Some(_) => {
+                    session.tx.execute(DELETE_LEASE, &key)?;
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    /// Ends every lease of an owner in a wallet; returns how many there were.
+    pub fn release_all(
+        &self,
+        wallet: WalletId,
+        owner: &LeaseId,
+        now: Micros,
+    ) -> Result<u64, LedgerError> {
+        self.write_wallet(wallet, now, |session| {
+            let key = [session.id(), Value::from(owner.as_bytes())];
+            Ok(session.tx.execute(DELETE_OF, &key)?)
+        })
+    }
+
+    /// Active leases on outputs behind number `after`: those of unspent outputs, and held ones.
+    pub fn leases(
+        &self,
+        wallet: WalletId,
+        after: i64,
+        limit: usize,
+        now: Micros,
+    ) -> Result<Vec<Lease>, LedgerError> {
+        let limit = self.page(limit);
+        self.read_wallet(wallet, |session| {
+            let parameters = [session.id(), Value::from(now.get()), Value::from(after), limit];
+            Ok(session.tx.query_all(SELECT_PAGE, &parameters, read_lease)?)
+        })
+    }
+
+    /// Removes the rows of leases that have expired; returns how many there were.
+    pub fn delete_expired_leases(&self, wallet: WalletId, now: Micros) -> Result<u64, LedgerError> {
+        self.write_wallet(wallet, now, |session| {
+            let key = [session.id(), Value::from(now.get())];
+            Ok(session.tx.execute(DELETE_EXPIRED, &key)?)
+        })
+    }
+}
+
+/// An output of the wallet, and whether it is unspent with a live parent.
+struct Coin {
+    id: i64,
+    is_current: bool,
+}
+
+impl Session<'_, '_> {
+    fn coin(&mut self, outpoint: &OutPoint) -> Result<Option<Coin>, SqlError> {
+        let key = [
+            Value::from(self.chain),
+            Value::from(outpoint.txid().as_bytes()),
+            self.id(),
+            Value::from(outpoint.index()),
+        ];
+        self.tx.query_opt(SELECT_COIN, &key, |row| {
+            let is_current = row.opt_int(1)?.is_none() && row.int(2)? > 0;
+            Ok(Coin { id: row.int(0)?, is_current })
+        })
+    }
+
+    /// Number of an output of the wallet, whatever became of it.
+    pub(crate) fn coin_id(&mut self, outpoint: &OutPoint) -> Result<Option<i64>, SqlError> {
+        Ok(self.coin(outpoint)?.map(|coin| coin.id))
+    }
+
+    /// Leases coins, ascending by number. One that is taken undoes the whole call.
+    pub(crate) fn lease(
+        &mut self,
+        coins: &[(i64, OutPoint)],
+        terms: &LeaseTerms,
+    ) -> Result<Micros, LedgerError> {
+        let expires_at = self.now.plus(terms.duration_us);
+        for (id, outpoint) in coins {
+            let row = [
+                self.id(),
+                Value::from(*id),
+                Value::from(terms.owner.as_bytes()),
+                Value::from(expires_at.get()),
+                Value::from(terms.hold_confirmations),
+                Value::from(self.now.get()),
+            ];
+            if self.tx.execute(ACQUIRE, &row)? == 0 {
+                return Err(LedgerError::AlreadyLeased { outpoint: *outpoint });
+            }
+        }
+        Ok(expires_at)
+    }
+}
+
+fn read_lease(row: &Row<'_>) -> Result<Lease, SqlError> {
+    let hold = row.opt_int(5)?.map(u32::try_from).transpose();
+    Ok(Lease {
+        utxo_id: row.int(8)?,
+        outpoint: rows::outpoint(row, 0)?,
+        amount: rows::amount(row, 2)?,
+        owner: LeaseId::from_bytes(row.array(3)?),
+        expires_at: Micros::new(row.int(4)?),
+        hold_confirmations: hold.map_err(|_| rows::bad("a lease is held for too long"))?,
+        held: rows::flag(row, 6)?,
+        spent_height: rows::height(row, 7)?,
+    })
+}

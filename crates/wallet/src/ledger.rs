@@ -1,0 +1,149 @@
+//! The ledger itself: opening it, and the wallets in it.
+
+use utxokeep_core::{
+    Network,
+    wallet::{Micros, WalletId},
+};
+use utxokeep_sql::{Database, Isolation, Row, SqlError, Transaction, Value};
+
+use crate::{LedgerError, Limits, Wallet, schema, session::Session};
+
+const SELECT_CHAIN: &str = "SELECT id FROM chains WHERE chain = $1 AND network = $2";
+const INSERT_CHAIN: &str =
+    "INSERT INTO chains (chain, network) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+const INSERT_WALLET: &str = "INSERT INTO wallets
+    (chain_id, name, created_at_us, next_tx_id, next_utxo_id, next_address_id)
+    VALUES ($1, $2, $3, 1, 1, 1) ON CONFLICT DO NOTHING RETURNING id";
+const SELECT_WALLETS: &str = "SELECT w.id, w.name, c.chain, c.network, w.created_at_us
+    FROM wallets w JOIN chains c ON c.id = w.chain_id WHERE w.id > $1 ORDER BY w.id LIMIT $2";
+const SELECT_WALLET_BY_NAME: &str = "SELECT w.id, w.name, c.chain, c.network, w.created_at_us
+    FROM wallets w JOIN chains c ON c.id = w.chain_id WHERE w.name = $1";
+
+/// Characters of a wallet's name.
+const NAME_CHARS_MAX: usize = 100;
+
+/// Wallets in one database. Clones share its connections; several programs may share it too.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    pub(crate) database: Database,
+    pub(crate) limits: Limits,
+    isolation: Isolation,
+}
+
+impl Ledger {
+    /// Opens the ledger in `database` and brings its tables up to date.
+    pub fn open(database: Database, limits: Limits, now: Micros) -> Result<Self, LedgerError> {
+        schema::migrate(&database, now)?;
+        Ok(Self { database, limits, isolation: Isolation::ReadCommitted })
+    }
+
+    /// The same ledger, with writers kept apart by the database on top of the lock they take.
+    #[must_use]
+    pub fn with_isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// The database, for callers that keep tables of their own beside the ledger's.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Creates a wallet on a network. Its name must not be taken.
+    pub fn create_wallet(
+        &self,
+        name: &str,
+        network: Network,
+        now: Micros,
+    ) -> Result<Wallet, LedgerError> {
+        if name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
+            return Err(LedgerError::argument(format!(
+                "the name of a wallet has 1 to {NAME_CHARS_MAX} characters"
+            )));
+        }
+        self.write(|tx| {
+            let chain = ensure_chain(tx, network)?;
+            let row = [Value::from(chain), Value::from(name), Value::from(now.get())];
+            let id = tx.query_opt(INSERT_WALLET, &row, |row| row.int(0))?;
+            let id = id.ok_or_else(|| LedgerError::WalletExists(name.to_owned()))?;
+            Ok(Wallet { id: WalletId::new(id), name: name.to_owned(), network, created_at: now })
+        })
+    }
+
+    /// Wallets behind `after`, in the order they were created.
+    pub fn wallets(
+        &self,
+        after: Option<WalletId>,
+        limit: usize,
+    ) -> Result<Vec<Wallet>, LedgerError> {
+        let parameters = [Value::from(after.map_or(0, WalletId::get)), self.page(limit)];
+        self.database.read(|tx| Ok(tx.query_all(SELECT_WALLETS, &parameters, read_wallet)?))
+    }
+
+    /// The wallet of this name.
+    pub fn wallet_named(&self, name: &str) -> Result<Wallet, LedgerError> {
+        self.database.read(|tx| {
+            tx.query_opt(SELECT_WALLET_BY_NAME, &[Value::from(name)], read_wallet)?
+                .ok_or_else(|| LedgerError::WalletNameNotFound(name.to_owned()))
+        })
+    }
+
+    pub(crate) fn page<'v>(&self, limit: usize) -> Value<'v> {
+        Value::from(i64::try_from(limit.min(self.limits.page_rows_max)).unwrap_or(i64::MAX))
+    }
+
+    pub(crate) fn write<T>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.database.write_at(self.isolation, body)
+    }
+
+    /// Runs `body` with the lock of the wallet, in one transaction.
+    pub(crate) fn write_wallet<T>(
+        &self,
+        wallet: WalletId,
+        now: Micros,
+        mut body: impl FnMut(&mut Session<'_, '_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.write(|tx| {
+            let mut session = Session::lock(tx, self.limits, wallet, now)?;
+            let answer = body(&mut session)?;
+            session.finish()?;
+            Ok(answer)
+        })
+    }
+
+    /// Runs `body` on one snapshot.
+    pub(crate) fn read_wallet<T>(
+        &self,
+        wallet: WalletId,
+        mut body: impl FnMut(&mut Session<'_, '_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.database.read(|tx| {
+            let mut session = Session::view(tx, self.limits, wallet)?;
+            body(&mut session)
+        })
+    }
+}
+
+/// The row of a chain, made when it is missing.
+pub(crate) fn ensure_chain(tx: &mut Transaction<'_>, network: Network) -> Result<i64, SqlError> {
+    let names = [Value::from(network.chain()), Value::from(network.name())];
+    if let Some(id) = tx.query_opt(SELECT_CHAIN, &names, |row| row.int(0))? {
+        return Ok(id);
+    }
+    tx.execute(INSERT_CHAIN, &names)?;
+    tx.query_one(SELECT_CHAIN, &names, |row| row.int(0))
+}
+
+fn read_wallet(row: &Row<'_>) -> Result<Wallet, SqlError> {
+    let network = Network::find(row.text(2)?, row.text(3)?)
+        .map_err(|unknown| SqlError::bad_row(unknown.to_string()))?;
+    Ok(Wallet {
+        id: WalletId::new(row.int(0)?),
+        name: row.text(1)?.to_owned(),
+        network,
+        created_at: Micros::new(row.int(4)?),
+    })
+}

@@ -1,0 +1,53 @@
+//! The wallet ledger: no coin lost, none spent twice, every attempt on record.
+//!
+//! [`Ledger`] keeps any number of wallets in one SQL database, `SQLite` or `PostgreSQL`. Every
+//! operation is one database transaction that first locks the wallets it writes to. What may
+//! happen is decided in `utxokeep_core::wallet`; this crate gathers the facts and carries it out.
+//!
+//! # Invariants
+//!
+//! * At most one live transaction of a wallet holds an output, ours or foreign: a unique index.
+//! * An output points at its spender exactly while that spender is live and holds its inputs.
+//! * Class, height and coinbase flag beside an output are those of its transaction.
+//! * Rows are removed by `prune` and `remove_unconfirmed` only, never by themselves.
+
+mod addresses;
+mod balance;
+mod chain;
+mod error;
+mod ingest;
+mod labels;
+mod leases;
+mod ledger;
+mod lifecycle;
+mod list;
+mod prune;
+mod rows;
+mod schema;
+mod select;
+mod session;
+mod types;
+mod verify;
+
+pub use balance::BalanceQuery;
+pub use chain::{Applied, Tip};
+pub use error::LedgerError;
+pub use labels::{Imported, Label, LabelKind};
+pub use leases::{Lease, LeaseTerms};
+pub use ledger::Ledger;
+pub use list::{
+    Coin, CoinQuery, Direction, HistoryCursor, HistoryQuery, HistoryScope, OwnInput, Replacement,
+    TxDetail, TxSummary, WatchedOutput,
+};
+pub use prune::PruneRule;
+pub use schema::{COMPONENT, MIGRATIONS, migrate, unmigrate};
+pub use select::{Algorithm, SelectedCoin, Selection, SelectionRequest};
+pub use types::{
+    Address, BlockRef, Change, Credits, Limits, LinkedBlock, NewAddress, NewOutput, NewTx,
+    RecordOptions, Recorded, Seen, Wallet,
+};
+pub use utxokeep_core::wallet::{
+    Amount, Balance, ChangePolicy, CoinClass, ConfirmationRange, FeeRate, InvalidReason, LeaseId,
+    Maturity, Micros, TxState, TxStatus, WalletId,
+};
+pub use verify::Violation;

@@ -1,0 +1,123 @@
+//! What users and followers do with single transactions.
+
+use utxokeep_core::{
+    OutPoint, Txid,
+    wallet::{Event, Micros, WalletId, next, parents_first},
+};
+use utxokeep_sql::Value;
+
+use crate::{
+    BlockRef, Credits, Ledger, LedgerError, NewTx, RecordOptions, Recorded, Seen, rows,
+    session::Session,
+};
+
+const SELECT_INPUTS: &str = "SELECT prev_txid, prev_index FROM tx_inputs
+    WHERE wallet_id = $1 AND tx_id = $2 ORDER BY input_index";
+
+impl Ledger {
+    /// Records a transaction as it was seen. Recording the same again changes nothing.
+    ///
+    /// A block must be at or below the tip of the ledger; see [`Ledger::apply_block`].
+    pub fn record(
+        &self,
+        wallet: WalletId,
+        new: &NewTx,
+        seen: Seen,
+        options: &RecordOptions,
+        now: Micros,
+    ) -> Result<Recorded, LedgerError> {
+        self.write_wallet(wallet, now, |session| session.record(new, seen, options, false))
+    }
+
+    /// Records many transactions at once, parents first, all or none. Blocks need not be known;
+    /// the tip does not move.
+    pub fn record_batch(
+        &self,
+        wallet: WalletId,
+        batch: &[(NewTx, Seen)],
+        now: Micros,
+    ) -> Result<Vec<Recorded>, LedgerError> {
+        self.check_batch(batch.len())?;
+        let order = parents_first(&family(batch.iter().map(|(new, _)| new)));
+        let options = RecordOptions::default();
+        self.write_wallet(wallet, now, |session| {
+            let record = |at: &usize| session.record(&batch[*at].0, batch[*at].1, &options, true);
+            order.iter().map(record).collect()
+        })
+    }
+
+    /// Marks a stored transaction as sent or seen in a mempool. A replacement that waited takes
+    /// its inputs now; one that was not live comes back if its inputs are free.
+    pub fn publish(
+        &self,
+        wallet: WalletId,
+        txid: &Txid,
+        now: Micros,
+    ) -> Result<Recorded, LedgerError> {
+        self.write_wallet(wallet, now, |session| session.record_stored(txid, Seen::Mempool))
+    }
+
+    /// Marks a stored transaction as confirmed at a position of a block.
+    pub fn confirm(
+        &self,
+        wallet: WalletId,
+        txid: &Txid,
+        block: BlockRef,
+        position: u32,
+        now: Micros,
+    ) -> Result<Recorded, LedgerError> {
+        self.write_wallet(wallet, now, |session| {
+            session.record_stored(txid, Seen::Block(block, position))
+        })
+    }
+
+    /// Gives an unconfirmed transaction up, with everything that depends on it. Its inputs are
+    /// free again. Returns the descendants.
+    pub fn abandon(
+        &self,
+        wallet: WalletId,
+        txid: &Txid,
+        now: Micros,
+    ) -> Result<Vec<Txid>, LedgerError> {
+        self.write_wallet(wallet, now, |session| {
+            let stored = session.known(txid)?;
+            let end = next(Some(stored.state), stored.coinbase, Event::Abandon)
+                .map_err(|refused| LedgerError::Refused { txid: *txid, refused })?;
+            Ok(session.end(stored.id, *txid, end)?.descendants())
+        })
+    }
+
+    pub(crate) fn check_batch(&self, txs: usize) -> Result<(), LedgerError> {
+        if txs > self.limits.batch_txs_max {
+            return Err(LedgerError::argument(format!(
+                "{txs} transactions were given at once, at most {} are allowed",
+                self.limits.batch_txs_max
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Session<'_, '_> {
+    /// Records a stored transaction again, from what is stored of it.
+    fn record_stored(&mut self, txid: &Txid, seen: Seen) -> Result<Recorded, LedgerError> {
+        let stored = self.known(txid)?;
+        let key = [self.id(), Value::from(stored.id)];
+        let inputs: Vec<OutPoint> =
+            self.tx.query_all(SELECT_INPUTS, &key, |row| rows::outpoint(row, 0))?;
+        let new = NewTx {
+            txid: *txid,
+            inputs,
+            outputs: Vec::new(),
+            coinbase: stored.coinbase,
+            raw: None,
+            credits: Credits::Exactly(Vec::new()),
+        };
+        self.record(&new, seen, &RecordOptions::default(), false)
+    }
+}
+
+/// Each transaction with those it spends from, for [`parents_first`].
+pub(crate) fn family<'n>(txs: impl Iterator<Item = &'n NewTx>) -> Vec<(Txid, Vec<Txid>)> {
+    txs.map(|new| (new.txid, new.inputs.iter().map(|input| *input.txid()).collect())).collect()
+}

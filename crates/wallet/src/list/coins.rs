@@ -1,0 +1,201 @@
+//! Unspent outputs, in pages that follow an index.
+
+use utxokeep_core::{
+    Height, OutPoint,
+    wallet::{
+        Amount, Bucket, CoinClass, CoinFacts, CoinView, ConfirmationRange, Maturity, Micros,
+        WalletId,
+    },
+};
+use utxokeep_sql::{Row, SqlError, Value};
+
+use crate::{Ledger, LedgerError, rows, session::Session};
+
+const SELECT_PAGE: &str = "SELECT t.txid, u.output_index, u.id, u.amount, u.address_id,
+        u.parent_class, u.parent_height, u.parent_coinbase, l.expires_at_us, l.is_held
+    FROM utxos u
+    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
+        AND (l.expires_at_us > $2 OR l.is_held = 1)
+    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.parent_class > 0
+        AND (u.amount > $3 OR (u.amount = $3 AND u.id > $4))
+        AND ((u.parent_height IS NULL AND $5 = 1) OR u.parent_height BETWEEN $6 AND $7)
+        AND ($8 = 1 OR l.utxo_id IS NULL)
+    ORDER BY u.amount, u.id LIMIT $9";
+const SELECT_ONE: &str = "SELECT t.txid, u.output_index, u.id, u.amount, u.address_id,
+        u.parent_class, u.parent_height, u.parent_coinbase, l.expires_at_us, l.is_held
+    FROM transactions t
+    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $5
+    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
+        AND (l.expires_at_us > $4 OR l.is_held = 1)
+    WHERE t.chain_id = $1 AND t.txid = $2 AND t.wallet_id = $3
+        AND u.spent_by_tx_id IS NULL AND u.parent_class > 0";
+const SELECT_WATCHED: &str = "SELECT t.txid, u.output_index, u.id, u.amount, a.script
+    FROM utxos u
+    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
+    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
+    WHERE u.wallet_id = $1 AND u.id > $2 AND u.parent_class > 0 AND s.block_height IS NULL
+    ORDER BY u.id LIMIT $3";
+
+/// An unspent output of the wallet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coin {
+    /// Number in the wallet.
+    pub id: i64,
+    /// The output.
+    pub outpoint: OutPoint,
+    /// Its amount.
+    pub amount: Amount,
+    /// Number of the address it pays.
+    pub address_id: i64,
+    /// What its transaction makes of it.
+    pub class: CoinClass,
+    /// Block of its transaction.
+    pub height: Option<Height>,
+    /// Whether a coinbase made it.
+    pub coinbase: bool,
+    /// Whether a lease is active.
+    pub leased: bool,
+}
+
+impl Coin {
+    /// The line of a balance it counts in.
+    #[must_use]
+    pub fn bucket(&self, tip: Option<Height>, maturity: Maturity) -> Option<Bucket> {
+        let facts = CoinFacts { class: self.class, height: self.height, coinbase: self.coinbase };
+        CoinView { tip, range: ConfirmationRange::default(), maturity }.bucket(&facts)
+    }
+}
+
+/// Which coins to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoinQuery {
+    /// How many confirmations they have.
+    pub range: ConfirmationRange,
+    /// Whether leased ones are listed too.
+    pub with_leased: bool,
+    /// Amount and number of the last coin of the page before.
+    pub after: Option<(Amount, i64)>,
+    /// Coins per page.
+    pub limit: usize,
+}
+
+impl Default for CoinQuery {
+    fn default() -> Self {
+        Self {
+            range: ConfirmationRange::default(),
+            with_leased: true,
+            after: None,
+            limit: usize::MAX,
+        }
+    }
+}
+
+/// An output whose spending is of interest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedOutput {
+    /// Number in the wallet.
+    pub id: i64,
+    /// The output.
+    pub outpoint: OutPoint,
+    /// Its amount.
+    pub amount: Amount,
+    /// Its script.
+    pub script: Vec<u8>,
+}
+
+impl Ledger {
+    /// Unspent outputs with a live transaction, by amount, then in the order they were recorded.
+    /// Pending, immature and leased ones are there too: policy is the caller's.
+    pub fn coins(
+        &self,
+        wallet: WalletId,
+        query: &CoinQuery,
+        now: Micros,
+    ) -> Result<Vec<Coin>, LedgerError> {
+        let limit = self.page(query.limit);
+        self.read_wallet(wallet, |session| Ok(session.coins_page(query, limit, now)?))
+    }
+
+    /// One unspent output.
+    pub fn coin(
+        &self,
+        wallet: WalletId,
+        outpoint: &OutPoint,
+        now: Micros,
+    ) -> Result<Coin, LedgerError> {
+        self.read_wallet(wallet, |session| {
+            let key = [
+                Value::from(session.chain),
+                Value::from(outpoint.txid().as_bytes()),
+                session.id(),
+                Value::from(now.get()),
+                Value::from(outpoint.index()),
+            ];
+            let coin = session.tx.query_opt(SELECT_ONE, &key, read_coin)?;
+            coin.ok_or(LedgerError::UtxoNotFound(*outpoint))
+        })
+    }
+
+    /// Outputs behind number `after` that are unspent, or spent by nothing but an unconfirmed
+    /// transaction: their spending in a block would be news.
+    pub fn outputs_to_watch(
+        &self,
+        wallet: WalletId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<WatchedOutput>, LedgerError> {
+        let limit = self.page(limit);
+        self.read_wallet(wallet, |session| {
+            let parameters = [session.id(), Value::from(after), limit];
+            Ok(session.tx.query_all(SELECT_WATCHED, &parameters, |row| {
+                Ok(WatchedOutput {
+                    id: row.int(2)?,
+                    outpoint: rows::outpoint(row, 0)?,
+                    amount: rows::amount(row, 3)?,
+                    script: row.bytes(4)?.to_vec(),
+                })
+            })?)
+        })
+    }
+}
+
+impl Session<'_, '_> {
+    fn coins_page(
+        &mut self,
+        query: &CoinQuery,
+        limit: Value<'_>,
+        now: Micros,
+    ) -> Result<Vec<Coin>, SqlError> {
+        let (amount, id) = query.after.map_or((-1, 0), |(amount, id)| (amount.to_column(), id));
+        let heights = query.range.heights(self.tip_height());
+        let (lowest, highest): (i64, i64) =
+            heights.map_or((0, -1), |(low, high)| (low.get().into(), high.get().into()));
+        let parameters = [
+            self.id(),
+            Value::from(now.get()),
+            Value::from(amount),
+            Value::from(id),
+            Value::from(query.range.wants_unconfirmed()),
+            Value::from(lowest),
+            Value::from(highest),
+            Value::from(query.with_leased),
+            limit,
+        ];
+        self.tx.query_all(SELECT_PAGE, &parameters, read_coin)
+    }
+}
+
+fn read_coin(row: &Row<'_>) -> Result<Coin, SqlError> {
+    Ok(Coin {
+        outpoint: rows::outpoint(row, 0)?,
+        id: row.int(2)?,
+        amount: rows::amount(row, 3)?,
+        address_id: row.int(4)?,
+        class: rows::class(row, 5)?,
+        height: rows::height(row, 6)?,
+        coinbase: rows::flag(row, 7)?,
+        leased: row.opt_int(8)?.is_some(),
+    })
+}

@@ -1,0 +1,214 @@
+//! Removing rows, which only happens when somebody asks for it.
+//!
+//! What goes is handed to the caller, who may archive it. Coins that count are never touched: a
+//! confirmed transaction goes only together with everything it is connected to by coins of the
+//! wallet, and only when all of these coins are spent.
+
+use std::collections::BTreeMap;
+
+use utxokeep_core::{
+    Height, Txid,
+    wallet::{Event, Micros, WalletId, next},
+};
+use utxokeep_sql::{SqlError, Value};
+
+use crate::{Ledger, LedgerError, TxDetail, rows, session::Session};
+
+const SELECT_CHILD: &str = "SELECT 1 FROM tx_inputs
+    WHERE prev_txid = $2 AND wallet_id = $1 AND claim = 1 LIMIT 1";
+const SELECT_WAITING_CHILD: &str = "SELECT 1 FROM tx_inputs
+    WHERE prev_txid = $2 AND wallet_id = $1 AND claim = 2 LIMIT 1";
+const SELECT_REPLACED: &str = "SELECT 1 FROM tx_replacements
+    WHERE wallet_id = $1 AND replacement_tx_id = $2 LIMIT 1";
+const FREE_COINS: &str = "UPDATE utxos SET spent_by_tx_id = NULL, spent_input_index = NULL
+    WHERE wallet_id = $1 AND spent_by_tx_id IN";
+const FORGET_INVALIDATOR: &str = "UPDATE transactions SET invalidated_by_tx_id = NULL
+    WHERE wallet_id = $1 AND invalidated_by_tx_id IN";
+const DELETE_COINS: &str = "DELETE FROM utxos WHERE wallet_id = $1 AND tx_id IN";
+const DELETE_TXS: &str = "DELETE FROM transactions WHERE wallet_id = $1 AND id IN";
+const SELECT_DEAD: &str = "SELECT t.id, t.txid FROM transactions t
+    WHERE t.wallet_id = $1 AND t.block_height IS NULL AND t.status > 1
+        AND t.received_at_us < $2 AND t.id > $3 ORDER BY t.id LIMIT 1";
+const SELECT_SPENT_OUT: &str = "SELECT t.id, t.txid FROM transactions t
+    WHERE t.wallet_id = $1 AND t.block_height <= $2 AND t.id > $3
+        AND NOT EXISTS (SELECT 1 FROM utxos u WHERE u.wallet_id = t.wallet_id
+            AND u.tx_id = t.id AND u.spent_by_tx_id IS NULL)
+    ORDER BY t.id LIMIT 1";
+const SELECT_SPENDERS: &str = "SELECT t.id, t.txid, t.block_height FROM utxos u
+    LEFT JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.spent_by_tx_id
+    WHERE u.wallet_id = $1 AND u.tx_id = $2";
+const SELECT_PARENTS: &str = "SELECT t.id, t.txid, t.block_height FROM utxos u
+    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    WHERE u.wallet_id = $1 AND u.spent_by_tx_id = $2";
+
+/// What may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PruneRule {
+    /// Transactions that are not live and were first recorded before this time.
+    pub dead_before: Option<Micros>,
+    /// Confirmed transactions up to this height whose coins are all spent up to it too.
+    pub confirmed_up_to: Option<Height>,
+    /// At most this many; call again for more.
+    pub txs_max: usize,
+}
+
+impl Ledger {
+    /// Removes a live unconfirmed transaction that nothing live spends from, as if it had never
+    /// been recorded. Its inputs are free again. To keep the attempt on record, abandon it.
+    pub fn remove_unconfirmed(
+        &self,
+        wallet: WalletId,
+        txid: &Txid,
+        now: Micros,
+    ) -> Result<(), LedgerError> {
+        self.write_wallet(wallet, now, |session| {
+            let stored = session.known(txid)?;
+            next(Some(stored.state), stored.coinbase, Event::Abandon)
+                .map_err(|refused| LedgerError::Refused { txid: *txid, refused })?;
+            if session.has_children(txid)? || session.replaced_others(stored.id)? {
+                return Err(LedgerError::NotALeaf(*txid));
+            }
+            Ok(session.remove(&[stored.id])?)
+        })
+    }
+
+    /// Removes old rows and returns what they held. Labels stay.
+    pub fn prune(
+        &self,
+        wallet: WalletId,
+        rule: &PruneRule,
+        now: Micros,
+    ) -> Result<Vec<TxDetail>, LedgerError> {
+        let txs_max = rule.txs_max.min(self.limits.page_rows_max);
+        self.write_wallet(wallet, now, |session| {
+            let mut archive = Vec::new();
+            if let Some(before) = rule.dead_before {
+                session.prune_dead(before, txs_max, &mut archive)?;
+            }
+            if let Some(height) = rule.confirmed_up_to {
+                session.prune_confirmed(height, txs_max, &mut archive)?;
+            }
+            Ok(archive)
+        })
+    }
+}
+
+impl Session<'_, '_> {
+    fn has_children(&mut self, txid: &Txid) -> Result<bool, SqlError> {
+        let key = [self.id(), Value::from(txid.as_bytes())];
+        for statement in [SELECT_CHILD, SELECT_WAITING_CHILD] {
+            if self.tx.query_opt(statement, &key, |_| Ok(()))?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether others gave way to it: without it they would be left without a reason.
+    fn replaced_others(&mut self, id: i64) -> Result<bool, SqlError> {
+        let key = [self.id(), Value::from(id)];
+        Ok(self.tx.query_opt(SELECT_REPLACED, &key, |_| Ok(()))?.is_some())
+    }
+
+    /// Deletes rows, in the order in which they refer to each other.
+    fn remove(&mut self, ids: &[i64]) -> Result<(), SqlError> {
+        let keys: Vec<Value<'_>> = ids.iter().map(|id| Value::from(*id)).collect();
+        let fixed = [self.id()];
+        for statement in [FREE_COINS, FORGET_INVALIDATOR, DELETE_COINS, DELETE_TXS] {
+            self.tx.execute_in(statement, "", &fixed, 1, &keys)?;
+        }
+        Ok(())
+    }
+
+    /// Oldest first, so that what was replaced goes before what replaced it.
+    fn prune_dead(
+        &mut self,
+        before: Micros,
+        txs_max: usize,
+        archive: &mut Vec<TxDetail>,
+    ) -> Result<(), LedgerError> {
+        let mut after = 0;
+        while archive.len() < txs_max {
+            let key = [self.id(), Value::from(before.get()), Value::from(after)];
+            let found = self
+                .tx
+                .query_opt(SELECT_DEAD, &key, |row| Ok((row.int(0)?, rows::txid(row, 1)?)))?;
+            let Some((id, txid)) = found else {
+                break;
+            };
+            after = id;
+            if !self.replaced_others(id)? {
+                archive.push(self.detail(&txid)?);
+                self.remove(&[id])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn prune_confirmed(
+        &mut self,
+        height: Height,
+        txs_max: usize,
+        archive: &mut Vec<TxDetail>,
+    ) -> Result<(), LedgerError> {
+        let mut after = 0;
+        while archive.len() < txs_max {
+            let key = [self.id(), Value::from(height.get()), Value::from(after)];
+            let found = self
+                .tx
+                .query_opt(SELECT_SPENT_OUT, &key, |row| Ok((row.int(0)?, rows::txid(row, 1)?)))?;
+            let Some((id, txid)) = found else {
+                break;
+            };
+            after = id;
+            let room = txs_max - archive.len();
+            if let Some(family) = self.spent_out_family(id, txid, height, room)? {
+                for txid in family.values() {
+                    archive.push(self.detail(txid)?);
+                }
+                let ids: Vec<i64> = family.into_keys().collect();
+                self.remove(&ids)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything connected to a transaction by coins of the wallet, if all of it may go.
+    fn spent_out_family(
+        &mut self,
+        id: i64,
+        txid: Txid,
+        height: Height,
+        txs_max: usize,
+    ) -> Result<Option<BTreeMap<i64, Txid>>, LedgerError> {
+        let mut family = BTreeMap::from([(id, txid)]);
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            if self.replaced_others(id)? {
+                return Ok(None);
+            }
+            let key = [self.id(), Value::from(id)];
+            for statement in [SELECT_SPENDERS, SELECT_PARENTS] {
+                let relatives = self.tx.query_all(statement, &key, |row| {
+                    let Some(relative) = row.opt_int(0)? else {
+                        return Ok(None);
+                    };
+                    let buried = rows::height(row, 2)?.is_some_and(|block| block <= height);
+                    Ok(buried.then_some((relative, rows::txid(row, 1)?)))
+                })?;
+                for relative in relatives {
+                    let Some((relative, txid)) = relative else {
+                        return Ok(None);
+                    };
+                    if family.insert(relative, txid).is_none() {
+                        open.push(relative);
+                    }
+                }
+            }
+            if family.len() > txs_max {
+                return Ok(None);
+            }
+        }
+        Ok(Some(family))
+    }
+}

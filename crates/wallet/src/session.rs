@@ -1,0 +1,216 @@
+//! One wallet inside a database transaction, locked when it is written to.
+//!
+//! The lock is the row of the wallet. It also holds the counters from which rows get their
+//! numbers, so numbers need no other coordination.
+
+use utxokeep_core::{
+    BlockHash, Height, Network, Txid,
+    wallet::{Micros, TxState, WalletId},
+};
+use utxokeep_sql::{Dialect, Row, SqlError, Transaction, Value};
+
+use crate::{BlockRef, LedgerError, Limits, rows};
+
+const SELECT_WALLET: &str =
+    "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id FROM wallets WHERE id = $1";
+const LOCK_WALLET: &str = "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id
+    FROM wallets WHERE id = $1 FOR NO KEY UPDATE";
+const SELECT_CHAIN: &str = "SELECT chain, network, tip_height, tip_hash FROM chains WHERE id = $1";
+const UPDATE_COUNTERS: &str = "UPDATE wallets
+    SET next_tx_id = $2, next_utxo_id = $3, next_address_id = $4 WHERE id = $1";
+const SELECT_BLOCK: &str = "SELECT hash, time_us FROM blocks WHERE chain_id = $1 AND height = $2";
+const INSERT_BLOCK: &str = "INSERT INTO blocks (chain_id, height, hash, time_us)
+    VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+const SELECT_TX: &str =
+    "SELECT id, status, block_height, is_coinbase, is_waiting, owned_input_count
+    FROM transactions WHERE chain_id = $1 AND txid = $2 AND wallet_id = $3";
+const SELECT_ANY_LEASE: &str = "SELECT 1 FROM utxo_leases WHERE wallet_id = $1 LIMIT 1";
+
+/// Numbers for new rows of a wallet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counters {
+    tx: i64,
+    utxo: i64,
+    address: i64,
+}
+
+/// A wallet and the transaction in which it is read or written.
+pub(crate) struct Session<'t, 'c> {
+    pub(crate) tx: &'t mut Transaction<'c>,
+    pub(crate) limits: Limits,
+    pub(crate) wallet: i64,
+    pub(crate) chain: i64,
+    pub(crate) network: Network,
+    pub(crate) tip: Option<(Height, BlockHash)>,
+    pub(crate) now: Micros,
+    counters: Counters,
+    stored_counters: Counters,
+    known_block: Option<BlockRef>,
+    has_leases: Option<bool>,
+}
+
+/// A stored transaction, as far as recording cares.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoredTx {
+    pub(crate) id: i64,
+    pub(crate) state: TxState,
+    pub(crate) coinbase: bool,
+    pub(crate) waiting: bool,
+    pub(crate) owned_inputs: i64,
+}
+
+impl<'t, 'c> Session<'t, 'c> {
+    /// Takes the lock of the wallet, before anything else is read.
+    pub(crate) fn lock(
+        tx: &'t mut Transaction<'c>,
+        limits: Limits,
+        wallet: WalletId,
+        now: Micros,
+    ) -> Result<Self, LedgerError> {
+        // SQLite has one writer at a time, so that the transaction is the lock.
+        let statement = match tx.dialect() {
+            Dialect::Sqlite => SELECT_WALLET,
+            Dialect::Postgres => LOCK_WALLET,
+        };
+        Self::load(tx, statement, limits, wallet, now)
+    }
+
+    /// Reads the wallet without a lock.
+    pub(crate) fn view(
+        tx: &'t mut Transaction<'c>,
+        limits: Limits,
+        wallet: WalletId,
+    ) -> Result<Self, LedgerError> {
+        Self::load(tx, SELECT_WALLET, limits, wallet, Micros::default())
+    }
+
+    fn load(
+        tx: &'t mut Transaction<'c>,
+        statement: &str,
+        limits: Limits,
+        wallet: WalletId,
+        now: Micros,
+    ) -> Result<Self, LedgerError> {
+        let found = tx.query_opt(statement, &[Value::from(wallet.get())], |row| {
+            let counters = Counters { tx: row.int(1)?, utxo: row.int(2)?, address: row.int(3)? };
+            Ok((row.int(0)?, counters))
+        })?;
+        let (chain, counters) = found.ok_or(LedgerError::WalletNotFound(wallet))?;
+        let (network, tip) = tx.query_one(SELECT_CHAIN, &[Value::from(chain)], |row| {
+            let network = Network::find(row.text(0)?, row.text(1)?)
+                .map_err(|unknown| SqlError::bad_row(unknown.to_string()))?;
+            Ok((network, rows::tip(row, 2, 3)?))
+        })?;
+        Ok(Self {
+            tx,
+            limits,
+            wallet: wallet.get(),
+            chain,
+            network,
+            tip,
+            now,
+            counters,
+            stored_counters: counters,
+            known_block: None,
+            has_leases: None,
+        })
+    }
+
+    /// Stores the counters. Nothing may be written afterwards.
+    pub(crate) fn finish(self) -> Result<(), SqlError> {
+        if self.counters != self.stored_counters {
+            let Counters { tx, utxo, address } = self.counters;
+            let row = [self.wallet, tx, utxo, address].map(Value::from);
+            self.tx.execute(UPDATE_COUNTERS, &row)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn next_tx_id(&mut self) -> i64 {
+        self.counters.tx += 1;
+        self.counters.tx - 1
+    }
+
+    pub(crate) fn next_utxo_id(&mut self) -> i64 {
+        self.counters.utxo += 1;
+        self.counters.utxo - 1
+    }
+
+    pub(crate) fn next_address_id(&mut self) -> i64 {
+        self.counters.address += 1;
+        self.counters.address - 1
+    }
+
+    pub(crate) fn tip_height(&self) -> Option<Height> {
+        self.tip.map(|(height, _)| height)
+    }
+
+    /// The wallet as the first parameter of nearly every statement.
+    pub(crate) fn id(&self) -> Value<'static> {
+        Value::from(self.wallet)
+    }
+
+    /// Finds a transaction of the wallet.
+    pub(crate) fn stored(&mut self, txid: &Txid) -> Result<Option<StoredTx>, SqlError> {
+        let key = [Value::from(self.chain), Value::from(txid.as_bytes()), self.id()];
+        self.tx.query_opt(SELECT_TX, &key, read_stored)
+    }
+
+    /// Finds a transaction that must be there.
+    pub(crate) fn known(&mut self, txid: &Txid) -> Result<StoredTx, LedgerError> {
+        self.stored(txid)?.ok_or(LedgerError::TxNotFound(*txid))
+    }
+
+    /// Whether the wallet has any lease, asked once.
+    pub(crate) fn has_leases(&mut self) -> Result<bool, SqlError> {
+        if let Some(known) = self.has_leases {
+            return Ok(known);
+        }
+        let found = self.tx.query_opt(SELECT_ANY_LEASE, &[Value::from(self.wallet)], |_| Ok(()))?;
+        self.has_leases = Some(found.is_some());
+        Ok(found.is_some())
+    }
+
+    /// Makes sure that the row of `block` exists and is this block. Unless `beyond_tip` is set,
+    /// the chain must have reached it.
+    pub(crate) fn ensure_block(
+        &mut self,
+        block: &BlockRef,
+        beyond_tip: bool,
+    ) -> Result<(), LedgerError> {
+        if self.known_block.as_ref() == Some(block) {
+            return Ok(());
+        }
+        let mismatch = LedgerError::BlockMismatch { height: block.height, hash: block.hash };
+        if self.tip.is_some_and(|(height, hash)| height == block.height && hash != block.hash) {
+            return Err(mismatch);
+        }
+        if !beyond_tip && self.tip_height().is_none_or(|tip| block.height > tip) {
+            return Err(LedgerError::BlockNotFound { height: block.height });
+        }
+        let key = [Value::from(self.chain), Value::from(block.height.get())];
+        let read = |row: &Row<'_>| Ok((row.array::<32>(0)?, row.int(1)?));
+        let mut found = self.tx.query_opt(SELECT_BLOCK, &key, read)?;
+        if found.is_none() {
+            let hash = Value::from(block.hash.as_bytes());
+            self.tx
+                .execute(INSERT_BLOCK, &[key[0], key[1], hash, Value::from(block.time.get())])?;
+            found = self.tx.query_opt(SELECT_BLOCK, &key, read)?;
+        }
+        if found != Some((*block.hash.as_bytes(), block.time.get())) {
+            return Err(mismatch);
+        }
+        self.known_block = Some(*block);
+        Ok(())
+    }
+}
+
+fn read_stored(row: &Row<'_>) -> Result<StoredTx, SqlError> {
+    Ok(StoredTx {
+        id: row.int(0)?,
+        state: rows::state(row, 1, 2)?,
+        coinbase: rows::flag(row, 3)?,
+        waiting: rows::flag(row, 4)?,
+        owned_inputs: row.int(5)?,
+    })
+}

@@ -1,0 +1,194 @@
+//! What goes into the ledger: transactions as plain data, and how they were seen.
+
+use utxokeep_core::{
+    BlockHash, Height, Network, OutPoint, Txid,
+    wallet::{Amount, Micros, TxState, WalletId},
+};
+
+/// An output of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOutput {
+    /// Amount in the smallest unit.
+    pub amount: Amount,
+    /// Output script; on chains with addresses, the bytes of the address.
+    pub script: Vec<u8>,
+}
+
+/// Which outputs belong to the wallet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Credits {
+    /// Every output that pays a watched script.
+    #[default]
+    Watched,
+    /// These and no others; each must pay a watched script.
+    Exactly(Vec<u32>),
+}
+
+/// A transaction to record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTx {
+    /// Its id.
+    pub txid: Txid,
+    /// Outputs it spends, in the order of its inputs; empty for a coinbase.
+    pub inputs: Vec<OutPoint>,
+    /// Its outputs.
+    pub outputs: Vec<NewOutput>,
+    /// Whether it is a coinbase.
+    pub coinbase: bool,
+    /// The bytes on the wire, where the caller has them.
+    pub raw: Option<Vec<u8>>,
+    /// Which outputs belong to the wallet.
+    pub credits: Credits,
+}
+
+/// A block of the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockRef {
+    /// Its height.
+    pub height: Height,
+    /// Its hash.
+    pub hash: BlockHash,
+    /// Time in its header.
+    pub time: Micros,
+}
+
+/// A block and the one below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkedBlock {
+    /// The block.
+    pub block: BlockRef,
+    /// Hash of the block below; `None` for the first of a chain.
+    pub parent: Option<BlockHash>,
+}
+
+/// Where a transaction was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// Made here, not sent yet.
+    Created,
+    /// Sent, or seen in a mempool.
+    Mempool,
+    /// In a block, at this position.
+    Block(BlockRef, u32),
+}
+
+/// How to record a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RecordOptions {
+    /// It is meant to replace whatever spends the same outputs: we made it so, or the node's
+    /// mempool said so.
+    pub replaces: bool,
+    /// Label for the transaction; a label that is stored already wins.
+    pub label: Option<String>,
+}
+
+/// What recording did to the transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It is new.
+    Inserted,
+    /// It was there and is in another state now.
+    Updated,
+    /// It was not live and is again.
+    Revived,
+    /// It was there in this state.
+    Unchanged,
+}
+
+/// What recording came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// The transaction.
+    pub txid: Txid,
+    /// What happened to it.
+    pub change: Change,
+    /// Its state now.
+    pub state: TxState,
+    /// Whether it is a replacement that waits to be published.
+    pub waiting: bool,
+    /// Transactions that lost their inputs to it.
+    pub losers: Vec<Txid>,
+    /// Transactions that depended on those.
+    pub failed_descendants: Vec<Txid>,
+}
+
+/// A wallet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wallet {
+    /// Its id.
+    pub id: WalletId,
+    /// Its name.
+    pub name: String,
+    /// Its chain and network.
+    pub network: Network,
+    /// When it was created.
+    pub created_at: Micros,
+}
+
+/// A script that the wallet watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAddress {
+    /// Output script.
+    pub script: Vec<u8>,
+    /// Text form, for people.
+    pub address: Option<String>,
+    /// Weight of an input that spends from it; estimated from the script when not given.
+    pub spend_weight: Option<u32>,
+}
+
+/// A watched address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Number in the wallet.
+    pub id: i64,
+    /// Output script.
+    pub script: Vec<u8>,
+    /// Text form, where it was given.
+    pub address: Option<String>,
+    /// Weight of an input that spends from it.
+    pub spend_weight: u32,
+    /// Whether an output to it was ever recorded; stays set.
+    pub used: bool,
+}
+
+/// Limits of the ledger; what goes beyond is refused whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Transactions that one operation may invalidate.
+    pub cascade_txs_max: usize,
+    /// Inputs of one transaction.
+    pub tx_inputs_max: usize,
+    /// Outputs of one transaction.
+    pub tx_outputs_max: usize,
+    /// Bytes of one raw transaction.
+    pub raw_tx_bytes_max: usize,
+    /// Characters of a label.
+    pub label_chars_max: usize,
+    /// Rows of one page of an answer.
+    pub page_rows_max: usize,
+    /// Coins that a selection loads.
+    pub selection_window_coins_max: usize,
+    /// Steps of the search for a selection without change.
+    pub selection_rounds_max: usize,
+    /// Outputs leased by one call.
+    pub lease_batch_max: usize,
+    /// Transactions of one batch or block.
+    pub batch_txs_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            cascade_txs_max: 10_000,
+            tx_inputs_max: 100_000,
+            tx_outputs_max: 100_000,
+            raw_tx_bytes_max: 4_000_000,
+            label_chars_max: 500,
+            page_rows_max: 1_000,
+            selection_window_coins_max: 100,
+            selection_rounds_max: 20_000,
+            lease_batch_max: 1_000,
+            batch_txs_max: 1_000_000,
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The plain model: transactions in a map, and everything else worked out from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use utxokeep_core::{OutPoint, Txid};
+use utxokeep_wallet::{CoinClass, LeaseId, NewTx};
+
+/// Where a transaction stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stand {
+    Pending,
+    Waiting,
+    Published,
+    Block(u32),
+    Replaced,
+    Failed,
+    Orphaned,
+}
+
+impl Stand {
+    pub(crate) fn is_live(self) -> bool {
+        matches!(self, Self::Pending | Self::Waiting | Self::Published | Self::Block(_))
+    }
+
+    fn holds(self) -> bool {
+        self.is_live() && self != Self::Waiting
+    }
+}
+
+/// How a transaction is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Met {
+    Here,
+    Mempool,
+    Block(u32),
+}
+
+/// The ledger must refuse too.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct No;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Model {
+    pub(crate) txs: BTreeMap<Txid, (NewTx, Stand)>,
+    pub(crate) blocks: Vec<Vec<Txid>>,
+    pub(crate) leases: BTreeMap<OutPoint, (LeaseId, i64)>,
+}
+
+/// First height of the chain.
+pub(crate) const FIRST: u32 = 100;
+
+impl Model {
+    pub(crate) fn next_height(&self) -> u32 {
+        FIRST + u32::try_from(self.blocks.len()).unwrap()
+    }
+
+    fn spends_from(&self, txid: &Txid) -> impl Iterator<Item = (&Txid, Stand)> {
+        let txid = *txid;
+        self.txs
+            .iter()
+            .filter(move |(_, (tx, _))| tx.inputs.iter().any(|input| *input.txid() == txid))
+            .map(|(id, (_, stand))| (id, *stand))
+    }
+
+    /// All live transactions that depend on `roots`, without these.
+    fn dependents(&self, roots: &BTreeSet<Txid>) -> BTreeSet<Txid> {
+        let mut all = BTreeSet::new();
+        let mut open: Vec<Txid> = roots.iter().copied().collect();
+        while let Some(txid) = open.pop() {
+            for (child, stand) in self.spends_from(&txid) {
+                if stand.is_live() && !roots.contains(child) && all.insert(*child) {
+                    open.push(*child);
+                }
+            }
+        }
+        all
+    }
+
+    /// The live transaction that holds an output, if one does.
+    fn holder(&self, output: &OutPoint) -> Option<Txid> {
+        let holds = |(tx, stand): &(NewTx, Stand)| stand.holds() && tx.inputs.contains(output);
+        self.txs.iter().find(|(_, entry)| holds(entry)).map(|(txid, _)| *txid)
+    }
+
+    pub(crate) fn record(&mut self, tx: &NewTx, met: Met, declared: bool) -> Result<(), No> {
+        let was = self.txs.get(&tx.txid).map(|(_, stand)| *stand);
+        let to = match (was, met) {
+            (Some(Stand::Block(now)), Met::Block(height)) if now != height => return Err(No),
+            (_, Met::Block(height)) => Stand::Block(height),
+            (Some(Stand::Block(_) | Stand::Published), _) => was.unwrap(),
+            (Some(Stand::Orphaned), _) => return Err(No),
+            (None, _) if tx.coinbase => return Err(No),
+            (_, Met::Mempool) => Stand::Published,
+            (Some(Stand::Replaced | Stand::Failed), Met::Here) => return Err(No),
+            (Some(same), Met::Here) => same,
+            (None, Met::Here) => Stand::Pending,
+        };
+        if was == Some(to) {
+            self.settle(tx, to);
+            return Ok(());
+        }
+        let declared = declared || was == Some(Stand::Waiting);
+        let mut losers = BTreeMap::new();
+        let mut to = to;
+        let shares = |other: &NewTx| other.inputs.iter().any(|input| tx.inputs.contains(input));
+        for (txid, (other, stand)) in &self.txs {
+            if *txid == tx.txid || !stand.is_live() || !shares(other) {
+                continue;
+            }
+            match (to, stand) {
+                (_, Stand::Block(_)) => return Err(No),
+                (Stand::Block(_) | Stand::Published, _) if declared => {
+                    losers.insert(*txid, Stand::Replaced);
+                }
+                (Stand::Block(_), _) => {
+                    losers.insert(*txid, Stand::Failed);
+                }
+                (_, Stand::Waiting) => {}
+                (Stand::Pending | Stand::Waiting, _) if declared => to = Stand::Waiting,
+                _ => return Err(No),
+            }
+        }
+        let roots: BTreeSet<Txid> = losers.keys().copied().collect();
+        let dependents = self.dependents(&roots);
+        let in_block = |txid: &Txid| matches!(self.txs[txid].1, Stand::Block(_));
+        if dependents.contains(&tx.txid) || dependents.iter().any(in_block) {
+            return Err(No);
+        }
+        if !was.is_some_and(Stand::holds) {
+            for input in &tx.inputs {
+                let parent = input.txid();
+                let dies = roots.contains(parent) || dependents.contains(parent);
+                if self.txs.get(parent).is_some_and(|(_, stand)| !stand.is_live() || dies) {
+                    return Err(No);
+                }
+            }
+        }
+        for (txid, stand) in losers.into_iter().chain(dependents.into_iter().map(failed)) {
+            self.txs.get_mut(&txid).unwrap().1 = stand;
+        }
+        self.txs.insert(tx.txid, (tx.clone(), to));
+        self.settle(tx, to);
+        Ok(())
+    }
+
+    /// A block that spends a coin ends its lease.
+    fn settle(&mut self, tx: &NewTx, stand: Stand) {
+        if let Stand::Block(_) = stand {
+            self.leases.retain(|output, _| !tx.inputs.contains(output));
+        }
+    }
+
+    /// A block is taken whole or not at all. `txs` has parents before children.
+    pub(crate) fn connect(&mut self, txs: &[NewTx]) -> Result<(), No> {
+        let mut after = self.clone();
+        let height = self.next_height();
+        for tx in txs {
+            after.record(tx, Met::Block(height), false)?;
+        }
+        after.blocks.push(txs.iter().map(|tx| tx.txid).collect());
+        *self = after;
+        Ok(())
+    }
+
+    pub(crate) fn disconnect(&mut self) {
+        let txids = self.blocks.pop().unwrap();
+        let mut orphans = BTreeSet::new();
+        for txid in txids {
+            let (tx, stand) = self.txs.get_mut(&txid).unwrap();
+            *stand = if tx.coinbase { Stand::Orphaned } else { Stand::Published };
+            if tx.coinbase {
+                orphans.insert(txid);
+            }
+        }
+        for txid in self.dependents(&orphans) {
+            self.txs.get_mut(&txid).unwrap().1 = Stand::Failed;
+        }
+    }
+
+    pub(crate) fn abandon(&mut self, txid: &Txid) -> Result<(), No> {
+        let stand = self.txs.get(txid).map(|(_, stand)| *stand);
+        if !matches!(stand, Some(Stand::Pending | Stand::Waiting | Stand::Published)) {
+            return Err(No);
+        }
+        let mut all = self.dependents(&BTreeSet::from([*txid]));
+        all.insert(*txid);
+        for txid in all {
+            self.txs.get_mut(&txid).unwrap().1 = Stand::Failed;
+        }
+        Ok(())
+    }
+
+    /// Every unspent output of the wallet that counts, with its class.
+    pub(crate) fn coins(&self, is_own: impl Fn(&[u8]) -> bool) -> BTreeMap<OutPoint, Seen> {
+        let owns = |output: &OutPoint| {
+            let index = usize::try_from(output.index()).unwrap();
+            self.txs
+                .get(output.txid())
+                .is_some_and(|(tx, _)| tx.outputs.get(index).is_some_and(|o| is_own(&o.script)))
+        };
+        let mut coins = BTreeMap::new();
+        for (txid, (tx, stand)) in &self.txs {
+            let class = match stand {
+                Stand::Pending => CoinClass::Pending,
+                Stand::Published if tx.inputs.iter().all(&owns) => CoinClass::Trusted,
+                Stand::Published => CoinClass::Untrusted,
+                Stand::Block(_) => CoinClass::Confirmed,
+                _ => continue,
+            };
+            for (index, output) in (0u32..).zip(&tx.outputs) {
+                let outpoint = OutPoint::new(*txid, index);
+                if is_own(&output.script) && self.holder(&outpoint).is_none() {
+                    coins.insert(outpoint, Seen { amount: output.amount.get(), class });
+                }
+            }
+        }
+        coins
+    }
+}
+
+fn failed(txid: Txid) -> (Txid, Stand) {
+    (txid, Stand::Failed)
+}
+
+/// A coin as the wallet sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) amount: u64,
+    pub(crate) class: CoinClass,
+}

@@ -1,0 +1,367 @@
+//! Random steps on ledger and model at once.
+
+use std::collections::BTreeMap;
+
+use utxokeep_core::{BlockHash, Height, Network, OutPoint, Txid};
+use utxokeep_wallet::{
+    Amount, BalanceQuery, BlockRef, CoinClass, CoinQuery, Credits, HistoryQuery, LeaseId,
+    LeaseTerms, Ledger, LinkedBlock, Maturity, Micros, NewAddress, NewOutput, NewTx, RecordOptions,
+    Seen, TxState, WalletId,
+};
+
+use crate::model::{self, FIRST, Met, Model, Stand};
+
+const NETWORK: Network = Network::BitcoinRegtest;
+/// Steps of one history; short ones keep wallets small and reach many corners.
+const STEPS_PER_HISTORY: u64 = 100;
+
+/// A generator whose whole state is one number.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        let count = u64::try_from(from.len()).unwrap();
+        (count > 0).then(|| &from[usize::try_from(self.below(count)).unwrap()])
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
+}
+
+pub(crate) fn histories(ledger: &Ledger) {
+    let steps = setting("UTXOKEEP_HISTORY_STEPS", 5_000);
+    let first_seed = setting("UTXOKEEP_HISTORY_SEED", 1);
+    for number in 0..steps.div_ceil(STEPS_PER_HISTORY) {
+        let seed = first_seed + number;
+        eprintln!("seed {seed}");
+        let mut history = History::new(ledger, seed);
+        for _ in 0..STEPS_PER_HISTORY.min(steps) {
+            history.step();
+        }
+        history.end();
+    }
+}
+
+fn own(n: u64) -> Vec<u8> {
+    vec![0x51, u8::try_from(n % 5).unwrap()]
+}
+
+fn is_own(script: &[u8]) -> bool {
+    script.first() == Some(&0x51)
+}
+
+struct History<'l> {
+    ledger: &'l Ledger,
+    wallet: WalletId,
+    model: Model,
+    random: Random,
+    chain: Vec<LinkedBlock>,
+    undone: Vec<(LinkedBlock, Vec<NewTx>)>,
+    made: Vec<NewTx>,
+    names: u64,
+    now: Micros,
+}
+
+impl<'l> History<'l> {
+    fn new(ledger: &'l Ledger, seed: u64) -> Self {
+        let now = Micros::new(1_000_000);
+        let wallet = ledger.create_wallet(&format!("history {seed}"), NETWORK, now).unwrap().id;
+        let scripts: Vec<NewAddress> = (0..5)
+            .map(|n| NewAddress { script: own(n), address: None, spend_weight: None })
+            .collect();
+        ledger.add_addresses(wallet, &scripts, now).unwrap();
+        Self {
+            ledger,
+            wallet,
+            model: Model::default(),
+            random: Random(seed),
+            chain: Vec::new(),
+            undone: Vec::new(),
+            made: Vec::new(),
+            names: seed << 32,
+            now,
+        }
+    }
+
+    /// Empties the chain, so that the next history starts without a tip.
+    fn end(mut self) {
+        while !self.chain.is_empty() {
+            self.disconnect();
+            self.compare();
+        }
+        self.ledger.rollback_from(NETWORK, Height::GENESIS, self.now).unwrap();
+    }
+
+    fn name(&mut self) -> [u8; 32] {
+        self.names += 1;
+        let mut bytes = [0x77; 32];
+        bytes[..8].copy_from_slice(&self.names.to_be_bytes());
+        bytes
+    }
+
+    fn step(&mut self) {
+        self.now = self.now.plus(1_000);
+        match self.random.below(20) {
+            0..=3 => {
+                let tx = self.receive();
+                self.record(&tx);
+            }
+            4..=8 => {
+                if let Some(tx) = self.spend() {
+                    self.record(&tx);
+                }
+            }
+            9 | 10 => {
+                if let Some(tx) = self.random.pick(&self.made).cloned() {
+                    self.record(&tx);
+                }
+            }
+            11..=13 => self.mine(),
+            14 => self.disconnect(),
+            15 => self.reconnect(),
+            16 => self.there_and_back(),
+            17 => self.abandon(),
+            _ => self.lease(),
+        }
+        self.compare();
+    }
+
+    fn outputs(&mut self, all_own: bool) -> Vec<NewOutput> {
+        (0..=self.random.below(3))
+            .map(|n| {
+                let foreign = !all_own && n > 0 && self.random.below(2) == 0;
+                let script = if foreign { vec![0x52] } else { own(self.random.next()) };
+                NewOutput { amount: Amount::new(1 + self.random.below(1_000)).unwrap(), script }
+            })
+            .collect()
+    }
+
+    fn made(&mut self, inputs: Vec<OutPoint>, coinbase: bool) -> NewTx {
+        let tx = NewTx {
+            txid: Txid::from_bytes(self.name()),
+            inputs,
+            outputs: self.outputs(false),
+            coinbase,
+            raw: None,
+            credits: Credits::Watched,
+        };
+        self.made.push(tx.clone());
+        tx
+    }
+
+    /// Somebody pays us; now and then from an output that was spent before.
+    fn receive(&mut self) -> NewTx {
+        let fresh = OutPoint::new(Txid::from_bytes(self.name()), 0);
+        let reused = self.random.pick(&self.made).and_then(|tx| tx.inputs.first().copied());
+        let input = match reused {
+            Some(reused) if self.random.below(4) == 0 => reused,
+            _ => fresh,
+        };
+        self.made(vec![input], false)
+    }
+
+    /// We spend one or two outputs, spent already or not, live or not.
+    fn spend(&mut self) -> Option<NewTx> {
+        let mut inputs = Vec::new();
+        for _ in 0..=self.random.below(2) {
+            let parent = self.random.pick(&self.made)?;
+            let count = u64::try_from(parent.outputs.len()).unwrap();
+            let txid = parent.txid;
+            let input = OutPoint::new(txid, u32::try_from(self.random.below(count)).unwrap());
+            if !inputs.contains(&input) {
+                inputs.push(input);
+            }
+        }
+        Some(self.made(inputs, false))
+    }
+
+    fn record(&mut self, tx: &NewTx) {
+        let replaces = self.random.below(3) == 0;
+        let (met, seen) = match self.random.below(3) {
+            0 => (Met::Here, Seen::Created),
+            _ => (Met::Mempool, Seen::Mempool),
+        };
+        let expected = self.model.record(tx, met, replaces);
+        let options = RecordOptions { replaces, label: None };
+        let outcome = self.ledger.record(self.wallet, tx, seen, &options, self.now);
+        assert_eq!(outcome.is_ok(), expected.is_ok(), "{outcome:?}");
+    }
+
+    fn next_linked(&mut self) -> LinkedBlock {
+        let height = Height::new(self.model.next_height());
+        let hash = BlockHash::from_bytes(self.name());
+        let block = BlockRef { height, hash, time: Micros::new(i64::from(height.get())) };
+        LinkedBlock { block, parent: self.chain.last().map(|below| below.block.hash) }
+    }
+
+    /// A block of old and new transactions, sometimes with a coinbase.
+    fn mine(&mut self) {
+        let mut txs: Vec<NewTx> = Vec::new();
+        if self.random.below(3) == 0 {
+            txs.push(self.made(Vec::new(), true));
+        }
+        for _ in 0..self.random.below(4) {
+            let tx = match self.random.below(4) {
+                0 => self.spend(),
+                _ => self.random.pick(&self.made).cloned(),
+            };
+            txs.extend(tx.filter(|tx| txs.iter().all(|other| other.txid != tx.txid)));
+        }
+        let linked = self.next_linked();
+        self.connect(linked, txs);
+    }
+
+    fn connect(&mut self, linked: LinkedBlock, txs: Vec<NewTx>) {
+        let expected = self.model.connect(&parents_first(&txs));
+        let outcome = self.ledger.apply_block(NETWORK, &linked, &txs, self.now);
+        assert_eq!(outcome.is_ok(), expected.is_ok(), "{outcome:?}");
+        if outcome.is_ok() {
+            self.chain.push(linked);
+            self.undone.clear();
+        }
+    }
+
+    fn disconnect(&mut self) {
+        if let Some(linked) = self.chain.pop() {
+            let txids = self.model.blocks.last().unwrap();
+            let txs = txids.iter().map(|txid| self.model.txs[txid].0.clone()).collect();
+            self.model.disconnect();
+            self.ledger.disconnect_block(NETWORK, &linked, self.now).unwrap();
+            self.undone.push((linked, txs));
+        }
+    }
+
+    fn reconnect(&mut self) {
+        if let Some((linked, txs)) = self.undone.pop() {
+            let rest = std::mem::take(&mut self.undone);
+            self.connect(linked, txs);
+            self.undone = rest;
+        }
+    }
+
+    /// Disconnecting and connecting a block changes nothing, unless a coinbase took others along.
+    fn there_and_back(&mut self) {
+        let before = self.everything();
+        let model_before = self.model.clone();
+        let undone = self.undone.clone();
+        self.disconnect();
+        self.reconnect();
+        self.undone = undone;
+        if self.model.txs == model_before.txs {
+            assert_eq!(self.everything(), before);
+        }
+    }
+
+    fn abandon(&mut self) {
+        if let Some(tx) = self.random.pick(&self.made).cloned() {
+            let expected = self.model.abandon(&tx.txid);
+            let outcome = self.ledger.abandon(self.wallet, &tx.txid, self.now);
+            assert_eq!(outcome.is_ok(), expected.is_ok(), "{outcome:?}");
+        }
+    }
+
+    fn lease(&mut self) {
+        let coins = self.model.coins(is_own);
+        let Some(tx) = self.random.pick(&self.made).cloned() else {
+            return;
+        };
+        let coin = OutPoint::new(tx.txid, 0);
+        let owner = LeaseId::from_bytes([u8::try_from(self.random.below(2)).unwrap(); 32]);
+        let free = match self.model.leases.get(&coin) {
+            None => true,
+            Some((holder, until)) => *holder == owner || *until <= self.now.get(),
+        };
+        let duration_us = 1_000 + i64::try_from(self.random.below(20_000)).unwrap();
+        let terms = LeaseTerms::until(owner, duration_us);
+        let outcome = self.ledger.acquire_leases(self.wallet, &[coin], &terms, self.now);
+        assert_eq!(outcome.is_ok(), free && coins.contains_key(&coin), "{outcome:?}");
+        if outcome.is_ok() {
+            self.model.leases.insert(coin, (owner, self.now.get() + duration_us));
+        }
+    }
+
+    fn everything(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let history = self.ledger.history(self.wallet, &HistoryQuery::default()).unwrap();
+        let coins = self.ledger.coins(self.wallet, &CoinQuery::default(), self.now).unwrap();
+        (history, coins, self.ledger.tip(NETWORK).unwrap())
+    }
+
+    fn compare(&self) {
+        assert_eq!(self.ledger.verify(self.wallet).unwrap(), []);
+        let history = self.ledger.history(self.wallet, &HistoryQuery::default()).unwrap();
+        let found: BTreeMap<Txid, Stand> =
+            history.iter().map(|tx| (tx.txid, stand(tx.state, tx.waiting))).collect();
+        let expected: BTreeMap<Txid, Stand> =
+            self.model.txs.iter().map(|(txid, (_, stand))| (*txid, *stand)).collect();
+        assert_eq!(found, expected);
+
+        let coins = self.ledger.coins(self.wallet, &CoinQuery::default(), self.now).unwrap();
+        let found: BTreeMap<OutPoint, model::Seen> = coins
+            .iter()
+            .map(|coin| {
+                let seen = model::Seen { amount: coin.amount.get(), class: coin.class };
+                (coin.outpoint, seen)
+            })
+            .collect();
+        let expected = self.model.coins(is_own);
+        assert_eq!(found, expected);
+
+        let query = BalanceQuery { maturity: Maturity::blocks_above(0), ..BalanceQuery::default() };
+        let balance = self.ledger.balance(self.wallet, &query, self.now).unwrap();
+        let sum = |class| -> u64 {
+            expected.values().filter(|coin| coin.class == class).map(|coin| coin.amount).sum()
+        };
+        assert_eq!(balance.confirmed, sum(CoinClass::Confirmed));
+        assert_eq!(balance.trusted_unconfirmed, sum(CoinClass::Trusted));
+        assert_eq!(balance.untrusted_unconfirmed, sum(CoinClass::Untrusted));
+        assert_eq!(balance.pending, sum(CoinClass::Pending));
+        let active = |(_, until): &(LeaseId, i64)| *until > self.now.get();
+        let leased: u64 = expected
+            .iter()
+            .filter(|(output, _)| self.model.leases.get(output).is_some_and(active))
+            .map(|(_, coin)| coin.amount)
+            .sum();
+        assert_eq!(balance.leased, leased);
+        let tip = self.ledger.tip(NETWORK).unwrap().map(|(height, _)| height.get());
+        assert_eq!(tip, self.model.next_height().checked_sub(1).filter(|tip| *tip >= FIRST));
+    }
+}
+
+fn stand(state: TxState, waiting: bool) -> Stand {
+    match state {
+        TxState::Pending if waiting => Stand::Waiting,
+        TxState::Pending => Stand::Pending,
+        TxState::Unconfirmed => Stand::Published,
+        TxState::Confirmed(height) => Stand::Block(height.get()),
+        TxState::Replaced => Stand::Replaced,
+        TxState::Failed => Stand::Failed,
+        TxState::Orphaned => Stand::Orphaned,
+    }
+}
+
+/// The slow way: take whatever has no parent left in the list.
+fn parents_first(txs: &[NewTx]) -> Vec<NewTx> {
+    let mut left = txs.to_vec();
+    let mut sorted = Vec::new();
+    while !left.is_empty() {
+        let ready = left.iter().position(|tx| {
+            let waits_for = |input: &OutPoint| left.iter().any(|other| other.txid == *input.txid());
+            !tx.inputs.iter().any(waits_for)
+        });
+        sorted.push(left.remove(ready.unwrap_or(0)));
+    }
+    sorted
+}

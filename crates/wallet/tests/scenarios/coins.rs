@@ -1,0 +1,330 @@
+//! Coins, balances, labels, histories, pruning, damage.
+
+use utxokeep_core::{Height, Network};
+use utxokeep_wallet::{
+    BalanceQuery, CoinQuery, ConfirmationRange, Direction, HistoryCursor, HistoryQuery,
+    HistoryScope, Label, LabelKind, LeaseId, LeaseTerms, LedgerError, Maturity, NewAddress, NewTx,
+    PruneRule, Seen, TxState, WalletId,
+};
+
+use crate::world::{NETWORK, SECOND, World, coins_of, mint, out, outside, own, pay};
+
+crate::on_both!(
+    s100_one_coin,
+    s101_coins_come_by_amount_in_pages,
+    s103_coins_by_confirmations,
+    s104_balance_lines,
+    s121_labels_of_transactions,
+    s122_labels_need_no_transaction,
+    s123_outputs_to_watch,
+    s124_an_address_stays_used,
+    s125_history_in_both_directions_and_in_pages,
+    s127_damaged_rows_are_errors,
+    bip329_labels_travel,
+    wallets_live_on_their_chain,
+    pruning_takes_dead_transactions,
+    pruning_takes_families_that_are_spent_out,
+    the_view_and_the_classes_agree,
+);
+
+fn s100_one_coin(w: &mut World<'_>) {
+    let pending = pay(1, &[outside(1)], &[50]);
+    w.create(&pending);
+    assert_eq!(w.ledger.coin(w.wallet, &out(&pending, 0), w.now).unwrap().amount, coins_of(50));
+    w.mempool(&pay(2, &[out(&pending, 0)], &[-40]));
+    for missing in [out(&pending, 0), out(&pending, 1), outside(9)] {
+        let error = w.ledger.coin(w.wallet, &missing, w.now).unwrap_err();
+        assert!(matches!(error, LedgerError::UtxoNotFound(_)));
+    }
+}
+
+fn s101_coins_come_by_amount_in_pages(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[30, 10, 20, 10, 40]);
+    w.mine(&[&receive]);
+    let mut order = Vec::new();
+    let mut query = CoinQuery { limit: 2, ..CoinQuery::default() };
+    loop {
+        let page = w.ledger.coins(w.wallet, &query, w.now).unwrap();
+        let Some(last) = page.last() else {
+            break;
+        };
+        query.after = Some((last.amount, last.id));
+        order.extend(page.iter().map(|coin| coin.outpoint.index()));
+    }
+    assert_eq!(order, [1, 3, 2, 0, 4]);
+}
+
+fn s103_coins_by_confirmations(w: &mut World<'_>) {
+    let old = pay(1, &[outside(1)], &[10]);
+    let new = pay(2, &[outside(2)], &[20]);
+    let unmined = pay(3, &[outside(3)], &[30]);
+    let above = pay(4, &[outside(4)], &[40]);
+    w.mine(&[&old]);
+    w.mine(&[&new]);
+    w.mempool(&unmined);
+    let batch = [(above, Seen::Block(w.block_at(150), 0))];
+    w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
+    let amounts = |min, max| {
+        let query = CoinQuery { range: ConfirmationRange { min, max }, ..CoinQuery::default() };
+        let coins = w.ledger.coins(w.wallet, &query, w.now).unwrap();
+        coins.iter().map(|coin| coin.amount.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(amounts(0, None), [10, 20, 30]);
+    assert_eq!(amounts(1, None), [10, 20]);
+    assert_eq!(amounts(2, None), [10]);
+    assert_eq!(amounts(0, Some(0)), [30]);
+    assert_eq!(amounts(0, Some(1)), [20, 30]);
+    assert_eq!(amounts(1, Some(1)), [20]);
+}
+
+fn s104_balance_lines(w: &mut World<'_>) {
+    assert_eq!(w.balance().total(), 0);
+    let confirmed = pay(1, &[outside(1)], &[100, 5]);
+    w.mine(&[&confirmed, &mint(2, &[1_000])]);
+    w.mempool(&pay(3, &[out(&confirmed, 1)], &[4]));
+    w.mempool(&pay(4, &[outside(4)], &[30]));
+    w.create(&pay(5, &[outside(5)], &[2]));
+    let terms = LeaseTerms::until(LeaseId::from_bytes([1; 32]), SECOND);
+    w.ledger.acquire_leases(w.wallet, &[out(&confirmed, 0)], &terms, w.now).unwrap();
+    let balance = w.balance();
+    assert_eq!(balance.confirmed, 100);
+    assert_eq!(balance.immature, 1_000);
+    assert_eq!(balance.trusted_unconfirmed, 4);
+    assert_eq!(balance.untrusted_unconfirmed, 30);
+    assert_eq!(balance.pending, 2);
+    assert_eq!((balance.leased, balance.total(), balance.available()), (100, 1_136, 4));
+    let any = BalanceQuery { maturity: Maturity::blocks_above(0), ..BalanceQuery::default() };
+    assert_eq!(w.ledger.balance(w.wallet, &any, w.now).unwrap().confirmed, 1_100);
+}
+
+fn s121_labels_of_transactions(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mempool(&receive);
+    let read = |w: &World<'_>| w.ledger.tx_label(w.wallet, &receive.txid).unwrap();
+    let set =
+        |w: &World<'_>, text: &str| w.ledger.set_tx_label(w.wallet, &receive.txid, text, w.now);
+    assert_eq!(read(w), None);
+    assert!(matches!(set(w, &"é".repeat(501)), Err(LedgerError::InvalidArgument { .. })));
+    assert_eq!(read(w), None);
+    set(w, &"é".repeat(500)).unwrap();
+    set(w, "rent").unwrap();
+    assert_eq!(read(w).as_deref(), Some("rent"));
+    w.mine(&[&receive]);
+    assert_eq!(read(w).as_deref(), Some("rent"));
+    set(w, "").unwrap();
+    assert_eq!(read(w), None);
+}
+
+fn s122_labels_need_no_transaction(w: &mut World<'_>) {
+    let later = pay(1, &[outside(1)], &[50]);
+    w.ledger.set_tx_label(w.wallet, &later.txid, "planned", w.now).unwrap();
+    w.mempool(&later);
+    w.ledger.remove_unconfirmed(w.wallet, &later.txid, w.now).unwrap();
+    assert_eq!(w.ledger.tx_label(w.wallet, &later.txid).unwrap().as_deref(), Some("planned"));
+    let stranger = WalletId::new(99);
+    let error = w.ledger.set_tx_label(stranger, &later.txid, "x", w.now).unwrap_err();
+    assert!(matches!(error, LedgerError::WalletNotFound(_)));
+}
+
+fn s123_outputs_to_watch(w: &mut World<'_>) {
+    let unspent = pay(1, &[outside(1)], &[10, 20]);
+    let spent = pay(2, &[outside(2)], &[30]);
+    let dead = pay(3, &[outside(3)], &[40]);
+    w.mine(&[&unspent, &spent, &pay(4, &[out(&spent, 0)], &[-29])]);
+    w.mempool(&pay(5, &[out(&unspent, 0)], &[-9]));
+    w.mempool(&dead);
+    w.ledger.abandon(w.wallet, &dead.txid, w.now).unwrap();
+    let terms = LeaseTerms::until(LeaseId::from_bytes([1; 32]), SECOND);
+    w.ledger.acquire_leases(w.wallet, &[out(&unspent, 1)], &terms, w.now).unwrap();
+    let watched = w.ledger.outputs_to_watch(w.wallet, 0, 100).unwrap();
+    let watched: Vec<_> = watched.into_iter().map(|each| (each.outpoint, each.script)).collect();
+    assert_eq!(watched, [(out(&unspent, 0), own(0)), (out(&unspent, 1), own(1))]);
+}
+
+fn s124_an_address_stays_used(w: &mut World<'_>) {
+    let used = |w: &World<'_>| {
+        let addresses = w.ledger.addresses(w.wallet, 0, 100).unwrap();
+        addresses.into_iter().filter(|a| a.used).map(|a| a.script).collect::<Vec<_>>()
+    };
+    assert!(used(w).is_empty());
+    let reward = mint(1, &[-1, 50]);
+    w.mine(&[]);
+    w.mine(&[&reward]);
+    assert_eq!(used(w), [own(1)]);
+    w.undo();
+    assert_eq!(w.state(&reward), TxState::Orphaned);
+    let rule = PruneRule { dead_before: Some(w.now.plus(1)), confirmed_up_to: None, txs_max: 10 };
+    assert_eq!(w.ledger.prune(w.wallet, &rule, w.now).unwrap().len(), 1);
+    assert_eq!(used(w), [own(1)]);
+}
+
+fn pages(w: &World<'_>, scope: HistoryScope, direction: Direction) -> Vec<u8> {
+    let mut names = Vec::new();
+    let mut after: Option<HistoryCursor> = None;
+    loop {
+        let query = HistoryQuery { scope, direction, after, limit: 2 };
+        let page = w.ledger.history(w.wallet, &query).unwrap();
+        let Some(last) = page.last() else {
+            return names;
+        };
+        after = Some(last.cursor);
+        names.extend(page.iter().map(|tx| tx.txid.as_bytes()[0]));
+    }
+}
+
+fn s125_history_in_both_directions_and_in_pages(w: &mut World<'_>) {
+    let txs: Vec<NewTx> = (1..=6u8).map(|name| pay(name, &[outside(name)], &[10])).collect();
+    w.mempool(&txs[5]);
+    w.mine(&[&txs[1], &txs[0]]);
+    w.mine(&[&txs[2]]);
+    w.mine(&[&txs[3]]);
+    w.mempool(&txs[4]);
+    let heights = HistoryScope::Heights(Height::new(100), Height::new(101));
+    assert_eq!(pages(w, heights, Direction::Forward), [2, 1, 3]);
+    assert_eq!(pages(w, heights, Direction::Backward), [3, 1, 2]);
+    assert_eq!(pages(w, HistoryScope::Unconfirmed, Direction::Forward), [6, 5]);
+    assert_eq!(pages(w, HistoryScope::Unconfirmed, Direction::Backward), [5, 6]);
+    assert_eq!(pages(w, HistoryScope::All, Direction::Forward), [6, 2, 1, 3, 4, 5]);
+    assert_eq!(pages(w, HistoryScope::All, Direction::Backward), [5, 4, 3, 1, 2, 6]);
+}
+
+fn s127_damaged_rows_are_errors(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mempool(&receive);
+    let write = |sql: &str| w.ledger.database().write(|tx| tx.execute(sql, &[]));
+    // What the database can hold it refuses.
+    let refused = [
+        "UPDATE transactions SET status = 9 WHERE wallet_id = 1",
+        "UPDATE transactions SET block_height = 5, block_position = 0 WHERE wallet_id = 1",
+        "UPDATE utxos SET amount = -1 WHERE wallet_id = 1",
+        "UPDATE utxos SET spent_by_tx_id = 1, spent_input_index = 0 WHERE wallet_id = 1",
+        "UPDATE utxos SET parent_class = 7 WHERE wallet_id = 1",
+        "UPDATE tx_inputs SET claim = 3 WHERE wallet_id = 1",
+        "UPDATE utxos SET address_id = 999 WHERE wallet_id = 1",
+        "DELETE FROM transactions WHERE wallet_id = 1",
+    ];
+    for statement in refused {
+        assert!(matches!(write(statement), Err(utxokeep_sql::SqlError::Constraint { .. })));
+    }
+    // The rest is found by verify.
+    assert_eq!(w.ledger.verify(w.wallet).unwrap(), []);
+    write("UPDATE utxos SET parent_class = 1 WHERE wallet_id = 1").unwrap();
+    let found = w.ledger.verify(w.wallet).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].rows, found[0].first_id), (1, 1));
+}
+
+fn bip329_labels_travel(w: &mut World<'_>) {
+    let lines = concat!(
+        r#"{"type":"addr","ref":"bcrt1qexample","label":"Shop"}"#,
+        "\n",
+        r#"{"type":"output","ref":"aa:0","label":"Cold","spendable":false}"#,
+        "\n",
+        r#"{"type":"tx","ref":"bb","label":"Rent","origin":"wpkh([d34db33f/84'/0'/0'])"}"#,
+        "\n",
+    );
+    let more = format!("{lines}\n{}\n", r#"{"type":"planet","ref":"x","label":"y"}"#);
+    let imported = w.ledger.import_labels(w.wallet, &more, w.now).unwrap();
+    assert_eq!((imported.labels, imported.ignored), (3, 1));
+    let (exported, last) = w.ledger.export_labels(w.wallet, None, 100).unwrap();
+    assert_eq!(exported, lines);
+    assert_eq!(last, Some((LabelKind::Tx, "bb".to_owned())));
+    let two = w.ledger.create_wallet("two", NETWORK, w.now).unwrap().id;
+    w.ledger.import_labels(two, &exported, w.now).unwrap();
+    assert_eq!(w.ledger.labels(two, None, 100).unwrap().len(), 3);
+    let broken = format!("{lines}{{\"type\":\"tx\"}}");
+    let error = w.ledger.import_labels(w.wallet, &broken, w.now).unwrap_err();
+    assert!(error.to_string().starts_with("line 4: "), "{error}");
+    let wish = Label {
+        kind: LabelKind::Tx,
+        reference: "bb".to_owned(),
+        label: String::new(),
+        origin: None,
+        spendable: Some(true),
+    };
+    assert!(w.ledger.set_label(w.wallet, &wish, w.now).is_err());
+    let text = w.ledger.label(w.wallet, LabelKind::Tx, "bb").unwrap();
+    assert_eq!(text.as_deref(), Some("Rent"));
+}
+
+fn wallets_live_on_their_chain(w: &mut World<'_>) {
+    let other = w.ledger.create_wallet("other", Network::BitcoinSignet, w.now).unwrap();
+    assert_eq!(w.ledger.wallet_named("other").unwrap(), other);
+    let taken = w.ledger.create_wallet("other", NETWORK, w.now).unwrap_err();
+    assert!(matches!(taken, LedgerError::WalletExists(_)));
+    assert!(w.ledger.create_wallet("", NETWORK, w.now).is_err());
+    w.watch(other.id, 0..10);
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mine(&[&receive]);
+    assert!(w.ledger.transaction(other.id, &receive.txid).is_err());
+    assert_eq!(w.ledger.tip(Network::BitcoinSignet).unwrap(), None);
+    let names: Vec<_> =
+        w.ledger.wallets(None, 10).unwrap().into_iter().map(|wallet| wallet.name).collect();
+    assert_eq!(names, ["one", "other"]);
+    let script = NewAddress { script: vec![1; 1_001], address: None, spend_weight: None };
+    let error = w.ledger.add_addresses(w.wallet, &[script], w.now).unwrap_err();
+    assert!(matches!(error, LedgerError::InvalidArgument { .. }));
+}
+
+fn pruning_takes_dead_transactions(w: &mut World<'_>) {
+    let funding = pay(1, &[outside(1)], &[50]);
+    w.mine(&[&funding]);
+    let first = pay(2, &[out(&funding, 0)], &[40]);
+    let child = pay(3, &[out(&first, 0)], &[30]);
+    let bump = pay(4, &[out(&funding, 0)], &[35]);
+    w.mempool(&first);
+    w.mempool(&child);
+    w.replace(&bump);
+    let all = |before, txs_max| PruneRule { dead_before: before, confirmed_up_to: None, txs_max };
+    assert!(w.ledger.prune(w.wallet, &all(Some(w.now), 10), w.now).unwrap().is_empty());
+    let later = w.now.plus(1);
+    let gone = w.ledger.prune(w.wallet, &all(Some(later), 1), w.now).unwrap();
+    w.check();
+    assert_eq!(gone.len(), 1);
+    assert_eq!((gone[0].summary.txid, gone[0].raw.as_deref()), (first.txid, first.raw.as_deref()));
+    let gone = w.ledger.prune(w.wallet, &all(Some(later), 10), w.now).unwrap();
+    w.check();
+    assert_eq!(gone.len(), 1);
+    assert_eq!(w.outpoints(), [out(&bump, 0)]);
+}
+
+fn pruning_takes_families_that_are_spent_out(w: &mut World<'_>) {
+    let a = pay(1, &[outside(1)], &[50]);
+    let b = pay(2, &[out(&a, 0)], &[-9, 40]);
+    let c = pay(3, &[out(&b, 1)], &[-39]);
+    let kept = pay(4, &[outside(4)], &[70]);
+    let change = pay(5, &[out(&kept, 0)], &[-9, 60]);
+    w.mine(&[&a, &kept]);
+    w.mine(&[&b, &change]);
+    w.mine(&[&c]);
+    let up_to = |height| PruneRule {
+        dead_before: None,
+        confirmed_up_to: Some(Height::new(height)),
+        txs_max: 10,
+    };
+    // The spend of the last coin is not deep enough.
+    assert!(w.ledger.prune(w.wallet, &up_to(101), w.now).unwrap().is_empty());
+    let gone = w.ledger.prune(w.wallet, &up_to(102), w.now).unwrap();
+    w.check();
+    let gone: Vec<_> = gone.iter().map(|tx| tx.summary.txid).collect();
+    assert_eq!(gone, [a.txid, b.txid, c.txid]);
+    assert_eq!(w.outpoints(), [out(&change, 1)]);
+    assert_eq!(w.balance().confirmed, 60);
+}
+
+fn the_view_and_the_classes_agree(w: &mut World<'_>) {
+    let funding = pay(1, &[outside(1)], &[50, 60]);
+    w.mine(&[&funding, &mint(2, &[7])]);
+    w.mempool(&pay(3, &[out(&funding, 0)], &[40]));
+    w.create(&pay(4, &[outside(4)], &[30]));
+    let dead = pay(5, &[outside(5)], &[20]);
+    w.mempool(&dead);
+    w.ledger.abandon(w.wallet, &dead.txid, w.now).unwrap();
+    let view = w.ledger.database().read(|tx| {
+        let sql = "SELECT id FROM spendable_utxos WHERE wallet_id = 1 ORDER BY id";
+        tx.query_all(sql, &[], |row| row.int(0))
+    });
+    let mut ids: Vec<i64> = w.coins().into_iter().map(|coin| coin.id).collect();
+    ids.sort_unstable();
+    assert_eq!(view.unwrap(), ids);
+}

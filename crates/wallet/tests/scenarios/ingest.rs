@@ -1,0 +1,424 @@
+//! Recording: identity, repetition, blocks, batches.
+
+use utxokeep_core::{Height, wallet::Refused};
+use utxokeep_wallet::{
+    Change, CoinQuery, ConfirmationRange, Credits, HistoryQuery, HistoryScope, LedgerError,
+    RecordOptions, Seen, TxState,
+};
+
+use crate::world::{NETWORK, World, coins_of, foreign, mint, out, outside, own, pay};
+
+crate::on_both!(
+    s001_a_new_wallet_is_empty,
+    s002_an_unmined_receive_is_unconfirmed,
+    s003_the_same_unmined_again_changes_nothing,
+    s004_a_block_confirms_it,
+    s005_the_same_block_again_changes_nothing,
+    s006_the_mempool_does_not_unconfirm,
+    s007_a_spent_out_transaction_gets_no_new_coins,
+    s008_a_late_duplicate_leaves_one_change_coin,
+    s009_confirming_leaves_no_unmined_residue,
+    s010_two_unmined_confirm_in_one_block,
+    s011_raw_bytes_come_back_as_given,
+    s012_a_credit_has_a_row_and_a_coin,
+    s013_a_coinbase_is_published_with_its_block,
+    s014_a_coinbase_without_a_block_is_refused,
+    s016_only_seeing_a_dead_one_again_revives_it,
+    s017_a_credit_beyond_the_outputs_is_refused,
+    s018_the_same_input_twice_is_refused,
+    s020_amounts_beyond_any_chain_are_refused,
+    s021_a_credit_to_an_unknown_script_is_refused,
+    s023_a_data_output_is_never_ours,
+    s026_an_exact_duplicate_is_one_row,
+    s027_a_duplicate_with_a_new_credit_adds_it,
+    s028_a_parent_that_becomes_ours_is_spent_at_once,
+    s029_a_stored_label_stays,
+    s030_confirming_keeps_row_label_and_time,
+    s031_a_block_above_the_tip_is_refused,
+    s032_another_hash_at_the_height_is_refused,
+    s033_another_time_of_the_block_is_refused,
+    s034_pending_becomes_published,
+    s035_published_does_not_become_pending,
+    s036_a_dead_transaction_in_a_block_is_revived,
+    s037_a_block_confirms_and_becomes_the_tip,
+    s038_a_batch_below_the_tip_makes_its_block,
+    s039_a_batch_without_a_tip_is_stored,
+    s040_an_unknown_wallet_is_refused,
+    s041_a_child_before_its_parent_in_a_batch,
+    s042_a_child_before_its_parent_in_a_block,
+    s044_two_wallets_see_the_same_transaction,
+);
+
+fn s001_a_new_wallet_is_empty(w: &mut World<'_>) {
+    assert_eq!(w.balance().total(), 0);
+    assert!(w.coins().is_empty() && w.unmined().is_empty());
+}
+
+fn s002_an_unmined_receive_is_unconfirmed(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50, -7]);
+    w.mempool(&receive);
+    let balance = w.balance();
+    assert_eq!((balance.confirmed, balance.untrusted_unconfirmed), (0, 50));
+    assert_eq!(w.outpoints(), [out(&receive, 0)]);
+    assert_eq!(w.unmined(), [receive.txid]);
+}
+
+fn s003_the_same_unmined_again_changes_nothing(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    assert_eq!(w.mempool(&receive).change, Change::Inserted);
+    assert_eq!(w.mempool(&receive).change, Change::Unchanged);
+    assert_eq!(w.balance().total(), 50);
+    assert_eq!(w.ledger.history(w.wallet, &HistoryQuery::default()).unwrap().len(), 1);
+}
+
+fn s004_a_block_confirms_it(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mempool(&receive);
+    w.mine(&[&receive]);
+    assert_eq!((w.balance().confirmed, w.unconfirmed()), (50, 0));
+    assert!(w.unmined().is_empty());
+}
+
+fn s005_the_same_block_again_changes_nothing(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    let linked = w.mine(&[&receive]);
+    let again =
+        w.ledger.apply_block(NETWORK, &linked, std::slice::from_ref(&receive), w.now).unwrap();
+    assert!(again.already_applied && again.recorded.is_empty());
+    let recorded = w.record(&receive, Seen::Block(linked.block, 0)).unwrap();
+    assert_eq!(recorded.change, Change::Unchanged);
+    assert_eq!(w.balance().confirmed, 50);
+}
+
+fn s006_the_mempool_does_not_unconfirm(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mine(&[&receive]);
+    let recorded = w.mempool(&receive);
+    assert_eq!(recorded.change, Change::Unchanged);
+    assert_eq!(recorded.state, TxState::Confirmed(Height::new(100)));
+    assert_eq!(w.balance().confirmed, 50);
+}
+
+fn s007_a_spent_out_transaction_gets_no_new_coins(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    let spend = pay(2, &[out(&receive, 0)], &[-49]);
+    w.mine(&[&receive, &spend]);
+    w.mempool(&receive);
+    assert!(w.coins().is_empty());
+    assert_eq!(w.balance().total(), 0);
+}
+
+fn s008_a_late_duplicate_leaves_one_change_coin(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    let spend = pay(2, &[out(&receive, 0)], &[-20, 29]);
+    w.mine(&[&receive]);
+    w.mempool(&spend);
+    w.mine(&[&spend]);
+    w.mempool(&spend);
+    assert_eq!(w.outpoints(), [out(&spend, 1)]);
+}
+
+fn s009_confirming_leaves_no_unmined_residue(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mempool(&receive);
+    w.mine(&[&receive]);
+    let unconfirmed = HistoryQuery { scope: HistoryScope::Unconfirmed, ..HistoryQuery::default() };
+    assert!(w.ledger.history(w.wallet, &unconfirmed).unwrap().is_empty());
+    let detail = w.ledger.transaction(w.wallet, &receive.txid).unwrap();
+    assert_eq!((detail.inputs.len(), detail.outputs.len()), (1, 1));
+}
+
+fn s010_two_unmined_confirm_in_one_block(w: &mut World<'_>) {
+    let first = pay(1, &[outside(1)], &[50]);
+    let second = pay(2, &[outside(2)], &[30]);
+    w.mempool(&second);
+    w.mempool(&first);
+    w.mine(&[&first, &second]);
+    assert!(w.unmined().is_empty());
+    let confirmed = |min| w.balance_at(ConfirmationRange::at_least(min)).confirmed;
+    assert_eq!([0, 1, 2].map(confirmed), [80, 80, 0]);
+    let tip = w.tip().height;
+    let block = HistoryQuery { scope: HistoryScope::Heights(tip, tip), ..HistoryQuery::default() };
+    let ids: Vec<_> =
+        w.ledger.history(w.wallet, &block).unwrap().into_iter().map(|tx| tx.txid).collect();
+    assert_eq!(ids, [first.txid, second.txid]);
+}
+
+fn s011_raw_bytes_come_back_as_given(w: &mut World<'_>) {
+    let mut receive = pay(1, &[outside(1)], &[50]);
+    let raw = receive.raw.take();
+    w.mempool(&receive);
+    assert_eq!(w.ledger.transaction(w.wallet, &receive.txid).unwrap().raw, None);
+    receive.raw = raw;
+    w.mine(&[&receive]);
+    assert_eq!(w.ledger.transaction(w.wallet, &receive.txid).unwrap().raw, receive.raw);
+}
+
+fn s012_a_credit_has_a_row_and_a_coin(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[-9, 50, 20]);
+    w.create(&receive);
+    let detail = w.ledger.transaction(w.wallet, &receive.txid).unwrap();
+    assert_eq!(detail.outputs, [(1, coins_of(50)), (2, coins_of(20))]);
+    assert_eq!(w.balance().pending, 70);
+}
+
+fn s013_a_coinbase_is_published_with_its_block(w: &mut World<'_>) {
+    let reward = mint(1, &[50]);
+    w.mine(&[&reward]);
+    assert_eq!(w.state(&reward), TxState::Confirmed(Height::new(100)));
+    assert!(w.ledger.coin(w.wallet, &out(&reward, 0), w.now).unwrap().coinbase);
+    assert_eq!((w.balance().confirmed, w.balance().immature), (0, 50));
+}
+
+fn s014_a_coinbase_without_a_block_is_refused(w: &mut World<'_>) {
+    let reward = mint(1, &[50]);
+    for seen in [Seen::Created, Seen::Mempool] {
+        let error = w.record(&reward, seen).unwrap_err();
+        let expected = Refused::CoinbaseOutsideBlock;
+        assert!(matches!(error, LedgerError::Refused { refused, .. } if refused == expected));
+    }
+    assert!(w.coins().is_empty());
+}
+
+fn s016_only_seeing_a_dead_one_again_revives_it(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.create(&receive);
+    w.ledger.abandon(w.wallet, &receive.txid, w.now).unwrap();
+    let error = w.record(&receive, Seen::Created).unwrap_err();
+    assert!(matches!(error, LedgerError::Refused { refused: Refused::NotLive(_), .. }));
+    assert_eq!(w.state(&receive), TxState::Failed);
+    assert_eq!(w.mempool(&receive).change, Change::Revived);
+    assert_eq!(w.balance().untrusted_unconfirmed, 50);
+}
+
+fn s017_a_credit_beyond_the_outputs_is_refused(w: &mut World<'_>) {
+    let mut receive = pay(1, &[outside(1)], &[50]);
+    receive.credits = Credits::Exactly(vec![1]);
+    let error = w.record(&receive, Seen::Mempool).unwrap_err();
+    assert!(matches!(error, LedgerError::OutputOutOfRange { index: 1, outputs: 1 }));
+    assert!(w.unmined().is_empty());
+}
+
+fn s018_the_same_input_twice_is_refused(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1), outside(2), outside(1)], &[50]);
+    let error = w.record(&receive, Seen::Mempool).unwrap_err();
+    assert!(matches!(error, LedgerError::InvalidTx { .. }));
+    assert!(w.unmined().is_empty());
+}
+
+fn s020_amounts_beyond_any_chain_are_refused(w: &mut World<'_>) {
+    let half = 30_000_000_000_000_000;
+    let receive = pay(1, &[outside(1)], &[half, half]);
+    assert!(matches!(w.record(&receive, Seen::Mempool), Err(LedgerError::Amount(_))));
+    assert!(w.unmined().is_empty());
+}
+
+fn s021_a_credit_to_an_unknown_script_is_refused(w: &mut World<'_>) {
+    let mut receive = pay(1, &[outside(1)], &[50, -5]);
+    receive.credits = Credits::Exactly(vec![0, 1]);
+    let error = w.record(&receive, Seen::Mempool).unwrap_err();
+    assert!(matches!(error, LedgerError::AddressNotFound { index: 1 }));
+    assert!(w.unmined().is_empty() && w.coins().is_empty());
+    receive.credits = Credits::Exactly(vec![0]);
+    w.mempool(&receive);
+    assert_eq!(w.balance().total(), 50);
+}
+
+fn s023_a_data_output_is_never_ours(w: &mut World<'_>) {
+    let mut receive = pay(1, &[outside(1)], &[50]);
+    // A data push of our script is not a payment to it.
+    receive.outputs[0].script = [foreign(22), own(0)].concat();
+    w.mempool(&receive);
+    assert!(w.coins().is_empty());
+    receive.credits = Credits::Exactly(vec![0]);
+    let error = w.record(&receive, Seen::Mempool).unwrap_err();
+    assert!(matches!(error, LedgerError::AddressNotFound { index: 0 }));
+}
+
+fn s026_an_exact_duplicate_is_one_row(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50, 20]);
+    for seen in [Seen::Created, Seen::Created, Seen::Mempool, Seen::Mempool] {
+        w.record(&receive, seen).unwrap();
+    }
+    assert_eq!(w.outpoints().len(), 2);
+}
+
+fn s027_a_duplicate_with_a_new_credit_adds_it(w: &mut World<'_>) {
+    let mut receive = pay(1, &[outside(1)], &[50, 20]);
+    receive.credits = Credits::Exactly(vec![0]);
+    w.mempool(&receive);
+    assert_eq!(w.balance().total(), 50);
+    receive.credits = Credits::Exactly(vec![0, 1]);
+    assert_eq!(w.mempool(&receive).change, Change::Unchanged);
+    assert_eq!(w.balance().total(), 70);
+}
+
+fn s028_a_parent_that_becomes_ours_is_spent_at_once(w: &mut World<'_>) {
+    let mut receive = pay(1, &[outside(1)], &[50]);
+    receive.credits = Credits::Exactly(vec![]);
+    let spend = pay(2, &[out(&receive, 0)], &[40]);
+    w.mempool(&receive);
+    w.mempool(&spend);
+    assert_eq!(w.balance().untrusted_unconfirmed, 40);
+    receive.credits = Credits::Watched;
+    w.mempool(&receive);
+    assert_eq!(w.outpoints(), [out(&spend, 0)]);
+    assert_eq!(w.balance().trusted_unconfirmed, 40);
+}
+
+fn s029_a_stored_label_stays(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    for label in ["rent", "other", ""] {
+        let options = RecordOptions { replaces: false, label: Some(label.to_owned()) };
+        w.record_with(&receive, Seen::Mempool, &options).unwrap();
+    }
+    assert_eq!(w.ledger.tx_label(w.wallet, &receive.txid).unwrap().as_deref(), Some("rent"));
+}
+
+fn s030_confirming_keeps_row_label_and_time(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    let options = RecordOptions { replaces: false, label: Some("rent".to_owned()) };
+    w.record_with(&receive, Seen::Mempool, &options).unwrap();
+    let first_seen = w.now;
+    w.tick(5);
+    w.mine(&[&receive]);
+    let rows = w.ledger.history(w.wallet, &HistoryQuery::default()).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].received_at, first_seen);
+    assert_eq!(w.ledger.tx_label(w.wallet, &receive.txid).unwrap().as_deref(), Some("rent"));
+}
+
+fn s031_a_block_above_the_tip_is_refused(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mempool(&receive);
+    w.mine(&[]);
+    let above = w.block_at(101);
+    let error = w.ledger.confirm(w.wallet, &receive.txid, above, 0, w.now).unwrap_err();
+    assert!(matches!(error, LedgerError::BlockNotFound { .. }));
+    assert_eq!(w.state(&receive), TxState::Unconfirmed);
+}
+
+fn s032_another_hash_at_the_height_is_refused(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mempool(&receive);
+    w.mine(&[]);
+    let mut other = w.tip();
+    other.hash = w.block_at(7).hash;
+    let error = w.ledger.confirm(w.wallet, &receive.txid, other, 0, w.now).unwrap_err();
+    assert!(matches!(error, LedgerError::BlockMismatch { .. }));
+    assert_eq!(w.state(&receive), TxState::Unconfirmed);
+}
+
+fn s033_another_time_of_the_block_is_refused(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    let mut block = w.mine(&[&receive]).block;
+    block.time = block.time.plus(1);
+    let error = w.record(&receive, Seen::Block(block, 0)).unwrap_err();
+    assert!(matches!(error, LedgerError::BlockMismatch { .. }));
+}
+
+fn s034_pending_becomes_published(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.create(&receive);
+    assert_eq!(w.balance().pending, 50);
+    assert_eq!(w.mempool(&receive).change, Change::Updated);
+    assert_eq!((w.balance().pending, w.unconfirmed()), (0, 50));
+    let other = pay(2, &[outside(2)], &[9]);
+    w.create(&other);
+    w.ledger.publish(w.wallet, &other.txid, w.now).unwrap();
+    assert_eq!(w.state(&other), TxState::Unconfirmed);
+}
+
+fn s035_published_does_not_become_pending(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mempool(&receive);
+    assert_eq!(w.create(&receive).state, TxState::Unconfirmed);
+    w.mine(&[&receive]);
+    assert_eq!(w.create(&receive).state, TxState::Confirmed(Height::new(100)));
+    let mut reward = receive.clone();
+    reward.coinbase = true;
+    reward.inputs.clear();
+    let error = w.record(&reward, Seen::Block(w.tip(), 0)).unwrap_err();
+    assert!(matches!(error, LedgerError::InvalidTx { .. }));
+}
+
+fn s036_a_dead_transaction_in_a_block_is_revived(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mempool(&receive);
+    w.ledger.abandon(w.wallet, &receive.txid, w.now).unwrap();
+    assert_eq!(w.balance().total(), 0);
+    w.mine(&[&receive]);
+    assert_eq!(w.balance().confirmed, 50);
+    assert_eq!(w.ledger.tip(NETWORK).unwrap().unwrap().0, Height::new(100));
+}
+
+fn s037_a_block_confirms_and_becomes_the_tip(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    let block = w.mine(&[&receive]).block;
+    assert_eq!(w.ledger.tip(NETWORK).unwrap(), Some((block.height, block.hash)));
+    assert_eq!(w.with_confirmations(1), 50);
+}
+
+fn s038_a_batch_below_the_tip_makes_its_block(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    w.mine(&[]);
+    w.mine_to(110);
+    let batch = [(receive.clone(), Seen::Block(w.block_at(105), 3))];
+    w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
+    assert_eq!((w.with_confirmations(6), w.with_confirmations(7)), (50, 0));
+}
+
+fn s039_a_batch_without_a_tip_is_stored(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    let batch = [(receive.clone(), Seen::Block(w.block_at(105), 3))];
+    w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
+    assert_eq!(w.ledger.tip(NETWORK).unwrap(), None);
+    assert_eq!(w.state(&receive), TxState::Confirmed(Height::new(105)));
+    // Above the tip nothing has a confirmation.
+    assert_eq!(w.balance().confirmed, 0);
+}
+
+fn s040_an_unknown_wallet_is_refused(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    let stranger = utxokeep_wallet::WalletId::new(999);
+    let batch = [(receive, Seen::Mempool)];
+    let error = w.ledger.record_batch(stranger, &batch, w.now).unwrap_err();
+    assert!(matches!(error, LedgerError::WalletNotFound(wallet) if wallet == stranger));
+}
+
+fn s041_a_child_before_its_parent_in_a_batch(w: &mut World<'_>) {
+    let parent = pay(1, &[outside(1)], &[50]);
+    let child = pay(2, &[out(&parent, 0)], &[40]);
+    let batch = [(child.clone(), Seen::Mempool), (parent.clone(), Seen::Mempool)];
+    let recorded = w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
+    w.check();
+    assert_eq!(recorded[0].txid, parent.txid);
+    assert_eq!(w.outpoints(), [out(&child, 0)]);
+}
+
+fn s042_a_child_before_its_parent_in_a_block(w: &mut World<'_>) {
+    let parent = pay(1, &[outside(1)], &[50]);
+    let child = pay(2, &[out(&parent, 0)], &[-40]);
+    w.mine(&[&child, &parent]);
+    assert!(w.coins().is_empty());
+    assert_eq!(w.state(&child), TxState::Confirmed(Height::new(100)));
+}
+
+fn s044_two_wallets_see_the_same_transaction(w: &mut World<'_>) {
+    let two = w.ledger.create_wallet("two", NETWORK, w.now).unwrap().id;
+    w.watch(two, 1..2);
+    let receive = pay(1, &[outside(1)], &[50, 20]);
+    w.mine(&[&receive]);
+    let spend = pay(2, &[out(&receive, 0)], &[-45]);
+    w.mempool(&spend);
+    w.ledger.set_tx_label(two, &receive.txid, "theirs", w.now).unwrap();
+    let coins = |wallet| {
+        let coins = w.ledger.coins(wallet, &CoinQuery::default(), w.now).unwrap();
+        coins.into_iter().map(|coin| coin.outpoint).collect::<Vec<_>>()
+    };
+    assert_eq!(coins(w.wallet), [out(&receive, 1)]);
+    assert_eq!(coins(two), [out(&receive, 1)]);
+    assert_eq!(w.ledger.tx_label(w.wallet, &receive.txid).unwrap(), None);
+    let error = w.ledger.transaction(two, &spend.txid).unwrap_err();
+    assert!(matches!(error, LedgerError::TxNotFound(_)));
+}
