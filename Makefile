@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check bench setup docs
+.PHONY: help run test check bench setup docs nightly
 
 CARGO := scripts/cargo
 # A developer may be in the middle of adding a dependency; CI must test the committed lock file.
@@ -31,6 +31,14 @@ test: check ## Everything CI runs: formatting, lints, all tests, documentation e
 check: setup ## Formatting and lints only; a warning is an error.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+
+nightly: setup ## Long random histories and many crashes on every engine, with new seeds each day.
+	UTXOKEEP_STEPS=100000 UTXOKEEP_ROUNDS=100 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
+		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test histories
+	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 \
+		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test simulation
+	UTXOKEEP_SIM_SEEDS=20 UTXOKEEP_SIM_BLOCKS=10000 \
+		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test simulation
 
 bench: setup ## Run the benchmark program in release mode; ARGS="--help" shows what it measures.
 	@exec $(CARGO) run $(LOCKED) --release -p utxokeep-bench -- $(ARGS)

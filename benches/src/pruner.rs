@@ -18,7 +18,7 @@ use utxokeep_core::{
         PruneRules, Pruned, SpendFlags, SpendRequest,
     },
 };
-use utxokeep_kv::{Batch, Durability, Kv, RocksKv, RocksOptions, TableId};
+use utxokeep_kv::{Batch, Durability, Kv, Read, RocksKv, RocksOptions, TableId};
 use utxokeep_pruner::{Control, MonotonicClock, PrunerSettings, Run};
 use utxokeep_txstore::{NodeStore, PruneStore, Settings, TABLES, TxStore};
 
@@ -28,7 +28,7 @@ const MINED: u32 = 100;
 const WINDOW: u32 = 288;
 const DUE: Height = Height::new(MINED + WINDOW);
 /// Records of one commit, as a run has them.
-const CHUNK: usize = 256;
+const CHUNK: usize = 64;
 
 fn id(kind: u64, number: u64) -> Txid {
     let mut bytes = [0; 32];
@@ -113,78 +113,118 @@ fn fill_parents(store: &NodeStore, parents: u64, children: u32) -> anyhow::Resul
     )
 }
 
-/// Deletes everything due; answers records per second.
-fn delete_all(store: &NodeStore, rules: &PruneRules) -> anyhow::Result<f64> {
-    let started = Instant::now();
-    let (mut deleted, mut after) = (0u32, None);
-    loop {
-        let page = store.due(DUE, after, CHUNK)?;
-        let txids: Vec<Txid> = page.iter().map(|(_, txid)| *txid).collect();
-        let answers = store.prune(&txids, rules)?.map_err(|error| anyhow::anyhow!(error))?;
-        let gone = answers.iter().filter(|one| matches!(one, Pruned::Deleted { .. })).count();
-        anyhow::ensure!(gone == txids.len(), "something was kept");
-        deleted += u32::try_from(gone)?;
-        after = page.last().copied();
-        if page.len() < CHUNK {
-            return Ok(f64::from(deleted) / started.elapsed().as_secs_f64());
-        }
+/// What a way of deleting did so far.
+#[derive(Default)]
+struct Pace {
+    records: u32,
+    took: Duration,
+}
+
+impl Pace {
+    fn add(&mut self, records: usize, took: Duration) -> anyhow::Result<()> {
+        self.records += u32::try_from(records)?;
+        self.took += took;
+        Ok(())
+    }
+
+    fn per_second(&self) -> f64 {
+        f64::from(self.records) / self.took.as_secs_f64()
     }
 }
 
-/// The same rows deleted without asking anything, from tables of the same size.
-fn delete_bare(kv: &RocksKv, parents: u64, children: u32) -> anyhow::Result<f64> {
+fn prune(store: &NodeStore, txids: &[Txid], rules: &PruneRules) -> anyhow::Result<Duration> {
     let started = Instant::now();
-    let mut all: Vec<u64> = (0..parents).collect();
-    all.sort_unstable_by_key(|n| id(PARENT, *n));
-    for chunk in all.chunks(CHUNK) {
-        let mut batch = Batch::new();
-        for n in chunk {
-            let txid = id(PARENT, *n);
-            batch.delete(TableId(1), txid.as_bytes());
-            batch.delete(TableId(3), txid.as_bytes());
-            for vout in 0..children {
-                batch.delete(TableId(2), &OutPoint::new(txid, vout).to_key());
-            }
-            let due = [DUE.to_key().as_slice(), txid.as_bytes()].concat();
-            batch.delete(TableId(4), &due);
+    let answers = store.prune(txids, rules)?.map_err(|error| anyhow::anyhow!(error))?;
+    let took = started.elapsed();
+    let gone = answers.iter().filter(|one| matches!(one, Pruned::Deleted { .. })).count();
+    anyhow::ensure!(gone == txids.len(), "something was kept");
+    Ok(took)
+}
+
+/// Deletes the rows of these records without asking anything.
+fn delete_bare(kv: &RocksKv, txids: &[Txid], children: u32) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let mut batch = Batch::new();
+    for txid in txids {
+        batch.delete(TableId(1), txid.as_bytes());
+        batch.delete(TableId(3), txid.as_bytes());
+        for vout in 0..children {
+            batch.delete(TableId(2), &OutPoint::new(*txid, vout).to_key());
         }
-        kv.commit(batch, Durability::Buffered)?;
+        batch.delete(TableId(4), &[DUE.to_key().as_slice(), txid.as_bytes()].concat());
     }
-    Ok(f64::from(u32::try_from(parents)?) / started.elapsed().as_secs_f64())
+    kv.commit(batch, Durability::Buffered)?;
+    Ok(started.elapsed())
+}
+
+/// Reads the rows of these records, then deletes them: what nobody who looks first can beat.
+fn read_and_delete(kv: &RocksKv, txids: &[Txid], children: u32) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let mut sorted: Vec<Txid> = txids.to_vec();
+    sorted.sort_unstable();
+    let keys: Vec<&[u8]> = sorted.iter().map(|txid| txid.as_bytes().as_slice()).collect();
+    let mut bytes = 0;
+    for table in [1, 3] {
+        kv.multi_get(TableId(table), &keys, &mut |_, row| bytes += row.map_or(0, <[u8]>::len))?;
+    }
+    let outputs = sorted.iter().flat_map(|id| (0..children).map(|n| OutPoint::new(*id, n)));
+    let outputs: Vec<_> = outputs.map(OutPoint::to_key).collect();
+    let keys: Vec<&[u8]> = outputs.iter().map(<[u8; 36]>::as_slice).collect();
+    kv.multi_get(TableId(2), &keys, &mut |_, row| bytes += row.map_or(0, <[u8]>::len))?;
+    anyhow::ensure!(bytes > 0, "nothing was read");
+    Ok(started.elapsed() + delete_bare(kv, txids, children)?)
 }
 
 pub(crate) fn measure(dir: &Path, due: u64) -> anyhow::Result<()> {
-    output::heading("pruner on RocksDB, fsync off: records deleted per second");
-    for (parents, children) in [(100_000, 1), (50_000, 3), (2_000, 100)] {
-        let mut rates = Vec::new();
-        let unverified = [Check::ChildUnmined, Check::ChildStable, Check::ChildMissing]
-            .into_iter()
-            .fold(PruneRules::at(DUE, WINDOW), PruneRules::unsafe_without);
-        for (name, rules) in [("off", unverified), ("on", PruneRules::at(DUE, WINDOW))] {
-            let place = dir.join(format!("prune-{children}-{name}"));
-            let store = open(&place, Durability::Buffered)?;
-            fill_parents(&store, parents, children)?;
-            rates.push(delete_all(&store, &rules)?);
-            drop(store);
-            std::fs::remove_dir_all(&place)?;
-        }
-        let place = dir.join(format!("prune-{children}-bare"));
-        fill_parents(&*open(&place, Durability::Buffered)?, parents, children)?;
-        let kv = RocksKv::open(&place, TABLES, RocksOptions::within(256 << 20), true)?;
-        let bare = delete_bare(&kv, parents, children)?;
-        drop(kv);
-        std::fs::remove_dir_all(&place)?;
-        output::line(&format!(
-            "{children} children each: verified {:.0} ({:.2} of unverified, {:.2} of bare \
-             deletes), unverified {:.0}, bare {bare:.0}",
-            rates[1],
-            rates[1] / rates[0],
-            rates[1] / bare,
-            rates[0]
-        ));
+    output::heading(
+        "pruner on RocksDB, fsync off: records deleted per second, ways taken in turn chunk by chunk",
+    );
+    for (parents, children) in [(200_000, 1), (100_000, 3), (6_000, 100)] {
+        measure_delete(dir, parents, children)?;
     }
     measure_nothing(dir)?;
     measure_latency(dir, due)
+}
+
+/// Every way gets a chunk in turn, so that whatever else the machine does hits all alike.
+fn measure_delete(dir: &Path, parents: u64, children: u32) -> anyhow::Result<()> {
+    let (place, bare_place) = (dir.join("prune-store"), dir.join("prune-bare"));
+    fill_parents(&*open(&bare_place, Durability::Buffered)?, parents, children)?;
+    let kv = RocksKv::open(&bare_place, TABLES, RocksOptions::within(256 << 20), true)?;
+    let store = open(&place, Durability::Buffered)?;
+    fill_parents(&store, parents, children)?;
+    let verified = PruneRules::at(DUE, WINDOW);
+    let unverified = [Check::ChildUnmined, Check::ChildStable, Check::ChildMissing]
+        .into_iter()
+        .fold(verified, PruneRules::unsafe_without);
+    let mut paces: [Pace; 4] = std::array::from_fn(|_| Pace::default());
+    let chunk = if children > 10 { CHUNK / 8 } else { CHUNK };
+    let mut after = None;
+    loop {
+        let page = store.due(DUE, after, 2 * chunk)?;
+        let txids: Vec<Txid> = page.iter().map(|(_, txid)| *txid).collect();
+        if txids.len() < 2 * chunk {
+            break;
+        }
+        let (first, second) = txids.split_at(chunk);
+        paces[0].add(chunk, prune(&store, first, &verified)?)?;
+        paces[1].add(chunk, prune(&store, second, &unverified)?)?;
+        paces[2].add(chunk, read_and_delete(&kv, first, children)?)?;
+        paces[3].add(chunk, delete_bare(&kv, second, children)?)?;
+        after = page.last().copied();
+    }
+    let [own, unverified, read, bare] = paces.each_ref().map(Pace::per_second);
+    output::line(&format!(
+        "{children} children each: verified {own:.0}, unverified {unverified:.0} ({:.2}), bare \
+         reads and deletes of the same rows {read:.0} ({:.2}), bare deletes {bare:.0} ({:.2})",
+        own / unverified,
+        own / read,
+        own / bare
+    ));
+    drop((store, kv));
+    std::fs::remove_dir_all(&place)?;
+    std::fs::remove_dir_all(&bare_place)?;
+    Ok(())
 }
 
 /// A run over a store in which nothing is due.

@@ -29,7 +29,9 @@ mod undo;
 mod workspace;
 
 pub use blob::{BlobKind, decode_blob, encode_blob};
-pub use codec::{decode_body, decode_record, decode_slot, encode_body, encode_record, encode_slot};
+pub use codec::{
+    decode_body, decode_record, decode_slot, decode_spends, encode_body, encode_record, encode_slot,
+};
 pub use create::CreateOptions;
 pub use error::{NodeError, SpendError};
 pub use explain::{Blocking, KeepReason};

@@ -10,6 +10,7 @@
 //!   spend one output, at most one holds it.
 
 mod balance;
+mod codec;
 mod conflict;
 mod depth;
 mod select;
@@ -17,6 +18,7 @@ mod status;
 mod types;
 
 pub use balance::{Balance, Bucket, CoinClass, CoinFacts, CoinView};
+pub use codec::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch};
 pub use conflict::{Outcome, Rival, judge_rival, parents_first};
 pub use depth::{ConfirmationRange, Maturity, confirmations};
 pub use select::{

@@ -1,17 +1,10 @@
 //! The schema: every table of the chain log and the chain index. `docs/schema.md` explains it.
 
 use utxokeep_core::AddressRowKey;
-use utxokeep_kv::{Access, TableId, TableSpec};
-
-macro_rules! tables {
-    ($($(#[$doc:meta])* $name:ident = $id:literal, $disk:literal, $access:expr;)+) => {
-        $($(#[$doc])* pub const $name: TableId = TableId($id);)+
-        /// Every table, in the order of their ids.
-        pub const TABLES: &[TableSpec] = &[$(TableSpec { name: $disk, access: $access }),+];
-    };
-}
+use utxokeep_kv::{Access, tables};
 
 tables! {
+    pub,
     /// Format version, network, settings and tip, by name.
     META = 0, "chain_meta", Access::Sequential;
     /// The chain log: height → block entry, with the totals of the set after the block.

@@ -144,3 +144,15 @@ pub trait Kv: Read + Send + Sync {
     /// Merges and rewrites the tables so that deleted rows take no more space.
     fn compact(&self) -> Result<(), KvError>;
 }
+
+/// Declares the tables of a schema: `tables! { pub, /// Doc. NAME = 0, "on_disk", Access::Point; }`
+/// makes a [`TableId`] of each and `TABLES` of all, in the order of their ids.
+#[macro_export]
+macro_rules! tables {
+    ($vis:vis, $($(#[$doc:meta])* $name:ident = $id:literal, $disk:literal, $access:expr;)+) => {
+        $($(#[$doc])* $vis const $name: $crate::TableId = $crate::TableId($id);)+
+        /// Every table, in the order of their ids.
+        pub const TABLES: &[$crate::TableSpec] =
+            &[$($crate::TableSpec { name: $disk, access: $access }),+];
+    };
+}

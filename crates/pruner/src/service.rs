@@ -275,8 +275,13 @@ impl Pruner {
         Health { dependencies }
     }
 
+    /// The settings it works by.
+    pub fn settings(&self) -> &PrunerSettings {
+        &self.shared.settings
+    }
+
     /// The height asked for, or the newest that is safe.
-    fn height(&self, height: Option<Height>) -> Result<Height, PrunerError> {
+    pub fn height(&self, height: Option<Height>) -> Result<Height, PrunerError> {
         if let Some(height) = height.or_else(|| self.shared.trigger.safe_now()) {
             return Ok(height);
         }
@@ -338,11 +343,17 @@ impl Pruner {
         Ok(count)
     }
 
-    /// Ends the present run after its chunk, and the threads.
-    pub fn shut_down(&mut self) {
+    /// Asks the present run to end after its chunk, and the threads with it; does not wait for
+    /// them.
+    pub fn stop(&self) {
         self.shared.control.stop();
         self.shared.trigger.close();
         self.shared.blob_work.notify_all();
+    }
+
+    /// Ends the present run after its chunk, and the threads.
+    pub fn shut_down(&mut self) {
+        self.stop();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the pruner panicked");

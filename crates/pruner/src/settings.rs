@@ -78,7 +78,7 @@ impl Default for PrunerSettings {
             mined_set_wait_ms: 600_000,
             assembly_wait_ms: 600_000,
             gate_poll_ms: 500,
-            chunk_rows: 256,
+            chunk_rows: 64,
             parallel_chunks: 2,
             retry_max: 10,
             retry_wait_ms: 100,

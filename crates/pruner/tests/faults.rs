@@ -2,13 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
 
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        CreateOptions, MinedBlock, NodeInput, NodeOutput, NodeTx, PreviousOutput, SpendAndCreate,
-        SpendFlags,
+        CreateOptions, MinedBlock, NodeInput, NodeOutput, NodeTx, PreviousOutput, PruneRules,
+        SpendAndCreate, SpendFlags,
     },
 };
 use utxokeep_kv::{
@@ -81,7 +89,10 @@ impl Kv for Faulty {
     }
 
     fn commit(&self, batch: Batch, durability: Durability) -> Result<(), KvError> {
-        if let Some(hook) = self.0.hook.lock().unwrap().as_mut() {
+        // A commit that comes while the hook runs is none of its business.
+        if let Ok(mut hook) = self.0.hook.try_lock()
+            && let Some(hook) = hook.as_mut()
+        {
             hook(&batch)?;
         }
         self.0.kv.commit(batch, durability)
@@ -378,4 +389,32 @@ fn a_restored_body_keeps_its_file() {
     let stored = store.get(&[children[0].txid], fields).unwrap().remove(0).unwrap();
     assert_eq!(stored.body.as_ref(), Some(&children[0]));
     assert_eq!(marked(store.as_ref()), 5);
+}
+
+#[test]
+fn a_child_left_the_longest_chain_between_verdict_and_commit() {
+    let kv = Faulty::new();
+    let store = kv.store();
+    let (parent, child) = (tx(1, &[], 1), tx(2, &[(1, 0)], 1));
+    put(store.as_ref(), &parent, 10, true);
+    put(store.as_ref(), &child, 10, true);
+    let (done, is_done) = mpsc::channel();
+    let (other, child) = (Arc::clone(&store), child.txid);
+    let was_first = Arc::new(AtomicBool::new(false));
+    let first = Arc::clone(&was_first);
+    kv.on_commit(move |_| {
+        let (other, done) = (Arc::clone(&other), done.clone());
+        thread::spawn(move || {
+            other.mark_on_longest_chain(&[child], false, Height::new(300)).unwrap();
+            done.send(()).unwrap();
+        });
+        // The pruner holds the child: the mark waits for its commit, and this for nothing.
+        let waited = is_done.recv_timeout(Duration::from_millis(300));
+        first.store(waited.is_ok(), Ordering::Relaxed);
+        Ok(())
+    });
+    let rules = PruneRules::at(Height::new(298), 288);
+    let _ = store.prune(&[parent.txid], &rules).unwrap().unwrap();
+    let is_gone = store.get(&[parent.txid], Fields::default()).unwrap()[0].is_none();
+    assert!(!(was_first.load(Ordering::Relaxed) && is_gone), "its child was unmined by then");
 }

@@ -13,7 +13,7 @@ mod stage;
 mod timelines;
 
 pub use simulation::{SimulationConfig, simulate};
-pub use stage::{MakePruneStore, PruneStage, StillClock};
+pub use stage::{MakePruneStore, OpenedPruneStore, PruneStage, StillClock};
 
 macro_rules! scenarios {
     ($($module:ident { $($name:ident),+ $(,)? })+) => {
@@ -34,7 +34,9 @@ macro_rules! scenarios {
                         #[test]
                         fn $name() {
                             let make = $make;
-                            $crate::pruner::$name(&$crate::pruner::PruneStage::new(&make));
+                            if let Some(stage) = $crate::pruner::PruneStage::new(&make) {
+                                $crate::pruner::$name(&stage);
+                            }
                         }
                     )+)+
                 }

@@ -56,6 +56,13 @@ pub trait View {
     /// Bodies that are beside their records.
     fn bodies(&self, txids: &[Txid]) -> Result<Vec<Option<NodeTx>>, StoreError>;
 
+    /// What bodies beside their records spend. An engine that need not unpack all of a body for it
+    /// overrides it.
+    fn spends(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<OutPoint>>>, StoreError> {
+        let spends = |body: NodeTx| body.spends().map(|input| input.outpoint).collect();
+        Ok(self.bodies(txids)?.into_iter().map(|body| body.map(spends)).collect())
+    }
+
     /// Whether `child` spent `parent`, was mined, and was deleted since.
     fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, StoreError>;
 
@@ -146,6 +153,10 @@ pub trait Backend: Send + Sync {
     /// changes the same transactions meanwhile. `work` may run again from the start, where the
     /// engine had to give up and try once more.
     fn write(&self, touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError>;
+
+    /// Those of the transactions that were read in a write, but could have changed since: the write
+    /// did not name them in `touched`, and reading alone does not hold them.
+    fn not_held<'r>(&self, touched: &[Txid], read: Vec<&'r Txid>) -> Vec<&'r Txid>;
 
     /// Name of the engine.
     fn engine(&self) -> &'static str;

@@ -1,8 +1,10 @@
 //! Recounting everything while the store is in use: each row against the rows it implies.
 
+use std::collections::BTreeSet;
+
 use utxokeep_core::{
     Height, OutPoint, Txid,
-    node::{SlotState, Source as _, TxRecord},
+    node::{NodeTx, SlotState, Source as _, TxRecord},
 };
 
 use crate::{backend::HeightIndex, engine::NodeStore, error::StoreError, facts::Facts};
@@ -49,6 +51,10 @@ impl VerifyReport {
 
 /// Rows that are checked at a time.
 const PAGE: usize = 1_000;
+/// The same for the outputs of one transaction.
+const PAGE_OUTPUTS: u32 = 1_000;
+/// Bodies that are read at a time; they may be large.
+const BODIES: usize = 100;
 
 impl NodeStore {
     /// Recounts everything on one state of the store, beside whatever else goes on.
@@ -65,45 +71,83 @@ impl NodeStore {
     }
 }
 
+/// Reads many at once.
+type ReadMany<'r, K, T> = dyn Fn(&[K]) -> Result<Vec<T>, StoreError> + 'r;
+
+/// Reads many at once. Where one of them is damaged each is read alone, so that it is told apart.
+fn read_each<K, T>(keys: &[K], read: &ReadMany<'_, K, T>) -> Vec<Result<T, StoreError>> {
+    match read(keys) {
+        Ok(found) => found.into_iter().map(Ok).collect(),
+        Err(error) if keys.len() == 1 => vec![Err(error)],
+        Err(_) => keys.chunks(1).flat_map(|key| read_each(key, read)).collect(),
+    }
+}
+
 /// Every record, page by page; one that does not decode is a finding of its own.
 fn check_records(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), StoreError> {
     let mut after: Option<Txid> = None;
     loop {
         let page = facts.view.txids_after(after.as_ref(), PAGE)?;
         let Some(last) = page.last().copied() else { return Ok(()) };
-        for txid in &page {
-            report.transactions += 1;
-            match facts.record(txid) {
-                Ok(Some(record)) => check_record(facts, txid, &record, report)?,
-                Ok(None) => {}
-                Err(error) => report.add(*txid, error.to_string()),
+        for ids in page.chunks(BODIES) {
+            report.transactions += ids.len() as u64;
+            let mut records = Vec::with_capacity(ids.len());
+            for (txid, found) in ids.iter().zip(read_each(ids, &|ids| facts.view.records(ids))) {
+                match found {
+                    Ok(found) => records.extend(found.map(|record| (*txid, record))),
+                    Err(error) => report.add(*txid, error.to_string()),
+                }
+            }
+            check_bodies(facts, &records, report);
+            for (txid, record) in &records {
+                check_record(facts, txid, record, report)?;
             }
         }
         after = Some(last);
     }
 }
 
-/// A record has a body, and as many outputs, spent and unspent, as it says.
+/// Every record has a body with as many outputs as it says. Files are read one by one: they are
+/// the large ones.
+fn check_bodies(facts: &Facts<'_>, records: &[(Txid, TxRecord)], report: &mut VerifyReport) {
+    let mut check = |txid: &Txid, outputs: u32, body: Result<Option<NodeTx>, StoreError>| match body
+    {
+        Ok(Some(body)) if body.outputs.len() == outputs as usize => {}
+        Ok(_) => report.add(*txid, "its body is missing or has other outputs".to_owned()),
+        Err(error) => report.add(*txid, error.to_string()),
+    };
+    let (files, rows): (Vec<_>, Vec<_>) =
+        records.iter().partition(|(_, record)| record.blob.is_some());
+    for (txid, record) in files {
+        check(txid, record.outputs, facts.body(txid));
+    }
+    let ids: Vec<Txid> = rows.iter().map(|(txid, _)| *txid).collect();
+    for ((txid, record), body) in rows.iter().zip(read_each(&ids, &|ids| facts.view.bodies(ids))) {
+        check(txid, record.outputs, body);
+    }
+}
+
+/// A record has as many outputs, spent and unspent, as it says, and is found by its heights.
 fn check_record(
     facts: &Facts<'_>,
     txid: &Txid,
     record: &TxRecord,
     report: &mut VerifyReport,
 ) -> Result<(), StoreError> {
-    match facts.body(txid) {
-        Ok(Some(body)) if body.outputs.len() == record.outputs as usize => {}
-        Ok(_) => report.add(*txid, "its body is missing or has other outputs".to_owned()),
-        Err(error) => report.add(*txid, error.to_string()),
-    }
     let (mut utxos, mut spent) = (0, 0);
-    for vout in 0..record.outputs {
-        match facts.slot(&OutPoint::new(*txid, vout)) {
-            Ok(None) => {}
-            Ok(Some(slot)) => {
-                utxos += 1;
-                spent += u32::from(matches!(slot.state, SlotState::Spent(_)));
+    for from in (0..record.outputs).step_by(PAGE_OUTPUTS as usize) {
+        let until = from.saturating_add(PAGE_OUTPUTS).min(record.outputs);
+        let outputs: Vec<_> = (from..until).map(|vout| OutPoint::new(*txid, vout)).collect();
+        let slots = read_each(&outputs, &|outputs| facts.view.slots(outputs));
+        for (vout, slot) in (from..until).zip(slots) {
+            match slot {
+                Ok(None) => {}
+                Ok(Some(slot)) => {
+                    utxos += 1;
+                    spent += u32::from(matches!(slot.state, SlotState::Spent(_)));
+                }
+                Err(error) => report.add(*txid, format!("output {vout}: {error}")),
             }
-            Err(error) => report.add(*txid, format!("output {vout}: {error}")),
         }
     }
     let reassigned = u32::try_from(record.reassignments.len()).unwrap_or(u32::MAX);
@@ -128,16 +172,19 @@ fn check_slots(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), Store
         let page = facts.view.slots_after(after.as_ref(), PAGE)?;
         let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
+        let spenders =
+            page.iter().filter_map(|(_, slot)| Some(slot.as_ref().ok()?.spent_by()?.txid));
+        let absent = absent(facts, page.iter().map(|(at, _)| *at.txid()).chain(spenders));
         for (outpoint, slot) in page {
             report.outputs += 1;
             let parent = outpoint.txid();
-            if is_absent(facts, parent) {
+            if absent.contains(parent) {
                 report.add(*parent, format!("output {} has no transaction", outpoint.index()));
             }
             // One that does not decode was reported with its record.
             let by = slot.ok().and_then(|slot| slot.spent_by());
             if let Some(by) = by
-                && is_absent(facts, &by.txid)
+                && absent.contains(&by.txid)
                 && !facts.is_deleted_child(parent, &by.txid)?
             {
                 let detail =
@@ -148,8 +195,13 @@ fn check_slots(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), Store
     }
 }
 
-fn is_absent(facts: &Facts<'_>, txid: &Txid) -> bool {
-    matches!(facts.record(txid), Ok(None))
+/// Those of the transactions that are not there. One that does not decode is.
+fn absent(facts: &Facts<'_>, txids: impl Iterator<Item = Txid>) -> BTreeSet<Txid> {
+    let ids: BTreeSet<Txid> = txids.collect();
+    let ids: Vec<Txid> = ids.into_iter().collect();
+    let records = read_each(&ids, &|ids| facts.view.records(ids));
+    let found = ids.iter().zip(records).filter(|(_, record)| matches!(record, Ok(None)));
+    found.map(|(txid, _)| *txid).collect()
 }
 
 /// Every row of an index is that of a record.
@@ -163,8 +215,10 @@ fn check_index(
         let page = facts.view.by_height(index, Height::new(u32::MAX), after, PAGE)?;
         let Some(last) = page.last().copied() else { return Ok(()) };
         after = Some(last);
-        for (height, txid) in page {
-            let record = facts.record(&txid).ok().flatten();
+        let ids: Vec<Txid> = page.iter().map(|(_, txid)| *txid).collect();
+        let records = read_each(&ids, &|ids| facts.view.records(ids));
+        for ((height, txid), record) in page.into_iter().zip(records) {
+            let record = record.ok().flatten();
             if record.is_none_or(|record| index.of(&record) != Some(height)) {
                 let detail = format!("an index has it at height {height}, its record does not");
                 report.add(txid, detail);

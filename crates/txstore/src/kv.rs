@@ -3,8 +3,8 @@
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
     node::{
-        NodeTx, Slot, TxRecord, decode_body, decode_record, decode_slot, encode_body,
-        encode_record, encode_slot,
+        NodeTx, Slot, TxRecord, decode_body, decode_record, decode_slot, decode_spends,
+        encode_body, encode_record, encode_slot,
     },
 };
 use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, TableId};
@@ -123,6 +123,12 @@ impl<K: Kv> Backend for KvBackend<K> {
         Ok(())
     }
 
+    fn not_held<'r>(&self, touched: &[Txid], mut read: Vec<&'r Txid>) -> Vec<&'r Txid> {
+        let held = Locks::shards_of(touched);
+        read.retain(|txid| !held.contains(&Locks::shard_of(txid)));
+        read
+    }
+
     fn engine(&self) -> &'static str {
         "key-value"
     }
@@ -221,6 +227,11 @@ impl View for Rows<'_> {
         self.many(BODIES, txids.iter().map(|id| *id.as_bytes()), |at, bytes| {
             decode_body(txids[at], bytes)
         })
+    }
+
+    fn spends(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<OutPoint>>>, StoreError> {
+        let keys = txids.iter().map(|txid| *txid.as_bytes());
+        self.many(BODIES, keys, |_, bytes| decode_spends(bytes))
     }
 
     fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, StoreError> {

@@ -28,8 +28,17 @@ impl Locks {
 
     /// Locks the shards of these transactions, lowest first.
     pub(crate) fn lock<'t>(&self, txids: impl IntoIterator<Item = &'t Txid>) -> Held<'_> {
-        let shards: BTreeSet<u8> = txids.into_iter().map(|txid| txid.as_bytes()[0]).collect();
-        self.lock_shards(shards.into_iter().map(usize::from))
+        self.lock_shards(Self::shards_of(txids).into_iter().map(usize::from))
+    }
+
+    /// The shard of a transaction.
+    pub(crate) const fn shard_of(txid: &Txid) -> u8 {
+        txid.as_bytes()[0]
+    }
+
+    /// The shards of transactions.
+    pub(crate) fn shards_of<'t>(txids: impl IntoIterator<Item = &'t Txid>) -> BTreeSet<u8> {
+        txids.into_iter().map(Self::shard_of).collect()
     }
 
     /// Locks everything, for operations that find out on the way what they touch.

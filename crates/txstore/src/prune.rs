@@ -127,21 +127,24 @@ fn damaged(name: &str) -> StoreError {
 /// What transactions spend. Bodies never change, so no lock is needed; one that cannot be read is
 /// left out, and its record will be kept.
 fn spends_of(facts: &Facts<'_>, txids: &[Txid]) -> Result<Spends, StoreError> {
-    let of =
-        |body: &NodeTx| -> Vec<OutPoint> { body.spends().map(|input| input.outpoint).collect() };
-    let mut spends = Spends::new();
-    match facts.bodies(txids) {
-        Ok(bodies) => {
-            let found = txids.iter().zip(&bodies);
-            spends.extend(found.filter_map(|(txid, body)| Some((*txid, of(body.as_ref()?)))));
-            return Ok(spends);
+    let mut spends = Spends::default();
+    spends.reserve(txids.len());
+    let beside = match facts.view.spends(txids) {
+        Err(error) if error.is_about_one() => vec![None; txids.len()],
+        beside => beside?,
+    };
+    for (txid, beside) in txids.iter().zip(beside) {
+        if let Some(beside) = beside {
+            spends.insert(*txid, beside);
+            continue;
         }
-        Err(error) if error.is_about_one() => {}
-        Err(error) => return Err(error),
-    }
-    for txid in txids {
         match facts.bodies(std::slice::from_ref(txid)) {
-            Ok(bodies) => spends.extend(bodies.iter().flatten().map(|body| (*txid, of(body)))),
+            Ok(bodies) => spends.extend(
+                bodies
+                    .iter()
+                    .flatten()
+                    .map(|body| (*txid, body.spends().map(|input| input.outpoint).collect())),
+            ),
             Err(error) if error.is_about_one() => {}
             Err(error) => return Err(error),
         }
@@ -172,6 +175,38 @@ impl NodeStore {
             Ok(writes)
         })?;
         Ok(is_restored)
+    }
+
+    /// Prunes what it may while `touched` are held. Answers also the transactions that it had to look
+    /// at and that were not held; if there are any, nothing was written.
+    fn prune_held(
+        &self,
+        txids: &[Txid],
+        spends: &Spends,
+        rules: &PruneRules,
+        touched: &[Txid],
+    ) -> Result<(Vec<Pruned>, Vec<Txid>), StoreError> {
+        let (mut answer, mut loose) = (Vec::new(), Vec::new());
+        self.backend.write(&Touched::Only(touched.to_vec()), &mut |view| {
+            let facts = Facts { view, blobs: self.blobs.as_ref() };
+            let mut workspace = Workspace::new(&facts, self.settings.policy);
+            answer = workspace.prune(txids, spends, rules)?;
+            let looked_at = workspace.looked_at().collect();
+            loose = self.backend.not_held(touched, looked_at).into_iter().copied().collect();
+            if !loose.is_empty() {
+                return Ok(Writes::default());
+            }
+            let mut writes = self.place(workspace.into_changes())?;
+            for (txid, pruned) in txids.iter().zip(&mut answer) {
+                if let Pruned::Deleted { undo, .. } = pruned
+                    && let Some(undo) = undo.take()
+                {
+                    writes.states.push((undo_name(rules.height, txid), Some(undo.encode())));
+                }
+            }
+            Ok(writes)
+        })?;
+        Ok((answer, loose))
     }
 
     /// Deletes one file under the lock of its transaction, so that nobody stores it meanwhile.
@@ -271,23 +306,16 @@ impl PruneStore for NodeStore {
         }
         let spends = self.read(|facts| spends_of(facts, txids))?;
         let parents = spends.values().flatten().map(OutPoint::txid);
-        let touched = Touched::Only(txids.iter().chain(parents).copied().collect());
-        let mut answer = Vec::new();
-        self.backend.write(&touched, &mut |view| {
-            let facts = Facts { view, blobs: self.blobs.as_ref() };
-            let mut workspace = Workspace::new(&facts, self.settings.policy);
-            answer = workspace.prune(txids, &spends, rules)?;
-            let mut writes = self.place(workspace.into_changes())?;
-            for (txid, pruned) in txids.iter().zip(&mut answer) {
-                if let Pruned::Deleted { undo, .. } = pruned
-                    && let Some(undo) = undo.take()
-                {
-                    writes.states.push((undo_name(rules.height, txid), Some(undo.encode())));
-                }
+        let mut touched: Vec<Txid> = txids.iter().chain(parents).copied().collect();
+        // A verdict rests on children, which show only on the way. Until all of them are held
+        // nothing is written: one could leave the longest chain between verdict and commit.
+        loop {
+            let (answer, loose) = self.prune_held(txids, &spends, rules, &touched)?;
+            if loose.is_empty() {
+                return Ok(Ok(answer));
             }
-            Ok(writes)
-        })?;
-        Ok(Ok(answer))
+            touched.extend(loose);
+        }
     }
 
     fn rehearse(

@@ -4,6 +4,8 @@
 //! write reads each record under its row lock (`SQLite` has one writer anyway), so that what it saw
 //! holds until it commits.
 
+#[cfg(test)]
+mod plans;
 mod read;
 mod rows;
 mod schema;
@@ -12,6 +14,7 @@ mod write;
 use std::cell::RefCell;
 
 use utxokeep_kv::crash_point;
+use utxokeep_core::Txid;
 use utxokeep_sql::{ConstraintKind, Database, Dialect, migrate_up};
 
 pub use self::schema::{COMPONENT, MIGRATIONS};
@@ -73,6 +76,11 @@ impl Backend for SqlBackend {
                 }
             }
         }
+    }
+
+    fn not_held<'r>(&self, _touched: &[Txid], _read: Vec<&'r Txid>) -> Vec<&'r Txid> {
+        // A record that was read is locked; SQLite has one writer.
+        Vec::new()
     }
 
     fn engine(&self) -> &'static str {

@@ -1,20 +1,13 @@
 //! The schema of the key-value engine.
 
 use utxokeep_core::{Height, Txid};
-use utxokeep_kv::{Access, TableId, TableSpec};
+use utxokeep_kv::{Access, tables};
 
 /// Format this program writes.
 pub const FORMAT_VERSION: u64 = 1;
 
-macro_rules! tables {
-    ($($(#[$doc:meta])* $name:ident = $id:literal, $disk:literal, $access:expr;)+) => {
-        $($(#[$doc])* pub(crate) const $name: TableId = TableId($id);)+
-        /// Every table, in the order of their ids.
-        pub const TABLES: &[TableSpec] = &[$(TableSpec { name: $disk, access: $access }),+];
-    };
-}
-
 tables! {
+    pub(crate),
     /// Format version and block state, by name.
     META = 0, "tx_meta", Access::Sequential;
     /// Transaction → its mutable part. Small, because every spend rewrites it.

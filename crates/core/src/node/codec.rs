@@ -298,6 +298,27 @@ pub fn decode_body(id: crate::Txid, bytes: &[u8]) -> Result<NodeTx, Corrupt> {
     Ok(NodeTx { txid: id, version, lock_time, is_coinbase, inputs, outputs })
 }
 
+/// Only what a body spends, without copying the rest; nothing for a coinbase.
+pub fn decode_spends(bytes: &[u8]) -> Result<Vec<OutPoint>, Corrupt> {
+    let corrupt = |error: minicbor::decode::Error| Corrupt::new(BODY, error);
+    let mut d = Decoder::new(bytes);
+    expect_array(&mut d, 5, BODY)?;
+    d.u32().map_err(corrupt)?;
+    d.u32().map_err(corrupt)?;
+    if d.bool().map_err(corrupt)? {
+        return Ok(Vec::new());
+    }
+    let mut spends = Vec::new();
+    for _ in 0..array_len(&mut d, BODY)? {
+        let fields = array_len(&mut d, BODY)?;
+        spends.push(OutPoint::new(txid(&mut d, BODY)?, d.u32().map_err(corrupt)?));
+        for _ in 2..fields {
+            d.skip().map_err(corrupt)?;
+        }
+    }
+    Ok(spends)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -379,6 +400,9 @@ mod tests {
         let expected = format!("850102f481865820{}01410109 0a4151 8182044152", "08".repeat(32));
         assert_eq!(hex_encode(&body), expected.replace(' ', ""));
         assert_eq!(decode_body(tx.txid, &body), Ok(tx.clone()));
+        assert_eq!(decode_spends(&body), Ok(vec![tx.inputs[0].outpoint]));
+        let coinbase = encode_body(&NodeTx { is_coinbase: true, ..tx.clone() });
+        assert_eq!(decode_spends(&coinbase), Ok(vec![]));
         for cut in 0..bytes.len() {
             assert!(decode_record(&bytes[..cut]).is_err());
         }

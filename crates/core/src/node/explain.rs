@@ -77,6 +77,16 @@ pub struct Blocking {
     pub until: Option<Height>,
 }
 
+/// What the questions about children need of the record.
+struct Parent {
+    txid: Txid,
+    outputs: u32,
+    is_conflicting: bool,
+    has_markers: bool,
+    /// Transactions that conflicted over an output of it.
+    rivals: Vec<Txid>,
+}
+
 /// What is known of one transaction that spends from the record.
 enum Child {
     /// Deep enough, or proven to have been.
@@ -105,28 +115,37 @@ impl<S: Source> Workspace<'_, S> {
         rules: &PruneRules,
         stops_at_first: bool,
     ) -> Result<Vec<Blocking>, S::Error> {
-        let Some(record) = self.record(txid)?.cloned() else {
+        let retention = self.policy.retention_blocks;
+        let Some(record) = self.record(txid)? else {
             return Ok(vec![Blocking { reason: KeepReason::Missing, child: None, until: None }]);
         };
         let mut found = Vec::new();
-        own_facts(&record, self.policy.retention_blocks, rules, &mut found);
+        own_facts(record, retention, rules, &mut found);
+        let parent = Parent {
+            txid: *txid,
+            outputs: record.outputs,
+            is_conflicting: record.is_conflicting,
+            has_markers: record.deleted_children > 0,
+            rivals: record.conflicting_children.clone(),
+        };
+        let needs_body = !record.is_coinbase && !record.is_conflicting;
         if stops_at_first && !found.is_empty() {
             return Ok(found);
         }
-        let (is_all_spent, children) = self.outputs_of(txid, &record)?;
+        let (is_all_spent, children) = self.outputs_of(&parent)?;
         let is_known = found.iter().any(|known| known.reason == KeepReason::OutputUnspent);
-        let must_be_spent = !record.is_conflicting && rules.makes(Check::Outputs);
+        let must_be_spent = !parent.is_conflicting && rules.makes(Check::Outputs);
         if must_be_spent && !is_all_spent && !is_known {
             found.push(Blocking { reason: KeepReason::OutputUnspent, child: None, until: None });
         }
-        if !record.is_coinbase && !record.is_conflicting && !spends.contains_key(txid) {
+        if needs_body && !spends.contains_key(txid) {
             found.push(Blocking { reason: KeepReason::BodyMissing, child: None, until: None });
         }
         for child in children {
             if stops_at_first && !found.is_empty() {
                 return Ok(found);
             }
-            if let Child::Blocks(reason, until) = self.child(txid, &record, &child, rules)? {
+            if let Child::Blocks(reason, until) = self.child(&parent, &child, rules)? {
                 found.push(Blocking { reason, child: Some(child), until });
             }
         }
@@ -135,20 +154,16 @@ impl<S: Source> Workspace<'_, S> {
 
     /// Whether every output that can be spent is, and by whom, each once; and transactions that
     /// conflicted over an output and may be alive again.
-    fn outputs_of(
-        &mut self,
-        txid: &Txid,
-        record: &TxRecord,
-    ) -> Result<(bool, Vec<Txid>), S::Error> {
+    fn outputs_of(&mut self, parent: &Parent) -> Result<(bool, Vec<Txid>), S::Error> {
         let (mut is_all_spent, mut children) = (true, Vec::new());
-        for vout in 0..record.outputs {
-            let Some(slot) = self.slot(&OutPoint::new(*txid, vout))? else { continue };
+        for vout in 0..parent.outputs {
+            let Some(slot) = self.slot(&OutPoint::new(parent.txid, vout))? else { continue };
             match slot.spent_by() {
                 Some(by) => children.push(by.txid),
                 None => is_all_spent = false,
             }
         }
-        for child in &record.conflicting_children {
+        for child in &parent.rivals {
             let rival = self.record(child)?;
             if rival.is_some_and(|rival| !rival.is_conflicting && rival.unmined_since.is_some()) {
                 children.push(*child);
@@ -163,8 +178,7 @@ impl<S: Source> Workspace<'_, S> {
     /// `window_blocks` below the height of the verdict.
     fn child(
         &mut self,
-        txid: &Txid,
-        record: &TxRecord,
+        parent: &Parent,
         child: &Txid,
         rules: &PruneRules,
     ) -> Result<Child, S::Error> {
@@ -172,14 +186,14 @@ impl<S: Source> Workspace<'_, S> {
             return Ok(Child::Settled);
         }
         let Some(spender) = self.record(child)? else {
-            let is_proven = record.deleted_children > 0 && self.has_marker(txid, child)?;
+            let is_proven = parent.has_markers && self.has_marker(&parent.txid, child)?;
             return Ok(if is_proven || !rules.makes(Check::ChildMissing) {
                 Child::Settled
             } else {
                 Child::Blocks(KeepReason::ChildMissing, None)
             });
         };
-        if record.is_conflicting && spender.is_conflicting {
+        if parent.is_conflicting && spender.is_conflicting {
             return Ok(Child::Settled);
         }
         if spender.unmined_since.is_some() {
@@ -222,14 +236,13 @@ fn own_facts(
         add(KeepReason::Preserved, Some(until.plus(retention_blocks)));
     }
     if rules.makes(Check::Eligible) {
-        // The one function that sets the height would have to set it now.
-        let mut again = TxRecord { preserve_until: None, ..record.clone() };
-        again.evaluate(rules.height, retention_blocks);
+        // As the one function that sets the height would ask now.
+        let is_droppable = record.is_droppable();
         if retention_blocks == 0 {
             add(KeepReason::RetentionOff, None);
-        } else if again.delete_at.is_none() && record.is_locked {
+        } else if record.is_locked {
             add(KeepReason::Locked, None);
-        } else if again.delete_at.is_none() {
+        } else if !is_droppable {
             if !record.is_mined() {
                 add(KeepReason::Unmined, None);
             }

@@ -10,7 +10,7 @@
 //! * A child that was mined leaves a marker on each parent that survives it, in the same commit.
 //! * [`Workspace::explain`] and the verdict are one list of questions, so they cannot disagree.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 use super::{
     explain::KeepReason,
@@ -108,7 +108,7 @@ impl PruneRules {
 
 /// Outputs that the records in question spend, from their spends, which never change. One that is
 /// absent could not be read.
-pub type Spends = BTreeMap<Txid, Vec<OutPoint>>;
+pub type Spends = FxHashMap<Txid, Vec<OutPoint>>;
 
 /// Whether a record may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,45 +190,38 @@ impl<S: Source> Workspace<'_, S> {
         for txid in txids {
             verdicts.push(self.prune_verdict(txid, spends, rules)?);
         }
-        let mut gone = Vec::new();
-        for (txid, verdict) in txids.iter().zip(&verdicts) {
-            if *verdict == Verdict::Delete
+        let (mut answers, mut gone) = (Vec::with_capacity(txids.len()), Vec::new());
+        for (at, (txid, verdict)) in txids.iter().zip(verdicts).enumerate() {
+            answers.push(match verdict {
+                Verdict::Keep(reason) => Pruned::Kept(reason),
+                // One that is named twice is gone the second time.
+                Verdict::Delete => Pruned::Kept(KeepReason::Missing),
+            });
+            if verdict == Verdict::Delete
                 && let Some(record) = self.record(txid)?.cloned()
             {
-                gone.push((*txid, record));
+                let undo = rules.keeps_undo.then(|| self.undo_of(txid, &record)).transpose()?;
+                self.delete(txid)?;
+                gone.push((at, *txid, record, undo));
             }
         }
-        self.prefetch_parents(&gone, spends)?;
-        let mut undo = BTreeMap::new();
-        for (txid, record) in &gone {
-            if rules.keeps_undo {
-                undo.insert(*txid, self.undo_of(txid, record)?);
-            }
-            self.delete(txid)?;
-        }
-        let mut answers = BTreeMap::new();
-        for (txid, record) in &gone {
-            let marked_on = self.leave(txid, record, spends, rules)?;
+        self.prefetch_parents(gone.iter().map(|(_, txid, ..)| txid), spends)?;
+        for (at, txid, record, undo) in gone {
+            let marked_on = self.leave(&txid, &record, spends, rules)?;
             let parents_marked = u32::try_from(marked_on.len()).unwrap_or(u32::MAX);
-            let undo = undo.remove(txid).map(|undo| Box::new(Undo { marked_on, ..undo }));
-            let outputs = record.outputs;
-            answers.insert(*txid, Pruned::Deleted { outputs, parents_marked, undo });
+            let undo = undo.map(|undo| Box::new(Undo { marked_on, ..undo }));
+            answers[at] = Pruned::Deleted { outputs: record.outputs, parents_marked, undo };
         }
-        let answer = |(txid, verdict): (&Txid, Verdict)| match verdict {
-            Verdict::Keep(reason) => Pruned::Kept(reason),
-            // One that is named twice is gone the second time.
-            Verdict::Delete => answers.remove(txid).unwrap_or(Pruned::Kept(KeepReason::Missing)),
-        };
-        Ok(txids.iter().zip(verdicts).map(answer).collect())
+        Ok(answers)
     }
 
     /// Loads parents, and the outputs of theirs that are spent here.
-    fn prefetch_parents(
+    fn prefetch_parents<'t>(
         &mut self,
-        gone: &[(Txid, TxRecord)],
+        gone: impl Iterator<Item = &'t Txid>,
         spends: &Spends,
     ) -> Result<(), S::Error> {
-        let all = gone.iter().filter_map(|(txid, _)| spends.get(txid));
+        let all = gone.filter_map(|txid| spends.get(txid));
         let spends: Vec<OutPoint> = all.flatten().copied().collect();
         let mut parents: Vec<Txid> = spends.iter().map(|spend| *spend.txid()).collect();
         parents.sort_unstable();

@@ -104,6 +104,12 @@ impl TxRecord {
         !self.blocks.is_empty() && self.unmined_since.is_none()
     }
 
+    /// Whether nothing in the record itself speaks against dropping it once it is old enough.
+    #[must_use]
+    pub fn is_droppable(&self) -> bool {
+        !self.is_locked && (self.is_conflicting || (self.is_all_spent() && self.is_mined()))
+    }
+
     /// Sets, raises or clears the height at which the record may be deleted. Nothing else does.
     ///
     /// `at` is the height of the event: of the spending block, of the block that mined it, or of
@@ -113,12 +119,10 @@ impl TxRecord {
             return;
         }
         let due = at.plus(retention_blocks);
-        if self.is_locked {
+        if !self.is_droppable() {
             self.delete_at = None;
         } else if self.is_conflicting {
             self.delete_at.get_or_insert(due);
-        } else if !self.is_all_spent() || !self.is_mined() {
-            self.delete_at = None;
         } else {
             // Forward only: a later event never brings a deletion nearer.
             self.delete_at = self.delete_at.max(Some(due));

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use super::{
     error::NodeError,
     record::{Policy, TxRecord},
@@ -81,8 +83,9 @@ pub(super) type Outcome<T, E> = Result<Result<T, NodeError>, E>;
 pub struct Workspace<'s, S> {
     pub(super) source: &'s S,
     pub(super) policy: Policy,
-    records: BTreeMap<Txid, Entry<TxRecord>>,
-    slots: BTreeMap<OutPoint, Entry<Slot>>,
+    // Looked up far more often than written; what is written is put in order at the end.
+    records: FxHashMap<Txid, Entry<TxRecord>>,
+    slots: FxHashMap<OutPoint, Entry<Slot>>,
     bodies: BTreeMap<Txid, Option<NodeTx>>,
     /// Markers as they are to be: there, or gone.
     markers: BTreeMap<(Txid, Txid), bool>,
@@ -91,7 +94,8 @@ pub struct Workspace<'s, S> {
 impl<'s, S: Source> Workspace<'s, S> {
     /// Starts with nothing loaded.
     pub fn new(source: &'s S, policy: Policy) -> Self {
-        let (records, slots, bodies) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (records, slots, bodies) =
+            (FxHashMap::default(), FxHashMap::default(), BTreeMap::new());
         Self { source, policy, records, slots, bodies, markers: BTreeMap::new() }
     }
 
@@ -103,12 +107,14 @@ impl<'s, S: Source> Workspace<'s, S> {
         let absent = outpoints.iter().filter(|outpoint| !self.slots.contains_key(outpoint));
         let outpoints: Vec<OutPoint> = absent.copied().collect();
         if !txids.is_empty() {
+            self.records.reserve(txids.len());
             for (txid, before) in txids.iter().zip(self.source.records(&txids)?) {
                 let now = before.clone();
                 self.records.entry(*txid).or_insert(Entry { before, now });
             }
         }
         if !outpoints.is_empty() {
+            self.slots.reserve(outpoints.len());
             for (outpoint, before) in outpoints.iter().zip(self.source.slots(&outpoints)?) {
                 self.slots.entry(*outpoint).or_insert(Entry { before, now: before });
             }
@@ -186,15 +192,25 @@ impl<'s, S: Source> Workspace<'s, S> {
         self.markers.insert((parent, child), is_there);
     }
 
+    /// Transactions whose records were looked at.
+    pub fn looked_at(&self) -> impl Iterator<Item = &Txid> {
+        self.records.keys()
+    }
+
     /// What has to be written.
     pub fn into_changes(self) -> Changes {
         let (markers, unmarked): (Vec<_>, Vec<_>) =
             self.markers.into_iter().partition(|(_, is_there)| *is_there);
         let records = self.records.into_iter().filter(|(_, entry)| entry.before != entry.now);
+        let mut records: Vec<_> =
+            records.map(|(txid, entry)| (txid, entry.before, entry.now)).collect();
+        records.sort_unstable_by_key(|(txid, ..)| *txid);
         let slots = self.slots.into_iter().filter(|(_, entry)| entry.before != entry.now);
+        let mut slots: Vec<_> = slots.map(|(outpoint, entry)| (outpoint, entry.now)).collect();
+        slots.sort_unstable_by_key(|(outpoint, _)| *outpoint);
         Changes {
-            records: records.map(|(txid, entry)| (txid, entry.before, entry.now)).collect(),
-            slots: slots.map(|(outpoint, entry)| (outpoint, entry.now)).collect(),
+            records,
+            slots,
             bodies: self.bodies.into_iter().collect(),
             markers: markers.into_iter().map(|(pair, _)| pair).collect(),
             unmarked: unmarked.into_iter().map(|(pair, _)| pair).collect(),

@@ -1,11 +1,13 @@
 //! A store to prune, and the moves of the scenarios.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    any::Any,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use tempfile::TempDir;
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
@@ -19,14 +21,17 @@ use utxokeep_txstore::{Fields, PruneStore};
 /// Blocks that records are kept for, and that must lie above a child.
 pub(super) const WINDOW: u32 = 288;
 
-/// Makes a store for a scenario, and says what directory goes with it.
-pub type MakePruneStore<'m> = dyn Fn(Policy) -> (Arc<dyn PruneStore>, Option<TempDir>) + 'm;
+/// A store, and what must stay while it is open.
+pub type OpenedPruneStore = (Arc<dyn PruneStore>, Option<Box<dyn Any + Send + Sync>>);
+
+/// Makes a store for a scenario; `None` where the engine is not installed, which skips the test.
+pub type MakePruneStore<'m> = dyn Fn(Policy) -> Option<OpenedPruneStore> + 'm;
 
 /// A store under test.
 pub struct PruneStage {
     /// The store.
     pub store: Arc<dyn PruneStore>,
-    _place: Option<TempDir>,
+    _place: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// A clock that only moves when somebody sleeps.
@@ -66,9 +71,9 @@ pub(super) fn rules_at(height: u32) -> PruneRules {
 
 impl PruneStage {
     /// A fresh store with the usual retention.
-    pub fn new(make: &MakePruneStore<'_>) -> Self {
-        let (store, place) = make(Policy { coinbase_maturity: 1, ..Policy::default() });
-        Self { store, _place: place }
+    pub fn new(make: &MakePruneStore<'_>) -> Option<Self> {
+        let (store, place) = make(Policy { coinbase_maturity: 1, ..Policy::default() })?;
+        Some(Self { store, _place: place })
     }
 
     /// Stores a transaction that is in the block of a height, and spends its inputs.

@@ -100,7 +100,7 @@ impl View for SqlView<'_, '_> {
     fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, StoreError> {
         let ids = sorted(txids);
         let mut rows = BTreeMap::new();
-        let head = format!("SELECT {RECORD_COLUMNS} FROM node_transactions WHERE txid IN");
+        let head = records_head();
         let tail = format!(" ORDER BY txid{}", self.lock);
         self.transaction().query_in(&head, &tail, &[], 1, &keys(&ids), |row| {
             let row = record_row(row)?;
@@ -120,7 +120,7 @@ impl View for SqlView<'_, '_> {
             keys.extend([Value::from(outpoint.txid().as_bytes()), Value::from(outpoint.index())]);
         }
         let mut found = BTreeMap::new();
-        let head = format!("SELECT {SLOT_COLUMNS} FROM node_outputs WHERE (txid, vout) IN");
+        let head = slots_head();
         self.transaction().query_in(&head, "", &[], 2, &keys, |row| {
             if let Some(slot) = slot_row(row)? {
                 found.insert(OutPoint::new(txid_at(row, 0)?, u32_at(row, 1)?), slot);
@@ -194,11 +194,7 @@ impl View for SqlView<'_, '_> {
         after: Option<(Height, Txid)>,
         limit: usize,
     ) -> Result<Vec<(Height, Txid)>, StoreError> {
-        let column = column(index);
-        let sql = format!(
-            "SELECT {column}, txid FROM node_transactions WHERE {column} IS NOT NULL \
-             AND {column} <= $1 AND ({column}, txid) > ($2, $3) ORDER BY {column}, txid LIMIT $4"
-        );
+        let sql = by_height(index);
         let (from, behind) = match &after {
             Some((height, txid)) => (i64::from(height.get()), txid.as_bytes().as_slice()),
             None => (-1, [].as_slice()),
@@ -267,6 +263,25 @@ impl View for SqlView<'_, '_> {
             Ok((String::from_utf8_lossy(row.bytes(0)?).into_owned(), row.bytes(1)?.to_vec()))
         })?)
     }
+}
+
+/// Records by their ids.
+pub(super) fn records_head() -> String {
+    format!("SELECT {RECORD_COLUMNS} FROM node_transactions WHERE txid IN")
+}
+
+/// Outputs by transaction and index.
+pub(super) fn slots_head() -> String {
+    format!("SELECT {SLOT_COLUMNS} FROM node_outputs WHERE (txid, vout) IN")
+}
+
+/// Rows of an index: up to a height, behind a row, at most so many.
+pub(super) fn by_height(index: HeightIndex) -> String {
+    let column = column(index);
+    format!(
+        "SELECT {column}, txid FROM node_transactions WHERE {column} IS NOT NULL \
+         AND {column} <= $1 AND ({column}, txid) > ($2, $3) ORDER BY {column}, txid LIMIT $4"
+    )
 }
 
 const fn column(index: HeightIndex) -> &'static str {

@@ -13,7 +13,7 @@ use super::rows::{blob, count, from_u64, height};
 use crate::{backend::Writes, error::StoreError};
 
 /// Tables whose rows belong to a transaction.
-const OF_TRANSACTION: [&str; 6] = [
+pub(super) const OF_TRANSACTION: [&str; 6] = [
     "node_inputs",
     "node_outputs",
     "node_block_ids",
@@ -21,6 +21,25 @@ const OF_TRANSACTION: [&str; 6] = [
     "node_reassignments",
     "node_transactions",
 ];
+
+/// Records that change, before and behind their rows. A list of values has no statistics: without
+/// the `COALESCE`, which changes nothing, `SQLite` takes it for long and walks the whole table.
+pub(super) const UPDATE_RECORDS: (&str, &str) = (
+    "UPDATE node_transactions SET is_conflicting = v.column2, is_locked = v.column3, \
+     utxos = v.column4, spent = v.column5, unmined_since = v.column6, \
+     delete_at_height = v.column7, preserve_until = v.column8, blocks = v.column9, \
+     conflicting_children = v.column10, reassignments = v.column11, \
+     deleted_children = v.column12 FROM (VALUES",
+    ") AS v WHERE node_transactions.txid = COALESCE(v.column1, v.column1)",
+);
+
+/// Outputs that change, likewise.
+pub(super) const UPDATE_SLOTS: (&str, &str) = (
+    "UPDATE node_outputs SET utxo_hash = v.column3, spending_data = v.column4, \
+     is_frozen = v.column5, spendable_at = v.column6 FROM (VALUES",
+    ") AS v WHERE node_outputs.txid = COALESCE(v.column1, v.column1) \
+     AND node_outputs.vout = COALESCE(v.column2, v.column2)",
+);
 
 /// A record that changed: before, and now.
 type Changed<'w> = (&'w Txid, Option<&'w TxRecord>, &'w TxRecord);
@@ -108,12 +127,7 @@ fn update_records(
         rows.push(Value::from(txid.as_bytes()));
         rows.extend(mutable(record));
     }
-    let head = "UPDATE node_transactions SET is_conflicting = v.column2, is_locked = v.column3, \
-                utxos = v.column4, spent = v.column5, unmined_since = v.column6, \
-                delete_at_height = v.column7, preserve_until = v.column8, blocks = v.column9, \
-                conflicting_children = v.column10, reassignments = v.column11, \
-                deleted_children = v.column12 FROM (VALUES";
-    let tail = ") AS v WHERE node_transactions.txid = v.column1";
+    let (head, tail) = UPDATE_RECORDS;
     transaction.execute_rows(head, tail, &[], 12, &rows)?;
     Ok(())
 }
@@ -212,9 +226,7 @@ fn write_slots(
                 spendable_at, satoshis, script) VALUES";
     transaction.insert_rows(head, "", 8, &rows)?;
     let rows: Vec<_> = old.iter().flat_map(SlotRow::values).collect();
-    let head = "UPDATE node_outputs SET utxo_hash = v.column3, spending_data = v.column4, \
-                is_frozen = v.column5, spendable_at = v.column6 FROM (VALUES";
-    let tail = ") AS v WHERE node_outputs.txid = v.column1 AND node_outputs.vout = v.column2";
+    let (head, tail) = UPDATE_SLOTS;
     transaction.execute_rows(head, tail, &[], 6, &rows)?;
     Ok(())
 }

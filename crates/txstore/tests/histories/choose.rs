@@ -244,9 +244,11 @@ impl Chooser {
             75..79 => Op::Process(self.losers(model), height),
             79..82 => Op::Freeze((0..self.count()).map(|_| self.named(model)).collect()),
             82..84 => Op::Unfreeze((0..self.count()).map(|_| self.frozen(model)).collect()),
-            84..86 => {
-                Op::Reassign(self.frozen(model), vec![0x52, self.random.small(9) as u8], height)
-            }
+            84..86 => Op::Reassign(
+                self.frozen(model),
+                vec![0x52; 1 + self.random.small(9) as usize],
+                height,
+            ),
             86..88 => Op::Preserve(self.some(), height + self.random.small(9)),
             88 => Op::Expire(height, self.random.small(6) as usize),
             89..91 => Op::Delete(self.some()),

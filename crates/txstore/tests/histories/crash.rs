@@ -37,13 +37,16 @@ const START: &str = "UTXOKEEP_CRASH_START";
 const ROUNDS: u32 = 14;
 /// A process that has not come by its point after so many steps ends by itself.
 const STEPS_MAX: usize = 300;
-const SEED: u64 = 21;
 const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 
+fn seed() -> u64 {
+    number("UTXOKEEP_SEED").unwrap_or(21)
+}
+
 /// Everything synced; most bodies in files.
 fn open(url: &str, blobs: &Path) -> NodeStore {
-    let settings = Settings { inline_body_bytes_max: 30, ..settings(SEED) };
+    let settings = Settings { inline_body_bytes_max: 30, ..settings(seed()) };
     let store = match url.strip_prefix("rocksdb:") {
         Some(dir) => engines::open_rocksdb(Path::new(dir), settings, Durability::Synced),
         None => engines::open_sql(url, settings),
@@ -62,7 +65,7 @@ struct Reached {
 
 impl Reached {
     fn new() -> Self {
-        Self { chooser: Chooser::new(SEED), model: Model::new(settings(SEED).policy), steps: 0 }
+        Self { chooser: Chooser::new(seed()), model: Model::new(settings(seed()).policy), steps: 0 }
     }
 
     fn next(&mut self) -> (Op, String) {
@@ -175,7 +178,7 @@ fn wait_until_alone(url: &str) {
 /// moment.
 fn die_at(test: &str, url: &str, blobs: &Path, points: &[&str]) {
     let victim = Victim { test, url, blobs };
-    let mut random = Random::new(SEED);
+    let mut random = Random::new(seed());
     let rounds: u32 = number("UTXOKEEP_ROUNDS").unwrap_or(ROUNDS);
     let mut reached = Reached::new();
     let moments = points.iter().map(|point| Some(*point)).chain([None]);
@@ -188,7 +191,8 @@ fn die_at(test: &str, url: &str, blobs: &Path, points: &[&str]) {
             died += u32::from(matches!(signal, Some(SIGABRT | SIGKILL)));
             wait_until_alone(url);
 
-            let context = format!("{point:?}, round {round}, {last} steps acknowledged");
+            let context =
+                format!("seed {}, {point:?}, round {round}, {last} steps acknowledged", seed());
             reached.go_to(last);
             let mut behind = reached.clone();
             behind.next();
@@ -203,6 +207,11 @@ fn die_at(test: &str, url: &str, blobs: &Path, points: &[&str]) {
         }
         assert!(died * 2 > rounds, "{point:?}: only {died} of {rounds} processes came by");
     }
+    // Files whose commit never came can go; every other is needed.
+    let store = open(url, blobs);
+    let report = store.check_blobs(i64::MAX, 0, true).unwrap().unwrap();
+    assert!(report.removed > 0 && report.removed == report.orphans, "{report:?}");
+    reached.differs(&store, &reached.chooser.known()).unwrap();
 }
 
 /// The store that this process is to write to and to die of.

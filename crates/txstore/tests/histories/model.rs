@@ -1,5 +1,5 @@
 //! The rules a second time, in plain maps, one step after the other: the state, and what is asked
-//! of it. What changes it is in `rules` and `conflicts`.
+//! of it. What changes it is in `rules`, `holds` and `conflicts`.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{collections::BTreeSet, convert::Infallible};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+};
 
 use super::*;
 use crate::node::{

@@ -48,7 +48,10 @@ pub(super) enum Presence {
 
 #[derive(Debug, Default)]
 pub(super) struct Model {
+    /// What is stored.
     pub(super) txs: BTreeMap<Txid, ModelTx>,
+    /// What was, apart so that a long life costs no more per block than a short one.
+    past: BTreeMap<Txid, ModelTx>,
     made: u64,
 }
 
@@ -109,15 +112,26 @@ impl Model {
         self.txs.insert(node.txid, tx);
     }
 
+    /// A transaction, stored or not.
+    pub(super) fn tx(&self, txid: &Txid) -> &ModelTx {
+        self.txs.get(txid).or_else(|| self.past.get(txid)).expect("the model has made it")
+    }
+
+    /// A transaction is not stored any more.
+    pub(super) fn gone(&mut self, txid: &Txid, presence: Presence) {
+        if let Some(tx) = self.txs.remove(txid) {
+            self.past.insert(*txid, ModelTx { presence, ..tx });
+        }
+    }
+
+    /// Stored transactions of a kind.
     pub(super) fn ids(&self, which: impl Fn(&ModelTx) -> bool) -> Vec<Txid> {
         self.txs.iter().filter(|(_, tx)| which(tx)).map(|(txid, _)| *txid).collect()
     }
 
     /// Outputs that could be spent by a new transaction.
     pub(super) fn coins(&self) -> Vec<(Txid, u32)> {
-        let fine = |tx: &&ModelTx| {
-            tx.presence == Presence::Stored && tx.conflicting_at.is_none() && !tx.is_locked
-        };
+        let fine = |tx: &&ModelTx| tx.conflicting_at.is_none() && !tx.is_locked;
         let open = |tx: &ModelTx| -> Vec<(Txid, u32)> {
             let free = (0..).zip(&tx.outputs).filter(|(_, by)| by.is_none());
             free.map(|(vout, _)| (tx.node.txid, vout)).collect()
@@ -127,7 +141,7 @@ impl Model {
 
     /// Whether a record may be deleted at a height; if not, why.
     pub(super) fn may_go(&self, txid: &Txid, height: u32) -> Result<(), String> {
-        let tx = &self.txs[txid];
+        let tx = self.tx(txid);
         let refuse = |why: &str| Err(format!("{txid} went at {height}: {why}"));
         if tx.preserve_until.is_some() {
             return refuse("it is preserved");
@@ -147,7 +161,7 @@ impl Model {
         }
         for by in &tx.outputs {
             let Some(by) = by else { return refuse("an output is unspent") };
-            let child = &self.txs[by];
+            let child = self.tx(by);
             match (child.presence, child.mined) {
                 (Presence::Wiped, _) => return refuse("nothing is known of a child"),
                 (Presence::Stored, None) => return refuse("a child is in no block"),

@@ -133,7 +133,7 @@ impl World {
             self.prune()?;
         }
         let height = self.persisted;
-        let stored = self.model.ids(|tx| tx.presence == Presence::Stored);
+        let stored = self.model.ids(|_| true);
         let left = stored.into_iter().find(|txid| self.model.may_go(txid, height).is_ok());
         match left {
             Some(txid) if self.config.planted.is_none() => {
@@ -174,11 +174,9 @@ impl World {
 
     /// Somebody tries to spend what is spent.
     fn submit_loser(&mut self) {
-        let spent = self.model.ids(|tx| {
-            tx.presence == Presence::Stored
-                && tx.conflicting_at.is_none()
-                && tx.outputs.iter().any(Option::is_some)
-        });
+        let spent = self
+            .model
+            .ids(|tx| tx.conflicting_at.is_none() && tx.outputs.iter().any(Option::is_some));
         let Some(parent) = self.dice.pick(&spent) else { return };
         let outputs = &self.model.txs[&parent].outputs;
         let vout = outputs.iter().position(Option::is_some).expect("one is spent");
@@ -191,10 +189,10 @@ impl World {
 
     /// An operator preserves, locks or unlocks.
     fn hold(&mut self) {
-        let stored = self.model.ids(|tx| tx.presence == Presence::Stored);
+        let stored = self.model.ids(|_| true);
         let from = if self.dice.one_in(2) { &self.stale } else { &stored };
         let Some(txid) = self.dice.pick(from) else { return };
-        if self.model.txs[&txid].presence != Presence::Stored {
+        if self.model.tx(&txid).presence != Presence::Stored {
             return;
         }
         if self.dice.one_in(2) {
@@ -212,10 +210,7 @@ impl World {
 
     fn set_locked(&mut self, txid: Txid, is_locked: bool) {
         let height = self.tip() + 1;
-        let tx = self.model.txs.get_mut(&txid).expect("it is known");
-        if tx.presence != Presence::Stored {
-            return;
-        }
+        let Some(tx) = self.model.txs.get_mut(&txid) else { return };
         let answer = self.store.set_locked(&[txid], is_locked, at(height));
         answer.expect("the engine works").remove(0).expect("it is stored");
         tx.is_locked = is_locked;
@@ -227,20 +222,19 @@ impl World {
     /// An operator deletes by hand what nothing builds on and no block has.
     fn wipe(&mut self) {
         let free = self.model.ids(|tx| {
-            tx.presence == Presence::Stored
-                && tx.mined.is_none()
+            tx.mined.is_none()
                 && tx.conflicting_at.is_none()
                 && tx.outputs.iter().all(Option::is_none)
         });
         let Some(txid) = self.dice.pick(&free) else { return };
         assert_eq!(self.store.delete(&[txid]).expect("the engine works"), 1);
-        self.model.txs.get_mut(&txid).expect("it is known").presence = Presence::Wiped;
+        self.model.gone(&txid, Presence::Wiped);
     }
 
     /// Somebody sends a transaction again that was pruned: nobody may take it for new.
     fn replay(&mut self) -> Result<(), String> {
         let Some(txid) = self.dice.pick(&self.replays) else { return Ok(()) };
-        let tx = self.model.txs[&txid].node.clone();
+        let tx = self.model.tx(&txid).node.clone();
         if self.send(&tx, false) {
             return Err(format!("{txid} was pruned and came back as new"));
         }
@@ -255,8 +249,7 @@ impl World {
             unmined_since: at(height),
         };
         let answer = self.store.set_mined(&[txid], &info).expect("the engine works").remove(0);
-        let tx = self.model.txs.get_mut(&txid).expect("it is known");
-        if tx.presence == Presence::Stored {
+        if let Some(tx) = self.model.txs.get_mut(&txid) {
             answer.expect("it is stored");
             tx.mined = (!unset).then_some(height);
             // Heights count from the newest event, and a reorganisation takes heights back.
@@ -267,9 +260,7 @@ impl World {
 
     /// A miner finds a block.
     fn mine(&mut self) {
-        let waiting = self.model.ids(|tx| {
-            tx.presence == Presence::Stored && tx.mined.is_none() && tx.conflicting_at.is_none()
-        });
+        let waiting = self.model.ids(|tx| tx.mined.is_none() && tx.conflicting_at.is_none());
         let height = self.tip() + 1;
         self.blocks_made += 1;
         let mut block = Vec::new();
@@ -291,9 +282,9 @@ impl World {
     }
 
     fn has_mined_parents(&self, txid: &Txid) -> bool {
-        let inputs = &self.model.txs[txid].node.inputs;
+        let inputs = &self.model.tx(txid).node.inputs;
         inputs.iter().all(|input| {
-            let parent = &self.model.txs[input.outpoint.txid()];
+            let parent = self.model.tx(input.outpoint.txid());
             parent.mined.is_some() || parent.presence == Presence::Pruned
         })
     }
@@ -362,7 +353,7 @@ impl World {
             return Ok(());
         }
         let mut txids = self.stale.clone();
-        let stored = self.model.ids(|tx| tx.presence == Presence::Stored);
+        let stored = self.model.ids(|_| true);
         txids.extend((0..5).filter_map(|_| self.dice.pick(&stored)));
         self.prune_these(&txids, height)?;
         self.check_gone(height)
@@ -370,7 +361,7 @@ impl World {
 
     /// Everything that is not there any more was allowed to go.
     fn check_gone(&mut self, height: u32) -> Result<(), String> {
-        let believed = self.model.ids(|tx| tx.presence == Presence::Stored);
+        let believed = self.model.ids(|_| true);
         let found = self.store.get(&believed, Fields::default()).map_err(|e| e.to_string())?;
         let gone = believed.iter().zip(&found).filter(|(_, found)| found.is_none());
         let gone: Vec<Txid> = gone.map(|(txid, _)| *txid).collect();
@@ -385,8 +376,8 @@ impl World {
             tx.preserve_until = tx.preserve_until.max(until.map(Height::get));
         }
         for txid in gone {
-            let tx = self.model.txs.get_mut(&txid).expect("it is known");
-            tx.presence = Presence::Pruned;
+            self.model.gone(&txid, Presence::Pruned);
+            let tx = self.model.tx(&txid);
             if tx.mined.is_some() && !tx.node.inputs.is_empty() {
                 let at = usize::try_from(self.dice.roll(REPLAYS_MAX as u64)).unwrap_or(0);
                 if self.replays.len() < REPLAYS_MAX {
@@ -402,12 +393,11 @@ impl World {
     /// No live unmined transaction lacks a parent.
     fn check_parents(&self) -> Result<(), String> {
         for tx in self.model.txs.values() {
-            if tx.presence != Presence::Stored || tx.mined.is_some() || tx.conflicting_at.is_some()
-            {
+            if tx.mined.is_some() || tx.conflicting_at.is_some() {
                 continue;
             }
             for input in &tx.node.inputs {
-                if self.model.txs[input.outpoint.txid()].presence == Presence::Pruned {
+                if self.model.tx(input.outpoint.txid()).presence == Presence::Pruned {
                     let txid = tx.node.txid;
                     return Err(format!("{txid} is unmined and lacks {}", input.outpoint));
                 }

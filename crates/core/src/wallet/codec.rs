@@ -1,0 +1,84 @@
+//! What the ledger asks of the formats of a chain, so that it needs none of their libraries.
+
+use std::{error::Error, fmt, ops::Range};
+
+use crate::{
+    network::Network,
+    types::{OutPoint, Txid},
+};
+
+/// One keychain of a descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DescriptorBranch {
+    /// Text of this keychain alone, in its one canonical form, with a check sum.
+    pub text: String,
+    /// Whether it stands for many scripts, numbered from 0, or for one.
+    pub is_ranged: bool,
+}
+
+/// A script that a descriptor stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DerivedScript {
+    /// Its number.
+    pub index: u32,
+    /// Output script.
+    pub script: Vec<u8>,
+    /// Its address, where there is such a form.
+    pub address: Option<String>,
+    /// Weight of an input that spends from it, at most.
+    pub spend_weight: Option<u32>,
+}
+
+/// A transaction read from its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecodedTx {
+    /// Its id.
+    pub txid: Txid,
+    /// What it spends, in order; nothing for a coinbase.
+    pub inputs: Vec<OutPoint>,
+    /// Amounts and scripts of its outputs.
+    pub outputs: Vec<(u64, Vec<u8>)>,
+    /// Whether it is a coinbase.
+    pub is_coinbase: bool,
+}
+
+/// Why a text or bytes could not be read; the source tells.
+#[derive(Debug)]
+pub struct CodecError(Box<dyn Error + Send + Sync>);
+
+impl CodecError {
+    /// Wraps the chain's own error.
+    pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(source.into())
+    }
+}
+
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for CodecError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// Reads the formats of a chain. All answers are functions of the arguments.
+pub trait ChainCodec: fmt::Debug + Send + Sync {
+    /// Checks a descriptor and splits it into its keychains, in order.
+    fn descriptor(&self, network: Network, text: &str)
+    -> Result<Vec<DescriptorBranch>, CodecError>;
+
+    /// The scripts of one keychain with these numbers; only 0 when it is not ranged.
+    fn derive(
+        &self,
+        network: Network,
+        branch: &str,
+        indexes: Range<u32>,
+    ) -> Result<Vec<DerivedScript>, CodecError>;
+
+    /// Reads a transaction.
+    fn decode_tx(&self, network: Network, raw: &[u8]) -> Result<DecodedTx, CodecError>;
+}

@@ -1,0 +1,175 @@
+//! No statement of the store reads a whole table to find a few rows.
+
+use utxokeep_sql::{Database, Durability, Options, Transaction, Value, migrate_up};
+use utxokeep_testkit::postgres::TestDatabase;
+
+use super::{
+    read::{by_height, records_head, slots_head},
+    schema::{COMPONENT, MIGRATIONS},
+    write::{OF_TRANSACTION, UPDATE_RECORDS, UPDATE_SLOTS},
+};
+use crate::backend::HeightIndex;
+
+const TABLES: [&str; 7] = [
+    "node_transactions",
+    "node_inputs",
+    "node_outputs",
+    "node_block_ids",
+    "node_conflicting_children",
+    "node_reassignments",
+    "node_deleted_children",
+];
+const TRANSACTIONS: u32 = 4_000;
+
+fn id(number: u32) -> [u8; 32] {
+    let mut id = [7; 32];
+    id[..4].copy_from_slice(&number.wrapping_mul(0x9e37_79b9).to_be_bytes());
+    id
+}
+
+/// Enough rows that reading all of them would show, with some in each index.
+fn fill(transaction: &mut Transaction<'_>) {
+    let ids: Vec<_> = (0..TRANSACTIONS).map(id).collect();
+    let (mut records, mut outputs, mut first) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, id) in (0u32..).zip(&ids) {
+        let some = |every: u32| (number % every == 0).then_some(number);
+        records.extend([Value::from(id), Value::from(some(3)), Value::from(some(2))]);
+        records.push(Value::from(if number % 2 == 0 { None } else { some(5) }));
+        for vout in 0..3u32 {
+            outputs.extend([Value::from(id), Value::from(vout), Value::from(id)]);
+        }
+        first.extend([Value::from(id), Value::from(0u32)]);
+    }
+    let head = "INSERT INTO node_transactions (is_coinbase, is_conflicting, is_locked, blob, \
+                outputs, utxos, spent, created_at_ms, blocks, conflicting_children, \
+                reassignments, deleted_children, txid, unmined_since, delete_at_height, \
+                preserve_until) SELECT 0, 0, 0, 0, 3, 3, 0, 0, 1, 0, 0, 0, v.column1, \
+                v.column2, v.column3, v.column4 FROM (VALUES";
+    transaction.execute_rows(head, ") AS v", &[], 4, &records).unwrap();
+    let head = "INSERT INTO node_outputs (is_frozen, txid, vout, utxo_hash) \
+                SELECT 0, v.column1, v.column2, v.column3 FROM (VALUES";
+    transaction.execute_rows(head, ") AS v", &[], 3, &outputs).unwrap();
+    // Every list has one entry, every transaction one input.
+    for (columns, of) in [
+        ("node_block_ids (block_id, block_height, subtree_idx, txid, position)", "1, 5, 0"),
+        ("node_conflicting_children (child_txid, txid, position)", "v.column1"),
+        (
+            "node_reassignments (vout, old_hash, new_hash, script, height, txid, position)",
+            "0, v.column1, v.column1, v.column1, 5",
+        ),
+        (
+            "node_inputs (previous_txid, previous_vout, script, sequence, txid, vin)",
+            "v.column1, 0, v.column1, 0",
+        ),
+    ] {
+        let head = format!("INSERT INTO {columns} SELECT {of}, v.column1, v.column2 FROM (VALUES");
+        transaction.execute_rows(&head, ") AS v", &[], 2, &first).unwrap();
+    }
+    let head = "INSERT INTO node_deleted_children (parent_txid, child_txid) VALUES";
+    let pairs: Vec<_> = ids.iter().flat_map(|id| [Value::from(id), Value::from(id)]).collect();
+    transaction.insert_rows(head, "", 2, &pairs).unwrap();
+}
+
+/// Placeholders for so many rows, such as `($1,$2),($3,$4)`.
+fn rows(count: usize, columns: usize) -> String {
+    let row = |row: usize| {
+        let cells: Vec<_> =
+            (1..=columns).map(|cell| format!("${}", row * columns + cell)).collect();
+        format!("({})", cells.join(","))
+    };
+    (0..count).map(row).collect::<Vec<_>>().join(",")
+}
+
+/// Each statement with parameters for a few rows.
+fn statements(ids: &[[u8; 32]]) -> Vec<(String, Vec<Value<'_>>)> {
+    let count = ids.len();
+    let keys: Vec<_> = ids.iter().map(Value::from).collect();
+    let list: Vec<_> = (1..=count).map(|number| format!("${number}")).collect();
+    let list = list.join(",");
+    let pairs: Vec<_> = ids.iter().flat_map(|id| [Value::from(id), Value::from(1u32)]).collect();
+    let mut all: Vec<(String, Vec<Value<'_>>)> = vec![
+        (format!("{} ({list}) ORDER BY txid", records_head()), keys.clone()),
+        (format!("{} (VALUES {})", slots_head(), rows(count, 2)), pairs),
+    ];
+    for table in OF_TRANSACTION {
+        all.push((format!("SELECT * FROM {table} WHERE txid IN ({list})"), keys.clone()));
+        all.push((format!("DELETE FROM {table} WHERE txid IN ({list})"), keys.clone()));
+    }
+    let (head, tail) = UPDATE_RECORDS;
+    let mut values = Vec::new();
+    for id in ids {
+        values.push(Value::from(id));
+        values.extend((0..11).map(|_| Value::from(0u32)));
+    }
+    all.push((format!("{head} {}{tail}", rows(count, 12)), values));
+    let (head, tail) = UPDATE_SLOTS;
+    let mut values = Vec::new();
+    for id in ids {
+        values.extend([Value::from(id), Value::from(1u32), Value::from(id)]);
+        values.push(Value::from(None::<&[u8]>));
+        values.extend([Value::from(0u32), Value::from(None::<u32>)]);
+    }
+    all.push((format!("{head} {}{tail}", rows(count, 6)), values));
+    for index in HeightIndex::ALL {
+        let from =
+            [Value::from(1_000u32), Value::from(-1i64), Value::from(&ids[0]), Value::from(50u32)];
+        all.push((by_height(index), from.to_vec()));
+    }
+    let child = "SELECT 1 FROM node_deleted_children WHERE parent_txid = $1 AND child_txid = $2";
+    all.push((child.to_owned(), keys[..2].to_vec()));
+    all
+}
+
+/// Whether a step of a plan reads all rows of a table.
+fn reads_all(step: &str) -> bool {
+    TABLES.iter().any(|table| {
+        // SQLite says SCAN for a table or a whole index, PostgreSQL Seq Scan.
+        let whole = step.trim_start().strip_prefix("SCAN ").unwrap_or("");
+        whole.split(' ').next() == Some(table) || step.contains(&format!("Seq Scan on {table}"))
+    })
+}
+
+fn check(url: &str) {
+    let options = Options { durability: Durability::Relaxed, ..Options::default() };
+    let database = Database::open(url, &options).unwrap();
+    migrate_up(&database, COMPONENT, MIGRATIONS, 0).unwrap();
+    let run = |work: &mut dyn FnMut(&mut Transaction<'_>)| {
+        database.write(|transaction| {
+            work(transaction);
+            Ok::<(), utxokeep_sql::SqlError>(())
+        })
+    };
+    run(&mut fill).unwrap();
+    let some: Vec<_> = [1, 500, 999, 1_500, 2_000, 2_500, 3_000, 3_999].map(id).to_vec();
+    // Once as a fresh database is, and once with statistics.
+    for is_analyzed in [false, true] {
+        if is_analyzed {
+            run(&mut |transaction| transaction.execute_batch("ANALYZE").unwrap()).unwrap();
+        }
+        run(&mut |transaction| {
+            for count in [2, 8] {
+                for (sql, parameters) in statements(&some[..count]) {
+                    let plan = transaction.explain(&sql, &parameters).unwrap();
+                    let whole: Vec<_> = plan.iter().filter(|step| reads_all(step)).collect();
+                    assert!(whole.is_empty(), "{sql}\n(analyzed: {is_analyzed})\n{plan:#?}");
+                }
+            }
+            let all = transaction.explain("SELECT * FROM node_outputs WHERE vout = 2", &[]);
+            assert!(all.unwrap().iter().any(|step| reads_all(step)), "such a step is recognised");
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn few_rows_are_found_by_an_index_on_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    check(&format!("sqlite:{}", dir.path().join("db").display()));
+}
+
+#[test]
+fn few_rows_are_found_by_an_index_on_postgres() {
+    if let Some(database) = TestDatabase::create_or_skip() {
+        check(database.url());
+    }
+}
