@@ -7,7 +7,8 @@ const PROTO_DIR: &str = "../../proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={PROTO_DIR}");
-    let files = protox::compile(["utxokeep/v1/txstore.proto"], [PROTO_DIR])?;
+    let contract = ["utxokeep/v1/txstore.proto", "utxokeep/v1/pruner.proto"];
+    let files = protox::compile(contract, [PROTO_DIR])?;
     tonic_prost_build::configure().compile_fds(files)?;
     Ok(())
 }

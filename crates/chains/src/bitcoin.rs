@@ -1,12 +1,16 @@
 //! The Bitcoin side of the chain vocabulary: blocks, scripts and addresses.
 
 mod address;
+mod codec;
 mod decode;
+mod descriptor;
 mod error;
 mod hash;
 mod header;
 mod merkle;
+mod psbt;
 mod reader;
+mod tx;
 
 use utxokeep_core::Network;
 
@@ -14,12 +18,21 @@ pub use address::{
     AddressError, parse_address_or_script, parse_txid, script_hash_candidates, script_key,
     script_to_address, script_type,
 };
+pub use codec::BitcoinCodec;
 pub use decode::{MAX_BLOCK_BYTES, MAX_MONEY, decode_block};
+pub use descriptor::{
+    DESCRIPTOR_CHARS_MAX, DescriptorError, INDEX_MAX, derive_scripts, parse_descriptor,
+};
 pub use error::DecodeError;
 pub(crate) use hash::{sha256d, sha256d_parts};
 pub(crate) use header::decode_header_of;
 pub use header::{HEADER_LEN, decode_header};
 pub(crate) use merkle::merkle_root;
+pub use psbt::{
+    PsbtError, PsbtInput, PsbtOutput, PsbtRequest, PsbtSummary, ScriptOrigin, UnsignedPsbt,
+    build_psbt, read_psbt,
+};
+pub use tx::{MAX_TX_BYTES, TxDecodeError, decode_tx, tx_places};
 
 /// Raw bytes of the first block of a network.
 #[must_use]

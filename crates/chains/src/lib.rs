@@ -15,9 +15,12 @@ mod simulator;
 mod source;
 
 pub use self::bitcoin::{
-    AddressError, DecodeError, HEADER_LEN, MAX_BLOCK_BYTES, MAX_MONEY, decode_block, decode_header,
-    genesis_block, parse_address_or_script, parse_txid, script_hash_candidates, script_key,
-    script_to_address, script_type,
+    AddressError, BitcoinCodec, DESCRIPTOR_CHARS_MAX, DecodeError, DescriptorError, HEADER_LEN,
+    INDEX_MAX, MAX_BLOCK_BYTES, MAX_MONEY, MAX_TX_BYTES, PsbtError, PsbtInput, PsbtOutput,
+    PsbtRequest, PsbtSummary, ScriptOrigin, TxDecodeError, UnsignedPsbt, build_psbt, decode_block,
+    decode_header, decode_tx, derive_scripts, genesis_block, parse_address_or_script,
+    parse_descriptor, parse_txid, read_psbt, script_hash_candidates, script_key, script_to_address,
+    script_type, tx_places,
 };
 pub use decoder::BlockDecoder;
 pub use files::{BlockFileWriter, BlockFiles, ScanOptions, ScanReport, XorKey, write_block_file};

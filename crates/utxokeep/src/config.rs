@@ -21,7 +21,8 @@ pub use error::ConfigError;
 pub use page::{example_file, page};
 pub use schema::{
     ChainConfig, Config, Delta, FollowConfig, GrpcConfig, IndexConfig, IndexingStrategy,
-    RestConfig, SETTINGS, Setting, StorageConfig, Store, TxStoreConfig,
+    PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, Setting, StorageConfig, Store,
+    TxStoreConfig,
 };
 pub use source::Source;
 

@@ -16,5 +16,6 @@ pub mod grpc;
 pub mod json;
 pub mod node_store;
 pub mod owners;
+pub mod pruning;
 pub mod rest;
 mod server;

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::Context;
+use axum::Router;
 use tokio::{
     net::TcpListener,
     runtime::Runtime,
@@ -21,9 +22,8 @@ use tokio::{
 };
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
-use utxokeep_txstore::TxStore;
 
-use crate::{config::Config, grpc::GrpcServer, rest};
+use crate::{config::Config, grpc::GrpcServer, pruning::Pruning, rest};
 
 /// How long reads of the server may take once the program stops.
 pub(crate) const STOP_WAIT: Duration = Duration::from_secs(6);
@@ -43,8 +43,10 @@ pub(crate) struct Served<'s> {
     pub(crate) index: Option<&'s ChainIndex<RocksKv>>,
     /// Where REST listens.
     pub(crate) rest_listen: SocketAddr,
-    /// The node store, and where gRPC listens.
-    pub(crate) node_store: Option<(Arc<dyn TxStore>, SocketAddr)>,
+    /// What answers over gRPC, and where it listens.
+    pub(crate) grpc: Option<(GrpcServer, SocketAddr)>,
+    /// The pruner, which stops first.
+    pub(crate) pruning: Option<Pruning>,
 }
 
 /// Serves until a signal asks to stop. `announce` is told the addresses of REST and gRPC once they
@@ -57,15 +59,15 @@ pub(crate) fn serve_until_stopped(
 ) -> anyhow::Result<()> {
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
-    let rest = match served.index {
-        Some(index) => Server::start(&runtime, served.rest_listen, index, config)?,
-        None => Server::start_operations(&runtime, served.rest_listen)?,
+    let mut routes = match served.index {
+        Some(index) => rest::router(rest::RestState::new(index.clone(), &config.rest)),
+        None => rest::operations_router(),
     };
-    let grpc = served.node_store.map(|(store, listen)| {
-        let items_max = config.txstore.batch_items_max.get() as usize;
-        let store = GrpcServer::new(store, items_max, &config.grpc);
-        Server::start_grpc(&runtime, listen, store)
-    });
+    if let Some(pruning) = &served.pruning {
+        routes = routes.merge(rest::pruner_routes(pruning.clone()));
+    }
+    let rest = Server::start_routes(&runtime, served.rest_listen, routes)?;
+    let grpc = served.grpc.map(|(server, listen)| Server::start_grpc(&runtime, listen, server));
     let grpc = grpc.transpose()?;
     announce(rest.address, grpc.as_ref().map(|grpc| grpc.address));
     let mut working = work.map(Working::start).transpose()?;
@@ -79,6 +81,9 @@ pub(crate) fn serve_until_stopped(
             None => signals.any().await,
         }
     });
+    if let Some(pruning) = &served.pruning {
+        pruning.stop();
+    }
     // Both servers finish what they are answering at the same time.
     let servers: Vec<Stopping> = grpc.into_iter().chain([rest]).map(Server::ask_to_stop).collect();
     let worked = working.map_or(Ok(()), Working::stop);
@@ -169,19 +174,17 @@ impl Server {
         config: &Config,
     ) -> anyhow::Result<Self> {
         let state = rest::RestState::new(index.clone(), &config.rest);
+        Self::start_routes(runtime, listen, rest::router(state))
+    }
+
+    /// Starts a server of routes.
+    fn start_routes(runtime: &Runtime, listen: SocketAddr, routes: Router) -> anyhow::Result<Self> {
         Self::spawn(runtime, listen, "--listen", "REST", |listener, stopped| async {
-            Ok(rest::serve(listener, state, stopped).await?)
+            Ok(rest::serve_routes(listener, routes, stopped).await?)
         })
     }
 
-    /// Starts a REST server that has health and metrics only.
-    fn start_operations(runtime: &Runtime, listen: SocketAddr) -> anyhow::Result<Self> {
-        Self::spawn(runtime, listen, "--listen", "REST", |listener, stopped| async {
-            Ok(rest::serve_operations(listener, stopped).await?)
-        })
-    }
-
-    /// Starts the gRPC server of a node store.
+    /// Starts the gRPC server.
     fn start_grpc(
         runtime: &Runtime,
         listen: SocketAddr,

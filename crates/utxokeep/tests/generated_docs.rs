@@ -34,6 +34,16 @@ fn check(file: &str, expected: &str) {
     );
 }
 
+/// Name, kind, name in the seed, and meaning.
+type Row = (&'static str, &'static str, &'static str, &'static str);
+
+fn write_table(out: &mut String, title: &str, rows: impl Iterator<Item = Row>) {
+    let _ = write!(out, "\n## {title}\n\n| name | kind | seed | meaning |\n|---|---|---|---|\n");
+    for (name, kind, seed, help) in rows {
+        let _ = writeln!(out, "| `{name}` | {kind} | {seed} | {help} |");
+    }
+}
+
 fn metrics_page() -> String {
     let mut out = String::from(
         "# Metrics\n\n<!-- Generated from the lists of metrics in the code by `make docs`. -->\n\n\
@@ -43,18 +53,25 @@ fn metrics_page() -> String {
     for (title, metrics) in
         [("Chain index", METRICS), ("REST server", rest::METRICS), ("gRPC server", grpc::METRICS)]
     {
-        let _ =
-            write!(out, "\n## {title}\n\n| name | kind | seed | meaning |\n|---|---|---|---|\n");
-        for metric in metrics {
+        let rows = metrics.iter().map(|metric| {
             let kind = match metric.kind {
                 MetricKind::Counter => "counter",
                 MetricKind::Gauge => "gauge",
                 MetricKind::Histogram => "histogram",
             };
-            let _ =
-                writeln!(out, "| `{}` | {kind} | {} | {} |", metric.name, metric.seed, metric.help);
-        }
+            (metric.name, kind, metric.seed, metric.help)
+        });
+        write_table(&mut out, title, rows);
     }
+    let pruner = utxokeep_pruner::METRICS.iter().map(|metric| {
+        let kind = match metric.kind {
+            utxokeep_pruner::MetricKind::Counter => "counter",
+            utxokeep_pruner::MetricKind::Gauge => "gauge",
+            utxokeep_pruner::MetricKind::Histogram => "histogram",
+        };
+        (metric.name, kind, metric.seed, metric.help)
+    });
+    write_table(&mut out, "Pruner", pruner);
     out
 }
 

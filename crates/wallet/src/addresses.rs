@@ -51,7 +51,7 @@ impl Ledger {
 }
 
 impl Session<'_, '_> {
-    fn add_address(&mut self, new: &NewAddress) -> Result<i64, LedgerError> {
+    pub(crate) fn add_address(&mut self, new: &NewAddress) -> Result<i64, LedgerError> {
         let script = Value::from(&new.script);
         let key = [script, self.id()];
         if let Some(id) = self.tx.query_opt(SELECT_ID, &key, |row| row.int(0))? {

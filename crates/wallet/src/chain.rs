@@ -5,6 +5,7 @@
 
 mod detach;
 mod relevant;
+mod scan;
 
 use std::collections::BTreeMap;
 
@@ -15,13 +16,12 @@ use utxokeep_core::{
 use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
 
 use crate::{
-    BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, RecordOptions, Recorded, Seen,
+    BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, RecordOptions, Recorded, Seen, follow,
     ledger::ensure_chain, lifecycle::family, rows, session::Session,
 };
 
 const SELECT_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1";
 const LOCK_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1 FOR NO KEY UPDATE";
-const SELECT_WALLETS: &str = "SELECT id FROM wallets WHERE chain_id = $1 ORDER BY id";
 const LOCK_WALLETS: &str =
     "SELECT id FROM wallets WHERE chain_id = $1 ORDER BY id FOR NO KEY UPDATE";
 const UPDATE_TIP: &str = "UPDATE chains SET tip_height = $2, tip_hash = $3 WHERE id = $1";
@@ -29,7 +29,10 @@ const SELECT_BLOCK_BELOW: &str = "SELECT height, hash FROM blocks
     WHERE chain_id = $1 AND height < $2 ORDER BY height DESC LIMIT 1";
 const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE chain_id = $1 AND height >= $2";
 const DROP_DEEP_LEASES: &str = "DELETE FROM utxo_leases
-    WHERE wallet_id = $1 AND spent_height + hold_confirmations - 1 <= $2";
+    WHERE wallet_id IN (SELECT id FROM wallets WHERE chain_id = $1)
+        AND spent_height + hold_confirmations - 1 <= $2";
+const SELECT_TOUCHED: &str = "SELECT DISTINCT wallet_id FROM transactions
+    WHERE chain_id = $1 AND block_height >= $2 ORDER BY wallet_id";
 
 /// Where a chain ends.
 pub type Tip = Option<(Height, BlockHash)>;
@@ -75,6 +78,7 @@ impl Ledger {
                 return Err(LedgerError::NotNextBlock { height: block.height, tip: chain.tip });
             }
             let mut applied = Applied::default();
+            self.widen_chain(chain.tx, chain.id, txs, now)?;
             for (wallet, places) in relevant::by_wallet(chain.tx, chain.id, txs)? {
                 let wallet = WalletId::new(wallet);
                 let mut session = Session::lock(chain.tx, self.limits, wallet, now)?;
@@ -82,10 +86,9 @@ impl Ledger {
                 session.finish()?;
                 applied.recorded.insert(wallet, recorded);
             }
-            for wallet in &chain.wallets {
-                let row = [Value::from(*wallet), Value::from(block.height.get())];
-                chain.tx.execute(DROP_DEEP_LEASES, &row)?;
-            }
+            let row = [Value::from(chain.id), Value::from(block.height.get())];
+            chain.tx.execute(DROP_DEEP_LEASES, &row)?;
+            follow::remember(chain.tx, chain.id, &block)?;
             chain.set_tip(Some((block.height, block.hash)))?;
             Ok(applied)
         })
@@ -177,20 +180,21 @@ struct LockedChain<'t, 'c> {
     tx: &'t mut Transaction<'c>,
     id: i64,
     tip: Tip,
-    wallets: Vec<i64>,
 }
 
 impl<'t, 'c> LockedChain<'t, 'c> {
     fn lock(tx: &'t mut Transaction<'c>, network: Network) -> Result<Self, LedgerError> {
         let (tip, wallets) = match tx.dialect() {
-            Dialect::Sqlite => (SELECT_TIP, SELECT_WALLETS),
-            Dialect::Postgres => (LOCK_TIP, LOCK_WALLETS),
+            Dialect::Sqlite => (SELECT_TIP, None),
+            Dialect::Postgres => (LOCK_TIP, Some(LOCK_WALLETS)),
         };
         let id = ensure_chain(tx, network)?;
         let key = [Value::from(id)];
         let tip = tx.query_one(tip, &key, |row| rows::tip(row, 0, 1))?;
-        let wallets = tx.query_all(wallets, &key, |row| row.int(0))?;
-        Ok(Self { tx, id, tip, wallets })
+        if let Some(wallets) = wallets {
+            tx.query(wallets, &key, |_| Ok(()))?;
+        }
+        Ok(Self { tx, id, tip })
     }
 
     fn set_tip(&mut self, tip: Tip) -> Result<(), LedgerError> {
@@ -213,13 +217,14 @@ impl<'t, 'c> LockedChain<'t, 'c> {
         limits: crate::Limits,
         now: Micros,
     ) -> Result<(), LedgerError> {
-        for wallet in &self.wallets {
-            let mut session = Session::lock(self.tx, limits, WalletId::new(*wallet), now)?;
+        let key = [Value::from(self.id), Value::from(height.get())];
+        for wallet in self.tx.query_all(SELECT_TOUCHED, &key, |row| row.int(0))? {
+            let mut session = Session::lock(self.tx, limits, WalletId::new(wallet), now)?;
             session.detach_from(height)?;
             session.finish()?;
         }
-        let key = [Value::from(self.id), Value::from(height.get())];
         self.tx.execute(DELETE_BLOCKS, &key)?;
+        follow::forget(self.tx, self.id, height)?;
         Ok(())
     }
 }
@@ -231,15 +236,19 @@ impl Session<'_, '_> {
         txs: &[NewTx],
         places: &[usize],
     ) -> Result<Vec<Recorded>, LedgerError> {
+        self.ensure_block(block, true)?;
         let order = parents_first(&family(places.iter().map(|at| &txs[*at])));
-        let options = RecordOptions::default();
-        order
+        let batch: Vec<(&NewTx, u32)> = order
             .iter()
-            .map(|at| {
-                let place = places[*at];
-                let position = u32::try_from(place).unwrap_or(u32::MAX);
-                self.record(&txs[place], Seen::Block(*block, position), &options, true)
-            })
-            .collect()
+            .map(|at| (&txs[places[*at]], u32::try_from(places[*at]).unwrap_or(u32::MAX)))
+            .collect();
+        if let Some(recorded) = self.record_bulk(&batch, block.height)? {
+            return Ok(recorded);
+        }
+        let options = RecordOptions::default();
+        let record = |(new, position): &(&NewTx, u32)| {
+            self.record(new, Seen::Block(*block, *position), &options, true)
+        };
+        batch.iter().map(record).collect()
     }
 }

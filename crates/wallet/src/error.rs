@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     BlockHash, Height, OutPoint, Txid, UnknownNetwork,
-    wallet::{AmountTooLarge, Refused, TxStatus, WalletId},
+    wallet::{AmountTooLarge, CodecError, Refused, TxStatus, WalletId},
 };
 use utxokeep_sql::SqlError;
 
@@ -158,6 +158,23 @@ pub enum LedgerError {
     /// A transaction that others spend from, or gave way to, cannot be removed.
     #[error("others spend from transaction {0} or gave way to it; abandon it instead")]
     NotALeaf(Txid),
+    /// The wallet has no such keychain.
+    #[error("the wallet has no keychain {0}")]
+    DescriptorNotFound(i64),
+    /// The transaction cannot be replaced by one with a higher fee.
+    #[error("transaction {txid} cannot get a higher fee: {what}")]
+    NotBumpable {
+        /// The transaction.
+        txid: Txid,
+        /// Why.
+        what: &'static str,
+    },
+    /// The ledger was opened without the formats of a chain.
+    #[error("descriptors and fee bumps need the formats of the chain; open the ledger with them")]
+    NoCodec,
+    /// A descriptor or transaction cannot be read.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
     /// An amount that exists on no chain.
     #[error(transparent)]
     Amount(#[from] AmountTooLarge),

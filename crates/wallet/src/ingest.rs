@@ -1,11 +1,13 @@
 //! Recording a transaction. The order of the steps matters: everything is judged before anything
 //! is written, and losers let go of their inputs before the winner takes them.
 
+mod bulk;
 mod cascade;
 mod check;
 mod coins;
 mod rivals;
 
+pub(crate) use cascade::Loser;
 pub(crate) use check::label as check_label;
 use utxokeep_core::wallet::{CoinClass, Event, TxState, next};
 use utxokeep_sql::Value;

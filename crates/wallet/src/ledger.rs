@@ -1,8 +1,10 @@
 //! The ledger itself: opening it, and the wallets in it.
 
+use std::sync::Arc;
+
 use utxokeep_core::{
     Network,
-    wallet::{Micros, WalletId},
+    wallet::{ChainCodec, Micros, WalletId},
 };
 use utxokeep_sql::{Database, Isolation, Row, SqlError, Transaction, Value};
 
@@ -28,13 +30,14 @@ pub struct Ledger {
     pub(crate) database: Database,
     pub(crate) limits: Limits,
     isolation: Isolation,
+    codec: Option<Arc<dyn ChainCodec>>,
 }
 
 impl Ledger {
     /// Opens the ledger in `database` and brings its tables up to date.
     pub fn open(database: Database, limits: Limits, now: Micros) -> Result<Self, LedgerError> {
         schema::migrate(&database, now)?;
-        Ok(Self { database, limits, isolation: Isolation::ReadCommitted })
+        Ok(Self { database, limits, isolation: Isolation::ReadCommitted, codec: None })
     }
 
     /// The same ledger, with writers kept apart by the database on top of the lock they take.
@@ -42,6 +45,17 @@ impl Ledger {
     pub fn with_isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
         self
+    }
+
+    /// The same ledger, able to read descriptors and transactions of its chain.
+    #[must_use]
+    pub fn with_codec(mut self, codec: Arc<dyn ChainCodec>) -> Self {
+        self.codec = Some(codec);
+        self
+    }
+
+    pub(crate) fn codec(&self) -> Result<&dyn ChainCodec, LedgerError> {
+        self.codec.as_deref().ok_or(LedgerError::NoCodec)
     }
 
     /// The database, for callers that keep tables of their own beside the ledger's.

@@ -13,8 +13,11 @@
 
 mod addresses;
 mod balance;
+mod bump;
 mod chain;
+mod descriptors;
 mod error;
+mod follow;
 mod ingest;
 mod labels;
 mod leases;
@@ -24,14 +27,23 @@ mod list;
 mod prune;
 mod rows;
 mod schema;
+mod schema_descriptors;
 mod select;
 mod session;
 mod types;
 mod verify;
 
 pub use balance::BalanceQuery;
+pub use bump::{BumpPlan, BumpRequest, Bumped};
 pub use chain::{Applied, Tip};
+pub use descriptors::{
+    CHANGE_KEYCHAIN, NewDescriptor, RevealedAddress, ScriptSource, WatchedDescriptor,
+};
 pub use error::LedgerError;
+pub use follow::{
+    BlockBody, ChainError, FollowError, FollowOptions, FollowReport, FollowedChain, block_ref,
+    block_txs,
+};
 pub use labels::{Imported, Label, LabelKind};
 pub use leases::{Lease, LeaseTerms};
 pub use ledger::Ledger;
@@ -47,7 +59,7 @@ pub use types::{
     RecordOptions, Recorded, Seen, Wallet,
 };
 pub use utxokeep_core::wallet::{
-    Amount, Balance, ChangePolicy, CoinClass, ConfirmationRange, FeeRate, InvalidReason, LeaseId,
-    Maturity, Micros, TxState, TxStatus, WalletId,
+    Amount, Balance, ChainCodec, ChangePolicy, CoinClass, ConfirmationRange, FeeRate,
+    InvalidReason, LeaseId, Maturity, Micros, TxState, TxStatus, WalletId,
 };
 pub use verify::Violation;

@@ -26,7 +26,10 @@ impl Ledger {
         options: &RecordOptions,
         now: Micros,
     ) -> Result<Recorded, LedgerError> {
-        self.write_wallet(wallet, now, |session| session.record(new, seen, options, false))
+        self.write_wallet(wallet, now, |session| {
+            self.widen_wallet(session, [new])?;
+            session.record(new, seen, options, false)
+        })
     }
 
     /// Records many transactions at once, parents first, all or none. Blocks need not be known;
@@ -41,6 +44,7 @@ impl Ledger {
         let order = parents_first(&family(batch.iter().map(|(new, _)| new)));
         let options = RecordOptions::default();
         self.write_wallet(wallet, now, |session| {
+            self.widen_wallet(session, batch.iter().map(|(new, _)| new))?;
             let record = |at: &usize| session.record(&batch[*at].0, batch[*at].1, &options, true);
             order.iter().map(record).collect()
         })

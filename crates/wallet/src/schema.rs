@@ -5,14 +5,21 @@
 
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
-use crate::Micros;
+use crate::{Micros, schema_descriptors};
 
 /// Name of this part of the schema in the table of migrations.
 pub const COMPONENT: &str = "wallet";
 
 /// Every step, oldest first. A step that was released is never changed.
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "the ledger", up: UP_1, down: DOWN_1 }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "the ledger", up: UP_1, down: DOWN_1 },
+    Migration {
+        version: 2,
+        name: "descriptors and recent blocks",
+        up: schema_descriptors::UP,
+        down: schema_descriptors::DOWN,
+    },
+];
 
 /// Brings the tables to the version of this program.
 pub fn migrate(database: &Database, now: Micros) -> Result<MigrationReport, SqlError> {

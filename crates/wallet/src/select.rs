@@ -183,7 +183,7 @@ impl Ledger {
 }
 
 impl Session<'_, '_> {
-    fn select(&mut self, request: &SelectionRequest) -> Result<Selection, LedgerError> {
+    pub(crate) fn select(&mut self, request: &SelectionRequest) -> Result<Selection, LedgerError> {
         let payment = request.payment();
         let reach = match request.algorithm {
             Algorithm::LargestFirst => Reach::Largest,

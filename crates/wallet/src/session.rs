@@ -24,6 +24,8 @@ const INSERT_BLOCK: &str = "INSERT INTO blocks (chain_id, height, hash, time_us)
 const SELECT_TX: &str =
     "SELECT id, status, block_height, is_coinbase, is_waiting, owned_input_count
     FROM transactions WHERE chain_id = $1 AND txid = $2 AND wallet_id = $3";
+const MEASURE_TABLES: &str =
+    "ANALYZE wallets; ANALYZE addresses; ANALYZE transactions; ANALYZE tx_inputs; ANALYZE utxos";
 const SELECT_ANY_LEASE: &str = "SELECT 1 FROM utxo_leases WHERE wallet_id = $1 LIMIT 1";
 
 /// Numbers for new rows of a wallet.
@@ -122,6 +124,16 @@ impl<'t, 'c> Session<'t, 'c> {
             let Counters { tx, utxo, address } = self.counters;
             let row = [self.wallet, tx, utxo, address].map(Value::from);
             self.tx.execute(UPDATE_COUNTERS, &row)?;
+        }
+        // PostgreSQL plans by what it last measured, and may have measured empty tables.
+        let grown = |now: i64, before: i64| now >= 64 && now.ilog2() / 2 > before.ilog2() / 2;
+        let (now, before) = (self.counters, self.stored_counters);
+        if self.tx.dialect() == Dialect::Postgres
+            && (grown(now.tx, before.tx.max(1))
+                || grown(now.utxo, before.utxo.max(1))
+                || grown(now.address, before.address.max(1)))
+        {
+            self.tx.execute_batch(MEASURE_TABLES)?;
         }
         Ok(())
     }

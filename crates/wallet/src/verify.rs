@@ -75,15 +75,18 @@ pub(crate) const RULES: &[(&str, &str)] = &[
     (
         "all inputs of a transaction are stored",
         "SELECT COUNT(*), MIN(t.id) FROM transactions t
-         WHERE t.wallet_id = $1 AND t.input_count <> (SELECT COUNT(*) FROM tx_inputs i
-             WHERE i.wallet_id = t.wallet_id AND i.tx_id = t.id)",
+         LEFT JOIN (SELECT tx_id, COUNT(*) AS inputs FROM tx_inputs
+             WHERE wallet_id = $1 GROUP BY tx_id) i ON i.tx_id = t.id
+         WHERE t.wallet_id = $1 AND t.input_count <> COALESCE(i.inputs, 0)",
     ),
     (
         "the number of own inputs of a live transaction is right",
         "SELECT COUNT(*), MIN(t.id) FROM transactions t
+         LEFT JOIN (SELECT spent_by_tx_id, COUNT(*) AS coins FROM utxos
+             WHERE wallet_id = $1 AND spent_by_tx_id IS NOT NULL
+             GROUP BY spent_by_tx_id) u ON u.spent_by_tx_id = t.id
          WHERE t.wallet_id = $1 AND t.status <= 1 AND t.is_waiting = 0
-             AND t.owned_input_count <> (SELECT COUNT(*) FROM utxos u
-                 WHERE u.wallet_id = t.wallet_id AND u.spent_by_tx_id = t.id)",
+             AND t.owned_input_count <> COALESCE(u.coins, 0)",
     ),
     (
         "a replaced transaction names what replaced it",

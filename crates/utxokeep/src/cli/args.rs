@@ -1,5 +1,6 @@
 //! What the commands take.
 
+mod prune;
 mod tx;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -11,7 +12,13 @@ use clap::{
 use utxokeep_chains::XorKey;
 use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
 
-pub(super) use self::tx::{Tx, TxExplain, TxShow, TxVerify};
+pub(super) use self::{
+    prune::{
+        Connect, Prune, PruneBacklog, PruneExplain, PruneJobs, PruneRestore, PruneRun, Pruner,
+        PrunerServe, Target,
+    },
+    tx::{Tx, TxExplain, TxShow, TxVerify},
+};
 use super::exit::after_help;
 use crate::config::Source;
 use crate::owners::Kind;
@@ -73,10 +80,20 @@ pub(super) enum Command {
     /// Look at the node store, transaction by transaction.
     #[command(subcommand)]
     Tx(Tx),
+    /// Delete transactions of the node store that nobody needs any more, and watch the pruner.
+    ///
+    /// `run`, `explain`, `backlog` and `restore` work on a store, or ask a running pruner with
+    /// --connect. The other commands need a running pruner.
+    #[command(subcommand)]
+    Prune(Prune),
+    /// Run the pruner alone.
+    #[command(subcommand)]
+    Pruner(Pruner),
     /// Serve a database over REST, and the node store over gRPC.
     ///
-    /// The node store is served when the configuration names one (`[txstore] url`). There need not
-    /// be a database then: without one REST answers `/health` and `/metrics` only.
+    /// The node store is served when the configuration names one (`[txstore] url`), with the pruner
+    /// beside it (`[pruner] enabled`). There need not be a database then: without one REST answers
+    /// health and metrics only.
     Serve(Serve),
     /// Mine a simulated chain into a database and serve it over REST.
     Demo(Demo),
@@ -114,7 +131,7 @@ pub(super) enum Chain {
     /// Recount everything and list what is wrong.
     Verify,
     /// Delete undo data that no allowed rollback needs.
-    Prune(Prune),
+    Prune(ChainPrune),
 }
 
 #[derive(Debug, Args)]
@@ -191,7 +208,7 @@ pub(super) struct Rollback {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Prune {
+pub(super) struct ChainPrune {
     /// Then rewrite the tables, so that deleted rows take no more space.
     #[arg(long)]
     pub(super) compact: bool,

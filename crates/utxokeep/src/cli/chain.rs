@@ -145,7 +145,7 @@ struct Pruned {
 }
 
 /// Prunes until nothing is due.
-pub(super) fn prune(session: &Session, args: &args::Prune) -> anyhow::Result<Exit> {
+pub(super) fn prune(session: &Session, args: &args::ChainPrune) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::watch()?;
     let index = session.open()?;
     let mut writer = ChainWriter::new(index.clone())?;

@@ -48,6 +48,79 @@ pub(super) enum CliError {
     /// Nothing says at which height.
     #[error("the node store was never told a height: add --height HEIGHT")]
     NoHeight,
+    /// A run above the newest block.
+    #[error(
+        "height {asked} is above the newest block of the node store, {newest}: a run there could delete \
+         what is still needed; nothing was changed"
+    )]
+    RunAhead {
+        /// The height asked for.
+        asked: Height,
+        /// That of the newest block.
+        newest: Height,
+    },
+    /// A run that did not start.
+    #[error("there was no run: {reason}; nothing was changed")]
+    RunSkipped {
+        /// Why.
+        reason: String,
+    },
+    /// A run that failed.
+    #[error("the run failed: {error}; what was deleted before stays deleted, the next run goes on")]
+    RunFailed {
+        /// Why.
+        error: String,
+    },
+    /// Deleted transactions were not kept.
+    #[error(
+        "deleted transactions are not kept; set [pruner] undo_blocks, and those of later runs can be \
+         restored"
+    )]
+    NoUndo,
+    /// Nothing to restore.
+    #[error("nothing was restored: it is not remembered, or it is there")]
+    NotRestored,
+    /// Nobody to ask.
+    #[error(
+        "this command asks a running pruner, and none answers at {tried}: start `serve` or `pruner \
+         serve`, or name another with --connect http://HOST:PORT"
+    )]
+    NoPruner {
+        /// Addresses that were tried.
+        tried: String,
+    },
+    /// A server without a pruner.
+    #[error("the server at {address} has no pruner; is [pruner] enabled = false?")]
+    NoPrunerThere {
+        /// The server.
+        address: String,
+    },
+    /// The pruner refused.
+    #[error("the pruner refused: {message}")]
+    PrunerRefused {
+        /// Why.
+        message: String,
+    },
+    /// The pruner failed, or was lost.
+    #[error("the pruner at {address} failed: {message}")]
+    PrunerFailed {
+        /// The server.
+        address: String,
+        /// What it says.
+        message: String,
+    },
+    /// Not an address.
+    #[error("{text:?} is not an address: use http://HOST:PORT")]
+    BadAddress {
+        /// The text.
+        text: String,
+    },
+    /// The pruner is to follow a chain that is not there.
+    #[error(
+        "[pruner] follow_chain = true needs a chain database, and there is none: import one, or let \
+         ChainEvents tell the heights"
+    )]
+    NothingToFollow,
     /// Not a transaction id.
     #[error("{text:?} is not a transaction id: {source}")]
     BadTxHash {

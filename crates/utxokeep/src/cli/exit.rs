@@ -56,9 +56,17 @@ impl Exit {
     fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Self> {
         if let Some(error) = cause.downcast_ref::<CliError>() {
             return Some(match error {
-                CliError::UnknownOutput { .. } | CliError::UnknownTransaction { .. } => {
-                    Self::NotFound
-                }
+                CliError::UnknownOutput { .. }
+                | CliError::UnknownTransaction { .. }
+                | CliError::NotRestored => Self::NotFound,
+                CliError::RunAhead { .. }
+                | CliError::RunSkipped { .. }
+                | CliError::NoUndo
+                | CliError::PrunerRefused { .. } => Self::Refused,
+                CliError::RunFailed { .. }
+                | CliError::NoPruner { .. }
+                | CliError::NoPrunerThere { .. }
+                | CliError::PrunerFailed { .. } => Self::Failure,
                 _ => Self::Usage,
             });
         }

@@ -17,24 +17,30 @@ mod interrupt;
 mod open;
 mod output;
 mod progress;
+mod prune;
 mod sources;
 mod status;
 mod tx;
 mod utxo;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use clap::Parser;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use utxokeep_txstore::NodeStore;
 
 use self::{
-    args::{Address, Chain, Cli, Command, Demo, Serve, Tx, Utxo},
+    args::{Address, Chain, Cli, Command, Demo, Pruner, Serve, Tx, Utxo},
+    error::CliError,
     exit::Exit,
-    open::Session,
+    open::{Index, Session},
 };
 use crate::{
+    config::Config,
     demo::{self, DemoOptions},
+    grpc::GrpcServer,
     node_store,
+    pruning::Pruning,
     server::{self, Served},
 };
 
@@ -81,6 +87,8 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Tx::Explain(args) => tx::explain(&session, &args),
             Tx::Verify(args) => tx::verify(&session, &args),
         },
+        Command::Prune(command) => prune::prune(&session, &command),
+        Command::Pruner(Pruner::Serve(args)) => prune::serve(&session, &args),
         Command::Serve(args) => serve(&session, &args),
         Command::Demo(args) => run_demo(&session, &args),
     }
@@ -92,18 +100,28 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     let config = session.config();
     let url = Some(config.txstore.url.as_str()).filter(|url| !url.is_empty());
     let (index, work) = follow::in_background(session, url.is_some())?;
-    let grpc_listen = args.grpc_listen.unwrap_or(config.grpc.listen);
-    let served = Served {
+    let mut served = Served {
         index: index.as_ref(),
         rest_listen: args.listen.unwrap_or(config.rest.listen),
-        node_store: match url {
-            Some(url) => Some((node_store::open(url, &config.txstore)?, grpc_listen)),
-            None => None,
-        },
+        grpc: None,
+        pruning: None,
     };
+    if let Some(url) = url {
+        let store = node_store::open(url, &config.txstore)?;
+        let items_max = config.txstore.batch_items_max.get() as usize;
+        let mut server = GrpcServer::new(store.clone(), items_max, &config.grpc);
+        if config.pruner.enabled {
+            let pruning = start_pruning(store, config, index.as_ref())?;
+            server = server.with_pruner(pruning.clone());
+            served.pruning = Some(pruning);
+        }
+        served.grpc = Some((server, args.grpc_listen.unwrap_or(config.grpc.listen)));
+    }
+    let is_pruning = served.pruning.is_some();
     server::serve_until_stopped(served, config, work, |rest, grpc| {
         if let Some(grpc) = grpc {
-            output::note(format_args!("serving the node store over gRPC on {grpc}"));
+            let pruner = if is_pruning { " and the pruner" } else { "" };
+            output::note(format_args!("serving the node store{pruner} over gRPC on {grpc}"));
         }
         let data = session.data().display();
         if index.is_some() {
@@ -118,6 +136,20 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     })?;
     output::note("stopped");
     Ok(Exit::Success)
+}
+
+/// Starts the pruner beside a node store; it follows the chain database if it is told to.
+fn start_pruning(
+    store: Arc<NodeStore>,
+    config: &Config,
+    index: Option<&Index>,
+) -> anyhow::Result<Pruning> {
+    let pruning = Pruning::start(store, &config.pruner)?;
+    if config.pruner.follow_chain {
+        let index = index.ok_or(CliError::NothingToFollow)?.clone();
+        pruning.follow_tip(move || Ok(index.view()?.tip().map(|(height, _)| height)))?;
+    }
+    Ok(pruning)
 }
 
 fn run_demo(session: &Session, args: &Demo) -> anyhow::Result<Exit> {

@@ -226,7 +226,7 @@ pub(super) fn explain(session: &Session, args: &TxExplain) -> anyhow::Result<Exi
     let stored = find(&store, args.txid, Fields::default())?;
     let known = store.block_state()?.map(|state| state.height);
     let height = args.height.or(known).ok_or(CliError::NoHeight)?;
-    let window_blocks = session.config().txstore.retention_blocks;
+    let window_blocks = session.config().pruner.safety_window_blocks;
     let facts = store.explain(&args.txid, &PruneRules::at(height, window_blocks))?;
     let blocking: Vec<_> = facts
         .iter()

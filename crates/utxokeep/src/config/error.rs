@@ -4,6 +4,7 @@ use std::{io, path::PathBuf};
 
 use utxokeep_chains::cardano::GenesisError;
 use utxokeep_core::{Network, UnknownNetwork};
+use utxokeep_pruner::SettingsError;
 
 use crate::owners::OwnerError;
 
@@ -133,6 +134,14 @@ pub enum ConfigError {
     /// A genesis of no use.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
+    /// Settings of the pruner that cannot work together.
+    #[error("{file}: {source}")]
+    Pruner {
+        /// The file.
+        file: String,
+        /// What is wrong with them.
+        source: SettingsError,
+    },
     /// A store that is not part of this version.
     #[error("{file}: index.store: \"mmr\" is not available yet; use \"classic\"")]
     StoreUnavailable {

@@ -88,6 +88,9 @@ impl Config {
                 return Err(wrong_value(&file(), find(&file(), section, name)?, &value));
             }
         }
+        crate::pruning::settings(&self.pruner)
+            .check()
+            .map_err(|source| ConfigError::Pruner { file: file(), source })?;
         if self.follow.reconnect_max_ms < self.follow.reconnect_first_ms {
             let setting = find(&file(), "follow", "reconnect_max_ms")?;
             return Err(wrong_value(&file(), setting, &self.follow.reconnect_max_ms));

@@ -132,6 +132,16 @@ impl From<Delta> for DeltaKind {
     }
 }
 
+/// Which event starts a run of the pruner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrunerTrigger {
+    /// A block that joined the chain.
+    BlockMined,
+    /// A block that a persister has written.
+    BlockPersisted,
+}
+
 const fn count(value: u32) -> NonZeroU32 {
     NonZeroU32::new(value).expect("defaults are not zero")
 }
@@ -317,5 +327,103 @@ settings! {
         /// The longest a call may take, waiting included, in milliseconds. To send its message may
         /// take as long again.
         call_timeout_ms: NonZeroU32 = count(30_000), "a whole number from 1 on";
+    }
+    /// The pruner: deletes transactions of the node store that nobody needs any more. It runs beside
+    /// the node store in `serve`, or alone as `pruner serve`. The three windows must ascend:
+    /// `unmined_retention_blocks`, `safety_window_blocks`, `parent_preservation_blocks`.
+    [pruner] PrunerConfig {
+        /// Run it in `serve`, when `[txstore] url` is set.
+        enabled: bool = true, "true or false",
+            seed "startPruner, utxostore_disableDAHCleaner";
+        /// Address and port of gRPC when it runs alone. In `serve` it is on `[grpc] listen`.
+        listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8_096)),
+            "an address and a port", seed "pruner_grpcPort, pruner_grpcListenAddress, pruner_grpcAddress";
+        /// Address and port of health and metrics over HTTP when it runs alone. In `serve` they are on
+        /// `[rest] listen`.
+        rest_listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8_095)),
+            "an address and a port";
+        /// What starts a run. `block_mined`: a block joined the chain, there is no persister to wait
+        /// for. `block_persisted`: a persister has written a block; nothing above it is pruned, and
+        /// nothing at all before it reported for the first time.
+        trigger: PrunerTrigger = PrunerTrigger::BlockMined,
+            "\"block_mined\" or \"block_persisted\"",
+            seed "pruner_block_trigger, pruner_force_ignore_block_persister_height";
+        /// In `serve` with a chain database: take its tip as the height of the chain. Only right when
+        /// that database and the node store are of the same chain. When false heights come from
+        /// `ChainEvents` over gRPC.
+        follow_chain: bool = false, "true or false";
+        /// Blocks that must lie above a child before its parent goes. As long as
+        /// `[txstore] retention_blocks`.
+        safety_window_blocks: u32 = 288, "a whole number from 0 on",
+            seed "global_blockHeightRetention";
+        /// Age from which an unmined transaction has its parents preserved.
+        unmined_retention_blocks: u32 = 144, "a whole number from 0 on",
+            seed "utxostore_unminedTxRetention";
+        /// How long those parents are preserved; 0 leaves it out, which may lose parents.
+        parent_preservation_blocks: u32 = 1_440, "a whole number from 0 on",
+            seed "utxostore_parentPreservationBlocks";
+        /// Heights up to this one are not pruned at; 0 for none.
+        min_height: u32 = 0, "a whole number from 0 on", seed "MinBlockHeight";
+        /// Skip runs while the node says that it is catching up.
+        skip_during_catch_up: bool = false, "true or false", seed "pruner_skipDuringCatchup";
+        /// The longest wait for the transactions of a block to be marked as mined, in milliseconds.
+        mined_set_wait_ms: u32 = 600_000, "a whole number from 0 on",
+            seed "pruner_blockAssemblyWaitTimeout";
+        /// The longest wait for block assembly to run and to have reached the height, in
+        /// milliseconds.
+        assembly_wait_ms: u32 = 600_000, "a whole number from 0 on",
+            seed "pruner_blockAssemblyWaitTimeout";
+        /// Pause between two looks at what the node said, in milliseconds.
+        gate_poll_ms: NonZeroU32 = count(500), "a whole number from 1 on";
+        /// The most records of one commit.
+        chunk_rows: NonZeroU32 = count(256), "a whole number from 1 on",
+            seed "pruner_utxoChunkSize";
+        /// Chunks that are worked on at the same time.
+        parallel_chunks: NonZeroU32 = count(2), "a whole number from 1 on",
+            seed "pruner_utxoChunkGroupLimit, pruner_utxoPartitionQueries";
+        /// Attempts for a chunk after a fault of the store that may pass.
+        retry_max: u32 = 10, "a whole number from 0 on";
+        /// Wait before the first such attempt, in milliseconds; doubles each time.
+        retry_wait_ms: u32 = 100, "a whole number from 0 on";
+        /// The longest run, in milliseconds; the next one goes on where it stopped. 0: no limit.
+        run_time_max_ms: u32 = 600_000, "a whole number from 0 on", seed "pruner_jobTimeout";
+        /// Pause between two lines of progress in the log, in milliseconds; 0: none.
+        progress_log_ms: u32 = 30_000, "a whole number from 0 on",
+            seed "pruner_utxoProgressLogInterval";
+        /// Do not preserve parents of old unmined transactions, which may lose them.
+        skip_preserve_parents: bool = false, "true or false", seed "pruner_skipPreserveParents";
+        /// Let preservations never end, which leaves ever more behind.
+        skip_expire_preservations: bool = false, "true or false",
+            seed "pruner_skipProcessExpiredPreservations";
+        /// Delete nothing.
+        skip_deletions: bool = false, "true or false", seed "pruner_skipDeletions";
+        /// Leave files of deleted bodies where they are. Their deletion waits.
+        skip_blob_deletions: bool = false, "true or false", seed "pruner_skipBlobDeletion";
+        /// Files that are deleted before the queue is asked again.
+        blob_batch_rows: NonZeroU32 = count(1_000), "a whole number from 1 on",
+            seed "pruner_blobDeletionBatchSize";
+        /// Blocks for which deleted transactions can be restored. 0 keeps nothing and costs nothing.
+        undo_blocks: u32 = 0, "a whole number from 0 on";
+        /// How long a restored transaction is preserved.
+        restored_preservation_blocks: u32 = 1_440, "a whole number from 0 on";
+        /// The most runs that are remembered.
+        job_history_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// Watch whether runs keep up.
+        backlog_enabled: bool = true, "true or false", seed "pruner_backlogMonitorEnabled";
+        /// Blocks that may be asked for and not done before runs are behind. 0: any number.
+        backlog_lag_blocks_max: u32 = 3, "a whole number from 0 on",
+            seed "pruner_backlogMaxLagBlocks";
+        /// Failed runs in a row from which on runs are behind. 0: any number.
+        backlog_failed_runs_max: u32 = 2, "a whole number from 0 on",
+            seed "pruner_backlogMaxIncompleteRuns";
+        /// Share of the time between blocks that runs may take before they are at risk, in percent.
+        backlog_headroom_percent: NonZeroU32 = count(80), "a whole number from 1 on",
+            seed "pruner_backlogHeadroomWarnRatio";
+        /// Runs over which that share is taken.
+        backlog_headroom_runs: NonZeroU32 = count(6), "a whole number from 1 on",
+            seed "pruner_backlogHeadroomWindow";
+        /// Not ready while behind.
+        backlog_fails_readiness: bool = true, "true or false",
+            seed "pruner_backlogFailReadiness";
     }
 }

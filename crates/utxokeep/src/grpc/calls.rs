@@ -12,7 +12,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use utxokeep_kv::KvError;
 use utxokeep_txstore::{StoreError, TxStore};
 
-use super::{fault::Fault, proto::tx_store_server::SERVICE_NAME};
+use super::fault::Fault;
 use crate::config::GrpcConfig;
 
 /// Why a call failed as a whole.
@@ -22,6 +22,8 @@ pub(super) enum CallError {
     Fault(Fault),
     /// The store failed, or refused the size of the request.
     Store(StoreError),
+    /// Not possible now; the text says why.
+    Refused(String),
     /// The answer is too large.
     TooLarge { bytes: usize, bytes_max: usize },
 }
@@ -47,6 +49,9 @@ impl From<CallError> for Status {
             }
             CallError::Store(error @ StoreError::Corrupt(_)) => Self::internal(error.to_string()),
             CallError::Store(error) => Self::unavailable(error.to_string()),
+            CallError::Refused(reason) => {
+                Self::failed_precondition(format!("{reason}; nothing was changed"))
+            }
             CallError::TooLarge { bytes, bytes_max } => Self::resource_exhausted(format!(
                 "the answer has {bytes} bytes, the most is {bytes_max}; ask for less at a time"
             )),
@@ -54,25 +59,40 @@ impl From<CallError> for Status {
     }
 }
 
-/// Runs calls within limits.
-#[derive(Clone)]
-pub(super) struct Calls {
-    store: Arc<dyn TxStore>,
+/// Runs calls of a service within limits.
+pub(super) struct Calls<S: ?Sized = dyn TxStore> {
+    store: Arc<S>,
+    service: &'static str,
     /// One permit for each call that runs.
     permits: Arc<Semaphore>,
     timeout: Duration,
     health: HealthReporter,
 }
 
-impl Calls {
+impl<S: ?Sized> Clone for Calls<S> {
+    fn clone(&self) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            service: self.service,
+            permits: Arc::clone(&self.permits),
+            timeout: self.timeout,
+            health: self.health.clone(),
+        }
+    }
+}
+
+impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
+    /// Calls of the service of this name, which go to `store`.
     pub(super) fn new(
-        store: Arc<dyn TxStore>,
+        store: Arc<S>,
+        service: &'static str,
         config: &GrpcConfig,
         health: HealthReporter,
     ) -> Self {
         let calls_max = config.concurrent_calls_max.get() as usize;
         Self {
             store,
+            service,
             permits: Arc::new(Semaphore::new(calls_max.min(Semaphore::MAX_PERMITS))),
             timeout: Duration::from_millis(config.call_timeout_ms.get().into()),
             health,
@@ -82,7 +102,7 @@ impl Calls {
     /// Does `work` on a thread that may block, when its turn has come.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&dyn TxStore) -> Result<T, CallError> + Send + 'static,
+        work: impl FnOnce(&S) -> Result<T, CallError> + Send + 'static,
     ) -> Result<T, Status> {
         let until = Instant::now() + self.timeout;
         let permit = match timeout_at(until, Arc::clone(&self.permits).acquire_owned()).await {
@@ -117,7 +137,7 @@ impl Calls {
             if matches!(store, StoreError::Kv(KvError::Poisoned)) {
                 // Only a restart helps; whoever watches the health service brings it about.
                 let status = ServingStatus::NotServing;
-                self.health.set_service_status(SERVICE_NAME, status).await;
+                self.health.set_service_status(self.service, status).await;
             }
         }
         error.into()

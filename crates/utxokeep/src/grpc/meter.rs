@@ -76,6 +76,26 @@ const METHODS: &[&str] = &[
     "GetBlockState",
     "SetBlockState",
 ];
+
+/// Methods of the pruner's contract, whose labels name the service too.
+const PRUNER_METHODS: &[&str] = &[
+    "Pruner/Health",
+    "Pruner/Trigger",
+    "Pruner/Status",
+    "Pruner/Jobs",
+    "Pruner/Pause",
+    "Pruner/Resume",
+    "Pruner/Preserve",
+    "Pruner/DryRun",
+    "Pruner/Explain",
+    "Pruner/Backlog",
+    "Pruner/Restore",
+    "ChainEvents/Block",
+    "ChainEvents/BlockPersisted",
+    "ChainEvents/Reorganisation",
+    "ChainEvents/AssemblyState",
+];
+const PACKAGE: &str = "/utxokeep.v1.";
 const OTHER: &str = "other";
 
 /// Tells the recorder what the metrics mean.
@@ -102,7 +122,11 @@ fn method_of(path: &str) -> &'static str {
         .strip_prefix('/')
         .and_then(|rest| rest.strip_prefix(SERVICE_NAME))
         .and_then(|rest| rest.strip_prefix('/'));
-    METHODS.iter().copied().find(|known| Some(*known) == method).unwrap_or(OTHER)
+    let of_pruner = path.strip_prefix(PACKAGE);
+    let found = METHODS.iter().copied().find(|known| Some(*known) == method);
+    found
+        .or_else(|| PRUNER_METHODS.iter().copied().find(|known| Some(*known) == of_pruner))
+        .unwrap_or(OTHER)
 }
 
 /// The name of a status code in the documentation of gRPC.
@@ -215,7 +239,22 @@ mod tests {
         let methods: Vec<_> = methods.filter_map(|line| line.split('(').next()).collect();
         assert_eq!(methods, METHODS);
         assert_eq!(method_of("/utxokeep.v1.TxStore/GetSpend"), "GetSpend");
-        for path in ["/utxokeep.v1.TxStore/Nothing", "/TxStore/Get", "Get", "/"] {
+        let contract = include_str!("../../../../proto/utxokeep/v1/pruner.proto");
+        let mut service = "";
+        let mut methods = Vec::new();
+        for line in contract.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix("service ") {
+                service = name.trim_end_matches(" {");
+            }
+            if let Some((name, _)) = line.strip_prefix("rpc ").and_then(|l| l.split_once('(')) {
+                methods.push(format!("{service}/{name}"));
+            }
+        }
+        assert_eq!(methods, PRUNER_METHODS);
+        assert_eq!(method_of("/utxokeep.v1.Pruner/DryRun"), "Pruner/DryRun");
+        for path in
+            ["/utxokeep.v1.TxStore/Nothing", "/utxokeep.v1.Pruner/Get", "/TxStore/Get", "Get", "/"]
+        {
             assert_eq!(method_of(path), OTHER, "{path}");
         }
     }

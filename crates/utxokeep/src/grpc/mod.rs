@@ -1,6 +1,7 @@
-//! The gRPC server: the node store for programs in any language.
+//! The gRPC server: the node store and the pruner for programs in any language.
 //!
-//! The contract is `proto/utxokeep/v1/txstore.proto`; [`proto`] is generated from it.
+//! The contracts are `txstore.proto` and `pruner.proto` in `proto/utxokeep/v1`; [`proto`] is
+//! generated from them.
 //!
 //! # Invariants
 //!
@@ -13,6 +14,9 @@ mod fault;
 mod from_proto;
 mod meter;
 mod operations;
+mod pruner;
+mod pruner_operations;
+pub(crate) mod pruner_to_proto;
 mod refusal;
 mod server;
 mod service;

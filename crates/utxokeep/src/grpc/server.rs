@@ -1,20 +1,28 @@
-//! Serving the node store on a socket until told to stop.
+//! Serving the node store and the pruner on a socket until told to stop.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, sync::oneshot, time};
 use tonic::transport::{self, Server, server::TcpIncoming};
-use tonic_health::{ServingStatus, server::health_reporter};
+use tonic_health::{
+    ServingStatus,
+    server::{HealthReporter, health_reporter},
+};
 use utxokeep_txstore::TxStore;
 
 use super::{
     calls::Calls,
     meter::MeterLayer,
     operations::Limits,
-    proto::tx_store_server::{SERVICE_NAME, TxStoreServer},
+    proto::{
+        chain_events_server::{self, ChainEventsServer},
+        pruner_server::{self, PrunerServer},
+        tx_store_server::{self, TxStoreServer},
+    },
+    pruner::{PrunerService, watch_health},
     service::Service,
 };
-use crate::{config::GrpcConfig, rest};
+use crate::{config::GrpcConfig, pruning::Pruning, rest};
 
 const MIB: usize = 1 << 20;
 
@@ -24,10 +32,11 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// How often a silent client is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// A node store, ready to be served.
+/// A node store, a pruner, or both, ready to be served.
 #[derive(Clone)]
 pub struct GrpcServer {
-    store: Arc<dyn TxStore>,
+    store: Option<Arc<dyn TxStore>>,
+    pruning: Option<Pruning>,
     items_max: usize,
     config: GrpcConfig,
 }
@@ -45,7 +54,59 @@ impl GrpcServer {
     #[must_use]
     pub fn new(store: Arc<dyn TxStore>, items_max: usize, config: &GrpcConfig) -> Self {
         rest::install_recorder();
-        Self { store, items_max, config: config.clone() }
+        Self { store: Some(store), pruning: None, items_max, config: config.clone() }
+    }
+
+    /// The same for a pruner that runs alone.
+    #[must_use]
+    pub fn of_pruner(pruning: Pruning, items_max: usize, config: &GrpcConfig) -> Self {
+        rest::install_recorder();
+        Self { store: None, pruning: Some(pruning), items_max, config: config.clone() }
+    }
+
+    /// Answers for a pruner as well.
+    #[must_use]
+    pub fn with_pruner(self, pruning: Pruning) -> Self {
+        Self { pruning: Some(pruning), ..self }
+    }
+
+    /// Names of the services that are served.
+    fn services(&self) -> Vec<&'static str> {
+        let store = self.store.iter().map(|_| tx_store_server::SERVICE_NAME);
+        let pruner = self
+            .pruning
+            .iter()
+            .flat_map(|_| [pruner_server::SERVICE_NAME, chain_events_server::SERVICE_NAME]);
+        store.chain(pruner).collect()
+    }
+
+    fn store_service(&self, health: &HealthReporter) -> Option<TxStoreServer<Service>> {
+        let config = &self.config;
+        let service = Service {
+            calls: Calls::new(
+                Arc::clone(self.store.as_ref()?),
+                tx_store_server::SERVICE_NAME,
+                config,
+                health.clone(),
+            ),
+            limits: Limits {
+                items: self.items_max,
+                answer_bytes: self.message_bytes_max(),
+                page_entries: config.page_entries_max.get() as usize,
+            },
+        };
+        Some(TxStoreServer::new(service).max_decoding_message_size(self.message_bytes_max()))
+    }
+
+    fn pruner_service(&self, health: &HealthReporter) -> Option<PrunerService> {
+        let pruning = Arc::new(self.pruning.clone()?);
+        let name = pruner_server::SERVICE_NAME;
+        let calls = Calls::new(pruning, name, &self.config, health.clone());
+        Some(PrunerService { calls, items_max: self.items_max })
+    }
+
+    const fn message_bytes_max(&self) -> usize {
+        self.config.message_mib_max.get() as usize * MIB
     }
 
     /// Answers calls until `shutdown` is done, then finishes those that are being answered.
@@ -55,18 +116,16 @@ impl GrpcServer {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), transport::Error> {
         let config = &self.config;
-        let message_bytes_max = config.message_mib_max.get() as usize * MIB;
         let (health, health_service) = health_reporter();
-        health.set_service_status(SERVICE_NAME, ServingStatus::Serving).await;
-        let service = Service {
-            calls: Calls::new(self.store, config, health.clone()),
-            limits: Limits {
-                items: self.items_max,
-                answer_bytes: message_bytes_max,
-                page_entries: config.page_entries_max.get() as usize,
-            },
-        };
-        let service = TxStoreServer::new(service).max_decoding_message_size(message_bytes_max);
+        let services = self.services();
+        for service in &services {
+            health.set_service_status(service, ServingStatus::Serving).await;
+        }
+        let pruner = self.pruner_service(&health);
+        let events = pruner.clone().map(ChainEventsServer::new);
+        let bytes_max = self.message_bytes_max();
+        let pruner =
+            pruner.map(|pruner| PrunerServer::new(pruner).max_decoding_message_size(bytes_max));
         let (stop, stopped) = oneshot::channel::<()>();
         // The time of a call starts when its message is there; to send it may take as long again.
         let timeout = Duration::from_millis(config.call_timeout_ms.get().into()) * 2;
@@ -76,7 +135,9 @@ impl GrpcServer {
             .http2_keepalive_interval(Some(KEEPALIVE))
             .layer(MeterLayer)
             .add_service(health_service)
-            .add_service(service)
+            .add_optional_service(self.store_service(&health))
+            .add_optional_service(pruner)
+            .add_optional_service(events)
             .serve_with_incoming_shutdown(
                 TcpIncoming::from(listener).with_nodelay(Some(true)),
                 async {
@@ -84,9 +145,21 @@ impl GrpcServer {
                     let _ = stopped.await;
                 },
             );
+        let pruning = self.pruning.clone();
+        let watched = async {
+            match pruning {
+                Some(pruning) => watch_health(pruning, health.clone()).await,
+                None => std::future::pending().await,
+            }
+        };
         let drained = async {
-            shutdown.await;
-            health.set_service_status(SERVICE_NAME, ServingStatus::NotServing).await;
+            tokio::select! {
+                () = shutdown => {}
+                () = watched => {}
+            }
+            for service in services {
+                health.set_service_status(service, ServingStatus::NotServing).await;
+            }
             let _ = stop.send(());
             // A client that keeps a stream open must not keep the program from ending.
             time::sleep(DRAIN).await;

@@ -16,6 +16,7 @@ mod ops;
 mod outputs;
 mod owners;
 mod params;
+mod pruner;
 mod server;
 mod state;
 
@@ -26,7 +27,8 @@ use utoipa_swagger_ui::{Config as UiConfig, SwaggerUi};
 
 pub use meter::METRICS;
 pub(crate) use meter::install_recorder;
-pub use server::{serve, serve_operations};
+pub(crate) use pruner::pruner_routes;
+pub use server::{serve, serve_routes};
 pub use state::RestState;
 
 /// Where the description of the API is served.

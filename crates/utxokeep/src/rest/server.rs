@@ -5,7 +5,7 @@ use std::{future::Future, io, time::Duration};
 use axum::{Router, serve::ListenerExt};
 use tokio::{net::TcpListener, sync::oneshot, time};
 
-use super::{meter, operations_router, router, state::RestState};
+use super::{meter, router, state::RestState};
 
 /// How long requests that are being answered may take once the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -22,20 +22,13 @@ pub async fn serve(
     serve_routes(listener, router(state), shutdown).await
 }
 
-/// The same for a program that has no chain index: health and metrics only.
-pub async fn serve_operations(
-    listener: TcpListener,
-    shutdown: impl Future<Output = ()> + Send,
-) -> io::Result<()> {
-    meter::install_recorder();
-    serve_routes(listener, operations_router(), shutdown).await
-}
-
-async fn serve_routes(
+/// The same for any routes.
+pub async fn serve_routes(
     listener: TcpListener,
     routes: Router,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
+    meter::install_recorder();
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot send small answers at once");

@@ -88,8 +88,7 @@ impl Model {
             (Some(Stand::Block(now)), Met::Block(height)) if now != height => return Err(No),
             (_, Met::Block(height)) => Stand::Block(height),
             (Some(Stand::Block(_) | Stand::Published), _) => was.unwrap(),
-            (Some(Stand::Orphaned), _) => return Err(No),
-            (None, _) if tx.coinbase => return Err(No),
+            (_, _) if tx.coinbase => return Err(No),
             (_, Met::Mempool) => Stand::Published,
             (Some(Stand::Replaced | Stand::Failed), Met::Here) => return Err(No),
             (Some(same), Met::Here) => same,
@@ -183,6 +182,10 @@ impl Model {
             return Err(No);
         }
         let mut all = self.dependents(&BTreeSet::from([*txid]));
+        // A block that spends from what is in no block: somebody left a transaction out.
+        if all.iter().any(|txid| matches!(self.txs[txid].1, Stand::Block(_))) {
+            return Err(No);
+        }
         all.insert(*txid);
         for txid in all {
             self.txs.get_mut(&txid).unwrap().1 = Stand::Failed;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use utxokeep_core::{BlockHash, Height, Network, OutPoint, Txid};
 use utxokeep_wallet::{
-    Amount, BalanceQuery, BlockRef, CoinClass, CoinQuery, Credits, HistoryQuery, LeaseId,
+    Amount, BalanceQuery, BlockRef, Coin, CoinClass, CoinQuery, Credits, HistoryQuery, LeaseId,
     LeaseTerms, Ledger, LinkedBlock, Maturity, Micros, NewAddress, NewOutput, NewTx, RecordOptions,
-    Seen, TxState, WalletId,
+    Seen, Tip, TxState, TxSummary, WalletId,
 };
 
 use crate::model::{self, FIRST, Met, Model, Stand};
@@ -55,8 +55,11 @@ pub(crate) fn histories(ledger: &Ledger) {
     }
 }
 
-fn own(n: u64) -> Vec<u8> {
-    vec![0x51, u8::try_from(n % 5).unwrap()]
+/// A script of the wallet of this history.
+fn own(seed: u64, n: u64) -> Vec<u8> {
+    let mut script = vec![0x51, u8::try_from(n % 5).unwrap()];
+    script.extend(seed.to_be_bytes());
+    script
 }
 
 fn is_own(script: &[u8]) -> bool {
@@ -66,6 +69,7 @@ fn is_own(script: &[u8]) -> bool {
 struct History<'l> {
     ledger: &'l Ledger,
     wallet: WalletId,
+    seed: u64,
     model: Model,
     random: Random,
     chain: Vec<LinkedBlock>,
@@ -80,12 +84,13 @@ impl<'l> History<'l> {
         let now = Micros::new(1_000_000);
         let wallet = ledger.create_wallet(&format!("history {seed}"), NETWORK, now).unwrap().id;
         let scripts: Vec<NewAddress> = (0..5)
-            .map(|n| NewAddress { script: own(n), address: None, spend_weight: None })
+            .map(|n| NewAddress { script: own(seed, n), address: None, spend_weight: None })
             .collect();
         ledger.add_addresses(wallet, &scripts, now).unwrap();
         Self {
             ledger,
             wallet,
+            seed,
             model: Model::default(),
             random: Random(seed),
             chain: Vec::new(),
@@ -143,7 +148,7 @@ impl<'l> History<'l> {
         (0..=self.random.below(3))
             .map(|n| {
                 let foreign = !all_own && n > 0 && self.random.below(2) == 0;
-                let script = if foreign { vec![0x52] } else { own(self.random.next()) };
+                let script = if foreign { vec![0x52] } else { own(self.seed, self.random.next()) };
                 NewOutput { amount: Amount::new(1 + self.random.below(1_000)).unwrap(), script }
             })
             .collect()
@@ -221,12 +226,15 @@ impl<'l> History<'l> {
             txs.extend(tx.filter(|tx| txs.iter().all(|other| other.txid != tx.txid)));
         }
         let linked = self.next_linked();
-        self.connect(linked, txs);
+        self.connect(linked, &txs);
+        // A coinbase exists only in its block; nobody spends one that never was.
+        let stored = &self.model.txs;
+        self.made.retain(|tx| !tx.coinbase || stored.contains_key(&tx.txid));
     }
 
-    fn connect(&mut self, linked: LinkedBlock, txs: Vec<NewTx>) {
-        let expected = self.model.connect(&parents_first(&txs));
-        let outcome = self.ledger.apply_block(NETWORK, &linked, &txs, self.now);
+    fn connect(&mut self, linked: LinkedBlock, txs: &[NewTx]) {
+        let expected = self.model.connect(&parents_first(txs));
+        let outcome = self.ledger.apply_block(NETWORK, &linked, txs, self.now);
         assert_eq!(outcome.is_ok(), expected.is_ok(), "{outcome:?}");
         if outcome.is_ok() {
             self.chain.push(linked);
@@ -247,13 +255,16 @@ impl<'l> History<'l> {
     fn reconnect(&mut self) {
         if let Some((linked, txs)) = self.undone.pop() {
             let rest = std::mem::take(&mut self.undone);
-            self.connect(linked, txs);
+            self.connect(linked, &txs);
             self.undone = rest;
         }
     }
 
     /// Disconnecting and connecting a block changes nothing, unless a coinbase took others along.
     fn there_and_back(&mut self) {
+        if self.chain.is_empty() {
+            return;
+        }
         let before = self.everything();
         let model_before = self.model.clone();
         let undone = self.undone.clone();
@@ -293,7 +304,7 @@ impl<'l> History<'l> {
         }
     }
 
-    fn everything(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+    fn everything(&self) -> (Vec<TxSummary>, Vec<Coin>, Tip) {
         let history = self.ledger.history(self.wallet, &HistoryQuery::default()).unwrap();
         let coins = self.ledger.coins(self.wallet, &CoinQuery::default(), self.now).unwrap();
         (history, coins, self.ledger.tip(NETWORK).unwrap())

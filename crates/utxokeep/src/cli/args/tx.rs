@@ -56,6 +56,6 @@ pub(in crate::cli) struct TxVerify {
     pub(in crate::cli) store: Store,
 }
 
-fn parse_txid(text: &str) -> Result<Txid, HashParseError> {
+pub(super) fn parse_txid(text: &str) -> Result<Txid, HashParseError> {
     Txid::from_reversed_hex(text)
 }

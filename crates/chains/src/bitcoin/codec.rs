@@ -1,0 +1,40 @@
+//! Bitcoin's formats, for the ledger.
+
+use std::ops::Range;
+
+use utxokeep_core::{
+    Network,
+    wallet::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch},
+};
+
+use super::{decode_tx, derive_scripts, parse_descriptor};
+
+/// Reads descriptors and transactions of Bitcoin's networks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BitcoinCodec;
+
+impl ChainCodec for BitcoinCodec {
+    fn descriptor(
+        &self,
+        network: Network,
+        text: &str,
+    ) -> Result<Vec<DescriptorBranch>, CodecError> {
+        parse_descriptor(text, network).map_err(CodecError::new)
+    }
+
+    fn derive(
+        &self,
+        network: Network,
+        branch: &str,
+        indexes: Range<u32>,
+    ) -> Result<Vec<DerivedScript>, CodecError> {
+        derive_scripts(branch, network, indexes).map_err(CodecError::new)
+    }
+
+    fn decode_tx(&self, network: Network, raw: &[u8]) -> Result<DecodedTx, CodecError> {
+        if network.is_cardano() {
+            return Err(CodecError::new(format!("transactions of {network} cannot be read here")));
+        }
+        decode_tx(raw).map_err(CodecError::new)
+    }
+}

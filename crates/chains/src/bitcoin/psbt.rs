@@ -1,0 +1,280 @@
+//! Unsigned transactions for signers: PSBT, version 0, as base64.
+//!
+//! # Invariants
+//!
+//! * Inputs pay for outputs, and what is left is the fee that was asked for.
+//! * An input tells a signer what it spends: the output itself where a signature covers its
+//!   amount, and the whole parent where that is known, or needed.
+
+mod read;
+
+use std::fmt;
+
+use ::bitcoin::{
+    Amount, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute::LockTime,
+    hashes::Hash as _, psbt::Psbt, transaction::Version,
+};
+use base64::Engine as _;
+use miniscript::psbt::PsbtExt as _;
+use utxokeep_core::{Network, OutPoint, Txid};
+
+pub use self::read::{PsbtSummary, read_psbt};
+use super::{
+    DescriptorError, TxDecodeError,
+    descriptor::{definite_at, parse_branch},
+    tx::{read_tx, txid_of},
+};
+
+/// Inputs or outputs of one transaction.
+const PARTS_MAX: usize = 10_000;
+
+/// Which descriptor a script comes from, so that a signer finds its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptOrigin {
+    /// Text of one keychain.
+    pub descriptor: String,
+    /// Number of the script.
+    pub index: u32,
+}
+
+/// An output to spend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PsbtInput {
+    /// The output.
+    pub outpoint: OutPoint,
+    /// Its amount.
+    pub value: u64,
+    /// Its script.
+    pub script: Vec<u8>,
+    /// The transaction that made it, where it is known; without segwit it must be.
+    pub parent: Option<Vec<u8>>,
+    /// Where its script comes from.
+    pub origin: Option<ScriptOrigin>,
+}
+
+/// An output to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PsbtOutput {
+    /// Its amount.
+    pub value: u64,
+    /// Its script.
+    pub script: Vec<u8>,
+    /// Where its script comes from; tells a signer that it is change.
+    pub origin: Option<ScriptOrigin>,
+}
+
+/// A transaction to be signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PsbtRequest {
+    /// The network.
+    pub network: Network,
+    /// What it spends.
+    pub inputs: Vec<PsbtInput>,
+    /// What it pays, change included.
+    pub outputs: Vec<PsbtOutput>,
+    /// The fee that must be left between them.
+    pub fee: u64,
+    /// First block that may hold it; 0 for any.
+    pub lock_height: u32,
+}
+
+/// An unsigned transaction.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UnsignedPsbt {
+    /// The PSBT in base64.
+    pub base64: String,
+    /// Id of the transaction before it is signed.
+    pub txid: Txid,
+    /// Whether signing keeps the id: all inputs are spent by witnesses alone.
+    pub is_txid_final: bool,
+    /// The transaction without signatures.
+    pub unsigned_tx: Vec<u8>,
+}
+
+impl fmt::Debug for UnsignedPsbt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UnsignedPsbt({})", self.txid)
+    }
+}
+
+/// Why there is no PSBT.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PsbtError {
+    /// A transaction spends something and pays something.
+    #[error("a transaction has 1 to {PARTS_MAX} inputs and outputs")]
+    Parts,
+    /// The same output twice.
+    #[error("{outpoint} is spent twice")]
+    SpentTwice {
+        /// The output.
+        outpoint: OutPoint,
+    },
+    /// Inputs, outputs and fee do not add up.
+    #[error("the inputs are {inputs}, but outputs and fee are {outputs} and {fee}")]
+    Unbalanced {
+        /// Sum of the inputs.
+        inputs: u128,
+        /// Sum of the outputs.
+        outputs: u128,
+        /// The fee that was asked for.
+        fee: u64,
+    },
+    /// A signer needs the transaction that made an output.
+    #[error(
+        "signing for {outpoint} needs the transaction that made it; record that with its bytes"
+    )]
+    MissingParent {
+        /// The output.
+        outpoint: OutPoint,
+    },
+    /// The parent is another transaction, or its output differs.
+    #[error("the transaction given as parent of {outpoint} does not make that output")]
+    WrongParent {
+        /// The output.
+        outpoint: OutPoint,
+    },
+    /// The parent cannot be read.
+    #[error("the parent of {outpoint} cannot be read")]
+    UnreadableParent {
+        /// The output.
+        outpoint: OutPoint,
+        /// Why.
+        #[source]
+        source: TxDecodeError,
+    },
+    /// A descriptor cannot be used.
+    #[error(transparent)]
+    Descriptor(#[from] DescriptorError),
+    /// A script does not come from the descriptor it is said to come from.
+    #[error("{what} does not have the script of its descriptor at index {index}")]
+    WrongOrigin {
+        /// Which input or output.
+        what: String,
+        /// Index in the descriptor.
+        index: u32,
+    },
+    /// The text is no PSBT.
+    #[error("the text is no PSBT: {reason}")]
+    Unreadable {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Builds a PSBT. Inputs signal that the transaction may be replaced.
+pub fn build_psbt(request: &PsbtRequest) -> Result<UnsignedPsbt, PsbtError> {
+    check(request)?;
+    let lock_time = LockTime::from_height(request.lock_height).unwrap_or(LockTime::ZERO);
+    let unsigned = Transaction {
+        version: Version::TWO,
+        lock_time,
+        input: request.inputs.iter().map(|input| unsigned_input(&input.outpoint)).collect(),
+        output: request.outputs.iter().map(|output| tx_out(output.value, &output.script)).collect(),
+    };
+    let unsigned_tx = ::bitcoin::consensus::serialize(&unsigned);
+    let txid = txid_of(&unsigned.compute_txid());
+    let mut psbt = Psbt::from_unsigned_tx(unsigned)
+        .map_err(|error| PsbtError::Unreadable { reason: error.to_string() })?;
+    for (at, input) in request.inputs.iter().enumerate() {
+        fill_input(&mut psbt, at, input, request.network)?;
+    }
+    for (at, output) in request.outputs.iter().enumerate() {
+        let Some(origin) = &output.origin else { continue };
+        let branch = parse_branch(&origin.descriptor, request.network)?;
+        let definite = definite_at(&branch, origin.index)?;
+        psbt.update_output_with_descriptor(at, &definite).map_err(|_| PsbtError::WrongOrigin {
+            what: format!("output {at}"),
+            index: origin.index,
+        })?;
+    }
+    let is_txid_final = request
+        .inputs
+        .iter()
+        .all(|input| ScriptBuf::from(input.script.clone()).is_witness_program());
+    let base64 = base64::engine::general_purpose::STANDARD.encode(psbt.serialize());
+    Ok(UnsignedPsbt { base64, txid, is_txid_final, unsigned_tx })
+}
+
+fn check(request: &PsbtRequest) -> Result<(), PsbtError> {
+    let fits = |len: usize| (1..=PARTS_MAX).contains(&len);
+    if !fits(request.inputs.len()) || !fits(request.outputs.len()) {
+        return Err(PsbtError::Parts);
+    }
+    let mut outpoints: Vec<&OutPoint> =
+        request.inputs.iter().map(|input| &input.outpoint).collect();
+    outpoints.sort_unstable();
+    if let Some(pair) = outpoints.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(PsbtError::SpentTwice { outpoint: *pair[0] });
+    }
+    let inputs = request.inputs.iter().map(|input| u128::from(input.value)).sum();
+    let outputs: u128 = request.outputs.iter().map(|output| u128::from(output.value)).sum();
+    if inputs == outputs + u128::from(request.fee) {
+        Ok(())
+    } else {
+        Err(PsbtError::Unbalanced { inputs, outputs, fee: request.fee })
+    }
+}
+
+fn fill_input(
+    psbt: &mut Psbt,
+    at: usize,
+    input: &PsbtInput,
+    network: Network,
+) -> Result<(), PsbtError> {
+    let outpoint = input.outpoint;
+    let output = tx_out(input.value, &input.script);
+    let parent = match &input.parent {
+        None => None,
+        Some(raw) => {
+            let parent =
+                read_tx(raw).map_err(|source| PsbtError::UnreadableParent { outpoint, source })?;
+            let place = usize::try_from(outpoint.index()).unwrap_or(usize::MAX);
+            if txid_of(&parent.compute_txid()) != *outpoint.txid()
+                || parent.output.get(place) != Some(&output)
+            {
+                return Err(PsbtError::WrongParent { outpoint });
+            }
+            Some(parent)
+        }
+    };
+    let definite = match &input.origin {
+        None => None,
+        Some(origin) => {
+            Some(definite_at(&parse_branch(&origin.descriptor, network)?, origin.index)?)
+        }
+    };
+    let segwit = match &definite {
+        Some(definite) => definite.desc_type().segwit_version().is_some(),
+        None => output.script_pubkey.is_witness_program(),
+    };
+    if !segwit && parent.is_none() {
+        return Err(PsbtError::MissingParent { outpoint });
+    }
+    psbt.inputs[at].witness_utxo = segwit.then_some(output);
+    psbt.inputs[at].non_witness_utxo = parent;
+    if let (Some(definite), Some(origin)) = (&definite, &input.origin) {
+        psbt.update_input_with_descriptor(at, definite).map_err(|_| PsbtError::WrongOrigin {
+            what: format!("input {at}"),
+            index: origin.index,
+        })?;
+    }
+    Ok(())
+}
+
+fn unsigned_input(outpoint: &OutPoint) -> TxIn {
+    let txid = ::bitcoin::Txid::from_byte_array(*outpoint.txid().as_bytes());
+    TxIn {
+        previous_output: ::bitcoin::OutPoint::new(txid, outpoint.index()),
+        script_sig: ScriptBuf::new(),
+        sequence: Sequence::ENABLE_RBF_NO_LOCKTIME,
+        witness: Witness::new(),
+    }
+}
+
+fn tx_out(value: u64, script: &[u8]) -> TxOut {
+    TxOut { value: Amount::from_sat(value), script_pubkey: ScriptBuf::from(script.to_vec()) }
+}
+
+#[cfg(test)]
+mod tests;

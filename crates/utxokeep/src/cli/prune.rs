@@ -1,0 +1,182 @@
+//! `prune …` and `pruner serve`: the pruner on a store, or one that runs elsewhere.
+
+mod remote;
+mod run;
+mod shown;
+
+use std::sync::Arc;
+
+use utxokeep_core::{Height, node::KeepReason};
+use utxokeep_pruner::{OpenGate, Pruner, PrunerError};
+
+use self::{
+    remote::Remote,
+    shown::{Backlog, Explained, Jobs, Paused, Restored, Status},
+};
+use super::{
+    args::{
+        Connect, Prune, PruneBacklog, PruneExplain, PruneJobs, PruneRestore, PrunerServe, Target,
+    },
+    error::CliError,
+    exit::Exit,
+    open::Session,
+    output, tx,
+};
+use crate::{
+    grpc::{GrpcServer, proto, pruner_to_proto as to},
+    pruning::{self, Pruning, WallClock},
+    server::{self, Served},
+};
+
+/// Does what a command asks.
+pub(super) fn prune(session: &Session, command: &Prune) -> anyhow::Result<Exit> {
+    match command {
+        Prune::Run(args) => run::run(session, args),
+        Prune::Status(args) => status(session, args),
+        Prune::Jobs(args) => jobs(session, args),
+        Prune::Explain(args) => explain(session, args),
+        Prune::Backlog(args) => backlog(session, args),
+        Prune::Pause(args) => set_paused(session, args, true),
+        Prune::Resume(args) => set_paused(session, args, false),
+        Prune::Restore(args) => restore(session, args),
+    }
+}
+
+/// Who is asked.
+enum Asked {
+    /// A store that this program opens.
+    Here(Box<Pruner>),
+    /// A pruner that runs elsewhere.
+    There(Remote),
+}
+
+impl Asked {
+    fn new(session: &Session, target: &Target) -> anyhow::Result<Self> {
+        if let Some(address) = &target.connect {
+            return Ok(Self::There(Remote::connect(address)?));
+        }
+        let store = tx::open(session, target.store.store.as_deref()).inspect_err(|error| {
+            if Exit::of(error) == Exit::Refused {
+                output::note("to ask the program that uses the store, add --connect URL");
+            }
+        })?;
+        let mut settings = pruning::settings(&session.config().pruner);
+        // Whoever watches stops a run by hand.
+        settings.run_time_max_ms = 0;
+        let clock = Arc::new(WallClock::default());
+        let pruner = Pruner::new(store, Arc::new(OpenGate), clock, settings)?;
+        Ok(Self::Here(Box::new(pruner)))
+    }
+}
+
+/// The same error in words of the command line, where that helps.
+fn in_our_words(error: PrunerError) -> anyhow::Error {
+    match error {
+        PrunerError::NoHeight => CliError::NoHeight.into(),
+        PrunerError::NoUndo => CliError::NoUndo.into(),
+        other => other.into(),
+    }
+}
+
+fn status(session: &Session, args: &Connect) -> anyhow::Result<Exit> {
+    let mut remote = Remote::named_or_configured(session, args)?;
+    let health = remote.health(proto::PrunerHealthRequest {})?;
+    let status = remote.status(proto::PrunerStatusRequest {})?;
+    output::result(session.json(), &Status::new(status, health))?;
+    Ok(Exit::Success)
+}
+
+fn jobs(session: &Session, args: &PruneJobs) -> anyhow::Result<Exit> {
+    let mut remote = Remote::named_or_configured(session, &args.connect)?;
+    let jobs = remote.jobs(proto::PrunerJobsRequest { limit: args.count })?;
+    output::result(session.json(), &Jobs::from(jobs))?;
+    Ok(Exit::Success)
+}
+
+fn set_paused(session: &Session, args: &Connect, paused: bool) -> anyhow::Result<Exit> {
+    let mut remote = Remote::named_or_configured(session, args)?;
+    if paused {
+        remote.pause(proto::PrunerPauseRequest {})?;
+    } else {
+        remote.resume(proto::PrunerResumeRequest {})?;
+    }
+    output::result(session.json(), &Paused { paused })?;
+    Ok(Exit::Success)
+}
+
+fn explain(session: &Session, args: &PruneExplain) -> anyhow::Result<Exit> {
+    let answer = match Asked::new(session, &args.target)? {
+        Asked::Here(pruner) => {
+            let height = pruner.height(args.height).map_err(in_our_words)?;
+            let facts = pruner.explain(&args.txid, Some(height)).map_err(in_our_words)?;
+            to::explained(height, &facts)
+        }
+        Asked::There(mut remote) => remote.explain(proto::PrunerExplainRequest {
+            txid: args.txid.as_bytes().to_vec(),
+            height: args.height.map(Height::get),
+        })?,
+    };
+    if answer.blocking.iter().any(|fact| fact.reason == KeepReason::Missing.name()) {
+        return Err(CliError::UnknownTransaction { txid: args.txid }.into());
+    }
+    output::result(session.json(), &Explained::new(args.txid, answer))?;
+    Ok(Exit::Success)
+}
+
+fn backlog(session: &Session, args: &PruneBacklog) -> anyhow::Result<Exit> {
+    let answer = match Asked::new(session, &args.target)? {
+        Asked::Here(pruner) => {
+            let height = pruner.height(args.height).map_err(in_our_words)?;
+            to::backlog(height, &pruner.backlog(Some(height)).map_err(in_our_words)?)
+        }
+        Asked::There(mut remote) => {
+            remote.backlog(proto::PrunerBacklogRequest { height: args.height.map(Height::get) })?
+        }
+    };
+    output::result(session.json(), &Backlog::from(answer))?;
+    Ok(Exit::Success)
+}
+
+fn restore(session: &Session, args: &PruneRestore) -> anyhow::Result<Exit> {
+    let asked = Asked::new(session, &args.target)?;
+    let restored = match (asked, &args.txid, args.height) {
+        (Asked::Here(pruner), Some(txid), newest) => {
+            u64::from(pruner.restore(txid, newest).map_err(in_our_words)?)
+        }
+        (Asked::Here(pruner), None, Some(height)) => {
+            pruner.restore_height(height).map_err(in_our_words)?
+        }
+        (Asked::There(mut remote), Some(txid), newest) => remote.restore_txid(txid, newest)?,
+        (Asked::There(mut remote), None, Some(height)) => remote.restore_height(height)?,
+        // The definition of the command asks for one of them.
+        (_, None, None) => 0,
+    };
+    output::result(session.json(), &Restored { restored })?;
+    if restored == 0 {
+        return Err(CliError::NotRestored.into());
+    }
+    Ok(Exit::Success)
+}
+
+/// Prunes a store until a signal comes.
+pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exit> {
+    let config = session.config();
+    let store = tx::open(session, args.store.store.as_deref())?;
+    let pruning = Pruning::start(store, &config.pruner)?;
+    let items_max = config.txstore.batch_items_max.get() as usize;
+    let server = GrpcServer::of_pruner(pruning.clone(), items_max, &config.grpc);
+    let served = Served {
+        index: None,
+        rest_listen: args.listen.unwrap_or(config.pruner.rest_listen),
+        grpc: Some((server, args.grpc_listen.unwrap_or(config.pruner.listen))),
+        pruning: Some(pruning),
+    };
+    server::serve_until_stopped(served, config, None, |rest, grpc| {
+        if let Some(grpc) = grpc {
+            output::note(format_args!("pruning; the pruner answers over gRPC on {grpc}"));
+        }
+        output::note(format_args!("health and metrics on http://{rest}; Ctrl-C stops"));
+    })?;
+    output::note("stopped");
+    Ok(Exit::Success)
+}

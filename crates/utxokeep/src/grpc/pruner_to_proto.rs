@@ -1,0 +1,133 @@
+//! From the types of the pruner to messages. The command line shows the same messages.
+
+use std::collections::BTreeMap;
+
+use utxokeep_core::{
+    Height,
+    node::{Blocking, KeepReason},
+};
+use utxokeep_pruner::{
+    BacklogState, Health, Job, JobState, Phase, RunReport, SkipReason, Status, TriggerMode,
+};
+use utxokeep_txstore::PastDue;
+
+use super::{proto, to_proto::txid};
+
+pub(crate) fn health(health: &Health) -> proto::PrunerHealthResponse {
+    let dependencies = health.dependencies.iter().map(|dependency| proto::PrunerDependency {
+        name: dependency.name.to_owned(),
+        fault: dependency.fault.clone(),
+    });
+    proto::PrunerHealthResponse {
+        is_ready: health.is_ready(),
+        dependencies: dependencies.collect(),
+    }
+}
+
+pub(crate) fn status(status: &Status, mode: TriggerMode) -> proto::PrunerStatusResponse {
+    let trigger = match mode {
+        TriggerMode::BlockMined => proto::PrunerTriggerMode::BlockMined,
+        TriggerMode::BlockPersisted => proto::PrunerTriggerMode::BlockPersisted,
+    };
+    let backlog_state = match status.backlog.state {
+        BacklogState::Ok => proto::PrunerBacklogState::Ok,
+        BacklogState::AtRisk => proto::PrunerBacklogState::AtRisk,
+        BacklogState::Behind => proto::PrunerBacklogState::Behind,
+    };
+    let (examined, deleted) = status.progress;
+    proto::PrunerStatusResponse {
+        is_paused: status.is_paused,
+        trigger: trigger.into(),
+        running: status.running.as_ref().map(job),
+        examined,
+        deleted,
+        pending_height: status.pending.map(Height::get),
+        completed_height: status.completed.map(Height::get),
+        persisted_height: status.persisted.map(Height::get),
+        backlog_state: backlog_state.into(),
+        lag_blocks: status.backlog.lag_blocks,
+        failed_runs: status.backlog.failed_runs,
+        headroom_ratio: status.backlog.headroom_ratio,
+    }
+}
+
+pub(crate) fn job(job: &Job) -> proto::PrunerJob {
+    use proto::PrunerJobState as State;
+    let nothing = (None::<SkipReason>, None::<&String>, None::<&RunReport>);
+    let (state, (skipped, error, done)) = match &job.state {
+        JobState::Waiting => (State::Waiting, nothing),
+        JobState::Running => (State::Running, nothing),
+        JobState::Completed(report) => (State::Completed, (None, None, Some(report))),
+        JobState::Skipped(reason) => (State::Skipped, (Some(*reason), None, None)),
+        JobState::Cancelled(report) => (State::Cancelled, (None, None, Some(report))),
+        JobState::Failed { report, error } => (State::Failed, (None, Some(error), Some(report))),
+    };
+    proto::PrunerJob {
+        number: job.number,
+        height: job.height.get(),
+        state: state.into(),
+        started_ms: job.started_ms,
+        ended_ms: job.ended_ms,
+        skip_reason: skipped.map(|reason| reason.name().to_owned()),
+        error: error.cloned(),
+        report: done.map(report),
+    }
+}
+
+fn kept(kept: &BTreeMap<KeepReason, u64>) -> Vec<proto::PrunerKept> {
+    let one = |(reason, records): (&KeepReason, &u64)| proto::PrunerKept {
+        reason: reason.name().to_owned(),
+        records: *records,
+    };
+    kept.iter().map(one).collect()
+}
+
+pub(crate) fn report(report: &RunReport) -> proto::PrunerReport {
+    let phase = |(phase, took_ms): (&Phase, &u64)| proto::PrunerPhase {
+        name: phase.name().to_owned(),
+        took_ms: *took_ms,
+    };
+    proto::PrunerReport {
+        height: report.height.get(),
+        is_complete: report.is_complete,
+        old_unmined: report.old_unmined,
+        parents_preserved: report.parents_preserved,
+        expired: report.expired,
+        examined: report.examined,
+        deleted: report.deleted,
+        outputs_deleted: report.outputs_deleted,
+        bytes: report.bytes,
+        parents_marked: report.parents_marked,
+        kept: kept(&report.kept),
+        unreadable: report.unreadable,
+        retries: report.retries,
+        undo_trimmed: report.undo_trimmed,
+        phases: report.took_ms.iter().map(phase).collect(),
+    }
+}
+
+pub(crate) fn explained(height: Height, facts: &[Blocking]) -> proto::PrunerExplainResponse {
+    let one = |fact: &Blocking| proto::PrunerBlocking {
+        reason: fact.reason.name().to_owned(),
+        child: fact.child.as_ref().map(txid),
+        until_height: fact.until.map(Height::get),
+    };
+    proto::PrunerExplainResponse {
+        height: height.get(),
+        can_be_deleted: facts.is_empty(),
+        blocking: facts.iter().map(one).collect(),
+    }
+}
+
+pub(crate) fn backlog(height: Height, found: &PastDue) -> proto::PrunerBacklogResponse {
+    let one = |(age_blocks_min, records): &(u32, u64)| proto::PrunerAge {
+        age_blocks_min: *age_blocks_min,
+        records: *records,
+    };
+    proto::PrunerBacklogResponse {
+        height: height.get(),
+        records: found.total,
+        oldest_height: found.oldest.map(Height::get),
+        ages: found.by_age.iter().map(one).collect(),
+    }
+}

@@ -1,0 +1,90 @@
+//! From the configuration to the settings of the pruner.
+
+use std::num::NonZeroU32;
+
+use utxokeep_pruner::{PrunerSettings, TriggerMode};
+
+use crate::config::{PrunerConfig, PrunerTrigger};
+
+/// What the pruner is started with.
+#[must_use]
+pub fn settings(config: &PrunerConfig) -> PrunerSettings {
+    let rows = |count: NonZeroU32| count.get() as usize;
+    PrunerSettings {
+        trigger: match config.trigger {
+            PrunerTrigger::BlockMined => TriggerMode::BlockMined,
+            PrunerTrigger::BlockPersisted => TriggerMode::BlockPersisted,
+        },
+        safety_window_blocks: config.safety_window_blocks,
+        unmined_retention_blocks: config.unmined_retention_blocks,
+        parent_preservation_blocks: config.parent_preservation_blocks,
+        min_height: config.min_height,
+        skip_during_catch_up: config.skip_during_catch_up,
+        mined_set_wait_ms: config.mined_set_wait_ms.into(),
+        assembly_wait_ms: config.assembly_wait_ms.into(),
+        gate_poll_ms: config.gate_poll_ms.get().into(),
+        chunk_rows: rows(config.chunk_rows),
+        parallel_chunks: rows(config.parallel_chunks),
+        retry_max: config.retry_max,
+        retry_wait_ms: config.retry_wait_ms.into(),
+        run_time_max_ms: config.run_time_max_ms.into(),
+        progress_log_ms: config.progress_log_ms.into(),
+        skip_preserve_parents: config.skip_preserve_parents,
+        skip_expire_preservations: config.skip_expire_preservations,
+        skip_deletions: config.skip_deletions,
+        skip_blob_deletions: config.skip_blob_deletions,
+        blob_batch_rows: rows(config.blob_batch_rows),
+        undo_blocks: config.undo_blocks,
+        restored_preservation_blocks: config.restored_preservation_blocks,
+        job_history_max: rows(config.job_history_max),
+        backlog_enabled: config.backlog_enabled,
+        backlog_lag_blocks_max: config.backlog_lag_blocks_max,
+        backlog_failed_runs_max: config.backlog_failed_runs_max,
+        backlog_headroom_ratio: f64::from(config.backlog_headroom_percent.get()) / 100.0,
+        backlog_headroom_runs: rows(config.backlog_headroom_runs),
+        backlog_fails_readiness: config.backlog_fails_readiness,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn defaults_are_those_of_the_pruner() {
+        assert_eq!(settings(&PrunerConfig::default()), PrunerSettings::default());
+    }
+
+    #[test]
+    fn every_setting_reaches_the_pruner() {
+        let default = PrunerSettings::default();
+        let fields = |settings: &PrunerSettings| -> Vec<String> {
+            let text = format!("{settings:#?}");
+            text.lines().filter(|line| line.contains(": ")).map(str::to_owned).collect()
+        };
+        let text = "[pruner]\ntrigger = \"block_persisted\"\nsafety_window_blocks = 20\n\
+            unmined_retention_blocks = 10\nparent_preservation_blocks = 30\nmin_height = 5\n\
+            skip_during_catch_up = true\nmined_set_wait_ms = 1\nassembly_wait_ms = 2\n\
+            gate_poll_ms = 3\nchunk_rows = 4\nparallel_chunks = 5\nretry_max = 6\n\
+            retry_wait_ms = 7\nrun_time_max_ms = 8\nprogress_log_ms = 9\n\
+            skip_preserve_parents = true\nskip_expire_preservations = true\n\
+            skip_deletions = true\nskip_blob_deletions = true\nblob_batch_rows = 11\n\
+            undo_blocks = 12\nrestored_preservation_blocks = 13\njob_history_max = 14\n\
+            backlog_enabled = false\nbacklog_lag_blocks_max = 15\nbacklog_failed_runs_max = 16\n\
+            backlog_headroom_percent = 50\nbacklog_headroom_runs = 17\n\
+            backlog_fails_readiness = false";
+        let config = Config::parse(text, "test.toml").unwrap();
+        let changed = settings(&config.pruner);
+        for (ours, default) in fields(&changed).iter().zip(fields(&default)) {
+            assert_ne!(*ours, default, "it does not reach the pruner");
+        }
+    }
+
+    #[test]
+    fn windows_that_cannot_work_are_refused_with_the_file() {
+        let error = Config::parse("[pruner]\nsafety_window_blocks = 100", "test.toml").unwrap_err();
+        let error = error.to_string();
+        assert!(error.starts_with("test.toml: [pruner] unmined_retention_blocks (144)"), "{error}");
+    }
+}

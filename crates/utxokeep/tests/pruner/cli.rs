@@ -1,0 +1,173 @@
+//! `utxokeep prune` on stores of both embedded engines.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Command, Stdio},
+};
+
+use serde_json::json;
+
+use crate::{
+    program::User,
+    world::{CHILD_STABLE, HEIGHT, World},
+};
+
+const ENGINES: [&str; 2] = ["rocksdb", "sqlite"];
+
+#[test]
+fn a_dry_run_says_what_the_run_then_does() {
+    for engine in ENGINES {
+        let user = User::new(engine, "");
+        let world = World::make(&user.url, 5, Some(HEIGHT));
+        let said = user.json(&["prune", "run", "--dry-run"]);
+        assert_eq!((&said["examined"], &said["deleted"]), (&json!(6), &json!(5)), "{said}");
+        assert_eq!(said["kept"], json!({ "child_young": 1 }));
+        assert!(said["bytes"].as_u64().unwrap() > 100, "{said}");
+        assert_eq!(world.due_left_at(&user.url), 5, "a dry run changes nothing");
+
+        let did = user.json(&["prune", "run"]);
+        assert_eq!(did["state"], "completed");
+        for field in ["height", "examined", "deleted", "kept", "unreadable", "complete"] {
+            assert_eq!(did["report"][field], said[field], "{engine} {field}");
+        }
+        assert_eq!(did["report"]["outputs_deleted"], 5);
+        assert_eq!(world.due_left_at(&user.url), 0);
+
+        let again = user.json(&["prune", "run"]);
+        assert_eq!(again["report"]["deleted"], 0);
+        let ahead = user.json(&["prune", "run", "--dry-run", "--height", "488"]);
+        assert_eq!(ahead["deleted"], 1, "from then on the parent may go");
+    }
+}
+
+#[test]
+fn backlog_and_explain_say_what_is_due_and_what_keeps_it() {
+    for engine in ENGINES {
+        let user = User::new(engine, "");
+        let world = World::make(&user.url, 3, Some(HEIGHT));
+        let found = user.json(&["prune", "backlog"]);
+        assert_eq!((&found["records"], &found["oldest_height"]), (&json!(4), &json!(298)));
+        let ages = found["ages"].as_array().unwrap();
+        let of_age = |age: u64| {
+            let found = ages.iter().find(|entry| entry["age_blocks_min"] == age).unwrap();
+            found["records"].clone()
+        };
+        assert_eq!((of_age(0), of_age(6)), (json!(1), json!(3)), "{found}");
+
+        let parent = world.parent.to_string();
+        let why = user.json(&["prune", "explain", &parent]);
+        assert_eq!(why["can_be_deleted"], false);
+        let child = world.child.to_string();
+        let expected =
+            json!([{ "reason": "child_young", "child": child, "until_height": CHILD_STABLE }]);
+        assert_eq!(why["blocking"], expected);
+        let later = user.json(&["prune", "explain", &parent, "--height", "488"]);
+        assert_eq!(later["can_be_deleted"], true);
+        let coin = user.json(&["prune", "explain", &world.coin.to_string()]);
+        assert_eq!(coin["blocking"][0]["reason"], "output_unspent");
+
+        let nobody = "ab".repeat(32);
+        let (code, _, told) = user.run(&["prune", "explain", &nobody]);
+        assert_eq!(code, Some(3), "{told}");
+        let (_, out, _) = user.run(&["prune", "explain", &parent]);
+        assert!(out.contains(&format!("child_young {child}, until height 488")), "{out}");
+    }
+}
+
+#[test]
+fn deleted_transactions_come_back_while_they_are_remembered() {
+    for engine in ENGINES {
+        let user = User::new(engine, "undo_blocks = 10");
+        let world = World::make(&user.url, 4, Some(HEIGHT));
+        let first = world.due[0].to_string();
+        let (code, _, told) = user.run(&["prune", "restore", &first]);
+        assert_eq!(code, Some(3), "it is there: {told}");
+        user.json(&["prune", "run"]);
+        assert_eq!(world.due_left_at(&user.url), 0);
+        assert_eq!(user.json(&["prune", "restore", &first])["restored"], 1);
+        assert_eq!(world.due_left_at(&user.url), 1);
+        let why = user.json(&["prune", "explain", &first]);
+        assert_eq!(why["blocking"][0]["reason"], "preserved", "{why}");
+        let height = HEIGHT.to_string();
+        assert_eq!(user.json(&["prune", "restore", "--height", &height])["restored"], 3);
+        assert_eq!(world.due_left_at(&user.url), 4);
+        user.json(&["prune", "run"]);
+        assert_eq!(world.due_left_at(&user.url), 4, "what was restored stays for a while");
+        assert!(user.json(&["tx", "verify"])["clean"].as_bool().unwrap());
+    }
+}
+
+#[test]
+fn without_undo_nothing_comes_back_and_the_command_says_how_to_change_that() {
+    let user = User::new("sqlite", "");
+    let world = World::make(&user.url, 1, Some(HEIGHT));
+    user.json(&["prune", "run"]);
+    let (code, _, told) = user.run(&["prune", "restore", &world.due[0].to_string()]);
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("undo_blocks"), "{told}");
+}
+
+#[test]
+fn heights_are_asked_for_and_never_ahead_of_the_store() {
+    let user = User::new("sqlite", "");
+    let world = World::make(&user.url, 2, None);
+    let (code, _, told) = user.run(&["prune", "run"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("--height"), "{told}");
+    user.json(&["prune", "run", "--height", "297"]);
+    assert_eq!(world.due_left_at(&user.url), 2, "not due yet");
+
+    World::make(&user.url.replace("store", "other"), 0, Some(HEIGHT));
+    let other = user.url.replace("store", "other");
+    let (code, _, told) = user.run(&["prune", "run", "--store", &other, "--height", "339"]);
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("338"), "{told}");
+    let (code, _, told) = user.run(&["prune", "restore"]);
+    assert_eq!(code, Some(2), "neither transaction nor height: {told}");
+    user.configure("min_height = 500");
+    let (code, _, told) = user.run(&["prune", "run", "--height", "400"]);
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("below_min_height"), "{told}");
+}
+
+#[test]
+fn commands_for_a_running_pruner_say_so_when_nobody_answers() {
+    let user = User::new("sqlite", "listen = \"127.0.0.1:1\"\n[grpc]\nlisten = \"127.0.0.1:2\"");
+    for command in ["status", "jobs", "pause", "resume"] {
+        let (code, _, told) = user.run(&["prune", command]);
+        assert_eq!(code, Some(1), "{told}");
+        for text in ["http://127.0.0.1:1", "http://127.0.0.1:2", "--connect", "pruner serve"] {
+            assert!(told.contains(text), "{text} is missing: {told}");
+        }
+    }
+    let (code, _, told) = user.run(&["prune", "status", "--connect", "not an address"]);
+    assert_eq!(code, Some(2), "{told}");
+}
+
+#[test]
+fn ctrl_c_stops_at_the_next_chunk_and_the_next_run_goes_on() {
+    let user = User::new("sqlite", "chunk_rows = 1\nparallel_chunks = 1");
+    let world = World::make(&user.url, 30_000, Some(HEIGHT));
+    let mut command = user.command(&["prune", "run", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with("pruning: "), "{line}");
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
+    let (mut out, mut told) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
+    let job: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(job["state"], "cancelled", "{job}");
+    let deleted = job["report"]["deleted"].as_u64().unwrap();
+    assert_eq!(world.due_left_at(&user.url) as u64, 30_000 - deleted);
+    assert!(deleted > 0 && deleted < 30_000, "{job}");
+
+    user.configure("");
+    let rest = user.json(&["prune", "run"]);
+    assert_eq!(rest["report"]["deleted"], 30_000 - deleted);
+    assert_eq!(world.due_left_at(&user.url), 0);
+}

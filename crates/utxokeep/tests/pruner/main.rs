@@ -1,0 +1,12 @@
+//! The pruner for users: over gRPC, on the command line, beside `serve` and alone.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod alone;
+mod cli;
+mod grpc;
+mod program;
+mod refusals;
+mod serve;
+mod served;
+mod world;

@@ -1,0 +1,303 @@
+//! Descriptors of a wallet: which scripts it watches, and how far they are derived.
+//!
+//! A descriptor stands for many scripts, numbered from 0. The ledger derives and watches the next
+//! `lookahead` of them behind the last one that was handed out or paid, because a wallet elsewhere
+//! may have handed out addresses that the ledger never heard of.
+//!
+//! # Invariants
+//!
+//! * All scripts below `derived_count` are watched, and no others of the descriptor.
+//! * `derived_count` is at least `next_index + lookahead`, as far as numbers go.
+//! * Neither number ever goes down: a block that leaves the chain does not unhand an address.
+
+mod widen;
+
+use utxokeep_core::wallet::{ChainCodec, DerivedScript, Micros, WalletId};
+use utxokeep_sql::{Row, SqlError, Value};
+
+use crate::{Ledger, LedgerError, NewAddress, rows, session::Session};
+
+const SELECT_ALL: &str = "SELECT id, descriptor, keychain, is_ranged, next_index, derived_count,
+        lookahead
+    FROM descriptors WHERE wallet_id = $1 ORDER BY id LIMIT $2";
+const SELECT_ONE: &str = "SELECT id, descriptor, keychain, is_ranged, next_index, derived_count,
+        lookahead
+    FROM descriptors WHERE wallet_id = $1 AND id = $2";
+const INSERT: &str = "INSERT INTO descriptors (wallet_id, id, descriptor, keychain, is_ranged,
+        next_index, derived_count, lookahead, created_at_us)
+    VALUES ($1, $2, $3, $4, $5, 0, 0, $6, $7)";
+const UPDATE_COUNTS: &str = "UPDATE descriptors SET next_index = $3, derived_count = $4
+    WHERE wallet_id = $1 AND id = $2";
+const INSERT_SCRIPTS: &str = "INSERT INTO descriptor_scripts
+    (wallet_id, descriptor_id, script_index, address_id) VALUES";
+const SELECT_SCRIPT: &str = "SELECT a.id, a.script, a.address
+    FROM descriptor_scripts s
+    JOIN addresses a ON a.wallet_id = s.wallet_id AND a.id = s.address_id
+    WHERE s.wallet_id = $1 AND s.descriptor_id = $2 AND s.script_index = $3";
+const SELECT_ORIGINS: &str = "SELECT a.script, d.descriptor, d.keychain, s.script_index
+    FROM addresses a
+    JOIN descriptor_scripts s ON s.wallet_id = a.wallet_id AND s.address_id = a.id
+    JOIN descriptors d ON d.wallet_id = s.wallet_id AND d.id = s.descriptor_id
+    WHERE a.wallet_id = $1 AND a.script IN";
+
+/// Keychains of one wallet.
+const DESCRIPTORS_MAX: usize = 1_000;
+/// Scripts that are watched ahead.
+const LOOKAHEAD_MAX: u32 = 10_000;
+/// One more than the highest number of a script.
+const INDEXES: u32 = 1 << 31;
+
+/// Number of the keychain for change; 0 is the one for payments by others.
+pub const CHANGE_KEYCHAIN: u32 = 1;
+
+/// A descriptor to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDescriptor {
+    /// Its text, with or without a check sum. Several paths, as in `<0;1>`, are several keychains.
+    pub text: String,
+    /// Number of its first keychain: 0 for payments by others, 1 for change.
+    pub keychain: u32,
+    /// How many scripts are watched ahead.
+    pub lookahead: u32,
+    /// Scripts below this number were handed out already.
+    pub next_index: u32,
+}
+
+impl NewDescriptor {
+    /// A descriptor of which nothing was handed out, watched 25 scripts ahead.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), keychain: 0, lookahead: 25, next_index: 0 }
+    }
+}
+
+/// A keychain of a wallet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedDescriptor {
+    /// Number in the wallet.
+    pub id: i64,
+    /// Its text, in canonical form.
+    pub text: String,
+    /// 0 for payments by others, 1 for change.
+    pub keychain: u32,
+    /// Whether it stands for many scripts.
+    pub is_ranged: bool,
+    /// Scripts below this number were handed out or paid.
+    pub next_index: u32,
+    /// Scripts below this number are watched.
+    pub derived_count: u32,
+    /// How many scripts are watched ahead.
+    pub lookahead: u32,
+}
+
+/// An address that was handed out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevealedAddress {
+    /// Number of its script in the descriptor.
+    pub index: u32,
+    /// Number of the address in the wallet.
+    pub address_id: i64,
+    /// Its script.
+    pub script: Vec<u8>,
+    /// Text form, where there is one.
+    pub address: Option<String>,
+}
+
+/// Where a watched script comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptSource {
+    /// The script.
+    pub script: Vec<u8>,
+    /// Text of the keychain.
+    pub descriptor: String,
+    /// Number of the keychain.
+    pub keychain: u32,
+    /// Number of the script.
+    pub index: u32,
+}
+
+impl Ledger {
+    /// Watches a descriptor; one row for each of its keychains. What is watched already stays as
+    /// it is. Blocks that were applied before are not looked at again, see
+    /// [`Ledger::scan_block`].
+    pub fn add_descriptor(
+        &self,
+        wallet: WalletId,
+        new: &NewDescriptor,
+        now: Micros,
+    ) -> Result<Vec<WatchedDescriptor>, LedgerError> {
+        if new.lookahead == 0 || new.lookahead > LOOKAHEAD_MAX {
+            return Err(LedgerError::argument(format!(
+                "the lookahead is between 1 and {LOOKAHEAD_MAX}"
+            )));
+        }
+        let codec = self.codec()?;
+        self.write_wallet(wallet, now, |session| {
+            let branches = codec.descriptor(session.network, &new.text)?;
+            let mut stored = session.descriptors()?;
+            let mut answer = Vec::with_capacity(branches.len());
+            for (keychain, branch) in (new.keychain..).zip(branches) {
+                if let Some(known) = stored.iter().find(|known| known.text == branch.text) {
+                    answer.push(known.clone());
+                    continue;
+                }
+                if stored.len() >= DESCRIPTORS_MAX {
+                    return Err(LedgerError::argument(format!(
+                        "a wallet has at most {DESCRIPTORS_MAX} keychains"
+                    )));
+                }
+                let mut descriptor = WatchedDescriptor {
+                    id: stored.last().map_or(1, |last| last.id + 1),
+                    text: branch.text,
+                    keychain,
+                    is_ranged: branch.is_ranged,
+                    next_index: 0,
+                    derived_count: 0,
+                    lookahead: new.lookahead,
+                };
+                session.insert_descriptor(&descriptor)?;
+                session.derive_ahead(codec, &mut descriptor, new.next_index)?;
+                stored.push(descriptor.clone());
+                answer.push(descriptor);
+            }
+            Ok(answer)
+        })
+    }
+
+    /// The keychains of a wallet, in the order they were added.
+    pub fn descriptors(&self, wallet: WalletId) -> Result<Vec<WatchedDescriptor>, LedgerError> {
+        self.read_wallet(wallet, |session| Ok(session.descriptors()?))
+    }
+
+    /// Hands out the next address of a keychain. One that is not ranged has one address only.
+    pub fn reveal_next_address(
+        &self,
+        wallet: WalletId,
+        descriptor: i64,
+        now: Micros,
+    ) -> Result<RevealedAddress, LedgerError> {
+        self.write_wallet(wallet, now, |session| {
+            let mut descriptor = session.descriptor(descriptor)?;
+            let index = if descriptor.is_ranged { descriptor.next_index } else { 0 };
+            if index >= INDEXES {
+                return Err(LedgerError::argument("all addresses of the keychain were handed out"));
+            }
+            if descriptor.next_index <= index {
+                session.derive_ahead(self.codec()?, &mut descriptor, index + 1)?;
+            }
+            let key = [session.id(), Value::from(descriptor.id), Value::from(index)];
+            let found = session.tx.query_opt(SELECT_SCRIPT, &key, |row| {
+                Ok(RevealedAddress {
+                    index,
+                    address_id: row.int(0)?,
+                    script: row.bytes(1)?.to_vec(),
+                    address: row.opt_text(2)?.map(str::to_owned),
+                })
+            })?;
+            found.ok_or_else(|| LedgerError::damaged("a derived script has no row"))
+        })
+    }
+
+    /// Where scripts of the wallet come from, for those that a descriptor of it stands for. Tells
+    /// a signer which keys it needs.
+    pub fn script_sources(
+        &self,
+        wallet: WalletId,
+        scripts: &[Vec<u8>],
+    ) -> Result<Vec<ScriptSource>, LedgerError> {
+        let keys: Vec<Value<'_>> = scripts.iter().map(Value::from).collect();
+        self.read_wallet(wallet, |session| {
+            let mut found = Vec::new();
+            session.tx.query_in(SELECT_ORIGINS, "", &[session.id()], 1, &keys, |row| {
+                found.push(ScriptSource {
+                    script: row.bytes(0)?.to_vec(),
+                    descriptor: row.text(1)?.to_owned(),
+                    keychain: rows::u32_at(row, 2)?,
+                    index: rows::u32_at(row, 3)?,
+                });
+                Ok(())
+            })?;
+            Ok(found)
+        })
+    }
+}
+
+impl Session<'_, '_> {
+    fn descriptors(&mut self) -> Result<Vec<WatchedDescriptor>, SqlError> {
+        let limit = i64::try_from(DESCRIPTORS_MAX).unwrap_or(i64::MAX);
+        let key = [self.id(), Value::from(limit)];
+        self.tx.query_all(SELECT_ALL, &key, read_descriptor)
+    }
+
+    fn descriptor(&mut self, id: i64) -> Result<WatchedDescriptor, LedgerError> {
+        let key = [self.id(), Value::from(id)];
+        let found = self.tx.query_opt(SELECT_ONE, &key, read_descriptor)?;
+        found.ok_or(LedgerError::DescriptorNotFound(id))
+    }
+
+    fn insert_descriptor(&mut self, descriptor: &WatchedDescriptor) -> Result<(), SqlError> {
+        let row = [
+            self.id(),
+            Value::from(descriptor.id),
+            Value::from(&descriptor.text),
+            Value::from(descriptor.keychain),
+            Value::from(descriptor.is_ranged),
+            Value::from(descriptor.lookahead),
+            Value::from(self.now.get()),
+        ];
+        self.tx.execute(INSERT, &row)?;
+        Ok(())
+    }
+
+    /// Notes that scripts below `next_index` are in use, and watches those ahead of them. Returns
+    /// the scripts that are new.
+    fn derive_ahead(
+        &mut self,
+        codec: &dyn ChainCodec,
+        descriptor: &mut WatchedDescriptor,
+        next_index: u32,
+    ) -> Result<Vec<DerivedScript>, LedgerError> {
+        let limit = if descriptor.is_ranged { INDEXES } else { 1 };
+        let next_index = next_index.min(limit).max(descriptor.next_index);
+        let wanted = next_index.saturating_add(descriptor.lookahead).min(limit);
+        let target = wanted.max(descriptor.derived_count);
+        if next_index == descriptor.next_index && target == descriptor.derived_count {
+            return Ok(Vec::new());
+        }
+        let range = descriptor.derived_count..target;
+        let count = range.len();
+        let scripts = codec.derive(self.network, &descriptor.text, range)?;
+        if scripts.len() != count {
+            return Err(LedgerError::damaged("a descriptor stands for fewer scripts than derived"));
+        }
+        let mut links = Vec::with_capacity(count * 4);
+        for derived in &scripts {
+            let address = self.add_address(&NewAddress {
+                script: derived.script.clone(),
+                address: derived.address.clone(),
+                spend_weight: derived.spend_weight,
+            })?;
+            let index = Value::from(derived.index);
+            links.extend([self.id(), Value::from(descriptor.id), index, Value::from(address)]);
+        }
+        self.tx.insert_rows(INSERT_SCRIPTS, "", 4, &links)?;
+        descriptor.next_index = next_index;
+        descriptor.derived_count = target;
+        let counts = [Value::from(next_index), Value::from(target)];
+        let row = [self.id(), Value::from(descriptor.id), counts[0], counts[1]];
+        self.tx.execute(UPDATE_COUNTS, &row)?;
+        Ok(scripts)
+    }
+}
+
+fn read_descriptor(row: &Row<'_>) -> Result<WatchedDescriptor, SqlError> {
+    Ok(WatchedDescriptor {
+        id: row.int(0)?,
+        text: row.text(1)?.to_owned(),
+        keychain: rows::u32_at(row, 2)?,
+        is_ranged: rows::flag(row, 3)?,
+        next_index: rows::u32_at(row, 4)?,
+        derived_count: rows::u32_at(row, 5)?,
+        lookahead: rows::u32_at(row, 6)?,
+    })
+}

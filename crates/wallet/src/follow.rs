@@ -1,0 +1,189 @@
+//! Following a chain: the ledger reads it from its own cursor, block by block.
+//!
+//! The chain index decides which branch is followed and keeps a log of hashes, not of bodies. So
+//! the ledger asks two questions: which block is at a height, answered by that log, and what is in
+//! it, answered by wherever bodies are at hand (block files, the block just received). It pulls,
+//! nobody pushes: after a crash, when it was added later, or when the index has reorganised while
+//! nobody looked, the same walk goes on from the cursor that was committed with the last block.
+//! Undoing needs no bodies, because the ledger keeps its transactions.
+//!
+//! # Invariants
+//!
+//! * Cursor and effects of a block are one database transaction.
+//! * The fork is the highest block that both chains have among those the ledger remembers: all of
+//!   the newest, and below them those with transactions of its wallets. Going back further than
+//!   the real fork changes nothing that walking forward again does not restore.
+
+mod convert;
+mod recent;
+
+use std::{error::Error, ops::Range};
+
+use utxokeep_core::{Block, BlockHash, Height, Network, wallet::Micros};
+
+pub use self::convert::block_txs;
+pub(crate) use self::recent::{forget, remember};
+use crate::{Applied, BlockRef, Ledger, LedgerError, LinkedBlock};
+
+/// Why a chain could not be read.
+pub type ChainError = Box<dyn Error + Send + Sync>;
+
+/// A block with the places of its transactions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockBody {
+    /// The decoded block.
+    pub block: Block,
+    /// Where each transaction lies in [`Block::bytes`]; empty where that is not known, then no
+    /// bytes of transactions are stored.
+    pub tx_places: Vec<Range<usize>>,
+}
+
+/// A chain to follow, as of one moment: its answers must not change while it is followed.
+pub trait FollowedChain {
+    /// The last block.
+    fn tip(&self) -> Result<Option<(Height, BlockHash)>, ChainError>;
+
+    /// The block at a height.
+    fn hash_at(&self, height: Height) -> Result<Option<BlockHash>, ChainError>;
+
+    /// What is in a block; `None` when its body is not at hand.
+    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError>;
+}
+
+/// Why following stopped. What was applied before stays applied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FollowError {
+    /// The ledger refused a block, or its database failed.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The chain could not be read.
+    #[error("the chain could not be read")]
+    Chain(#[source] ChainError),
+    /// A block has no body.
+    #[error("the body of block {height} is not at hand; give the block files that hold it")]
+    MissingBody {
+        /// Its height.
+        height: Height,
+    },
+    /// A body does not belong to its place.
+    #[error("the body that was given for block {height} is of another block")]
+    WrongBody {
+        /// The height.
+        height: Height,
+    },
+    /// The chain shares no block with the ledger.
+    #[error(
+        "the chain has no block in common with the ledger, whose tip is {tip}; check the network, \
+         or roll the ledger back to its start"
+    )]
+    NoCommonBlock {
+        /// Height of the ledger's tip.
+        tip: Height,
+    },
+}
+
+/// What following did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FollowReport {
+    /// Blocks applied.
+    pub applied: u64,
+    /// Heights taken back.
+    pub undone: u64,
+    /// Transactions recorded, over all wallets.
+    pub recorded: u64,
+}
+
+/// How to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FollowOptions {
+    /// The chain.
+    pub network: Network,
+    /// Where a ledger without a cursor starts: nothing is paid to its wallets below.
+    pub first_height: Height,
+    /// Stop after this many blocks; the next call goes on.
+    pub blocks_max: u64,
+}
+
+impl FollowOptions {
+    /// From the first block, all the way.
+    #[must_use]
+    pub const fn new(network: Network) -> Self {
+        Self { network, first_height: Height::GENESIS, blocks_max: u64::MAX }
+    }
+}
+
+impl Ledger {
+    /// Brings the ledger to the tip of `chain`: back to the fork, then forward.
+    pub fn follow(
+        &self,
+        chain: &dyn FollowedChain,
+        options: &FollowOptions,
+        now: Micros,
+    ) -> Result<FollowReport, FollowError> {
+        let mut report = FollowReport::default();
+        let Some((end, _)) = chain.tip().map_err(FollowError::Chain)? else {
+            return Ok(report);
+        };
+        let mut cursor = self.tip(options.network)?;
+        if let Some((height, hash)) = cursor
+            && chain.hash_at(height).map_err(FollowError::Chain)? != Some(hash)
+        {
+            let fork = self
+                .common_block(options.network, height, chain)?
+                .ok_or(FollowError::NoCommonBlock { tip: height })?;
+            self.rollback_to(options.network, fork, now)?;
+            report.undone = u64::from(height.get().saturating_sub(fork.0.get()));
+            cursor = Some(fork);
+        }
+        while report.applied < options.blocks_max {
+            let height = cursor.map_or(options.first_height, |(height, _)| height.plus(1));
+            if height > end {
+                break;
+            }
+            let parent = match cursor {
+                Some((_, hash)) => Some(hash),
+                None => match height.parent() {
+                    Some(below) => chain.hash_at(below).map_err(FollowError::Chain)?,
+                    None => None,
+                },
+            };
+            let (hash, applied) = self.follow_one(chain, options.network, height, parent, now)?;
+            report.applied += 1;
+            report.recorded += applied.recorded.values().map(|each| each.len() as u64).sum::<u64>();
+            cursor = Some((height, hash));
+        }
+        Ok(report)
+    }
+
+    fn follow_one(
+        &self,
+        chain: &dyn FollowedChain,
+        network: Network,
+        height: Height,
+        parent: Option<BlockHash>,
+        now: Micros,
+    ) -> Result<(BlockHash, Applied), FollowError> {
+        let missing = FollowError::MissingBody { height };
+        let Some(hash) = chain.hash_at(height).map_err(FollowError::Chain)? else {
+            return Err(missing);
+        };
+        let body = chain.body(&hash).map_err(FollowError::Chain)?.ok_or(missing)?;
+        let header = &body.block.header;
+        // Around boundary blocks of Cardano the log links, and the header does not.
+        let is_linked = network.is_cardano() || parent.is_none_or(|parent| parent == header.prev);
+        if header.hash != hash || !is_linked {
+            return Err(FollowError::WrongBody { height });
+        }
+        let linked = LinkedBlock { block: block_ref(height, &body.block), parent };
+        let txs = block_txs(&body)?;
+        Ok((hash, self.apply_block(network, &linked, &txs, now)?))
+    }
+}
+
+/// How the ledger names a block.
+#[must_use]
+pub fn block_ref(height: Height, block: &Block) -> BlockRef {
+    let micros = i64::try_from(block.header.time).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+    BlockRef { height, hash: block.header.hash, time: Micros::new(micros) }
+}

@@ -1,0 +1,137 @@
+//! Following goes on where it stopped, whatever happened to the chain in between.
+
+use std::collections::BTreeSet;
+
+use utxokeep_core::{BlockHash, Height};
+use utxokeep_testkit::RegtestA;
+use utxokeep_wallet::{
+    BlockBody, ChainError, CoinQuery, ConfirmationRange, FollowError, FollowOptions, FollowedChain,
+    Ledger, WalletId, block_ref, block_txs,
+};
+
+use crate::chain::{NOW, TestChain, follow, hd_descriptors, on_sqlite, open, wallet};
+
+/// Confirmed unspent outputs.
+fn coins(ledger: &Ledger, wallet: WalletId) -> BTreeSet<String> {
+    let range = ConfirmationRange::at_least(1);
+    let mut query = CoinQuery { range, ..CoinQuery::default() };
+    let mut found = BTreeSet::new();
+    loop {
+        let page = ledger.coins(wallet, &query, NOW).unwrap();
+        let Some(last) = page.last() else { return found };
+        query.after = Some((last.amount, last.id));
+        found.extend(page.iter().map(|coin| {
+            format!("{} {} {:?} {}", coin.outpoint, coin.amount, coin.height, coin.coinbase)
+        }));
+    }
+}
+
+/// What a ledger that saw nothing else has at the end of `chain`.
+fn expected(chain: &TestChain) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    on_sqlite(|url| {
+        let ledger = open(url);
+        let wallet = wallet(&ledger, "plain", &hd_descriptors());
+        follow(&ledger, chain);
+        found = coins(&ledger, wallet);
+    });
+    assert!(found.len() > 100);
+    found
+}
+
+fn a_ledger_that_stops_and_starts_misses_nothing(url: &str) {
+    let chain = TestChain::whole();
+    let wallet = wallet(&open(url), "hd", &hd_descriptors());
+    let options = FollowOptions { blocks_max: 60, ..FollowOptions::new(RegtestA::NETWORK) };
+    let mut rounds = 0;
+    loop {
+        let report = open(url).follow(&chain, &options, NOW).unwrap();
+        if report.applied == 0 {
+            break;
+        }
+        rounds += 1;
+    }
+    assert_eq!(rounds, 6);
+    assert_eq!(coins(&open(url), wallet), expected(&chain));
+}
+
+fn a_reorganisation_that_nobody_saw_is_undone_to_the_fork(url: &str) {
+    let ledger = open(url);
+    let wallet = wallet(&ledger, "hd", &hd_descriptors());
+    let mut chain = TestChain::whole();
+    follow(&ledger, &chain);
+    chain.cut_to(230);
+    let report = follow(&ledger, &chain);
+    assert_eq!((report.undone, report.applied), (70, 0));
+    assert_eq!(ledger.tip(RegtestA::NETWORK).unwrap(), chain.tip().unwrap());
+    let report = follow(&ledger, &TestChain::whole());
+    assert_eq!((report.undone, report.applied), (0, 70));
+    assert_eq!(coins(&ledger, wallet), expected(&TestChain::whole()));
+    assert_eq!(ledger.verify(wallet).unwrap(), []);
+    assert_eq!(follow(&ledger, &TestChain::whole()).applied, 0);
+}
+
+fn a_wallet_that_comes_later_is_scanned(url: &str) {
+    let ledger = open(url);
+    let chain = TestChain::whole();
+    follow(&ledger, &chain);
+    let wallet = wallet(&ledger, "late", &hd_descriptors());
+    assert!(coins(&ledger, wallet).is_empty());
+    for raw in 0..=chain.tip().unwrap().unwrap().0.get() {
+        let height = Height::new(raw);
+        let body = chain.body_of(&chain.hash_at(height).unwrap().unwrap());
+        let block = block_ref(height, &body.block);
+        ledger.scan_block(wallet, &block, &block_txs(&body).unwrap(), NOW).unwrap();
+    }
+    assert_eq!(coins(&ledger, wallet), expected(&chain));
+    assert_eq!(ledger.verify(wallet).unwrap(), []);
+}
+
+/// A chain whose answers are wrong in one way.
+struct Broken {
+    chain: TestChain,
+    body: fn(&TestChain, &BlockHash) -> Option<BlockBody>,
+    hash: fn(BlockHash) -> BlockHash,
+}
+
+impl FollowedChain for Broken {
+    fn tip(&self) -> Result<Option<(Height, BlockHash)>, ChainError> {
+        self.chain.tip()
+    }
+
+    fn hash_at(&self, height: Height) -> Result<Option<BlockHash>, ChainError> {
+        Ok(self.chain.hash_at(height)?.map(self.hash))
+    }
+
+    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+        Ok((self.body)(&self.chain, hash))
+    }
+}
+
+fn a_chain_that_does_not_fit_changes_nothing(url: &str) {
+    let ledger = open(url);
+    let mut start = TestChain::whole();
+    start.cut_to(20);
+    follow(&ledger, &start);
+    let tip = ledger.tip(RegtestA::NETWORK).unwrap();
+    let follow = |body: fn(&TestChain, &BlockHash) -> Option<BlockBody>,
+                  hash: fn(BlockHash) -> BlockHash| {
+        let chain = Broken { chain: TestChain::whole(), body, hash };
+        let error = ledger.follow(&chain, &FollowOptions::new(RegtestA::NETWORK), NOW).unwrap_err();
+        assert_eq!(ledger.tip(RegtestA::NETWORK).unwrap(), tip);
+        error
+    };
+    let missing = follow(|_, _| None, |hash| hash);
+    assert!(matches!(missing, FollowError::MissingBody { height } if height.get() == 21));
+    let wrong = follow(|chain, _| Some(chain.body_of(&RegtestA::NETWORK.genesis_hash())), |h| h);
+    assert!(matches!(wrong, FollowError::WrongBody { height } if height.get() == 21));
+    let other = follow(|_, _| None, |hash| BlockHash::from_bytes(hash.as_bytes().map(|b| !b)));
+    assert!(matches!(other, FollowError::NoCommonBlock { tip } if tip.get() == 20));
+}
+
+crate::on_both!(
+    a_ledger_that_stops_and_starts_misses_nothing,
+    a_reorganisation_that_nobody_saw_is_undone_to_the_fork,
+    a_wallet_that_comes_later_is_scanned,
+    a_chain_that_does_not_fit_changes_nothing,
+);

@@ -1,0 +1,10 @@
+//! Descriptors, following and payments on the chain that a real Bitcoin Core made.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod bump;
+mod chain;
+mod checkpoints;
+mod descriptors;
+mod following;
+mod payments;
