@@ -247,8 +247,8 @@ fn r_phase_1_error_stops_phase_2_and_the_height_is_not_complete() {
     put(store.as_ref(), &tx(51, &[(50, 0)], 1), 6, false);
     let preserved = table("tx_preserved");
     kv.on_commit(move |batch| {
-        let preserves = batch.rows().any(|row| row.table == preserved);
-        if preserves { Err(KvError::Poisoned) } else { Ok(()) }
+        let is_phase_1 = batch.rows().any(|row| row.table == preserved);
+        if is_phase_1 { Err(KvError::Poisoned) } else { Ok(()) }
     });
     let pruner = pruner(&store);
     let JobState::Failed { error, report } = pruner.run_at(HEIGHT).state else {

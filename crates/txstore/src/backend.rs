@@ -45,7 +45,8 @@ impl HeightIndex {
 /// A page of outputs; one that does not decode says so.
 pub type SlotPage = Vec<(OutPoint, Result<Slot, Corrupt>)>;
 
-/// One state of a store. Inside a write nobody else changes what was read from it.
+/// One state of a store. Inside a write nobody else changes a transaction whose record was read,
+/// until the write is done; its outputs are read after its record.
 pub trait View {
     /// Records, in the order they were asked for.
     fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, StoreError>;
@@ -153,10 +154,6 @@ pub trait Backend: Send + Sync {
     /// changes the same transactions meanwhile. `work` may run again from the start, where the
     /// engine had to give up and try once more.
     fn write(&self, touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError>;
-
-    /// Those of the transactions that were read in a write, but could have changed since: the write
-    /// did not name them in `touched`, and reading alone does not hold them.
-    fn not_held<'r>(&self, touched: &[Txid], read: Vec<&'r Txid>) -> Vec<&'r Txid>;
 
     /// Name of the engine.
     fn engine(&self) -> &'static str;

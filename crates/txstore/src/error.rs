@@ -31,6 +31,9 @@ pub enum StoreError {
     /// The body is in a file, and no blob store was given.
     #[error("the body of {0} is in a blob store, and none is configured; set [txstore] blobs")]
     NoBlobStore(Txid),
+    /// Somebody else works on the same transactions. The engine tries again by itself.
+    #[error("somebody else works on the same transactions; nothing was changed, try again")]
+    Contended,
     /// More than a call may hold.
     #[error("the request has {found} items, the most is {max}; send fewer at a time")]
     TooManyItems {

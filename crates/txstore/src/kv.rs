@@ -1,5 +1,7 @@
 //! Key-value tables below the node store: RocksDB, or memory.
 
+use std::cell::RefCell;
+
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
     node::{
@@ -12,7 +14,7 @@ use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, TableId};
 use crate::{
     backend::{Backend, HeightIndex, ReadWork, SlotPage, Touched, View, WriteWork, Writes},
     error::{OpenError, StoreError},
-    locks::Locks,
+    locks::{Held, Locks},
     tables::{
         BODIES, DELETED_CHILDREN, DUE, FORMAT_VERSION, META, PRESERVED, RECORDS, SLOTS, UNMINED,
         child_key, from_height_key, height_key,
@@ -109,24 +111,26 @@ impl<K: Kv> KvBackend<K> {
 impl<K: Kv> Backend for KvBackend<K> {
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError> {
         let snapshot = self.kv.snapshot();
-        work(&Rows(&snapshot))
+        work(&Rows { read: &snapshot, locked: None })
     }
 
     fn write(&self, touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError> {
-        let held = match touched {
-            Touched::Only(txids) => self.locks.lock(txids),
-            Touched::Unknown => self.locks.lock_all(),
+        let mut named = match touched {
+            Touched::Only(txids) => txids.clone(),
+            Touched::Unknown => Vec::new(),
         };
-        let writes = work(&Rows(&self.kv))?;
-        self.commit(&writes)?;
-        drop(held);
-        Ok(())
-    }
-
-    fn not_held<'r>(&self, touched: &[Txid], mut read: Vec<&'r Txid>) -> Vec<&'r Txid> {
-        let held = Locks::shards_of(touched);
-        read.retain(|txid| !held.contains(&Locks::shard_of(txid)));
-        read
+        loop {
+            let held = self.locks.lock(&named);
+            let locked = RefCell::new(Locked { held, taken: Vec::new() });
+            let outcome = work(&Rows { read: &self.kv, locked: Some(&locked) });
+            let taken = std::mem::take(&mut locked.borrow_mut().taken);
+            if taken.is_empty() {
+                return self.commit(&outcome?);
+            }
+            // Everything is let go before the next round waits: each names at least one more.
+            drop(locked);
+            named.extend(taken);
+        }
     }
 
     fn engine(&self) -> &'static str {
@@ -167,10 +171,20 @@ fn put_index_rows(
     }
 }
 
-/// What the tables hold.
-struct Rows<'r>(&'r dyn Read);
+/// What a write holds, and what it would have to hold but somebody else does.
+struct Locked<'l> {
+    held: Held<'l>,
+    taken: Vec<Txid>,
+}
 
-impl Rows<'_> {
+/// What the tables hold.
+struct Rows<'r, 'l> {
+    read: &'r dyn Read,
+    /// Inside a write: a record that is read is locked first.
+    locked: Option<&'r RefCell<Locked<'l>>>,
+}
+
+impl Rows<'_, '_> {
     /// Reads many rows in one pass, sorted by key.
     fn many<const N: usize, T: Clone>(
         &self,
@@ -183,7 +197,7 @@ impl Rows<'_> {
         let keys: Vec<&[u8]> = sorted.iter().map(|(key, _)| key.as_slice()).collect();
         let mut found = vec![None; sorted.len()];
         let mut damage = None;
-        self.0.multi_get(table, &keys, &mut |number, value| {
+        self.read.multi_get(table, &keys, &mut |number, value| {
             let at = sorted[number].1;
             match value.map(|value| decode(at, value)).transpose() {
                 Ok(row) => found[at] = row,
@@ -204,7 +218,7 @@ impl Rows<'_> {
     ) -> Result<(), StoreError> {
         let from = after.map(|after| [after, &[0]].concat()).unwrap_or_default();
         let scan = Scan { from: &from, until, limit, ..everything() };
-        self.0.scan(table, &scan, &mut |key, value| {
+        self.read.scan(table, &scan, &mut |key, value| {
             each(key, value);
             true
         })?;
@@ -212,8 +226,16 @@ impl Rows<'_> {
     }
 }
 
-impl View for Rows<'_> {
+impl View for Rows<'_, '_> {
     fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, StoreError> {
+        if let Some(locked) = self.locked {
+            let mut locked = locked.borrow_mut();
+            let taken = locked.held.try_lock(txids);
+            if !taken.is_empty() {
+                locked.taken.extend(taken);
+                return Err(StoreError::Contended);
+            }
+        }
         self.many(RECORDS, txids.iter().map(|id| *id.as_bytes()), |_, bytes| decode_record(bytes))
     }
 
@@ -235,7 +257,7 @@ impl View for Rows<'_> {
     }
 
     fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, StoreError> {
-        Ok(self.0.get(DELETED_CHILDREN, &child_key(parent, child))?.is_some())
+        Ok(self.read.get(DELETED_CHILDREN, &child_key(parent, child))?.is_some())
     }
 
     fn by_height(
@@ -270,7 +292,7 @@ impl View for Rows<'_> {
         height: Height,
         txid: &Txid,
     ) -> Result<bool, StoreError> {
-        Ok(self.0.get(table(index), &height_key(height, txid))?.is_some())
+        Ok(self.read.get(table(index), &height_key(height, txid))?.is_some())
     }
 
     fn txids_after(&self, after: Option<&Txid>, limit: usize) -> Result<Vec<Txid>, StoreError> {
@@ -293,7 +315,7 @@ impl View for Rows<'_> {
     }
 
     fn state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.0.get(META, name.as_bytes())?)
+        Ok(self.read.get(META, name.as_bytes())?)
     }
 
     fn states(

@@ -177,38 +177,6 @@ impl NodeStore {
         Ok(is_restored)
     }
 
-    /// Prunes what it may while `touched` are held. Answers also the transactions that it had to look
-    /// at and that were not held; if there are any, nothing was written.
-    fn prune_held(
-        &self,
-        txids: &[Txid],
-        spends: &Spends,
-        rules: &PruneRules,
-        touched: &[Txid],
-    ) -> Result<(Vec<Pruned>, Vec<Txid>), StoreError> {
-        let (mut answer, mut loose) = (Vec::new(), Vec::new());
-        self.backend.write(&Touched::Only(touched.to_vec()), &mut |view| {
-            let facts = Facts { view, blobs: self.blobs.as_ref() };
-            let mut workspace = Workspace::new(&facts, self.settings.policy);
-            answer = workspace.prune(txids, spends, rules)?;
-            let looked_at = workspace.looked_at().collect();
-            loose = self.backend.not_held(touched, looked_at).into_iter().copied().collect();
-            if !loose.is_empty() {
-                return Ok(Writes::default());
-            }
-            let mut writes = self.place(workspace.into_changes())?;
-            for (txid, pruned) in txids.iter().zip(&mut answer) {
-                if let Pruned::Deleted { undo, .. } = pruned
-                    && let Some(undo) = undo.take()
-                {
-                    writes.states.push((undo_name(rules.height, txid), Some(undo.encode())));
-                }
-            }
-            Ok(writes)
-        })?;
-        Ok((answer, loose))
-    }
-
     /// Deletes one file under the lock of its transaction, so that nobody stores it meanwhile.
     fn delete_blob(&self, name: &str, done: &mut BlobsDeleted) -> Result<(), StoreError> {
         let (txid, kind) = parse_blob(name).ok_or_else(|| damaged(name))?;
@@ -306,16 +274,25 @@ impl PruneStore for NodeStore {
         }
         let spends = self.read(|facts| spends_of(facts, txids))?;
         let parents = spends.values().flatten().map(OutPoint::txid);
-        let mut touched: Vec<Txid> = txids.iter().chain(parents).copied().collect();
-        // A verdict rests on children, which show only on the way. Until all of them are held
-        // nothing is written: one could leave the longest chain between verdict and commit.
-        loop {
-            let (answer, loose) = self.prune_held(txids, &spends, rules, &touched)?;
-            if loose.is_empty() {
-                return Ok(Ok(answer));
+        let touched = Touched::Only(txids.iter().chain(parents).copied().collect());
+        let mut answer = Vec::new();
+        // A verdict rests on children too, which show on the way: reading one holds it, so that it
+        // cannot leave the longest chain between verdict and commit.
+        self.backend.write(&touched, &mut |view| {
+            let facts = Facts { view, blobs: self.blobs.as_ref() };
+            let mut workspace = Workspace::new(&facts, self.settings.policy);
+            answer = workspace.prune(txids, &spends, rules)?;
+            let mut writes = self.place(workspace.into_changes())?;
+            for (txid, pruned) in txids.iter().zip(&mut answer) {
+                if let Pruned::Deleted { undo, .. } = pruned
+                    && let Some(undo) = undo.take()
+                {
+                    writes.states.push((undo_name(rules.height, txid), Some(undo.encode())));
+                }
             }
-            touched.extend(loose);
-        }
+            Ok(writes)
+        })?;
+        Ok(Ok(answer))
     }
 
     fn rehearse(

@@ -14,7 +14,6 @@ mod write;
 use std::cell::RefCell;
 
 use utxokeep_kv::crash_point;
-use utxokeep_core::Txid;
 use utxokeep_sql::{ConstraintKind, Database, Dialect, migrate_up};
 
 pub use self::schema::{COMPONENT, MIGRATIONS};
@@ -76,11 +75,6 @@ impl Backend for SqlBackend {
                 }
             }
         }
-    }
-
-    fn not_held<'r>(&self, _touched: &[Txid], _read: Vec<&'r Txid>) -> Vec<&'r Txid> {
-        // A record that was read is locked; SQLite has one writer.
-        Vec::new()
     }
 
     fn engine(&self) -> &'static str {

@@ -192,11 +192,6 @@ impl<'s, S: Source> Workspace<'s, S> {
         self.markers.insert((parent, child), is_there);
     }
 
-    /// Transactions whose records were looked at.
-    pub fn looked_at(&self) -> impl Iterator<Item = &Txid> {
-        self.records.keys()
-    }
-
     /// What has to be written.
     pub fn into_changes(self) -> Changes {
         let (markers, unmarked): (Vec<_>, Vec<_>) =
