@@ -415,6 +415,6 @@ fn a_child_left_the_longest_chain_between_verdict_and_commit() {
     });
     let rules = PruneRules::at(Height::new(298), 288);
     let _ = store.prune(&[parent.txid], &rules).unwrap().unwrap();
-    let is_gone = store.get(&[parent.txid], Fields::default()).unwrap()[0].is_none();
-    assert!(!(was_first.load(Ordering::Relaxed) && is_gone), "its child was unmined by then");
+    let was_pruned = store.get(&[parent.txid], Fields::default()).unwrap()[0].is_none();
+    assert!(!(was_first.load(Ordering::Relaxed) && was_pruned), "its child was unmined by then");
 }

@@ -207,12 +207,12 @@ impl TxStore for NodeStore {
     fn begin_conflict_intent(&self, intent: &ConflictIntent) -> Result<[u8; 32], StoreError> {
         self.check_len(intent.txids().len())?;
         let id = intent.id();
-        self.set_state(intent_name(&id), Some(intent.to_bytes()))?;
+        self.set_state(&intent_name(&id), Some(&intent.to_bytes()))?;
         Ok(id)
     }
 
     fn complete_conflict_intent(&self, id: &[u8; 32]) -> Result<(), StoreError> {
-        self.set_state(intent_name(id), None)
+        self.set_state(&intent_name(id), None)
     }
 
     fn pending_conflict_intents(&self, limit: usize) -> Result<Vec<ConflictIntent>, StoreError> {
@@ -312,6 +312,10 @@ impl TxStore for NodeStore {
         })
     }
 
+    #[allow(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method is not general enough"
+    )]
     fn delete(&self, txids: &[Txid]) -> Result<usize, StoreError> {
         self.count(txids, |workspace, txid| workspace.delete(txid))
     }
@@ -333,16 +337,16 @@ impl TxStore for NodeStore {
         }
         let mut value = state.height.to_key().to_vec();
         value.extend(state.median_time.to_be_bytes());
-        self.set_state(BLOCK_STATE.to_owned(), Some(value))?;
+        self.set_state(BLOCK_STATE, Some(&value))?;
         Ok(Ok(()))
     }
 }
 
 impl NodeStore {
     /// Writes a value of the store as a whole.
-    pub(crate) fn set_state(&self, name: String, value: Option<Vec<u8>>) -> Result<(), StoreError> {
+    pub(crate) fn set_state(&self, name: &str, value: Option<&[u8]>) -> Result<(), StoreError> {
         self.backend.write(&Touched::Only(Vec::new()), &mut |_| {
-            let states = vec![(name.clone(), value.clone())];
+            let states = vec![(name.to_owned(), value.map(<[u8]>::to_vec))];
             Ok(Writes { states, ..Writes::default() })
         })
     }

@@ -25,14 +25,14 @@ impl Facts<'_> {
         let ids: Vec<Txid> = absent.iter().map(|&at| txids[at]).collect();
         for (at, record) in absent.into_iter().zip(self.view.records(&ids)?) {
             bodies[at] = match record {
-                Some(record) => self.from_file(&txids[at], &record)?,
+                Some(record) => self.read_file(&txids[at], &record)?,
                 None => None,
             };
         }
         Ok(bodies)
     }
 
-    fn from_file(&self, txid: &Txid, record: &TxRecord) -> Result<Option<NodeTx>, StoreError> {
+    fn read_file(&self, txid: &Txid, record: &TxRecord) -> Result<Option<NodeTx>, StoreError> {
         let Some(kind) = record.blob else { return Ok(None) };
         let blobs = self.blobs.ok_or(StoreError::NoBlobStore(*txid))?;
         let bytes = blobs.get(txid, kind)?.ok_or(StoreError::BlobMissing(*txid))?;

@@ -299,7 +299,7 @@ impl View for Rows<'_, '_> {
         let mut found = Vec::new();
         let after = after.map(|txid| txid.as_bytes().as_slice());
         self.behind(RECORDS, after, None, limit, &mut |key, _| {
-            found.extend(Txid::from_slice(key))
+            found.extend(Txid::from_slice(key));
         })?;
         Ok(found)
     }

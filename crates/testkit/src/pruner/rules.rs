@@ -1,6 +1,8 @@
 //! Single rules: what goes, what stays, and what is left behind.
 
-use utxokeep_core::node::{CreateOptions, KeepReason, MinedBlock, NodeError, NodeTx, PruneRules};
+use utxokeep_core::node::{
+    CreateOptions, KeepReason, MinedBlock, NodeError, NodeTx, PruneRules, SpendError,
+};
 use utxokeep_pruner::{JobState, PrunerSettings};
 
 use super::stage::{PruneStage, WINDOW, at, unspend_of};
@@ -124,6 +126,39 @@ pub(super) fn r_replay(stage: &PruneStage) {
     let again = stage.store_with(&second, 400, &CreateOptions::default());
     assert!(matches!(again, Err(NodeError::Spend { .. })), "{again:?}");
     assert!(!stage.is_there(&second) && stage.is_there(&first));
+}
+
+/// The marker outlives the spend: taking that back does not let the pruned child in again, but
+/// another spender.
+pub(super) fn s_deleted_child_after_unspend(stage: &PruneStage) {
+    let [first, second, _] = grandchild(stage);
+    assert_eq!(stage.prune_one(&second, 10 + WINDOW), None);
+    let refused = |answer: Result<_, NodeError>| match answer {
+        Err(NodeError::Spend { errors, .. }) => {
+            matches!(errors[..], [(0, SpendError::SpenderPruned { .. })])
+        }
+        other => panic!("{other:?}"),
+    };
+    let again = |tx: &NodeTx| stage.store_with(tx, 400, &CreateOptions::default());
+    assert!(refused(again(&second)), "it is the recorded spender, and gone for good");
+    let back = stage.store.unspend(&[unspend_of(&first, 1, &second, 400)]).unwrap().remove(0);
+    assert_eq!(back, Ok(true));
+    assert!(refused(again(&second)), "the marker is still there");
+    let other = spending(9, &[(&first, 1)], &[4]);
+    again(&other).expect("another spender may have it");
+    assert_eq!(deleted_children(stage, &first), 1);
+}
+
+/// Letting a transaction win against a spender that was pruned is refused: it was final.
+pub(super) fn x_reaped_spender(stage: &PruneStage) {
+    let [first, second, _] = grandchild(stage);
+    let rival = spending(9, &[(&first, 1)], &[4]);
+    let conflicting = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
+    stage.store_with(&rival, 20, &conflicting).expect("it is new");
+    assert_eq!(stage.prune_one(&second, 10 + WINDOW), None);
+    let answer = stage.store.process_conflicting(&[rival.txid], at(400)).unwrap();
+    let is_refused = matches!(answer, Err(NodeError::Output(SpendError::SpenderPruned { .. })));
+    assert!(is_refused, "{answer:?}");
 }
 
 /// A child is unmined, a reorganisation marks it anew each time, and its parent falls due.
