@@ -18,6 +18,7 @@ use utxokeep_core::Network;
 
 /// Measure utxokeep's chain index.
 #[derive(Debug, Parser)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 struct Args {
     /// Block files to import in place of the generated chain.
     files: Vec<PathBuf>,

@@ -23,6 +23,9 @@ use crate::{
 
 const FORMAT: &[u8] = b"format";
 
+/// Up to this many rows are read one by one: less to set up than one read of many.
+const SINGLE_READS_MAX: usize = 4;
+
 /// Key-value tables with locks over transactions.
 #[derive(Debug)]
 pub(crate) struct KvBackend<K> {
@@ -193,6 +196,13 @@ impl Rows<'_, '_> {
         decode: impl Fn(usize, &[u8]) -> Result<T, Corrupt>,
     ) -> Result<Vec<Option<T>>, StoreError> {
         let mut sorted: Vec<_> = keys.zip(0usize..).collect();
+        if sorted.len() <= SINGLE_READS_MAX {
+            let one = |(key, at): ([u8; N], usize)| -> Result<Option<T>, StoreError> {
+                let value = self.read.get(table, &key)?;
+                Ok(value.map(|value| decode(at, &value)).transpose()?)
+            };
+            return sorted.into_iter().map(one).collect();
+        }
         sorted.sort_unstable();
         let keys: Vec<&[u8]> = sorted.iter().map(|(key, _)| key.as_slice()).collect();
         let mut found = vec![None; sorted.len()];

@@ -7,7 +7,8 @@ use utxokeep_sql::{SqlError, Value};
 
 use crate::{Ledger, LedgerError, rows, session::Session};
 
-pub(crate) const SUM_COINS: &str = "SELECT
+/// Every amount is at least 0; saying so leads SQLite to the index by amount.
+const SUM_COINS: &str = "SELECT
     CAST(SUM(amount) FILTER (WHERE parent_class = 4 AND parent_height BETWEEN $2 AND $3
         AND (parent_coinbase = 0 OR parent_height <= $4)) AS BIGINT),
     CAST(SUM(amount) FILTER (WHERE parent_class = 4 AND parent_height BETWEEN $2 AND $3
@@ -15,7 +16,8 @@ pub(crate) const SUM_COINS: &str = "SELECT
     CAST(SUM(amount) FILTER (WHERE parent_class = 3) AS BIGINT),
     CAST(SUM(amount) FILTER (WHERE parent_class = 2) AS BIGINT),
     CAST(SUM(amount) FILTER (WHERE parent_class = 1) AS BIGINT)
-    FROM utxos WHERE wallet_id = $1 AND spent_by_tx_id IS NULL AND parent_class > 0";
+    FROM utxos WHERE wallet_id = $1 AND spent_by_tx_id IS NULL AND parent_class > 0
+        AND amount >= 0";
 const SELECT_LEASED: &str = "SELECT u.amount, u.parent_class, u.parent_height, u.parent_coinbase
     FROM utxo_leases l JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id
     WHERE l.wallet_id = $1 AND (l.expires_at_us > $2 OR l.is_held = 1)

@@ -10,12 +10,13 @@
 //! * `derived_count` is at least `next_index + lookahead`, as far as numbers go.
 //! * Neither number ever goes down: a block that leaves the chain does not unhand an address.
 
+mod derive;
 mod widen;
 
-use utxokeep_core::wallet::{ChainCodec, DerivedScript, Micros, WalletId};
+use utxokeep_core::wallet::{Micros, WalletId};
 use utxokeep_sql::{Row, SqlError, Value};
 
-use crate::{Ledger, LedgerError, NewAddress, rows, session::Session};
+use crate::{Ledger, LedgerError, rows, session::Session};
 
 const SELECT_ALL: &str = "SELECT id, descriptor, keychain, is_ranged, next_index, derived_count,
         lookahead
@@ -26,10 +27,6 @@ const SELECT_ONE: &str = "SELECT id, descriptor, keychain, is_ranged, next_index
 const INSERT: &str = "INSERT INTO descriptors (wallet_id, id, descriptor, keychain, is_ranged,
         next_index, derived_count, lookahead, created_at_us)
     VALUES ($1, $2, $3, $4, $5, 0, 0, $6, $7)";
-const UPDATE_COUNTS: &str = "UPDATE descriptors SET next_index = $3, derived_count = $4
-    WHERE wallet_id = $1 AND id = $2";
-const INSERT_SCRIPTS: &str = "INSERT INTO descriptor_scripts
-    (wallet_id, descriptor_id, script_index, address_id) VALUES";
 const SELECT_SCRIPT: &str = "SELECT a.id, a.script, a.address
     FROM descriptor_scripts s
     JOIN addresses a ON a.wallet_id = s.wallet_id AND a.id = s.address_id
@@ -247,46 +244,6 @@ impl Session<'_, '_> {
         ];
         self.tx.execute(INSERT, &row)?;
         Ok(())
-    }
-
-    /// Notes that scripts below `next_index` are in use, and watches those ahead of them. Returns
-    /// the scripts that are new.
-    fn derive_ahead(
-        &mut self,
-        codec: &dyn ChainCodec,
-        descriptor: &mut WatchedDescriptor,
-        next_index: u32,
-    ) -> Result<Vec<DerivedScript>, LedgerError> {
-        let limit = if descriptor.is_ranged { INDEXES } else { 1 };
-        let next_index = next_index.min(limit).max(descriptor.next_index);
-        let wanted = next_index.saturating_add(descriptor.lookahead).min(limit);
-        let target = wanted.max(descriptor.derived_count);
-        if next_index == descriptor.next_index && target == descriptor.derived_count {
-            return Ok(Vec::new());
-        }
-        let range = descriptor.derived_count..target;
-        let count = range.len();
-        let scripts = codec.derive(self.network, &descriptor.text, range)?;
-        if scripts.len() != count {
-            return Err(LedgerError::damaged("a descriptor stands for fewer scripts than derived"));
-        }
-        let mut links = Vec::with_capacity(count * 4);
-        for derived in &scripts {
-            let address = self.add_address(&NewAddress {
-                script: derived.script.clone(),
-                address: derived.address.clone(),
-                spend_weight: derived.spend_weight,
-            })?;
-            let index = Value::from(derived.index);
-            links.extend([self.id(), Value::from(descriptor.id), index, Value::from(address)]);
-        }
-        self.tx.insert_rows(INSERT_SCRIPTS, "", 4, &links)?;
-        descriptor.next_index = next_index;
-        descriptor.derived_count = target;
-        let counts = [Value::from(next_index), Value::from(target)];
-        let row = [self.id(), Value::from(descriptor.id), counts[0], counts[1]];
-        self.tx.execute(UPDATE_COUNTS, &row)?;
-        Ok(scripts)
     }
 }
 

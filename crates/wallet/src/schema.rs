@@ -187,7 +187,7 @@ CREATE TABLE utxos (
     )
 ) {without_rowid};
 CREATE INDEX utxos_unspent_by_amount
-    ON utxos (wallet_id, amount, id, parent_class, parent_height, parent_coinbase)
+    ON utxos (wallet_id, amount, id, parent_class, parent_height, parent_coinbase, spent_by_tx_id)
     WHERE spent_by_tx_id IS NULL AND parent_class > 0;
 CREATE INDEX utxos_unspent_by_age ON utxos (wallet_id, parent_height, id)
     WHERE spent_by_tx_id IS NULL AND parent_class = 4;

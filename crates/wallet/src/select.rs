@@ -232,7 +232,13 @@ impl Session<'_, '_> {
                 draw_in_order(payment, &candidates, shuffled(candidates.len(), request.seed))
             }
             Algorithm::BranchAndBound => {
-                search::branch_and_bound(payment, &candidates, self.limits.selection_rounds_max)
+                let limits = &self.limits;
+                search::branch_and_bound(
+                    payment,
+                    &candidates,
+                    limits.selection_search_coins_max,
+                    limits.selection_rounds_max,
+                )
             }
         };
         let all = [

@@ -168,7 +168,9 @@ pub struct Limits {
     pub page_rows_max: usize,
     /// Coins that a selection loads.
     pub selection_window_coins_max: usize,
-    /// Steps of the search for a selection without change.
+    /// Coins among which branch and bound searches.
+    pub selection_search_coins_max: usize,
+    /// Steps of that search.
     pub selection_rounds_max: usize,
     /// Outputs leased by one call.
     pub lease_batch_max: usize,
@@ -186,7 +188,8 @@ impl Default for Limits {
             label_chars_max: 500,
             page_rows_max: 1_000,
             selection_window_coins_max: 100,
-            selection_rounds_max: 20_000,
+            selection_search_coins_max: 24,
+            selection_rounds_max: 1_000,
             lease_batch_max: 1_000,
             batch_txs_max: 1_000_000,
         }

@@ -21,7 +21,7 @@ pub struct Violation {
 }
 
 /// Rules and the query that finds what breaks them: how many rows, and the smallest number.
-pub(crate) const RULES: &[(&str, &str)] = &[
+const RULES: &[(&str, &str)] = &[
     (
         "an output is spent by a live transaction that holds its inputs",
         "SELECT COUNT(*), MIN(u.id) FROM utxos u
@@ -107,6 +107,22 @@ pub(crate) const RULES: &[(&str, &str)] = &[
         "SELECT COUNT(*), MIN(a.id) FROM addresses a
          WHERE a.wallet_id = $1 AND a.is_used = 0 AND EXISTS (SELECT 1 FROM utxos u
              WHERE u.wallet_id = a.wallet_id AND u.address_id = a.id)",
+    ),
+    (
+        "all scripts of a keychain below its count are watched, and no others",
+        "SELECT COUNT(*), MIN(d.id) FROM descriptors d
+         LEFT JOIN (SELECT descriptor_id, COUNT(*) AS scripts, MAX(script_index) AS highest
+             FROM descriptor_scripts WHERE wallet_id = $1
+             GROUP BY descriptor_id) s ON s.descriptor_id = d.id
+         WHERE d.wallet_id = $1 AND (d.derived_count <> COALESCE(s.scripts, 0)
+             OR d.derived_count <> COALESCE(s.highest, -1) + 1)",
+    ),
+    (
+        "a script of a keychain that was paid is not handed out again",
+        "SELECT COUNT(*), MIN(d.id) FROM descriptors d
+         JOIN descriptor_scripts s ON s.wallet_id = d.wallet_id AND s.descriptor_id = d.id
+         JOIN addresses a ON a.wallet_id = s.wallet_id AND a.id = s.address_id
+         WHERE d.wallet_id = $1 AND a.is_used = 1 AND s.script_index >= d.next_index",
     ),
     (
         "numbers of rows are below the next number of the wallet",

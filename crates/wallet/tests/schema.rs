@@ -27,7 +27,7 @@ fn documented() -> Columns {
     let mut table = String::new();
     for line in DOCUMENT.lines() {
         if let Some(heading) = line.strip_prefix("## ") {
-            table = heading.trim_matches('`').to_owned();
+            heading.trim_matches('`').clone_into(&mut table);
         }
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         if let ["", name, kind, null, _, ""] = cells[..]

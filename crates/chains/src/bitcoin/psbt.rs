@@ -104,6 +104,12 @@ pub enum PsbtError {
     /// A transaction spends something and pays something.
     #[error("a transaction has 1 to {PARTS_MAX} inputs and outputs")]
     Parts,
+    /// A lock height that nodes read as a time.
+    #[error("{height} is no height of a block")]
+    LockHeight {
+        /// The height that was given.
+        height: u32,
+    },
     /// The same output twice.
     #[error("{outpoint} is spent twice")]
     SpentTwice {
@@ -165,7 +171,8 @@ pub enum PsbtError {
 /// Builds a PSBT. Inputs signal that the transaction may be replaced.
 pub fn build_psbt(request: &PsbtRequest) -> Result<UnsignedPsbt, PsbtError> {
     check(request)?;
-    let lock_time = LockTime::from_height(request.lock_height).unwrap_or(LockTime::ZERO);
+    let lock_time = LockTime::from_height(request.lock_height)
+        .map_err(|_| PsbtError::LockHeight { height: request.lock_height })?;
     let unsigned = Transaction {
         version: Version::TWO,
         lock_time,

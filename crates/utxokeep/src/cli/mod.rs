@@ -109,13 +109,13 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     if let Some(url) = url {
         let store = node_store::open(url, &config.txstore)?;
         let items_max = config.txstore.batch_items_max.get() as usize;
-        let mut server = GrpcServer::new(store.clone(), items_max, &config.grpc);
+        let mut answering = GrpcServer::new(store.clone(), items_max, &config.grpc);
         if config.pruner.enabled {
             let pruning = start_pruning(store, config, index.as_ref())?;
-            server = server.with_pruner(pruning.clone());
+            answering = answering.with_pruner(pruning.clone());
             served.pruning = Some(pruning);
         }
-        served.grpc = Some((server, args.grpc_listen.unwrap_or(config.grpc.listen)));
+        served.grpc = Some((answering, args.grpc_listen.unwrap_or(config.grpc.listen)));
     }
     let is_pruning = served.pruning.is_some();
     server::serve_until_stopped(served, config, work, |rest, grpc| {

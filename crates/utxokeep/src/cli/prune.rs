@@ -1,5 +1,6 @@
 //! `prune …` and `pruner serve`: the pruner on a store, or one that runs elsewhere.
 
+mod answers;
 mod remote;
 mod run;
 mod shown;
@@ -10,8 +11,9 @@ use utxokeep_core::{Height, node::KeepReason};
 use utxokeep_pruner::{OpenGate, Pruner, PrunerError};
 
 use self::{
+    answers::{Backlog, Explained, Paused, Restored, Status},
     remote::Remote,
-    shown::{Backlog, Explained, Jobs, Paused, Restored, Status},
+    shown::Jobs,
 };
 use super::{
     args::{
@@ -47,13 +49,13 @@ enum Asked {
     /// A store that this program opens.
     Here(Box<Pruner>),
     /// A pruner that runs elsewhere.
-    There(Remote),
+    There(Box<Remote>),
 }
 
 impl Asked {
     fn new(session: &Session, target: &Target) -> anyhow::Result<Self> {
         if let Some(address) = &target.connect {
-            return Ok(Self::There(Remote::connect(address)?));
+            return Ok(Self::There(Box::new(Remote::connect(address)?)));
         }
         let store = tx::open(session, target.store.store.as_deref()).inspect_err(|error| {
             if Exit::of(error) == Exit::Refused {
@@ -164,11 +166,11 @@ pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exi
     let store = tx::open(session, args.store.store.as_deref())?;
     let pruning = Pruning::start(store, &config.pruner)?;
     let items_max = config.txstore.batch_items_max.get() as usize;
-    let server = GrpcServer::of_pruner(pruning.clone(), items_max, &config.grpc);
+    let answering = GrpcServer::of_pruner(pruning.clone(), items_max, &config.grpc);
     let served = Served {
         index: None,
         rest_listen: args.listen.unwrap_or(config.pruner.rest_listen),
-        grpc: Some((server, args.grpc_listen.unwrap_or(config.pruner.listen))),
+        grpc: Some((answering, args.grpc_listen.unwrap_or(config.pruner.listen))),
         pruning: Some(pruning),
     };
     server::serve_until_stopped(served, config, None, |rest, grpc| {

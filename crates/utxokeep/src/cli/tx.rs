@@ -255,7 +255,7 @@ struct Finding {
 }
 
 #[derive(Debug, Serialize)]
-struct Files {
+struct BlobStore {
     files: u64,
     foreign: u64,
     young: u64,
@@ -272,7 +272,7 @@ struct Verified {
     outputs_checked: u64,
     findings_total: u64,
     findings: Vec<Finding>,
-    blobs: Option<Files>,
+    blobs: Option<BlobStore>,
 }
 
 impl Human for Verified {
@@ -319,7 +319,7 @@ pub(super) fn verify(session: &Session, args: &TxVerify) -> anyhow::Result<Exit>
             .into_iter()
             .map(|finding| Finding { txid: finding.txid.to_string(), detail: finding.detail })
             .collect(),
-        blobs: blobs.map(|blobs| Files {
+        blobs: blobs.map(|blobs| BlobStore {
             files: blobs.files,
             foreign: blobs.foreign,
             young: blobs.young,

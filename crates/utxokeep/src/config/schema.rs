@@ -376,7 +376,7 @@ settings! {
         /// Pause between two looks at what the node said, in milliseconds.
         gate_poll_ms: NonZeroU32 = count(500), "a whole number from 1 on";
         /// The most records of one commit.
-        chunk_rows: NonZeroU32 = count(256), "a whole number from 1 on",
+        chunk_rows: NonZeroU32 = count(64), "a whole number from 1 on",
             seed "pruner_utxoChunkSize";
         /// Chunks that are worked on at the same time.
         parallel_chunks: NonZeroU32 = count(2), "a whole number from 1 on",

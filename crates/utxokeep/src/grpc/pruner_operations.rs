@@ -1,5 +1,11 @@
 //! Every operation of the pruner's contract: check the request, ask the pruner, make the answer.
 
+#![allow(
+    clippy::unnecessary_wraps,
+    clippy::needless_pass_by_value,
+    reason = "every operation has the same shape, so that the services can call any of them"
+)]
+
 use utxokeep_core::Height;
 use utxokeep_pruner::{Assembly, PrunerError};
 

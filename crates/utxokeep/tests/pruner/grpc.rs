@@ -7,7 +7,9 @@ use tonic_health::pb::{
 };
 use utxokeep::{
     config::PrunerConfig,
-    grpc::proto::{self, PrunerBacklogState, PrunerJobState, PrunerTriggerMode},
+    grpc::proto::{
+        self, PrunerBacklogState, PrunerJobState, PrunerTriggerMode, pruner_restore_request::What,
+    },
 };
 
 use crate::{
@@ -105,7 +107,6 @@ fn preserved_transactions_stay_and_deleted_ones_come_back() {
     served.block(HEIGHT);
     assert_eq!(served.wait_for(HEIGHT).report.unwrap().deleted, 3);
 
-    use proto::pruner_restore_request::What;
     let restore = |what| {
         let request = proto::PrunerRestoreRequest { what: Some(what), newest_height: None };
         served.ok(served.pruner().restore(request)).restored

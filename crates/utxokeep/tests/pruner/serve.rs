@@ -138,7 +138,8 @@ fn the_tip_of_the_chain_database_is_followed_if_so_configured() {
     let (code, _, told) = user.run(&["serve", "--listen", "127.0.0.1:0"]);
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("follow_chain"), "{told}");
-    mine(&user.home.path().join("chain"), 310);
+    // Side branches are among them, so the tip is lower.
+    mine(&user.home.path().join("chain"), 400);
     let program = user.serve();
     until("the run at the tip is complete", || program.status().completed_height >= Some(298));
     program.terminate();

@@ -15,11 +15,10 @@ const FIXED_WEIGHT: u64 = 32 + 4 + 4 + 2;
 pub(super) fn branch_and_bound(
     payment: &Payment,
     candidates: &[Candidate],
+    coins_max: usize,
     rounds_max: usize,
 ) -> Option<Picked> {
-    let useful: Vec<usize> = (0..candidates.len())
-        .filter(|at| candidates[*at].effective_value(payment.fee_rate) > 0)
-        .collect();
+    let useful = promising(payment, candidates, coins_max);
     let inputs: Vec<Input> = useful
         .iter()
         .map(|at| Input {
@@ -54,6 +53,23 @@ pub(super) fn branch_and_bound(
     selector.run_bnb(metric, rounds_max).ok()?;
     let chosen = selector.selected_indices().iter().map(|at| useful[*at]).collect();
     payment.complete(candidates, chosen)
+}
+
+/// The coins to search among, by position. Each round costs more than their number squared, so
+/// there are few: half of them near the amount, the others spread over all sizes.
+fn promising(payment: &Payment, candidates: &[Candidate], coins_max: usize) -> Vec<usize> {
+    let mut useful: Vec<usize> = (0..candidates.len())
+        .filter(|at| candidates[*at].effective_value(payment.fee_rate) > 0)
+        .collect();
+    useful.sort_by_key(|at| candidates[*at].amount.get().abs_diff(payment.value));
+    if useful.len() <= coins_max {
+        return useful;
+    }
+    let mut spread = useful.split_off(coins_max / 2);
+    spread.sort_by_key(|at| candidates[*at].amount);
+    let step = spread.len().div_ceil(coins_max - useful.len());
+    useful.extend(spread.into_iter().step_by(step.max(1)));
+    useful
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the search computes in 32-bit floats")]

@@ -47,13 +47,12 @@ macro_rules! probe {
     };
 }
 
-pub(crate) const LARGEST: &str = probe!("", "u.amount DESC, u.id DESC");
-pub(crate) const UP_TO: &str = probe!(" AND u.amount <= $10", "u.amount DESC, u.id DESC");
-pub(crate) const FROM: &str = probe!(" AND u.amount >= $10", "u.amount, u.id");
-pub(crate) const OLDEST: &str =
+const LARGEST: &str = probe!("", "u.amount DESC, u.id DESC");
+const UP_TO: &str = probe!(" AND u.amount <= $10", "u.amount DESC, u.id DESC");
+const SMALLEST: &str = probe!("", "u.amount, u.id");
+const OLDEST: &str =
     probe!(" AND u.parent_class = 4 AND u.parent_height >= $10", "u.parent_height, u.id");
-pub(crate) const SUM: &str =
-    concat!("SELECT CAST(SUM(u.amount) AS BIGINT) FROM utxos u WHERE ", eligible!());
+const SUM: &str = concat!("SELECT CAST(SUM(u.amount) AS BIGINT) FROM utxos u WHERE ", eligible!());
 const SUM_OF: &str = concat!(
     "SELECT CAST(SUM(u.amount) AS BIGINT) FROM utxos u WHERE ",
     eligible!(),
@@ -95,8 +94,6 @@ impl Session<'_, '_> {
         let mature =
             request.maturity.highest_mature(tip).map_or(-1, |height| i64::from(height.get()));
         let unconfirmed = request.min_confirmations == 0;
-        // The lightest input there is costs this much: smaller coins never pay for themselves.
-        let dust = request.fee_rate.fee(164);
         [
             self.id(),
             Value::from(deep),
@@ -105,7 +102,7 @@ impl Session<'_, '_> {
             Value::from(unconfirmed && request.allow_untrusted),
             Value::from(unconfirmed && request.allow_pending),
             Value::from(self.now.get()),
-            Value::from(i64::try_from(dust).unwrap_or(i64::MAX)),
+            Value::from(dust(request)),
         ]
     }
 
@@ -137,7 +134,7 @@ impl Session<'_, '_> {
     fn fill_mixed(&mut self, window: &mut Window<'_>) -> Result<(), LedgerError> {
         let part = (window.room / 10).max(1);
         let target = window.request.value.to_column();
-        self.fill(window, FROM, part, Some(target))?;
+        self.fill_above(window, part, target)?;
         self.fill(window, LARGEST, part * 3, None)?;
         for halvings in 0..4 {
             self.fill(window, UP_TO, part / 2 + 1, Some(target >> halvings))?;
@@ -155,6 +152,19 @@ impl Session<'_, '_> {
         Ok(())
     }
 
+    /// Coins just above the amount. It takes the place of the limit for dust: an index search has
+    /// one lower end.
+    fn fill_above(
+        &mut self,
+        window: &mut Window<'_>,
+        count: usize,
+        amount: i64,
+    ) -> Result<(), SqlError> {
+        let mut filter = self.filter(window.request);
+        filter[7] = Value::from(amount.max(dust(window.request)));
+        self.fill_by(window, SMALLEST, filter.to_vec(), count, None)
+    }
+
     fn fill(
         &mut self,
         window: &mut Window<'_>,
@@ -162,9 +172,20 @@ impl Session<'_, '_> {
         count: usize,
         bound: Option<i64>,
     ) -> Result<(), SqlError> {
+        let filter = self.filter(window.request).to_vec();
+        self.fill_by(window, statement, filter, count, bound)
+    }
+
+    fn fill_by(
+        &mut self,
+        window: &mut Window<'_>,
+        statement: &str,
+        mut parameters: Vec<Value<'_>>,
+        count: usize,
+        bound: Option<i64>,
+    ) -> Result<(), SqlError> {
         // What is excluded must not use up the window.
         let limit = i64::try_from(count + window.request.exclude.len()).unwrap_or(i64::MAX);
-        let mut parameters = self.filter(window.request).to_vec();
         parameters.push(Value::from(limit));
         parameters.extend(bound.map(Value::from));
         self.tx.query(statement, &parameters, |row| {
@@ -196,6 +217,11 @@ impl Session<'_, '_> {
         })?;
         Ok(all.saturating_sub(without))
     }
+}
+
+/// The lightest input there is costs this much: coins up to it never pay for themselves.
+fn dust(request: &SelectionRequest) -> i64 {
+    i64::try_from(request.fee_rate.fee(164)).unwrap_or(i64::MAX)
 }
 
 fn read_coin(row: &Row<'_>) -> Result<WindowCoin, SqlError> {

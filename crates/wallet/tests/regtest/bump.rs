@@ -142,7 +142,7 @@ fn small_change_is_left_out_or_filled_up(url: &str) {
     let size = |plan: &BumpPlan| plan.weight.div_ceil(4);
 
     // Just too little would be left: all of it goes to the fee.
-    let without = ledger.plan_bump(wallet, &old.txid, &request(8, &terms), NOW).unwrap();
+    let without = ledger.plan_bump(wallet, &old.txid, &request(6, &terms), NOW).unwrap();
     assert_eq!((without.change, without.fee), (None, 1_200));
     assert_eq!(without.outputs, outputs[..1]);
     // Not even that is enough: another coin comes in, and its change goes to the same script.

@@ -1,10 +1,10 @@
 //! The chain as the ledger sees it at one moment, and ledgers that watch the node's wallets.
 
-use std::{collections::BTreeSet, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use serde::Deserialize;
 use utxokeep_chains::{BitcoinCodec, BlockFiles, BlockSource, decode_block, tx_places};
-use utxokeep_core::{BlockHash, Height, OutPoint};
+use utxokeep_core::{BlockHash, Height};
 use utxokeep_sql::{Database, Durability, Options};
 use utxokeep_testkit::{RegtestA, postgres::TestDatabase};
 use utxokeep_wallet::{
@@ -18,15 +18,13 @@ pub(crate) const NOW: Micros = Micros::new(1_800_000_000_000_000);
 pub(crate) struct TestChain {
     files: BlockFiles,
     hashes: Vec<BlockHash>,
-    /// What the blocks since the first spend.
-    spent: BTreeSet<OutPoint>,
 }
 
 impl TestChain {
     /// The first block only.
     pub(crate) fn new() -> Self {
         let hashes = vec![RegtestA::NETWORK.genesis_hash()];
-        Self { files: RegtestA::default().block_files(), hashes, spent: BTreeSet::new() }
+        Self { files: RegtestA::default().block_files(), hashes }
     }
 
     /// All blocks of the final chain.
@@ -35,20 +33,11 @@ impl TestChain {
     }
 
     pub(crate) fn connect(&mut self, hash: BlockHash) {
-        self.spent.extend(self.body_of(&hash).block.inputs);
         self.hashes.push(hash);
     }
 
     pub(crate) fn disconnect(&mut self, hash: BlockHash) {
         assert_eq!(self.hashes.pop(), Some(hash));
-        for outpoint in self.body_of(&hash).block.inputs {
-            self.spent.remove(&outpoint);
-        }
-    }
-
-    /// Whether a block that was connected spends an output.
-    pub(crate) fn is_spent(&self, outpoint: &OutPoint) -> bool {
-        self.spent.contains(outpoint)
     }
 
     pub(crate) fn cut_to(&mut self, height: usize) {

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use utxokeep_core::{BlockHash, Height, OutPoint, Txid, hex_encode};
+use utxokeep_core::{BlockHash, Txid};
 use utxokeep_testkit::{EventKind, RegtestA, sat};
-use utxokeep_wallet::{
-    BalanceQuery, CoinClass, CoinQuery, ConfirmationRange, HistoryQuery, HistoryScope, Ledger,
-    WalletId,
-};
+use utxokeep_wallet::{BalanceQuery, LedgerError, NewTx, RecordOptions, Seen, block_txs};
 
-use crate::chain::{NOW, TestChain, follow, hd_descriptors, open, wallet, watch_descriptors};
+use crate::{
+    answers::{Answers, ChainCoin, WalletCoin},
+    chain::{NOW, TestChain, follow, hd_descriptors, open, wallet, watch_descriptors},
+};
 
 #[derive(Debug, Deserialize)]
 struct Balances {
@@ -18,11 +18,6 @@ struct Balances {
     untrusted_pending: String,
     immature: String,
 }
-
-/// Transaction, index, amount, script, height, whether a coinbase.
-type ChainCoin = (String, u32, String, String, u32, bool);
-/// Transaction, index, amount, script, confirmations.
-type WalletCoin = (String, u32, String, String, u32);
 
 #[derive(Debug, Deserialize)]
 struct Moment {
@@ -37,141 +32,28 @@ struct Moment {
     mempool: Option<Vec<String>>,
 }
 
+/// The node's answers at a checkpoint.
+struct Node<'m> {
+    balances: &'m BTreeMap<String, Balances>,
+    wallet_utxos: &'m BTreeMap<String, Vec<WalletCoin>>,
+    chain_utxos: &'m BTreeMap<String, Vec<ChainCoin>>,
+    mempool: &'m [String],
+}
+
+impl Moment {
+    fn answers(&self) -> Option<Node<'_>> {
+        Some(Node {
+            balances: self.wallet.as_ref()?,
+            wallet_utxos: self.wallet_utxos.as_ref()?,
+            chain_utxos: self.chain_utxos.as_ref()?,
+            mempool: self.mempool.as_deref()?,
+        })
+    }
+}
+
 fn moments() -> Vec<Moment> {
     let text = RegtestA::default().text("events.jsonl.xz");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// What the ledger says of one wallet.
-struct Answers<'l> {
-    ledger: &'l Ledger,
-    wallet: WalletId,
-    tip: Height,
-    scripts: BTreeMap<i64, Vec<u8>>,
-}
-
-impl<'l> Answers<'l> {
-    fn new(ledger: &'l Ledger, wallet: WalletId) -> Self {
-        let mut scripts = BTreeMap::new();
-        loop {
-            let after = scripts.last_key_value().map_or(0, |(id, _)| *id);
-            let page = ledger.addresses(wallet, after, 1_000).unwrap();
-            if page.is_empty() {
-                break;
-            }
-            scripts.extend(page.into_iter().map(|address| (address.id, address.script)));
-        }
-        let tip = ledger.tip(RegtestA::NETWORK).unwrap().unwrap().0;
-        Self { ledger, wallet, tip, scripts }
-    }
-
-    /// Block and coinbase flag of all confirmed transactions.
-    fn confirmed_txs(&self) -> BTreeMap<Txid, (u32, bool)> {
-        let mut found = BTreeMap::new();
-        let mut query = HistoryQuery {
-            scope: HistoryScope::Heights(Height::GENESIS, self.tip),
-            ..HistoryQuery::default()
-        };
-        loop {
-            let page = self.ledger.history(self.wallet, &query).unwrap();
-            let Some(last) = page.last() else { return found };
-            query.after = Some(last.cursor);
-            let facts =
-                page.iter().map(|tx| (tx.txid, (tx.state.block().unwrap().get(), tx.coinbase)));
-            found.extend(facts);
-        }
-    }
-
-    /// Confirmed outputs that no confirmed transaction spends.
-    fn chain_coins(&self) -> BTreeSet<ChainCoin> {
-        let confirmed = self.confirmed_txs();
-        let mut found = BTreeSet::new();
-        let mut after = 0;
-        loop {
-            let page = self.ledger.outputs_to_watch(self.wallet, after, 1_000).unwrap();
-            let Some(last) = page.last() else { return found };
-            after = last.id;
-            for output in &page {
-                let Some((height, coinbase)) = confirmed.get(output.outpoint.txid()) else {
-                    continue;
-                };
-                let (txid, index) = names(&output.outpoint);
-                let script = hex_encode(&output.script);
-                let amount = output.amount.get().to_string();
-                found.insert((txid, index, amount, script, *height, *coinbase));
-            }
-        }
-    }
-
-    /// Mature confirmed outputs that nothing spends.
-    fn wallet_coins(&self) -> BTreeSet<WalletCoin> {
-        let mut found = BTreeSet::new();
-        let range = ConfirmationRange::at_least(1);
-        let mut query = CoinQuery { range, ..CoinQuery::default() };
-        loop {
-            let page = self.ledger.coins(self.wallet, &query, NOW).unwrap();
-            let Some(last) = page.last() else { return found };
-            query.after = Some((last.amount, last.id));
-            for coin in &page {
-                let height = coin.height.unwrap();
-                let depth = self.tip.get() - height.get();
-                if coin.coinbase && depth < 100 {
-                    continue;
-                }
-                let (txid, index) = names(&coin.outpoint);
-                let script = hex_encode(&self.scripts[&coin.address_id]);
-                found.insert((txid, index, coin.amount.get().to_string(), script, depth + 1));
-            }
-        }
-    }
-
-    /// Coins that transactions wanted which failed with the coinbase they depend on.
-    ///
-    /// The node goes on counting those coins as spent, although its mempool has dropped the
-    /// spender, until a block spends another input of it. The ledger frees them.
-    fn wanted_by_failed(&self, chain: &TestChain) -> BTreeSet<(String, u32)> {
-        let scope = HistoryScope::Unconfirmed;
-        let mut query = HistoryQuery { scope, ..HistoryQuery::default() };
-        let mut wanted = BTreeSet::new();
-        loop {
-            let page = self.ledger.history(self.wallet, &query).unwrap();
-            let Some(last) = page.last() else { return wanted };
-            query.after = Some(last.cursor);
-            for tx in &page {
-                let Some(root) = tx.invalidated_by else { continue };
-                let root = self.ledger.transaction(self.wallet, &root).unwrap();
-                let inputs = self.ledger.transaction(self.wallet, &tx.txid).unwrap().inputs;
-                let is_free = inputs.iter().all(|input| !chain.is_spent(&input.outpoint));
-                if root.summary.coinbase && is_free {
-                    wanted.extend(inputs.iter().map(|input| names(&input.outpoint)));
-                }
-            }
-        }
-    }
-
-    /// Sums of trusted and untrusted coins that transactions of the mempool make.
-    fn unconfirmed(&self, mempool: &BTreeSet<&String>) -> (u64, u64) {
-        let mut sums = (0, 0);
-        let mut query = CoinQuery::default();
-        loop {
-            let page = self.ledger.coins(self.wallet, &query, NOW).unwrap();
-            let Some(last) = page.last() else { return sums };
-            query.after = Some((last.amount, last.id));
-            for coin in &page {
-                let amount = coin.amount.get();
-                match coin.class {
-                    _ if !mempool.contains(&names(&coin.outpoint).0) => {}
-                    CoinClass::Trusted => sums.0 += amount,
-                    CoinClass::Untrusted => sums.1 += amount,
-                    _ => {}
-                }
-            }
-        }
-    }
-}
-
-fn names(outpoint: &OutPoint) -> (String, u32) {
-    (outpoint.txid().to_reversed_hex(), outpoint.index())
 }
 
 /// What two sets do not share, in words; nothing when they are equal.
@@ -191,19 +73,29 @@ fn the_ledger_agrees_with_the_node(url: &str) {
     ];
     let mut chain = TestChain::new();
     follow(&ledger, &chain);
+    let mut seen: BTreeMap<Txid, NewTx> = BTreeMap::new();
     let mut checkpoints = 0;
     let mut differences = Vec::new();
     for moment in moments() {
         let hash = BlockHash::from_reversed_hex(&moment.hash).unwrap();
         match moment.ev {
-            EventKind::Connect => chain.connect(hash),
+            EventKind::Connect => {
+                let txs = block_txs(&chain.body_of(&hash)).unwrap();
+                seen.extend(txs.into_iter().map(|tx| (tx.txid, tx)));
+                chain.connect(hash);
+            }
             EventKind::Disconnect => chain.disconnect(hash),
             EventKind::Tip => {
-                checkpoints += usize::from(moment.chain_utxos.is_some());
+                let Some(node) = moment.answers() else { continue };
+                checkpoints += 1;
                 for (name, wallet) in wallets {
-                    let found = compare(&moment, name, &Answers::new(&ledger, wallet), &chain);
+                    let ours = Answers::new(&ledger, wallet);
                     let at = format!("{name} at {} ({})", moment.height, moment.note);
-                    differences.extend(found.into_iter().map(|what| format!("{at}: {what}")));
+                    let found = compare_chain(&ours, &node, name)
+                        .into_iter()
+                        .chain(tell_mempool(&ours, &node, &seen))
+                        .chain(compare_wallet(&ours, &node, name));
+                    differences.extend(found.map(|what| format!("{at}: {what}")));
                 }
                 continue;
             }
@@ -217,37 +109,76 @@ fn the_ledger_agrees_with_the_node(url: &str) {
     }
 }
 
-/// Everything in which the ledger differs from the node.
-fn compare(moment: &Moment, name: &str, ours: &Answers<'_>, chain: &TestChain) -> Vec<String> {
-    let (Some(chain_utxos), Some(wallet_utxos), Some(balances), Some(mempool)) =
-        (&moment.chain_utxos, &moment.wallet_utxos, &moment.wallet, &moment.mempool)
-    else {
-        return Vec::new();
-    };
-    let mut differences = Vec::new();
-    let mut node = BTreeSet::new();
-    for (txid, index, amount, script, height, coinbase) in chain_utxos[name].clone() {
-        node.insert((txid, index, sat(&amount).to_string(), script, height, coinbase));
+/// Confirmed coins, whatever unconfirmed transactions want of them.
+fn compare_chain(ours: &Answers<'_>, node: &Node<'_>, name: &str) -> Option<String> {
+    let mut coins = BTreeSet::new();
+    for (txid, index, amount, script, height, coinbase) in node.chain_utxos[name].clone() {
+        coins.insert((txid, index, sat(&amount).to_string(), script, height, coinbase));
     }
-    differences.extend(difference(&ours.chain_coins(), &node));
+    difference(&ours.chain_coins(), &coins)
+}
 
-    let mut node = BTreeSet::new();
-    for (txid, index, amount, script, depth) in wallet_utxos[name].clone() {
-        node.insert((txid, index, sat(&amount).to_string(), script, depth));
+/// What a follower of the node's mempool does: gives up what the mempool dropped, and records what
+/// it has.
+fn tell_mempool(
+    ours: &Answers<'_>,
+    node: &Node<'_>,
+    seen: &BTreeMap<Txid, NewTx>,
+) -> Option<String> {
+    let mempool: BTreeSet<Txid> =
+        node.mempool.iter().map(|text| Txid::from_reversed_hex(text).unwrap()).collect();
+    for (txid, is_live) in ours.unconfirmed() {
+        // Giving up a parent takes its children along.
+        if is_live && !mempool.contains(&txid) && ours.unconfirmed()[&txid] {
+            ours.ledger.abandon(ours.wallet, &txid, NOW).unwrap();
+        }
     }
-    let wanted = ours.wanted_by_failed(chain);
+    let mut missing: Vec<Txid> = ours
+        .unconfirmed()
+        .into_iter()
+        .filter(|(txid, is_live)| !is_live && mempool.contains(txid))
+        .map(|(txid, _)| txid)
+        .collect();
+    let options = RecordOptions { replaces: true, label: None };
+    loop {
+        let before = missing.len();
+        missing.retain(|txid| {
+            let recorded =
+                ours.ledger.record(ours.wallet, &seen[txid], Seen::Mempool, &options, NOW);
+            // Its parent may be further down the list.
+            matches!(recorded, Err(LedgerError::InvalidParent { .. }))
+        });
+        if missing.is_empty() || missing.len() == before {
+            return (!missing.is_empty()).then(|| format!("not recorded: {missing:?}"));
+        }
+    }
+}
+
+/// Coins and balances with what the mempool says.
+fn compare_wallet(ours: &Answers<'_>, node: &Node<'_>, name: &str) -> Vec<String> {
+    let mut differences = Vec::new();
+    let mut listed = BTreeSet::new();
+    for (txid, index, amount, script, depth) in node.wallet_utxos[name].clone() {
+        listed.insert((txid, index, sat(&amount).to_string(), script, depth));
+    }
+    // The node does not list what is wanted by a transaction of its wallet that its mempool has
+    // dropped, but counts it. The ledger has given that transaction up.
+    let wanted = ours.wanted_in_vain();
     let mut coins = ours.wallet_coins();
-    coins.retain(|(txid, index, ..)| !wanted.contains(&(txid.clone(), *index)));
-    differences.extend(difference(&coins, &node));
+    coins.retain(|coin| listed.contains(coin) || !wanted.contains(&(coin.0.clone(), coin.1)));
+    differences.extend(difference(&coins, &listed));
 
     let balance = ours.ledger.balance(ours.wallet, &BalanceQuery::default(), NOW).unwrap();
-    let confirmed: u64 = coins.iter().map(|coin| coin.2.parse::<u64>().unwrap()).sum();
-    let (trusted, untrusted) = ours.unconfirmed(&mempool.iter().collect());
-    let ours = [confirmed + trusted, untrusted, balance.immature];
-    let Balances { trusted, untrusted_pending, immature } = &balances[name];
+    let early = ours.trusted_too_early();
+    let sums = [
+        balance.confirmed + balance.trusted_unconfirmed - early,
+        balance.untrusted_unconfirmed + early,
+        balance.immature,
+    ];
+    let Balances { trusted, untrusted_pending, immature } = &node.balances[name];
     let node = [trusted, untrusted_pending, immature].map(|text| sat(text));
-    if ours != node {
-        differences.push(format!("trusted, untrusted, immature {ours:?}, in the node {node:?}"));
+    if sums != node {
+        differences.push(format!("trusted, untrusted, immature {sums:?}, in the node {node:?}"));
     }
     differences
 }

@@ -5,7 +5,7 @@ use utxokeep_core::{BlockHash, Height, Network, OutPoint, Txid};
 use utxokeep_sql::Database;
 use utxokeep_wallet::{
     Amount, BalanceQuery, BlockRef, Credits, Ledger, LedgerError, Limits, LinkedBlock, Micros,
-    NewDescriptor, NewOutput, NewTx, RecordOptions, Seen, WalletId, migrate, unmigrate,
+    NewAddress, NewDescriptor, NewOutput, NewTx, RecordOptions, Seen, WalletId, migrate, unmigrate,
 };
 
 use crate::chain::{NOW, hd_descriptors, open, wallet};
@@ -174,6 +174,23 @@ fn without_the_formats_of_the_chain_nothing_is_missed(url: &str) {
     assert_eq!(total(&ledger, wallet), 2_000);
 }
 
+fn a_script_that_was_paid_before_counts_as_used(url: &str) {
+    let ledger = open(url);
+    let descriptor = ranged(2);
+    let wallet = ledger.create_wallet("w", NETWORK, NOW).unwrap().id;
+    let watched = [1, 3].map(|index| NewAddress {
+        script: script(&descriptor, index),
+        address: None,
+        spend_weight: None,
+    });
+    ledger.add_addresses(wallet, &watched, NOW).unwrap();
+    let txs = [1, 3].map(|index| pays(&descriptor, index));
+    ledger.apply_block(NETWORK, &block(1), &txs, NOW).unwrap();
+    ledger.add_descriptor(wallet, &descriptor, NOW).unwrap();
+    assert_eq!(counts(&ledger, wallet), (4, 6));
+    assert_eq!(ledger.verify(wallet).unwrap(), []);
+}
+
 fn the_tables_can_go_and_come_back(url: &str) {
     let ledger = open(url);
     wallet(&ledger, "w", &[ranged(2)]);
@@ -192,5 +209,6 @@ crate::on_both!(
     adding_again_changes_nothing,
     what_cannot_be_watched_leaves_no_trace,
     without_the_formats_of_the_chain_nothing_is_missed,
+    a_script_that_was_paid_before_counts_as_used,
     the_tables_can_go_and_come_back,
 );

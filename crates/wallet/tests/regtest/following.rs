@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 
 use utxokeep_core::{BlockHash, Height};
+use utxokeep_sql::{SqlError, Value};
 use utxokeep_testkit::RegtestA;
 use utxokeep_wallet::{
-    BlockBody, ChainError, CoinQuery, ConfirmationRange, FollowError, FollowOptions, FollowedChain,
-    Ledger, WalletId, block_ref, block_txs,
+    BlockBody, BlockRef, ChainError, CoinQuery, ConfirmationRange, FollowError, FollowOptions,
+    FollowedChain, Ledger, LinkedBlock, WalletId, block_ref, block_txs,
 };
 
 use crate::chain::{NOW, TestChain, follow, hd_descriptors, on_sqlite, open, wallet};
 
 /// Confirmed unspent outputs.
-fn coins(ledger: &Ledger, wallet: WalletId) -> BTreeSet<String> {
+pub(crate) fn coins(ledger: &Ledger, wallet: WalletId) -> BTreeSet<String> {
     let range = ConfirmationRange::at_least(1);
     let mut query = CoinQuery { range, ..CoinQuery::default() };
     let mut found = BTreeSet::new();
@@ -27,7 +28,7 @@ fn coins(ledger: &Ledger, wallet: WalletId) -> BTreeSet<String> {
 }
 
 /// What a ledger that saw nothing else has at the end of `chain`.
-fn expected(chain: &TestChain) -> BTreeSet<String> {
+pub(crate) fn expected(chain: &TestChain) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     on_sqlite(|url| {
         let ledger = open(url);
@@ -129,9 +130,30 @@ fn a_chain_that_does_not_fit_changes_nothing(url: &str) {
     assert!(matches!(other, FollowError::NoCommonBlock { tip } if tip.get() == 20));
 }
 
+fn only_the_newest_blocks_are_remembered(url: &str) {
+    const INSERT: &str = "INSERT INTO recent_blocks (chain_id, height, hash)
+        SELECT id, $1, $2 FROM chains";
+    const HEIGHTS: &str = "SELECT height FROM recent_blocks ORDER BY height";
+    let ledger = open(url);
+    wallet(&ledger, "any", &[]);
+    for height in [999u32, 1_000, 1_001] {
+        let row = [Value::from(height), Value::from(&[7; 32])];
+        let written: Result<u64, SqlError> = ledger.database().write(|tx| tx.execute(INSERT, &row));
+        assert_eq!(written.unwrap(), 1);
+    }
+    let block =
+        BlockRef { height: Height::new(6_000), hash: BlockHash::from_bytes([8; 32]), time: NOW };
+    let linked = LinkedBlock { block, parent: None };
+    ledger.apply_block(RegtestA::NETWORK, &linked, &[], NOW).unwrap();
+    let left: Result<Vec<i64>, SqlError> =
+        ledger.database().read(|tx| tx.query_all(HEIGHTS, &[], |row| row.int(0)));
+    assert_eq!(left.unwrap(), [1_001, 6_000]);
+}
+
 crate::on_both!(
     a_ledger_that_stops_and_starts_misses_nothing,
     a_reorganisation_that_nobody_saw_is_undone_to_the_fork,
     a_wallet_that_comes_later_is_scanned,
     a_chain_that_does_not_fit_changes_nothing,
+    only_the_newest_blocks_are_remembered,
 );

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod answers;
 mod bump;
 mod chain;
 mod checkpoints;
 mod descriptors;
 mod following;
+mod indexed;
 mod payments;

@@ -116,6 +116,10 @@ fn contradictions_are_refused() {
     elsewhere.inputs[0].origin = Some(origin("wpkh(KEY)", 3));
     assert!(matches!(build_psbt(&elsewhere), Err(PsbtError::WrongOrigin { .. })));
 
+    let mut locked = good.clone();
+    locked.lock_height = 500_000_000;
+    assert!(matches!(build_psbt(&locked), Err(PsbtError::LockHeight { .. })));
+
     let mut empty = good;
     empty.outputs.clear();
     assert!(matches!(build_psbt(&empty), Err(PsbtError::Parts)));

@@ -39,7 +39,7 @@ pub(super) fn run(session: &Session, args: &PruneRun) -> anyhow::Result<Exit> {
             show_dry_run(session, remote.dry_run(request)?.report.unwrap_or_default())
         }
         (Asked::Here(pruner), false) => run_here(session, &pruner, height),
-        (Asked::There(remote), false) => run_there(session, remote, height),
+        (Asked::There(remote), false) => run_there(session, *remote, height),
     }
 }
 
