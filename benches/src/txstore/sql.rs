@@ -3,7 +3,7 @@
 use utxokeep_sql::{Database, Durability, Options, SqlError, Value};
 use utxokeep_txstore::{NodeStore, Settings};
 
-use super::{Rates, id, numbers, rate, rates, show};
+use super::{Rates, id, numbers, parent_of, rate, rates, show};
 
 /// Transactions that can be spent; fewer than on RocksDB, because making them takes longer.
 const PARENTS: u64 = 50_000;
@@ -17,31 +17,35 @@ pub(super) fn measure(
         for &(batch, clients) in sizes {
             let options = Options { durability, connections_max: 16, ..Options::default() };
             let database = Database::open(&place()?, &options)?;
-            let store = NodeStore::on_sql(database, Settings::default(), 0)?;
+            let store = NodeStore::on_sql(database.clone(), Settings::default(), 0)?;
             let own = rates(&store, PARENTS, batch, clients)?;
             drop(store);
-            let bare = Database::open(&place()?, &options)?;
-            let bound = bound(&bare, batch, clients)?;
+            // On the same tables, so that both work on rows of the same number.
+            let bound = bound(&database, batch, clients)?;
             show(&format!("fsync {name}, batch {batch}, {clients} clients"), own, bound);
         }
     }
     Ok(())
 }
 
-/// Rows of each operation, in as few statements as they fit: no reads, no rules.
+/// Rows of each operation, in as few statements as they fit: no reads, no rules. Updates change rows
+/// that are there, in turn.
 fn bound(database: &Database, batch: usize, clients: usize) -> anyhow::Result<Rates> {
-    let settings = Settings::default();
-    drop(NodeStore::on_sql(database.clone(), settings, 0)?);
-    let rows = |call, batch| numbers(call, batch).map(id).collect::<Vec<_>>();
-    // Each insert has numbers of its own; updates hit what the first inserted.
-    let of = |statements: &'static [&'static str], from: u64| {
+    let of = |inserts: &'static [&'static str], updates: &'static [&'static str]| {
         rate(clients, batch, &|call, batch| {
-            let ids = rows(call + from, batch);
-            let keys: Vec<_> = ids.iter().map(|id| Value::from(id.as_bytes())).collect();
+            let kind = (updates.len() as u64 + 1) << 34;
+            let new: Vec<_> = numbers(call, batch).map(|number| id(number + kind)).collect();
+            let turn = call % (PARENTS / batch as u64);
+            let old: Vec<_> = numbers(turn, batch).map(|number| id(parent_of(number))).collect();
+            let position = Value::from(i64::try_from(call)? + 1);
             database.write(|transaction| -> Result<(), SqlError> {
-                for statement in statements {
-                    let (head, tail) = statement.split_once('~').unwrap_or((*statement, ""));
-                    transaction.execute_rows(head, tail, &[], 1, &keys)?;
+                for (statements, ids) in [(inserts, &new), (updates, &old)] {
+                    let keys: Vec<_> = ids.iter().map(|id| Value::from(id.as_bytes())).collect();
+                    for statement in statements {
+                        let (head, tail) = statement.split_once('~').unwrap_or((*statement, ""));
+                        let fixed = head.contains("$1").then_some(position);
+                        transaction.execute_rows(head, tail, fixed.as_slice(), 1, &keys)?;
+                    }
                 }
                 Ok(())
             })?;
@@ -49,10 +53,10 @@ fn bound(database: &Database, batch: usize, clients: usize) -> anyhow::Result<Ra
         })
     };
     Ok([
-        of(&[RECORD, INPUT, OUTPUT, OUTPUT_2], 0)?,
-        of(&[UPDATE_RECORD, UPDATE_OUTPUT], 0)?,
-        of(&[RECORD, INPUT, OUTPUT, OUTPUT_2, UPDATE_RECORD, UPDATE_OUTPUT], 1 << 30)?,
-        of(&[UPDATE_RECORD, BLOCK], 0)?,
+        of(&[RECORD, INPUT, OUTPUT, OUTPUT_2], &[])?,
+        of(&[], &[UPDATE_RECORD, UPDATE_OUTPUT])?,
+        of(&[RECORD, INPUT, OUTPUT, OUTPUT_2], &[UPDATE_RECORD, UPDATE_OUTPUT])?,
+        of(&[], &[UPDATE_RECORD, BLOCK])?,
     ])
 }
 
@@ -67,10 +71,9 @@ const OUTPUT: &str = "INSERT INTO node_outputs (txid, vout, satoshis, script, ut
      is_frozen) SELECT column1, 0, 1000, column1, column1, 0 FROM (VALUES~) AS v";
 const OUTPUT_2: &str = "INSERT INTO node_outputs (txid, vout, satoshis, script, utxo_hash, \
      is_frozen) SELECT column1, 1, 1000, column1, column1, 0 FROM (VALUES~) AS v";
-const UPDATE_RECORD: &str = "UPDATE node_transactions SET spent = 1 FROM (VALUES~) AS v \
+const UPDATE_RECORD: &str = "UPDATE node_transactions SET created_at_ms = created_at_ms + 1 FROM (VALUES~) AS v \
      WHERE txid = v.column1";
-const UPDATE_OUTPUT: &str = "UPDATE node_outputs SET spendable_at = 1 FROM (VALUES~) AS v \
+const UPDATE_OUTPUT: &str = "UPDATE node_outputs SET spendable_at = COALESCE(spendable_at, 0) + 1 FROM (VALUES~) AS v \
      WHERE txid = v.column1 AND vout = 0";
 const BLOCK: &str = "INSERT INTO node_block_ids (txid, position, block_id, block_height, \
-     subtree_idx) SELECT column1, 0, 1, 100, 0 FROM (VALUES~) AS v \
-     WHERE true ON CONFLICT (txid, position) DO NOTHING";
+     subtree_idx) SELECT column1, $1, 1, 100, 0 FROM (VALUES~) AS v";
