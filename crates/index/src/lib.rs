@@ -47,6 +47,6 @@ pub use query::{
     AddressBalance, AddressPage, AssetId, OutputDetails, Paging, SpentInfo, Utxo, View,
 };
 pub use settings::{DeltaKind, Settings};
-pub use stats::{METRICS, Metric, MetricKind, describe_metrics};
+pub use stats::{METRICS, describe_metrics};
 pub use verify::{Finding, OnVerify, VerifyReport};
 pub use writer::{ChainWriter, Mode};

@@ -3,45 +3,11 @@
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
-use utxokeep_core::{Block, Height, Totals};
+use utxokeep_core::{Block, Height, MetricKind, Totals, metric_list};
 
 use crate::prune::PruneReport;
 
-/// Kind of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricKind {
-    /// Only grows.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Distribution of durations.
-    Histogram,
-}
-
-/// A metric and what it means.
-#[derive(Debug, Clone, Copy)]
-pub struct Metric {
-    /// Name as Prometheus sees it.
-    pub name: &'static str,
-    /// Its kind.
-    pub kind: MetricKind,
-    /// One sentence.
-    pub help: &'static str,
-    /// What the seed design calls it.
-    pub seed: &'static str,
-}
-
-macro_rules! metrics {
-    ($($const:ident = $name:literal, $kind:ident, $seed:literal, $help:literal;)+) => {
-        $(const $const: &str = $name;)+
-        /// Every metric of the chain index.
-        pub const METRICS: &[Metric] = &[
-            $(Metric { name: $name, kind: MetricKind::$kind, help: $help, seed: $seed },)+
-        ];
-    };
-}
-
-metrics! {
+metric_list! {
     BLOCKS_APPLIED = "utxokeep_index_blocks_applied_total", Counter, "",
         "Blocks connected.";
     BLOCKS_UNDONE = "utxokeep_index_blocks_rolled_back_total", Counter, "",

@@ -32,7 +32,7 @@ pub use clock::{Clock, MonotonicClock};
 pub use control::Control;
 pub use gate::{Assembly, Gate, GateError, OpenGate, PushedGate, SkipReason, wait_at_gate};
 pub use jobs::{Job, JobHistory, JobState};
-pub use metrics::{METRICS, Metric, MetricKind};
+pub use metrics::METRICS;
 pub use report::{Phase, RunError, RunReport};
 pub use run::{Run, rehearse};
 pub use service::{Dependency, Health, Pruner, PrunerError, Status};

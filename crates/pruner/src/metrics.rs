@@ -1,7 +1,7 @@
 //! Everything that is counted. Names are ours; the list says what the seed calls each.
 
 use metrics::{counter, gauge, histogram};
-use utxokeep_core::Height;
+use utxokeep_core::{Height, MetricKind, metric_list};
 use utxokeep_txstore::{BlobsDeleted, PastDue};
 
 use crate::{
@@ -10,41 +10,7 @@ use crate::{
     report::{Phase, RunReport},
 };
 
-/// Kind of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricKind {
-    /// Only grows.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// A distribution.
-    Histogram,
-}
-
-/// A metric.
-#[derive(Debug, Clone, Copy)]
-pub struct Metric {
-    /// Its name.
-    pub name: &'static str,
-    /// Its kind.
-    pub kind: MetricKind,
-    /// What the seed calls it; empty for our own.
-    pub seed: &'static str,
-    /// What it says.
-    pub help: &'static str,
-}
-
-macro_rules! metrics_list {
-    ($($id:ident = $name:literal, $kind:ident, $seed:literal, $help:literal;)+) => {
-        $(const $id: &str = $name;)+
-        /// Every metric of the pruner.
-        pub const METRICS: &[Metric] = &[$(
-            Metric { name: $name, kind: MetricKind::$kind, seed: $seed, help: $help },
-        )+];
-    };
-}
-
-metrics_list! {
+metric_list! {
     PHASE_SECONDS = "utxokeep_pruner_phase_seconds", Histogram,
         "pruner_duration_seconds, utxo_cleanup_batch_duration_seconds",
         "Time of a phase of a run, by phase.";

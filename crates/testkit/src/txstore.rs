@@ -23,14 +23,17 @@ mod spend;
 mod stage;
 
 use stage::RETENTION;
-pub use stage::{Make, Stage, coinbase, seed, spending};
+pub use stage::{Make, OpenedStore, Stage, coinbase, seed, spending};
 
 macro_rules! scenarios {
     ($($module:ident ($retention:expr) { $($name:ident),+ $(,)? })+) => {
         $($(
             #[doc = concat!("Scenario `", stringify!($name), "`.")]
             pub fn $name(make: &Make<'_>) {
-                $module::$name(&Stage::new(make, $retention));
+                // An engine that is not installed has said so.
+                if let Some(stage) = Stage::new(make, $retention) {
+                    $module::$name(&stage);
+                }
             }
         )+)+
 

@@ -4,20 +4,16 @@
 
 mod engines;
 
-use std::any::Any;
-
 use utxokeep_core::node::Policy;
-use utxokeep_testkit::conformance_tests;
-use utxokeep_txstore::{Settings, TxStore};
+use utxokeep_testkit::{conformance_tests, txstore::OpenedStore};
+use utxokeep_txstore::Settings;
 
 fn on(
     open: impl Fn(Settings) -> Option<engines::Opened>,
-) -> impl Fn(Policy) -> (Box<dyn TxStore>, Option<Box<dyn Any + Send + Sync>>) {
+) -> impl Fn(Policy) -> Option<OpenedStore> {
     move |policy| {
-        let settings = Settings { policy, ..Settings::default() };
-        // Without a server the same scenarios run in memory, after a loud message.
-        let opened = open(settings).unwrap_or_else(|| engines::memory(settings));
-        (Box::new(opened.store), opened.place)
+        let opened = open(Settings { policy, ..Settings::default() })?;
+        Some((Box::new(opened.store), opened.place))
     }
 }
 

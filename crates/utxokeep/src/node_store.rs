@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use utxokeep_core::node::Policy;
 use utxokeep_kv::{Durability, MemoryKv, RocksKv, RocksOptions};
-use utxokeep_sql::{Database, Options};
+use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
 use utxokeep_txstore::{BlobUrlError, Blobs, NodeStore, Settings, StoreError, TABLES};
 
 use crate::{clock::now_us, config::TxStoreConfig};
@@ -61,6 +61,7 @@ pub fn open(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenErr
             kv.map_err(Into::into).and_then(|kv| NodeStore::on_kv(kv, settings, durability(config)))
         }
         "sqlite" | "postgres" | "postgresql" => {
+            metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
             let database = Database::open(url, &sql_options(config)).map_err(StoreError::from);
             let opened = database.map_err(Into::into);
             opened.and_then(|database| NodeStore::on_sql(database, settings, now_us()))

@@ -10,7 +10,8 @@ use std::{
 };
 
 use utxokeep::{cli, config, grpc, rest};
-use utxokeep_index::{METRICS, MetricKind};
+use utxokeep_index::METRICS;
+use utxokeep_sql::{RETRIES_METRIC, RETRIES_METRIC_HELP};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
@@ -50,28 +51,19 @@ fn metrics_page() -> String {
          In the text format of Prometheus at `/metrics`. Histograms are in seconds. \"Seed\" is \
          what the design this program grew from calls the metric.\n",
     );
-    for (title, metrics) in
-        [("Chain index", METRICS), ("REST server", rest::METRICS), ("gRPC server", grpc::METRICS)]
-    {
-        let rows = metrics.iter().map(|metric| {
-            let kind = match metric.kind {
-                MetricKind::Counter => "counter",
-                MetricKind::Gauge => "gauge",
-                MetricKind::Histogram => "histogram",
-            };
-            (metric.name, kind, metric.seed, metric.help)
-        });
+    let lists = [
+        ("Chain index", METRICS),
+        ("REST server", rest::METRICS),
+        ("gRPC server", grpc::METRICS),
+        ("Pruner", utxokeep_pruner::METRICS),
+    ];
+    for (title, metrics) in lists {
+        let rows = metrics.iter();
+        let rows = rows.map(|metric| (metric.name, metric.kind.name(), metric.seed, metric.help));
         write_table(&mut out, title, rows);
     }
-    let pruner = utxokeep_pruner::METRICS.iter().map(|metric| {
-        let kind = match metric.kind {
-            utxokeep_pruner::MetricKind::Counter => "counter",
-            utxokeep_pruner::MetricKind::Gauge => "gauge",
-            utxokeep_pruner::MetricKind::Histogram => "histogram",
-        };
-        (metric.name, kind, metric.seed, metric.help)
-    });
-    write_table(&mut out, "Pruner", pruner);
+    let retries = (RETRIES_METRIC, "counter", "", RETRIES_METRIC_HELP);
+    write_table(&mut out, "SQL engines", std::iter::once(retries));
     out
 }
 

@@ -23,8 +23,11 @@ pub struct Stage {
     _place: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// Makes a store for a scenario, and says what has to go with it, such as a directory.
-pub type Make<'m> = dyn Fn(Policy) -> (Box<dyn TxStore>, Option<Box<dyn Any + Send + Sync>>) + 'm;
+/// A store, and what has to go with it, such as a directory.
+pub type OpenedStore = (Box<dyn TxStore>, Option<Box<dyn Any + Send + Sync>>);
+
+/// Makes a store for a scenario; `None` where the engine is not installed, which skips the test.
+pub type Make<'m> = dyn Fn(Policy) -> Option<OpenedStore> + 'm;
 
 pub(super) fn at(height: u32) -> Height {
     Height::new(height)
@@ -81,15 +84,15 @@ pub(super) fn block(id: u32, height: u32) -> MinedBlock {
 
 impl Stage {
     /// A fresh store that keeps records for so many blocks.
-    pub fn new(make: &Make<'_>, retention_blocks: u32) -> Self {
+    pub fn new(make: &Make<'_>, retention_blocks: u32) -> Option<Self> {
         let policy = Policy {
             retention_blocks,
             coinbase_maturity: 5,
             unmined_retention_blocks: 4,
             conflict_walk_max: 1_000,
         };
-        let (store, place) = make(policy);
-        Self { store, _place: place }
+        let (store, place) = make(policy)?;
+        Some(Self { store, _place: place })
     }
 
     pub(super) fn create(&self, tx: &NodeTx, height: u32) -> Result<(), NodeError> {

@@ -9,7 +9,7 @@ use std::{
 use metrics::{counter, gauge, histogram};
 use tonic::{Code, codegen::http};
 use tower::{Layer, Service};
-use utxokeep_index::{Metric, MetricKind};
+use utxokeep_core::{Metric, MetricKind};
 
 use super::proto::{ErrorCode, tx_store_server::SERVICE_NAME};
 

@@ -9,7 +9,8 @@ use axum::{
 };
 use metrics::{counter, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use utxokeep_index::{Metric, MetricKind, describe_metrics};
+use utxokeep_core::{Metric, MetricKind};
+use utxokeep_index::describe_metrics;
 
 use crate::grpc;
 

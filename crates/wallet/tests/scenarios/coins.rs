@@ -19,7 +19,7 @@ crate::on_both!(
     s123_outputs_to_watch,
     s124_an_address_stays_used,
     s125_history_in_both_directions_and_in_pages,
-    s127_damaged_rows_are_errors,
+    s127_damaged_rows_are_refused_or_found,
     bip329_labels_travel,
     wallets_live_on_their_chain,
     pruning_takes_dead_transactions,
@@ -188,7 +188,7 @@ fn s125_history_in_both_directions_and_in_pages(w: &mut World<'_>) {
     assert_eq!(pages(w, HistoryScope::All, Direction::Backward), [5, 4, 3, 1, 2, 6]);
 }
 
-fn s127_damaged_rows_are_errors(w: &mut World<'_>) {
+fn s127_damaged_rows_are_refused_or_found(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     let write = |sql: &str| w.ledger.database().write(|tx| tx.execute(sql, &[]));
