@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check bench setup docs nightly
+.PHONY: help run test check bench bench-peers setup docs nightly
 
 CARGO := scripts/cargo
 # A developer may be in the middle of adding a dependency; CI must test the committed lock file.
@@ -15,7 +15,7 @@ LOCKED := $(if $(CI),--locked)
 ARGS ?=
 
 help: ## List these targets.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: setup ## Build the program in release mode and start its demo; ARGS="..." adds arguments.
 	@exec $(CARGO) run $(LOCKED) --release -p utxokeep --bin utxokeep -- demo $(ARGS)
@@ -35,6 +35,8 @@ check: setup ## Formatting and lints only; a warning is an error.
 nightly: setup ## Long random histories and many crashes on every engine, with new seeds each day.
 	UTXOKEEP_STEPS=100000 UTXOKEEP_ROUNDS=100 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test histories
+	UTXOKEEP_HISTORY_STEPS=100000 UTXOKEEP_HISTORY_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
+		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-wallet --test histories
 	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 \
 		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test simulation
 	UTXOKEEP_SIM_SEEDS=20 UTXOKEEP_SIM_BLOCKS=10000 \
@@ -42,6 +44,9 @@ nightly: setup ## Long random histories and many crashes on every engine, with n
 
 bench: setup ## Run the benchmark program in release mode; ARGS="--help" shows what it measures.
 	@exec $(CARGO) run $(LOCKED) --release -p utxokeep-bench -- $(ARGS)
+
+bench-peers: setup ## Measure bdk_wallet on the wallet history, for comparison; ARGS="100000" names sizes.
+	@exec $(CARGO) run --release --manifest-path benches/peers/Cargo.toml -- $(ARGS)
 
 docs: setup ## Write the generated pages under docs/ anew; `make test` fails while they differ.
 	UTXOKEEP_BLESS=1 $(CARGO) test $(LOCKED) -p utxokeep --test generated_docs

@@ -12,7 +12,7 @@ use utxokeep_kv::{Durability, Kv, RocksKv, RocksOptions};
 use crate::{
     clock::{Clock, Took, peak_memory_bytes},
     output,
-    recorder::{Recorder, Write, as_commits, bare, replay},
+    recorder::{Write, as_commits, bare, recording, replay},
 };
 
 pub(crate) struct Setup<'a> {
@@ -111,10 +111,10 @@ fn import(setup: &Setup<'_>, dir: &Path, durability: Durability) -> anyhow::Resu
 /// The rows an import writes.
 fn recorded(setup: &Setup<'_>, dir: &Path) -> anyhow::Result<Vec<Write>> {
     let kv = RocksKv::open(dir, TABLES, setup.options(), true)?;
-    let index = ChainIndex::open(Recorder::new(kv, true), setup.settings(Durability::Buffered))?;
+    let index = ChainIndex::open(recording(kv), setup.settings(Durability::Buffered))?;
     let writer = ChainWriter::new(index.clone())?;
     drop(setup.blocks()?.import(writer)?);
-    Ok(index.engine().take())
+    Ok(index.engine().hook.take())
 }
 
 /// Measures the import and leaves the database of the last run behind.

@@ -9,6 +9,7 @@ mod reads;
 mod recorder;
 mod tip;
 mod txstore;
+mod wallet;
 
 use std::path::{Path, PathBuf};
 
@@ -49,6 +50,12 @@ struct Args {
     /// Records that are due while the latency of spends is measured.
     #[arg(long, default_value_t = 1_000_000)]
     prune_due: u64,
+    /// Measure only the wallet ledger, at every size.
+    #[arg(long)]
+    wallet_only: bool,
+    /// Coins of the wallet that is measured; 10,000 unless the wallet ledger is measured alone.
+    #[arg(long)]
+    wallet_coins: Option<u64>,
     /// Measure only the Cardano chain.
     #[arg(long)]
     cardano_only: bool,
@@ -68,6 +75,10 @@ fn main() -> anyhow::Result<()> {
     }
     if args.pruner_only {
         return pruner::measure(dir.path(), args.prune_due);
+    }
+    if args.wallet_only {
+        let sizes = args.wallet_coins.map_or(wallet::SIZES.to_vec(), |coins| vec![coins]);
+        return wallet::measure(dir.path(), &sizes);
     }
     if !args.cardano_only {
         let network = Network::find("bitcoin", &args.network)?;
@@ -89,7 +100,8 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     txstore::measure(dir.path())?;
-    pruner::measure(dir.path(), args.prune_due)
+    pruner::measure(dir.path(), args.prune_due)?;
+    wallet::measure(dir.path(), &[args.wallet_coins.unwrap_or(10_000)])
 }
 
 fn measure(

@@ -4,10 +4,8 @@
 use std::{path::Path, sync::Mutex, sync::PoisonError, time::Duration};
 
 use utxokeep_index::tables::TABLES;
-use utxokeep_kv::{
-    Batch, Durability, Kv, KvError, Read, RocksKv, RocksOptions, Scan, SortedRows, TableId,
-    TableSize, Visitor,
-};
+use utxokeep_kv::{Batch, Durability, Kv, KvError, RocksKv, RocksOptions, SortedRows};
+use utxokeep_testkit::{Hook, HookedKv};
 
 use crate::clock::{Clock, Took};
 
@@ -18,68 +16,35 @@ pub(crate) enum Write {
     Load(Batch, Batch),
 }
 
-/// A RocksDB that remembers its writes while asked to.
+/// A RocksDB that remembers its writes.
+pub(crate) fn recording(kv: RocksKv) -> HookedKv<RocksKv, Recorder> {
+    HookedKv::new(kv, Recorder::default())
+}
+
+/// Remembers writes.
+#[derive(Default)]
 pub(crate) struct Recorder {
-    inner: RocksKv,
-    writes: Mutex<Option<Vec<Write>>>,
+    writes: Mutex<Vec<Write>>,
 }
 
 impl Recorder {
-    pub(crate) fn new(inner: RocksKv, record: bool) -> Self {
-        Self { inner, writes: Mutex::new(record.then(Vec::new)) }
-    }
-
-    fn record(&self, write: impl FnOnce() -> Write) {
-        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(writes) = writes.as_mut() {
-            writes.push(write());
-        }
+    fn record(&self, write: Write) {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner).push(write);
     }
 
     /// What was written so far; starts afresh.
     pub(crate) fn take(&self) -> Vec<Write> {
-        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
-        writes.as_mut().map(std::mem::take).unwrap_or_default()
+        std::mem::take(&mut *self.writes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Read for Recorder {
-    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
-        self.inner.get(table, key)
+impl Hook for Recorder {
+    fn commit(&self, batch: &Batch) -> Result<(), KvError> {
+        self.record(Write::Commit(batch.clone()));
+        Ok(())
     }
 
-    fn multi_get(
-        &self,
-        table: TableId,
-        keys: &[&[u8]],
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), KvError> {
-        self.inner.multi_get(table, keys, found)
-    }
-
-    fn scan(
-        &self,
-        table: TableId,
-        scan: &Scan<'_>,
-        visit: &mut Visitor<'_>,
-    ) -> Result<usize, KvError> {
-        self.inner.scan(table, scan, visit)
-    }
-}
-
-impl Kv for Recorder {
-    type Snapshot<'a> = <RocksKv as Kv>::Snapshot<'a>;
-
-    fn snapshot(&self) -> Self::Snapshot<'_> {
-        self.inner.snapshot()
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<(), KvError> {
-        self.record(|| Write::Commit(batch.clone()));
-        self.inner.commit(batch, durability)
-    }
-
-    fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
+    fn load(&self, tables: &[&dyn SortedRows], finish: &Batch) -> Result<(), KvError> {
         let mut rows = Batch::new();
         for source in tables {
             source.visit(&mut |key, value| {
@@ -90,16 +55,8 @@ impl Kv for Recorder {
                 Ok(())
             })?;
         }
-        self.record(|| Write::Load(rows, finish.clone()));
-        self.inner.load(tables, finish)
-    }
-
-    fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {
-        self.inner.table_sizes()
-    }
-
-    fn compact(&self) -> Result<(), KvError> {
-        self.inner.compact()
+        self.record(Write::Load(rows, finish.clone()));
+        Ok(())
     }
 }
 

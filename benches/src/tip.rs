@@ -14,7 +14,7 @@ use crate::{
     clock::Clock,
     import::{Setup, Source, disk_use},
     output,
-    recorder::{Recorder, replay},
+    recorder::{recording, replay},
 };
 
 /// Blocks by the number of outputs they create and spend. A mainnet block has about 16,000.
@@ -40,7 +40,7 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow:
     let Some(base) = blocks.first().map(|block| block.header.prev) else { return Ok(()) };
     for (name, durability) in [("off", Durability::Buffered), ("on", Durability::Synced)] {
         let kv = RocksKv::open(database, TABLES, setup.options(), false)?;
-        let index = ChainIndex::open(Recorder::new(kv, true), setup.settings(durability))?;
+        let index = ChainIndex::open(recording(kv), setup.settings(durability))?;
         let fork = index.view()?.height_of(&base)?.unwrap_or_default();
         let mut writer = ChainWriter::new(index.clone())?;
 
@@ -52,7 +52,7 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow:
             undo.push(clock.stop().wall);
         }
         let undo_took = all_undo.stop();
-        index.engine().take();
+        index.engine().hook.take();
         let mut apply = Vec::new();
         let all_apply = Clock::start();
         for block in &blocks {
@@ -61,7 +61,7 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow:
             apply.push(clock.stop().wall);
         }
         let apply_took = all_apply.stop();
-        let recorded = index.engine().take();
+        let recorded = index.engine().hook.take();
         drop((writer, index));
 
         let copy = bare_copy(setup, database, name)?;

@@ -7,7 +7,7 @@ const PROTO_DIR: &str = "../../proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={PROTO_DIR}");
-    let contract = ["utxokeep/v1/txstore.proto", "utxokeep/v1/pruner.proto"];
+    let contract = ["txstore", "pruner", "wallet"].map(|name| format!("utxokeep/v1/{name}.proto"));
     let files = protox::compile(contract, [PROTO_DIR])?;
     tonic_prost_build::configure().compile_fds(files)?;
     Ok(())

@@ -23,6 +23,7 @@ mod preserve;
 mod prune;
 mod record;
 mod slot;
+mod source;
 mod spend;
 mod tx;
 mod undo;
@@ -41,10 +42,11 @@ pub use mined::MinedInfo;
 pub use prune::{Check, PruneRules, Pruned, Spends, Verdict};
 pub use record::{MinedBlock, Policy, Reassignment, TxRecord};
 pub use slot::{Slot, SlotState, SpendingData};
+pub use source::Source;
 pub use spend::{
     SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendStatus, SpendView, Spent, Stored,
     UnspendRequest,
 };
 pub use tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput, utxo_hash};
 pub use undo::Undo;
-pub use workspace::{Changes, Source, Workspace};
+pub use workspace::{Changes, Workspace};

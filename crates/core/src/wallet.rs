@@ -13,6 +13,7 @@ mod balance;
 mod codec;
 mod conflict;
 mod depth;
+mod script;
 mod select;
 mod status;
 mod types;
@@ -21,6 +22,7 @@ pub use balance::{Balance, Bucket, CoinClass, CoinFacts, CoinView};
 pub use codec::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch};
 pub use conflict::{Outcome, Rival, judge_rival, parents_first};
 pub use depth::{ConfirmationRange, Maturity, confirmations};
+pub use script::is_paid;
 pub use select::{
     Candidate, ChangePolicy, FeeRate, Payment, Picked, draw_in_order, estimated_spend_weight,
     shuffled, waste,

@@ -9,7 +9,7 @@ use std::{
     sync::OnceLock,
 };
 
-use common::{InMemory, Place, REGTEST, assert_clean, assert_same, dump, fresh};
+use common::{InMemory, MemoryEngine, Place, REGTEST, assert_clean, assert_same, dump, fresh};
 use utxokeep_chains::{
     BlockFiles, BlockList, BlockSource, ScanOptions, decode_block, decode_header,
 };
@@ -24,8 +24,8 @@ use utxokeep_kv::Read;
 use utxokeep_testkit::{Archive, MainnetTruth, RegtestA, Snapshot, sat, testdata};
 
 /// The final chain with every height of it inside the window.
-fn whole_chain() -> &'static ChainIndex<InMemory> {
-    static INDEX: OnceLock<ChainIndex<InMemory>> = OnceLock::new();
+fn whole_chain() -> &'static ChainIndex<MemoryEngine> {
+    static INDEX: OnceLock<ChainIndex<MemoryEngine>> = OnceLock::new();
     INDEX.get_or_init(|| {
         let data = RegtestA::default();
         let index = InMemory::default().open(common::settings(400));

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{ALL_ROWS, InMemory, Place, assert_clean};
+use common::{ALL_ROWS, InMemory, MemoryEngine, Place, assert_clean};
 use utxokeep_chains::{Simulator, SimulatorConfig};
 use utxokeep_core::hex_encode;
 use utxokeep_index::{
@@ -22,7 +22,7 @@ type Row = (Vec<u8>, Vec<u8>);
 /// A database with rows in every table, in the middle of pruning a block.
 struct Database {
     place: InMemory,
-    index: ChainIndex<InMemory>,
+    index: ChainIndex<MemoryEngine>,
 }
 
 impl Database {
@@ -48,7 +48,7 @@ impl Database {
             follower.accept(&header, &archive).unwrap();
         }
         let database = Self { place, index };
-        while database.place.get(UTXO_META, b"prune_cursor").unwrap().is_none()
+        while database.place.0.get(UTXO_META, b"prune_cursor").unwrap().is_none()
             || follower.writer().floor().get() < 110
         {
             follower.writer_mut().prune_pass().unwrap();
@@ -60,6 +60,7 @@ impl Database {
     fn rows(&self, table: TableId) -> Vec<Row> {
         let mut rows = Vec::new();
         self.place
+            .0
             .scan(table, &ALL_ROWS, &mut |key, value| {
                 rows.push((key.to_vec(), value.to_vec()));
                 true
@@ -74,12 +75,12 @@ impl Database {
             Some(value) => batch.put(table, key, value),
             None => batch.delete(table, key),
         }
-        self.place.commit(batch, Durability::Synced).unwrap();
+        self.place.0.commit(batch, Durability::Synced).unwrap();
     }
 
     /// What `verify` says while a row has another value, or none.
     fn with(&self, table: TableId, key: &[u8], value: Option<&[u8]>) -> Vec<String> {
-        let before = self.place.get(table, key).unwrap();
+        let before = self.place.0.get(table, key).unwrap();
         self.put(table, key, value);
         let report = self.index.verify(&mut |_, _| {}).unwrap();
         self.put(table, key, before.as_deref());
@@ -192,7 +193,7 @@ fn a_damaged_tip_base_or_cursor_is_found() {
     let database = Database::new(DeltaKind::Compact);
     for (table, key) in [(META, "tip"), (UTXO_META, "undo_base"), (UTXO_META, "prune_cursor")] {
         let key = key.as_bytes();
-        let value = database.place.get(table, key).unwrap().unwrap();
+        let value = database.place.0.get(table, key).unwrap().unwrap();
         let row = (key.to_vec(), value);
         for at in 0..row.1.len() {
             let found = database.flipped(table, &row, at);

@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{InMemory, OnDisk, Place, REGTEST, assert_clean, assert_same, block, dump};
+use common::{
+    InMemory, MemoryEngine, OnDisk, Place, REGTEST, assert_clean, assert_same, block, dump,
+};
 use tempfile::TempDir;
 use utxokeep_chains::{
     BlockFiles, ScanOptions, Simulator, SimulatorConfig, decode_block, genesis_block,
@@ -36,7 +38,7 @@ fn hashes(archive: &Archive) -> Vec<BlockHash> {
 }
 
 /// An index with the whole simulated chain, and its writer.
-fn applied(archive: &Archive, mode: Mode) -> (ChainIndex<InMemory>, ChainWriter<InMemory>) {
+fn applied(archive: &Archive, mode: Mode) -> (ChainIndex<MemoryEngine>, ChainWriter<MemoryEngine>) {
     let index = InMemory::default().open(common::settings(10));
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     writer.set_mode(mode).unwrap();
@@ -128,7 +130,7 @@ fn applying_a_block_again_changes_nothing_however_old_it_is() {
     let archive = simulate(1, 6);
     for mode in [Mode::Tip, Mode::CatchUp] {
         let (index, mut writer) = applied(&archive, mode);
-        let again = |writer: &mut ChainWriter<InMemory>| {
+        let again = |writer: &mut ChainWriter<MemoryEngine>| {
             for (height, hash) in (0u32..).zip(hashes(&archive)) {
                 let known = writer.apply(&block(&archive, &hash)).unwrap();
                 assert_eq!(known, Applied::AlreadyKnown(Height::new(height)));

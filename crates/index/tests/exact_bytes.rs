@@ -6,7 +6,9 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{InMemory, OnDisk, Place, REGTEST, assert_clean, assert_same, block, dump, fresh};
+use common::{
+    InMemory, MemoryEngine, OnDisk, Place, REGTEST, assert_clean, assert_same, block, dump, fresh,
+};
 use utxokeep_chains::{
     BlockList, BlockSource, Simulator, SimulatorConfig, SourceError, decode_block, decode_header,
     genesis_block,
@@ -297,7 +299,7 @@ fn header_of(archive: &Archive, hash: &BlockHash) -> Header {
 /// What an index does between two starts: blocks arrive, some prune passes run.
 fn follow_all(place: &InMemory, settings: &Settings, archive: &Archive) -> bool {
     let run = || -> Result<(), Box<dyn std::error::Error>> {
-        let index = ChainIndex::open(place.clone(), settings.clone())?;
+        let index = ChainIndex::open(place.0.clone(), settings.clone())?;
         let mut follower = Follower::new(ChainWriter::new(index)?)?;
         for (number, header) in archive.headers().iter().enumerate() {
             follower.accept(header, archive)?;
@@ -332,7 +334,7 @@ fn death_after_any_write_costs_nothing_but_the_block_in_flight() {
         assert!(follow_all(&whole, &settings, &archive));
         let tip = whole.open(settings.clone()).view().unwrap().point().unwrap();
         assert_eq!(tip.hash, *winning.last().unwrap());
-        let expected = dump(&whole);
+        let expected = dump(&whole.0);
         let mut commits = 90;
         loop {
             let place = InMemory::default();
@@ -340,7 +342,7 @@ fn death_after_any_write_costs_nothing_but_the_block_in_flight() {
             assert_clean(&place.open(settings.clone()), &format!("dead after {commits} writes"));
             assert!(follow_all(&place, &settings, &archive));
             let what = format!("started again after {commits} writes");
-            assert_same(&dump(&place), &expected, SIDE_TABLES, &what);
+            assert_same(&dump(&place.0), &expected, SIDE_TABLES, &what);
             if is_done {
                 break;
             }
@@ -465,7 +467,7 @@ fn a_coinbase_that_replaces_an_older_one_is_undone_to_the_byte() {
         assert_eq!(utxo.created.height, Height::new(REPEATED));
         assert_eq!(index.status().unwrap().totals.unwrap().txouts, 1);
         assert_clean(&index, "repeated");
-        let digest = |index: &ChainIndex<InMemory>| index.view().unwrap().digest(true).unwrap();
+        let digest = |index: &ChainIndex<MemoryEngine>| index.view().unwrap().digest(true).unwrap();
         let kept = index.view().unwrap().digest(false).unwrap();
         assert_eq!(kept.muhash, digest(&index).muhash);
         writer.rollback(Height::new(REPEATED - 1)).unwrap();

@@ -140,12 +140,14 @@ impl Pruner {
         if settings.parent_preservation_blocks == 0 {
             tracing::warn!("parents of old unmined transactions are not preserved");
         }
+        let control = Control::default();
+        control.set_paused(store.is_paused()?);
         let shared = Shared {
             store,
             gate,
             clock,
             trigger: Trigger::new(settings.trigger),
-            control: Control::default(),
+            control,
             jobs: Mutex::new(JobHistory::new(settings.job_history_max)),
             backlog: Mutex::new(BacklogMonitor::new(&settings)),
             place: Mutex::new(None),
@@ -217,14 +219,14 @@ impl Pruner {
         self.shared.control.cancel();
     }
 
-    /// Lets no further run start.
+    /// Lets no further run start, also after a restart.
     pub fn pause(&self) {
-        self.shared.control.set_paused(true);
+        self.shared.set_paused(true);
     }
 
     /// Lets runs start again, beginning with the newest height.
     pub fn resume(&self) {
-        self.shared.control.set_paused(false);
+        self.shared.set_paused(false);
         if let Some(height) = self.shared.trigger.safe_now() {
             self.shared.trigger.request(height);
         }
@@ -369,6 +371,14 @@ impl Drop for Pruner {
 }
 
 impl Shared {
+    /// Should the store fail, it holds until the program ends.
+    fn set_paused(&self, is_paused: bool) {
+        self.control.set_paused(is_paused);
+        if let Err(error) = self.store.set_paused(is_paused) {
+            tracing::error!(%error, is_paused, "the store did not take the pause: it ends with the program");
+        }
+    }
+
     fn run(&self) -> Run<'_> {
         Run {
             store: self.store.as_ref(),

@@ -2,9 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "faults/faulty.rs"]
+mod faulty;
+#[path = "faults/settled.rs"]
+mod settled;
+
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -19,97 +24,12 @@ use utxokeep_core::{
         SpendAndCreate, SpendFlags,
     },
 };
-use utxokeep_kv::{
-    Batch, Durability, Kv, KvError, MemoryKv, Read, Scan, SortedRows, TableId, TableSize, Visitor,
-};
+use utxokeep_kv::{Batch, Durability, Kv, KvError, TableId};
 use utxokeep_pruner::{JobState, OpenGate, Phase, Pruner, PrunerSettings, RunReport};
 use utxokeep_testkit::pruner::StillClock;
 use utxokeep_txstore::{Blobs, Fields, NodeStore, PruneStore, Settings, TABLES, TxStore};
 
-/// Called with the rows of a commit; an error is answered in its place, and nothing is written.
-type Hook = dyn FnMut(&Batch) -> Result<(), KvError> + Send;
-
-struct Inner {
-    kv: MemoryKv,
-    hook: Mutex<Option<Box<Hook>>>,
-}
-
-/// Tables in memory that several stores can share, one after the other.
-#[derive(Clone)]
-struct Faulty(Arc<Inner>);
-
-impl Faulty {
-    fn new() -> Self {
-        Self(Arc::new(Inner { kv: MemoryKv::new(TABLES), hook: Mutex::new(None) }))
-    }
-
-    fn on_commit(&self, hook: impl FnMut(&Batch) -> Result<(), KvError> + Send + 'static) {
-        *self.0.hook.lock().unwrap() = Some(Box::new(hook));
-    }
-
-    fn heal(&self) {
-        *self.0.hook.lock().unwrap() = None;
-    }
-
-    fn store(&self) -> Arc<dyn PruneStore> {
-        let settings = Settings::default();
-        Arc::new(NodeStore::on_kv(self.clone(), settings, Durability::Buffered).unwrap())
-    }
-}
-
-impl Read for Faulty {
-    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
-        self.0.kv.get(table, key)
-    }
-
-    fn multi_get(
-        &self,
-        table: TableId,
-        keys: &[&[u8]],
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), KvError> {
-        self.0.kv.multi_get(table, keys, found)
-    }
-
-    fn scan(
-        &self,
-        table: TableId,
-        scan: &Scan<'_>,
-        visit: &mut Visitor<'_>,
-    ) -> Result<usize, KvError> {
-        self.0.kv.scan(table, scan, visit)
-    }
-}
-
-impl Kv for Faulty {
-    type Snapshot<'a> = <MemoryKv as Kv>::Snapshot<'a>;
-
-    fn snapshot(&self) -> Self::Snapshot<'_> {
-        self.0.kv.snapshot()
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<(), KvError> {
-        // A commit that comes while the hook runs is none of its business.
-        if let Ok(mut hook) = self.0.hook.try_lock()
-            && let Some(hook) = hook.as_mut()
-        {
-            hook(&batch)?;
-        }
-        self.0.kv.commit(batch, durability)
-    }
-
-    fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
-        self.0.kv.load(tables, finish)
-    }
-
-    fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {
-        self.0.kv.table_sizes()
-    }
-
-    fn compact(&self) -> Result<(), KvError> {
-        self.0.kv.compact()
-    }
-}
+use faulty::Faulty;
 
 fn transient() -> KvError {
     KvError::Engine { op: "commit", source: "the disk is busy".into() }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use utxokeep_core::node::Check;
 use utxokeep_kv::{Durability, MemoryKv, RocksKv, RocksOptions};
 use utxokeep_testkit::pruner::{SimulationConfig, simulate};
-use utxokeep_txstore::{NodeStore, PruneStore, Settings, TABLES};
+use utxokeep_txstore::{NodeStore, ProofFault, PruneStore, Settings, TABLES};
 
 fn settings() -> Settings {
     Settings { policy: SimulationConfig::policy(), ..Settings::default() }
@@ -24,10 +24,18 @@ fn seeds(default: u32) -> std::ops::Range<u64> {
 }
 
 fn in_memory(config: SimulationConfig) -> Result<(), String> {
+    in_memory_with(config, |store| store)
+}
+
+fn in_memory_with(
+    config: SimulationConfig,
+    change: fn(NodeStore) -> NodeStore,
+) -> Result<(), String> {
     simulate(config, &mut |store: Option<Arc<dyn PruneStore>>| {
         store.unwrap_or_else(|| {
             let kv = MemoryKv::new(TABLES);
-            Arc::new(NodeStore::on_kv(kv, settings(), Durability::Buffered).unwrap())
+            let store = NodeStore::on_kv(kv, settings(), Durability::Buffered).unwrap();
+            Arc::new(change(store))
         })
     })
 }
@@ -37,6 +45,29 @@ fn no_seed_breaks_an_invariant() {
     let blocks = number("UTXOKEEP_SIM_BLOCKS", 150);
     for seed in seeds(8) {
         in_memory(SimulationConfig { seed, blocks, planted: None }).unwrap();
+    }
+}
+
+/// With little memory most of what is known is forgotten again and its rows are trimmed; without
+/// any, every child is read.
+#[test]
+fn no_seed_breaks_an_invariant_whatever_memory_there_is_for_settled_children() {
+    let blocks = number("UTXOKEEP_SIM_BLOCKS", 150);
+    for seed in seeds(2) {
+        let config = SimulationConfig { seed: seed + (1 << 33), blocks, planted: None };
+        in_memory_with(config, |store| store.with_proof_bytes_max(2_500)).unwrap();
+        in_memory_with(config, |store| store.with_proof_bytes_max(0)).unwrap();
+    }
+}
+
+/// A journal that does not say who left: every reorganisation is a trap.
+#[test]
+fn every_seed_finds_a_journal_that_does_not_say_who_left() {
+    for seed in seeds(4) {
+        let config = SimulationConfig { seed, blocks: 400, planted: None };
+        let found =
+            in_memory_with(config, |store| store.unsafe_with(ProofFault::LeavingNotWritten));
+        assert!(found.is_err(), "seed {seed}: nobody noticed");
     }
 }
 

@@ -117,10 +117,13 @@ fn session_settings(given: &str, options: &Options) -> String {
         Durability::Synced => "on",
         Durability::Relaxed => "off",
     };
-    // Writing to a String cannot fail. A lock timeout of 0 would mean to wait for ever.
+    // Writing to a String cannot fail. A lock timeout of 0 would mean to wait for ever. Statements
+    // are prepared once and used for long: planning them anew for each value takes longer than
+    // most of them run.
     let _ = write!(
         settings,
-        " -c synchronous_commit={commit} -c statement_timeout={} -c lock_timeout={}",
+        " -c synchronous_commit={commit} -c statement_timeout={} -c lock_timeout={} \
+         -c plan_cache_mode=force_generic_plan",
         options.statement_timeout_ms,
         options.busy_timeout_ms.max(1)
     );
@@ -230,6 +233,30 @@ impl PostgresConnection {
                 each(&Row(RowOf::Postgres(&row)))?;
             }
         }
+    }
+
+    pub(crate) fn query_together(
+        &mut self,
+        statements: &[(&Shape<'_>, &[Value<'_>])],
+        each: &mut dyn FnMut(usize, &Row<'_>) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
+        let mut prepared = Vec::with_capacity(statements.len());
+        for (shape, parameters) in statements {
+            prepared.push(self.prepare(shape, parameters.iter())?);
+        }
+        let calls = statements.iter().zip(&prepared).map(|((_, parameters), statement)| {
+            let call = self.client.query_raw(statement, parameters.iter().map(Value::as_postgres));
+            async { call.await?.try_collect::<Vec<_>>().await }
+        });
+        let answers = within(self.answer_within, async { Ok(join_all(calls).await) });
+        let answers = self.runtime.block_on(answers);
+        // In order: what fails after the first failure fails because of it.
+        for (at, answer) in self.settle(answers)?.into_iter().enumerate() {
+            for row in &self.settle(answer.map_err(Failure::Driver))? {
+                each(at, &Row(RowOf::Postgres(row)))?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn query_chunks(

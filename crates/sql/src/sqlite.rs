@@ -5,6 +5,7 @@ use crate::options::{Dialect, Durability, Options};
 use crate::pool::{Pool, Pooled};
 use crate::statement::{Cache, Chunk, Shape};
 use crate::value::{Row, RowOf, Value};
+use rusqlite::config::DbConfig;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{CachedStatement, Connection, OpenFlags, ffi};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 const STEPS_PER_CLOCK_CHECK: i32 = 20_000;
 
 /// Page cache of the one connection that writes, and of each that reads.
-const WRITER_CACHE_KIB: u32 = 64 * 1_024;
+const WRITER_CACHE_KIB: u32 = 256 * 1_024;
 const READER_CACHE_KIB: u32 = 8 * 1_024;
 
 /// Pages of 4 KiB in the log before they are moved to the file. Random keys touch many pages, so
@@ -83,6 +84,9 @@ impl SqliteConnection {
                  PRAGMA query_only = {query_only}"
             ))
             .map_err(error)?;
+        // A plan must not depend on the values of parameters: the engine would make it anew for each
+        // value, which takes longer than most statements run.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(error)?;
         connection.set_prepared_statement_cache_capacity(options.statement_cache_max);
         let deadline = Arc::new(Deadline::new());
         if options.statement_timeout_ms > 0 {

@@ -94,6 +94,25 @@ impl<'c> Transaction<'c> {
         })
     }
 
+    /// Runs several statements in the order given, and hands each row to `each` with the place of
+    /// its statement. `PostgreSQL` gets them together, so that they cost one wait.
+    pub fn query_together(
+        &mut self,
+        statements: &[(&str, &[Value<'_>])],
+        mut each: impl FnMut(usize, &Row<'_>) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
+        let shapes = statements.iter().map(|(sql, parameters)| plain(sql, parameters));
+        let shapes = shapes.collect::<Result<Vec<_>, _>>()?;
+        let both: Vec<_> =
+            shapes.iter().zip(statements).map(|(shape, (_, of))| (shape, *of)).collect();
+        self.run(|on| match on {
+            On::Sqlite(connection) => (0..).zip(&both).try_for_each(|(at, (shape, parameters))| {
+                connection.query(shape, parameters, &mut |row| each(at, row))
+            }),
+            On::Postgres(connection) => connection.query_together(&both, &mut each),
+        })
+    }
+
     /// The first row, if there is one.
     pub fn query_opt<T>(
         &mut self,

@@ -4,6 +4,7 @@ mod answers;
 pub mod cardano;
 pub mod cardano_node;
 mod handmade;
+mod hooked;
 mod model;
 pub mod postgres;
 pub mod pruner;
@@ -17,6 +18,7 @@ pub use answers::{
     ScanTxOutSet, ScannedTxOut, SpentTxOut, SpotCheck,
 };
 pub use handmade::{ANYONE, Archive, HandBlock, HandTx, NOBODY, mine, regtest_genesis};
+pub use hooked::{Hook, HookedKv};
 pub use model::{Model, ModelBlock, ModelCoin, ModelSet, Refusal, digest_of, totals_of, utxos_of};
 pub use regtest::{Event, EventKind, RegtestA, Truth, sat};
 pub use snapshot::{Snapshot, SnapshotCoin, StoredScript};

@@ -8,6 +8,7 @@
 mod races;
 mod rules;
 mod runs;
+mod settled;
 mod simulation;
 mod stage;
 mod timelines;
@@ -58,7 +59,14 @@ scenarios! {
         r_dry_run_and_backlog, r_undo, r_many_children,
     }
     runs {
-        r_bounded, r_phase_1, r_phase_1_order_protects, w_service, w_pause, w_health, w_cancel,
+        r_bounded, r_phase_1, r_phase_1_order_protects, w_service, w_pause,
+        w_pause_outlives_the_program, w_health, w_cancel,
+    }
+    settled {
+        p_settled_child_lets_parents_go, p_settled_child_is_taken_off_its_block,
+        p_settled_child_leaves_the_longest_chain, p_settled_child_is_in_a_second_block_too,
+        p_settled_child_loses_a_conflict, p_settled_child_is_deleted_by_hand,
+        p_settled_child_is_pruned_and_restored, p_settled_child_is_replaced,
     }
     races { r_preserve_against_delete, r_delete_against_respend, r_chunks_against_each_other }
 }

@@ -5,7 +5,7 @@ use utxokeep_core::{
     node::{Changes, NodeTx, Slot, TxRecord},
 };
 
-use crate::error::StoreError;
+use crate::{error::StoreError, kv::ProofFault};
 
 /// The transactions that a call changes.
 #[derive(Debug, Clone)]
@@ -53,6 +53,13 @@ pub trait View {
 
     /// Outputs that can be spent; `None` for every other.
     fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError>;
+
+    /// Every output that can be spent of transactions with so many outputs, in order.
+    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, Slot)>>, StoreError>;
+
+    /// Greatest recorded height of those of the transactions that are known to be settled at a
+    /// height up to `until`, and stay so until the write is done. `None` says nothing.
+    fn settled(&self, txids: &[Txid], until: Height) -> Result<Vec<Option<Height>>, StoreError>;
 
     /// Bodies that are beside their records.
     fn bodies(&self, txids: &[Txid]) -> Result<Vec<Option<NodeTx>>, StoreError>;
@@ -117,6 +124,9 @@ pub struct Writes {
     pub unmarked: Vec<(Txid, Txid)>,
     /// Values of the store as a whole; `None` deletes.
     pub states: Vec<(String, Option<Vec<u8>>)>,
+    /// Whatever is deleted was proven to be settled, and leaves markers: who relied on that may go
+    /// on doing so.
+    pub is_pruning: bool,
 }
 
 impl Writes {
@@ -130,12 +140,23 @@ impl Writes {
             && self.unmarked.is_empty()
             && self.states.is_empty()
     }
+
+    /// Whether a record is no longer settled at the height it was, and nothing proves that it was.
+    #[must_use]
+    pub fn unsettles(&self) -> bool {
+        let settled = |record: &Option<TxRecord>| record.as_ref()?.settled_height();
+        let mut changed = self.records.iter();
+        let unsettled = |(_, before, now): &(Txid, Option<TxRecord>, Option<TxRecord>)| {
+            settled(before).is_some_and(|height| settled(now) != Some(height))
+        };
+        !self.is_pruning && changed.any(unsettled)
+    }
 }
 
 impl From<Changes> for Writes {
     fn from(changes: Changes) -> Self {
         let Changes { records, slots, bodies, markers, unmarked, .. } = changes;
-        Self { records, slots, bodies, markers, unmarked, states: Vec::new() }
+        Self { records, slots, bodies, markers, unmarked, ..Self::default() }
     }
 }
 
@@ -157,4 +178,11 @@ pub trait Backend: Send + Sync {
 
     /// Name of the engine.
     fn engine(&self) -> &'static str;
+
+    /// Memory for what is known of settled transactions; an engine that keeps none ignores it.
+    fn set_proof_bytes_max(&self, _bytes: usize) {}
+
+    /// Plants a mistake, to see whether it is noticed. For tests only.
+    #[doc(hidden)]
+    fn plant(&self, _fault: ProofFault) {}
 }

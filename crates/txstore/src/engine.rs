@@ -13,7 +13,7 @@ use crate::{
     blobs::Blobs,
     error::{OpenError, StoreError},
     facts::Facts,
-    kv::KvBackend,
+    kv::{KvBackend, ProofFault},
     store::PerItem,
 };
 
@@ -73,6 +73,22 @@ impl NodeStore {
     #[must_use]
     pub fn with_blobs(self, blobs: Blobs) -> Self {
         Self { blobs: Some(blobs), ..self }
+    }
+
+    /// The same with so much memory for what is known of settled transactions; with none, safe
+    /// deletion reads every child.
+    #[must_use]
+    pub fn with_proof_bytes_max(self, bytes: usize) -> Self {
+        self.backend.set_proof_bytes_max(bytes);
+        self
+    }
+
+    /// Plants a mistake in how settled transactions are known. For tests only.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unsafe_with(self, fault: ProofFault) -> Self {
+        self.backend.plant(fault);
+        self
     }
 
     /// Name of the engine below.

@@ -1,7 +1,7 @@
 //! What the rules read: a view of the tables, and the blob store behind it.
 
 use utxokeep_core::{
-    OutPoint, Txid,
+    Height, OutPoint, Txid,
     node::{NodeTx, Slot, Source, TxRecord, decode_blob},
 };
 
@@ -61,6 +61,14 @@ impl Source for Facts<'_> {
 
     fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError> {
         self.view.slots(outpoints)
+    }
+
+    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, Slot)>>, StoreError> {
+        self.view.outputs(of)
+    }
+
+    fn settled(&self, txids: &[Txid], until: Height) -> Result<Vec<Option<Height>>, StoreError> {
+        self.view.settled(txids, until)
     }
 
     fn body(&self, txid: &Txid) -> Result<Option<NodeTx>, StoreError> {

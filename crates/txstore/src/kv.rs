@@ -1,30 +1,38 @@
 //! Key-value tables below the node store: RocksDB, or memory.
 
-use std::cell::RefCell;
+mod journal;
+mod proofs;
+mod rows;
+
+use std::cell::{Cell, RefCell};
 
 use utxokeep_core::{
-    Corrupt, Height, OutPoint, Txid,
-    node::{
-        NodeTx, Slot, TxRecord, decode_body, decode_record, decode_slot, decode_spends,
-        encode_body, encode_record, encode_slot,
-    },
+    Corrupt, Txid,
+    node::{TxRecord, encode_body, encode_record, encode_slot},
 };
-use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, TableId};
+use utxokeep_kv::{Batch, Durability, Kv, Scan, TableId};
 
+pub use self::proofs::ProofFault;
+use self::{
+    journal::Shift,
+    proofs::Proofs,
+    rows::{Locked, Rows},
+};
 use crate::{
-    backend::{Backend, HeightIndex, ReadWork, SlotPage, Touched, View, WriteWork, Writes},
+    backend::{Backend, HeightIndex, ReadWork, Touched, WriteWork, Writes},
     error::{OpenError, StoreError},
-    locks::{Held, Locks},
+    locks::Locks,
     tables::{
         BODIES, DELETED_CHILDREN, DUE, FORMAT_VERSION, META, PRESERVED, RECORDS, SLOTS, UNMINED,
-        child_key, from_height_key, height_key,
+        child_key, height_key,
     },
 };
 
 const FORMAT: &[u8] = b"format";
 
-/// Up to this many rows are read one by one: less to set up than one read of many.
-const SINGLE_READS_MAX: usize = 4;
+/// How often a write that relied on what is known is tried again because somebody changed it
+/// meanwhile, before it reads everything itself.
+const OVERTAKEN_MAX: usize = 3;
 
 /// Key-value tables with locks over transactions.
 #[derive(Debug)]
@@ -32,6 +40,7 @@ pub(crate) struct KvBackend<K> {
     kv: K,
     durability: Durability,
     locks: Locks,
+    proofs: Proofs,
 }
 
 impl<K: Kv> KvBackend<K> {
@@ -52,13 +61,25 @@ impl<K: Kv> KvBackend<K> {
                 }
             }
         }
-        Ok(Self { kv, durability, locks: Locks::new() })
+        let proofs = Proofs::open(&kv)?;
+        Ok(Self { kv, durability, locks: Locks::new(), proofs })
     }
 
-    fn commit(&self, writes: &Writes) -> Result<(), StoreError> {
+    /// Writes everything of a call. Answers `false`, and has written nothing, if the call relied
+    /// on a state of what is known that is not true any more.
+    fn commit(&self, writes: &Writes, relied_on: Option<u64>) -> Result<bool, StoreError> {
         if writes.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
+        let mut batch = self.batch(writes)?;
+        let shift = Shift::of(writes);
+        self.proofs.journal(&shift, &mut batch);
+        self.proofs.commit(&shift, writes.is_pruning, relied_on, || {
+            Ok(self.kv.commit(batch, self.durability)?)
+        })
+    }
+
+    fn batch(&self, writes: &Writes) -> Result<Batch, StoreError> {
         let mut batch = Batch::new();
         for (txid, body) in &writes.bodies {
             match body {
@@ -95,7 +116,7 @@ impl<K: Kv> KvBackend<K> {
                 None => batch.delete(META, name.as_bytes()),
             }
         }
-        Ok(self.kv.commit(batch, self.durability)?)
+        Ok(batch)
     }
 
     /// Markers of a parent that goes are of no use to anybody.
@@ -114,7 +135,8 @@ impl<K: Kv> KvBackend<K> {
 impl<K: Kv> Backend for KvBackend<K> {
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError> {
         let snapshot = self.kv.snapshot();
-        work(&Rows { read: &snapshot, locked: None })
+        let relied_on = Cell::new(None);
+        work(&Rows { read: &snapshot, locked: None, proofs: None, relied_on })
     }
 
     fn write(&self, touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError> {
@@ -122,13 +144,30 @@ impl<K: Kv> Backend for KvBackend<K> {
             Touched::Only(txids) => txids.clone(),
             Touched::Unknown => Vec::new(),
         };
+        let mut overtaken = 0;
         loop {
             let held = self.locks.lock(&named);
             let locked = RefCell::new(Locked { held, taken: Vec::new() });
-            let outcome = work(&Rows { read: &self.kv, locked: Some(&locked) });
+            let rows = Rows {
+                read: &self.kv,
+                locked: Some(&locked),
+                proofs: (overtaken < OVERTAKEN_MAX).then_some(&self.proofs),
+                relied_on: Cell::new(None),
+            };
+            let outcome = work(&rows);
             let taken = std::mem::take(&mut locked.borrow_mut().taken);
             if taken.is_empty() {
-                return self.commit(&outcome?);
+                let relied_on = rows.relied_on.get();
+                if self.commit(&outcome?, relied_on)? {
+                    drop(locked);
+                    if relied_on.is_some() {
+                        // What was asked for is done. Should this fail, the next one tries again.
+                        drop(self.proofs.trim(&self.kv));
+                    }
+                    return Ok(());
+                }
+                overtaken += 1;
+                continue;
             }
             // Everything is let go before the next round waits: each names at least one more.
             drop(locked);
@@ -138,6 +177,14 @@ impl<K: Kv> Backend for KvBackend<K> {
 
     fn engine(&self) -> &'static str {
         "key-value"
+    }
+
+    fn set_proof_bytes_max(&self, bytes: usize) {
+        self.proofs.set_bytes_max(bytes);
+    }
+
+    fn plant(&self, fault: ProofFault) {
+        self.proofs.plant(fault);
     }
 }
 
@@ -171,176 +218,5 @@ fn put_index_rows(
         if let Some(new) = new {
             batch.put(table(index), &height_key(new, txid), &[]);
         }
-    }
-}
-
-/// What a write holds, and what it would have to hold but somebody else does.
-struct Locked<'l> {
-    held: Held<'l>,
-    taken: Vec<Txid>,
-}
-
-/// What the tables hold.
-struct Rows<'r, 'l> {
-    read: &'r dyn Read,
-    /// Inside a write: a record that is read is locked first.
-    locked: Option<&'r RefCell<Locked<'l>>>,
-}
-
-impl Rows<'_, '_> {
-    /// Reads many rows in one pass, sorted by key.
-    fn many<const N: usize, T: Clone>(
-        &self,
-        table: TableId,
-        keys: impl Iterator<Item = [u8; N]>,
-        decode: impl Fn(usize, &[u8]) -> Result<T, Corrupt>,
-    ) -> Result<Vec<Option<T>>, StoreError> {
-        let mut sorted: Vec<_> = keys.zip(0usize..).collect();
-        if sorted.len() <= SINGLE_READS_MAX {
-            let one = |(key, at): ([u8; N], usize)| -> Result<Option<T>, StoreError> {
-                let value = self.read.get(table, &key)?;
-                Ok(value.map(|value| decode(at, &value)).transpose()?)
-            };
-            return sorted.into_iter().map(one).collect();
-        }
-        sorted.sort_unstable();
-        let keys: Vec<&[u8]> = sorted.iter().map(|(key, _)| key.as_slice()).collect();
-        let mut found = vec![None; sorted.len()];
-        let mut damage = None;
-        self.read.multi_get(table, &keys, &mut |number, value| {
-            let at = sorted[number].1;
-            match value.map(|value| decode(at, value)).transpose() {
-                Ok(row) => found[at] = row,
-                Err(error) => damage = Some(error),
-            }
-        })?;
-        damage.map_or(Ok(found), |error| Err(error.into()))
-    }
-
-    /// Keys and values behind a key, at most `limit`.
-    fn behind(
-        &self,
-        table: TableId,
-        after: Option<&[u8]>,
-        until: Option<&[u8]>,
-        limit: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> Result<(), StoreError> {
-        let from = after.map(|after| [after, &[0]].concat()).unwrap_or_default();
-        let scan = Scan { from: &from, until, limit, ..everything() };
-        self.read.scan(table, &scan, &mut |key, value| {
-            each(key, value);
-            true
-        })?;
-        Ok(())
-    }
-}
-
-impl View for Rows<'_, '_> {
-    fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, StoreError> {
-        if let Some(locked) = self.locked {
-            let mut locked = locked.borrow_mut();
-            let taken = locked.held.try_lock(txids);
-            if !taken.is_empty() {
-                locked.taken.extend(taken);
-                return Err(StoreError::Contended);
-            }
-        }
-        self.many(RECORDS, txids.iter().map(|id| *id.as_bytes()), |_, bytes| decode_record(bytes))
-    }
-
-    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError> {
-        self.many(SLOTS, outpoints.iter().map(|outpoint| outpoint.to_key()), |_, bytes| {
-            decode_slot(bytes)
-        })
-    }
-
-    fn bodies(&self, txids: &[Txid]) -> Result<Vec<Option<NodeTx>>, StoreError> {
-        self.many(BODIES, txids.iter().map(|id| *id.as_bytes()), |at, bytes| {
-            decode_body(txids[at], bytes)
-        })
-    }
-
-    fn spends(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<OutPoint>>>, StoreError> {
-        let keys = txids.iter().map(|txid| *txid.as_bytes());
-        self.many(BODIES, keys, |_, bytes| decode_spends(bytes))
-    }
-
-    fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, StoreError> {
-        Ok(self.read.get(DELETED_CHILDREN, &child_key(parent, child))?.is_some())
-    }
-
-    fn by_height(
-        &self,
-        index: HeightIndex,
-        until: Height,
-        after: Option<(Height, Txid)>,
-        limit: usize,
-    ) -> Result<Vec<(Height, Txid)>, StoreError> {
-        let after = after.map(|(height, txid)| height_key(height, &txid));
-        let until = until.get().checked_add(1).map(|next| Height::new(next).to_key());
-        let (mut found, mut is_damaged) = (Vec::new(), false);
-        self.behind(
-            table(index),
-            after.as_ref().map(<[u8; 36]>::as_slice),
-            until.as_ref().map(<[u8; 4]>::as_slice),
-            limit,
-            &mut |key, _| match from_height_key(key) {
-                Some(row) => found.push(row),
-                None => is_damaged = true,
-            },
-        )?;
-        if is_damaged {
-            return Err(Corrupt::new("index row", "not 36 bytes long").into());
-        }
-        Ok(found)
-    }
-
-    fn is_indexed(
-        &self,
-        index: HeightIndex,
-        height: Height,
-        txid: &Txid,
-    ) -> Result<bool, StoreError> {
-        Ok(self.read.get(table(index), &height_key(height, txid))?.is_some())
-    }
-
-    fn txids_after(&self, after: Option<&Txid>, limit: usize) -> Result<Vec<Txid>, StoreError> {
-        let mut found = Vec::new();
-        let after = after.map(|txid| txid.as_bytes().as_slice());
-        self.behind(RECORDS, after, None, limit, &mut |key, _| {
-            found.extend(Txid::from_slice(key));
-        })?;
-        Ok(found)
-    }
-
-    fn slots_after(&self, after: Option<&OutPoint>, limit: usize) -> Result<SlotPage, StoreError> {
-        let mut found = Vec::new();
-        let after = after.map(|outpoint| outpoint.to_key());
-        let after = after.as_ref().map(<[u8; 36]>::as_slice);
-        self.behind(SLOTS, after, None, limit, &mut |key, value| {
-            found.extend(OutPoint::from_key(key).map(|outpoint| (outpoint, decode_slot(value))));
-        })?;
-        Ok(found)
-    }
-
-    fn state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.read.get(META, name.as_bytes())?)
-    }
-
-    fn states(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
-        let mut found = Vec::new();
-        // Names are ASCII.
-        let until = [prefix.as_bytes(), &[0x7f]].concat();
-        let after = after.unwrap_or(prefix).as_bytes();
-        self.behind(META, Some(after), Some(&until), limit, &mut |key, value| {
-            found.push((String::from_utf8_lossy(key).into_owned(), value.to_vec()));
-        })?;
-        Ok(found)
     }
 }

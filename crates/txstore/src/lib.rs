@@ -29,6 +29,8 @@ pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};
 pub use engine::{NodeStore, Settings};
 pub use error::{BlobUrlError, OpenError, StoreError};
+#[doc(hidden)]
+pub use kv::ProofFault;
 pub use orphans::BlobReport;
 pub use prune::{BlobsDeleted, PastDue, PruneStore};
 pub use sql::{COMPONENT as SQL_COMPONENT, MIGRATIONS as SQL_MIGRATIONS};

@@ -4,15 +4,13 @@
 //! only on the way is locked when it is read, without waiting: whoever finds it taken lets go of
 //! everything and starts again, with that lock named beforehand too.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use rustc_hash::FxHashMap;
 use utxokeep_core::Txid;
 
-/// Many, so that a large batch does not hold what everybody else needs.
-const SHARDS: usize = 4096;
+/// Many, so that a large batch does not hold what everybody else needs. A Mutex has 8 bytes.
+const SHARDS: usize = 1 << 16;
 
 /// One lock for each beginning of a transaction id.
 #[derive(Debug)]
@@ -24,13 +22,13 @@ pub(crate) struct Locks {
 #[derive(Debug)]
 pub(crate) struct Held<'l> {
     locks: &'l Locks,
-    guards: BTreeMap<usize, MutexGuard<'l, ()>>,
+    guards: FxHashMap<usize, MutexGuard<'l, ()>>,
 }
 
 /// The lock of a transaction.
 const fn shard_of(txid: &Txid) -> usize {
     let bytes = txid.as_bytes();
-    (bytes[0] as usize * 256 + bytes[1] as usize) % SHARDS
+    bytes[0] as usize * 256 + bytes[1] as usize
 }
 
 impl Locks {

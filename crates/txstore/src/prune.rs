@@ -20,6 +20,9 @@ use crate::{
 /// Where deleted records wait to be restored.
 const UNDO: &str = "undo/";
 
+/// There while nothing may be pruned.
+const PAUSED: &str = "pruner_paused";
+
 /// Rows that are counted or trimmed at a time.
 const PAGE_ROWS: usize = 10_000;
 
@@ -99,6 +102,12 @@ pub trait PruneStore: TxStore {
 
     /// Forgets what was pruned below a height; answers how many records.
     fn trim_undo(&self, below: Height) -> Result<u64, StoreError>;
+
+    /// Whether somebody asked for no run to start.
+    fn is_paused(&self) -> Result<bool, StoreError>;
+
+    /// Asks for it, or lets runs start again. The store only remembers it.
+    fn set_paused(&self, is_paused: bool) -> Result<(), StoreError>;
 }
 
 fn undo_prefix(height: Height) -> String {
@@ -276,13 +285,14 @@ impl PruneStore for NodeStore {
         let parents = spends.values().flatten().map(OutPoint::txid);
         let touched = Touched::Only(txids.iter().chain(parents).copied().collect());
         let mut answer = Vec::new();
-        // A verdict rests on children too, which show on the way: reading one holds it, so that it
-        // cannot leave the longest chain between verdict and commit.
+        // A verdict rests on children too, which show on the way: reading one holds it, and whoever
+        // takes one that was known to be settled off the longest chain is noticed at the commit.
         self.backend.write(&touched, &mut |view| {
             let facts = Facts { view, blobs: self.blobs.as_ref() };
             let mut workspace = Workspace::new(&facts, self.settings.policy);
             answer = workspace.prune(txids, &spends, rules)?;
             let mut writes = self.place(workspace.into_changes())?;
+            writes.is_pruning = true;
             for (txid, pruned) in txids.iter().zip(&mut answer) {
                 if let Pruned::Deleted { undo, .. } = pruned
                     && let Some(undo) = undo.take()
@@ -400,16 +410,21 @@ impl PruneStore for NodeStore {
             }
         }
     }
+
+    fn is_paused(&self) -> Result<bool, StoreError> {
+        self.read(|facts| Ok(facts.view.state(PAUSED)?.is_some()))
+    }
+
+    fn set_paused(&self, is_paused: bool) -> Result<(), StoreError> {
+        self.set_state(PAUSED, is_paused.then_some(&[]))
+    }
 }
 
 /// Bytes of a record with its outputs and its body, as they are stored.
 fn stored_bytes(workspace: &mut Workspace<'_, Facts<'_>>, txid: &Txid) -> Result<u64, StoreError> {
-    let Some(record) = workspace.record(txid)?.cloned() else { return Ok(0) };
-    let mut bytes = encode_record(&record).len();
-    for vout in 0..record.outputs {
-        let slot = workspace.slot(&OutPoint::new(*txid, vout))?;
-        bytes += slot.map_or(0, |slot| encode_slot(slot).len());
-    }
+    let Some(record) = workspace.look(txid)? else { return Ok(0) };
+    let mut bytes = encode_record(record).len();
+    bytes += workspace.loaded_slots(txid).map(|slot| encode_slot(slot).len()).sum::<usize>();
     // Of a record that nobody can read the body of only the rest is counted.
     let body = match workspace.body(txid) {
         Err(error) if error.is_about_one() => None,

@@ -9,6 +9,7 @@ mod plans;
 mod read;
 mod rows;
 mod schema;
+mod statements;
 mod write;
 
 use std::cell::RefCell;
@@ -17,7 +18,11 @@ use utxokeep_kv::crash_point;
 use utxokeep_sql::{ConstraintKind, Database, Dialect, migrate_up};
 
 pub use self::schema::{COMPONENT, MIGRATIONS};
-use self::{read::SqlView, write::commit};
+use self::{
+    read::SqlView,
+    statements::{LOCK_SETTLED_ALONE, SETTLED_KEY},
+    write::commit,
+};
 use crate::{
     backend::{Backend, ReadWork, Touched, WriteWork, Writes},
     engine::{NodeStore, Settings},
@@ -44,20 +49,26 @@ impl NodeStore {
 
 impl Backend for SqlBackend {
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError> {
-        self.database
-            .read(|transaction| work(&SqlView { transaction: RefCell::new(transaction), lock: "" }))
+        self.database.read(|transaction| {
+            let transaction = RefCell::new(transaction);
+            work(&SqlView { transaction, lock: "", is_shared: false })
+        })
     }
 
     fn write(&self, _touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError> {
-        let lock = match self.database.dialect() {
-            Dialect::Sqlite => "",
-            Dialect::Postgres => " FOR UPDATE",
+        let (lock, is_shared) = match self.database.dialect() {
+            Dialect::Sqlite => ("", false),
+            Dialect::Postgres => (" FOR UPDATE", true),
         };
         let mut attempts = 0;
         loop {
             let outcome = self.database.write(|transaction| {
-                let view = SqlView { transaction: RefCell::new(&mut *transaction), lock };
+                let reborrowed = RefCell::new(&mut *transaction);
+                let view = SqlView { transaction: reborrowed, lock, is_shared };
                 let writes: Writes = work(&view)?;
+                if is_shared && writes.unsettles() {
+                    transaction.query_opt(LOCK_SETTLED_ALONE, &[SETTLED_KEY], |_| Ok(()))?;
+                }
                 commit(transaction, &writes)?;
                 crash_point("before_commit");
                 Ok(())

@@ -24,6 +24,8 @@ tables! {
     PRESERVED = 6, "tx_preserved", Access::Sequential;
     /// Parent, child: the child spent the parent, was mined, and was deleted.
     DELETED_CHILDREN = 7, "tx_deleted_children", Access::Sequential;
+    /// Height, number: transactions that settled at that height, or do not any more.
+    SETTLED = 8, "tx_settled", Access::Sequential;
 }
 
 /// Key of the rows that are ordered by height.

@@ -22,7 +22,7 @@ pub use page::{example_file, page};
 pub use schema::{
     ChainConfig, Config, Delta, FollowConfig, GrpcConfig, IndexConfig, IndexingStrategy,
     PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, Setting, StorageConfig, Store,
-    TxStoreConfig,
+    TxStoreConfig, WalletConfig,
 };
 pub use source::Source;
 

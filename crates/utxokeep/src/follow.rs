@@ -66,6 +66,8 @@ impl FollowOptions {
 pub enum Happened<'a> {
     /// The node answers, and shares this block with us; `None` before the first.
     Connected(Option<ChainPoint>),
+    /// A block has arrived, in its raw bytes; it is applied next.
+    Arrived(&'a [u8]),
     /// A block was applied or undone; this is the last one now.
     Moved(Option<ChainPoint>),
     /// Everything the node has is applied.
@@ -132,6 +134,7 @@ fn listen<K: Kv>(
                 tell(&Happened::Moved(live.tip()));
             }
             Ok(Some(NodeEvent::Block(raw))) => {
+                tell(&Happened::Arrived(&raw));
                 live.connect(raw)?;
                 backoff.reset();
                 tell(&Happened::Moved(live.tip()));

@@ -19,3 +19,5 @@ pub mod owners;
 pub mod pruning;
 pub mod rest;
 mod server;
+pub mod wallet_follow;
+pub mod wallets;

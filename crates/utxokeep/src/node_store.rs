@@ -68,7 +68,8 @@ pub fn open(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenErr
         }
         _ => return Err(OpenError::UnknownEngine { engine: engine.to_owned() }),
     };
-    let store = store.map_err(failed)?;
+    let proof_bytes = config.proof_memory_mib as usize * MIB;
+    let store = store.map_err(failed)?.with_proof_bytes_max(proof_bytes);
     if config.blobs.is_empty() {
         return Ok(Arc::new(store));
     }
@@ -78,7 +79,7 @@ pub fn open(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenErr
 }
 
 /// A place without what may be secret: of a server, only its name and the database.
-fn shown<'p>(engine: &str, place: &'p str) -> &'p str {
+pub(crate) fn shown<'p>(engine: &str, place: &'p str) -> &'p str {
     if !engine.starts_with("postgres") {
         return place;
     }

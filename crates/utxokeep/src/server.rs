@@ -23,7 +23,7 @@ use tokio::{
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
 
-use crate::{config::Config, grpc::GrpcServer, pruning::Pruning, rest};
+use crate::{config::Config, grpc::GrpcServer, pruning::Pruning, rest, wallets::Wallets};
 
 /// How long reads of the server may take once the program stops.
 pub(crate) const STOP_WAIT: Duration = Duration::from_secs(6);
@@ -39,8 +39,10 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
 
 /// What a program serves.
 pub(crate) struct Served<'s> {
-    /// The chain index; without one REST has health and metrics only.
+    /// The chain index, if there is one.
     pub(crate) index: Option<&'s ChainIndex<RocksKv>>,
+    /// The wallet ledger, if there is one.
+    pub(crate) wallets: Option<Wallets>,
     /// Where REST listens.
     pub(crate) rest_listen: SocketAddr,
     /// What answers over gRPC, and where it listens.
@@ -59,10 +61,9 @@ pub(crate) fn serve_until_stopped(
 ) -> anyhow::Result<()> {
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
-    let mut routes = match served.index {
-        Some(index) => rest::router(rest::RestState::new(index.clone(), &config.rest)),
-        None => rest::operations_router(),
-    };
+    let chain = served.index.map(|index| rest::RestState::new(index.clone(), &config.rest));
+    let wallets = served.wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));
+    let mut routes = rest::router_of(chain, wallets);
     if let Some(pruning) = &served.pruning {
         routes = routes.merge(rest::pruner_routes(pruning.clone()));
     }

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use utxokeep::{cli, config, grpc, rest};
+use utxokeep::{cli, config, grpc, rest, wallet_follow};
 use utxokeep_index::METRICS;
 use utxokeep_sql::{RETRIES_METRIC, RETRIES_METRIC_HELP};
 
@@ -56,6 +56,7 @@ fn metrics_page() -> String {
         ("REST server", rest::METRICS),
         ("gRPC server", grpc::METRICS),
         ("Pruner", utxokeep_pruner::METRICS),
+        ("Wallet ledger that follows", wallet_follow::METRICS),
     ];
     for (title, metrics) in lists {
         let rows = metrics.iter();

@@ -1,9 +1,9 @@
 //! What a wallet has: one pass over an index that holds everything a balance needs.
 
 use utxokeep_core::wallet::{
-    Amount, Balance, CoinFacts, CoinView, ConfirmationRange, Maturity, Micros, WalletId,
+    Amount, Balance, Bucket, CoinFacts, CoinView, ConfirmationRange, Maturity, Micros, WalletId,
 };
-use utxokeep_sql::{SqlError, Value};
+use utxokeep_sql::{Row, SqlError, Value};
 
 use crate::{Ledger, LedgerError, rows, session::Session};
 
@@ -22,6 +22,12 @@ const SELECT_LEASED: &str = "SELECT u.amount, u.parent_class, u.parent_height, u
     FROM utxo_leases l JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id
     WHERE l.wallet_id = $1 AND (l.expires_at_us > $2 OR l.is_held = 1)
         AND u.spent_by_tx_id IS NULL AND u.parent_class > 0";
+const SELECT_HELD_BACK: &str = "SELECT u.amount, u.parent_class, u.parent_height, u.parent_coinbase
+    FROM utxo_marks m JOIN utxos u ON u.wallet_id = m.wallet_id AND u.id = m.utxo_id
+    WHERE m.wallet_id = $1 AND m.is_unspendable = 1
+        AND u.spent_by_tx_id IS NULL AND u.parent_class > 0
+        AND NOT EXISTS (SELECT 1 FROM utxo_leases l WHERE l.wallet_id = m.wallet_id
+            AND l.utxo_id = m.utxo_id AND (l.expires_at_us > $2 OR l.is_held = 1))";
 
 /// Which coins a balance counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,7 +61,8 @@ impl Session<'_, '_> {
         let heights = query.range.heights(tip);
         let (lowest, highest) =
             heights.map_or((0, -1), |(low, high)| (low.get().into(), high.get().into()));
-        let mature = query.maturity.highest_mature(tip).map_or(-1, |height| height.get().into());
+        let maturity = self.maturity(query.maturity);
+        let mature = maturity.highest_mature(tip).map_or(-1, |height| height.get().into());
         let parameters: [i64; 4] = [self.wallet, lowest, highest, mature];
         let mut balance = self.tx.query_one(SUM_COINS, &parameters.map(Value::from), |row| {
             let mut balance = Balance {
@@ -70,20 +77,27 @@ impl Session<'_, '_> {
             }
             Ok(balance)
         })?;
-        let view = CoinView { tip, range: query.range, maturity: query.maturity };
+        let view = CoinView { tip, range: query.range, maturity };
         let parameters = [self.id(), Value::from(now.get())];
-        self.tx.query(SELECT_LEASED, &parameters, |row| {
-            let coin = CoinFacts {
-                class: rows::class(row, 1)?,
-                height: rows::height(row, 2)?,
-                coinbase: rows::flag(row, 3)?,
-            };
-            let amount: Amount = rows::amount(row, 0)?;
-            if let Some(bucket) = view.bucket(&coin) {
-                balance.add_lease(bucket, amount);
-            }
-            Ok(())
-        })?;
+        for (statement, set_apart) in [
+            (SELECT_LEASED, Balance::add_lease as fn(&mut Balance, Bucket, Amount)),
+            (SELECT_HELD_BACK, Balance::hold_back),
+        ] {
+            self.tx.query(statement, &parameters, |row| {
+                if let Some(bucket) = view.bucket(&read_facts(row)?) {
+                    set_apart(&mut balance, bucket, rows::amount(row, 0)?);
+                }
+                Ok(())
+            })?;
+        }
         Ok(balance)
     }
+}
+
+fn read_facts(row: &Row<'_>) -> Result<CoinFacts, SqlError> {
+    Ok(CoinFacts {
+        class: rows::class(row, 1)?,
+        height: rows::height(row, 2)?,
+        coinbase: rows::flag(row, 3)?,
+    })
 }

@@ -16,8 +16,8 @@ use utxokeep_core::{
 use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
 
 use crate::{
-    BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, RecordOptions, Recorded, Seen, follow,
-    ledger::ensure_chain, lifecycle::family, rows, session::Session,
+    BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, RecordOptions, Recorded, Seen, birthday,
+    crash, follow, ledger::ensure_chain, lifecycle::family, rows, session::Session,
 };
 
 const SELECT_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1";
@@ -52,8 +52,8 @@ impl Ledger {
         const SELECT: &str =
             "SELECT tip_height, tip_hash FROM chains WHERE chain = $1 AND network = $2";
         let names = [Value::from(network.chain()), Value::from(network.name())];
-        let tip = self.database.read(|tx| tx.query_opt(SELECT, &names, |row| rows::tip(row, 0, 1)));
-        Ok(tip.map_err(|error: SqlError| error)?.flatten())
+        let tip = self.read(|tx| Ok(tx.query_opt(SELECT, &names, |row| rows::tip(row, 0, 1))?))?;
+        Ok(tip.flatten())
     }
 
     /// Applies the next block to all wallets of a network. `txs` are its transactions in the order
@@ -84,6 +84,7 @@ impl Ledger {
                 let mut session = Session::lock(chain.tx, self.limits, wallet, now)?;
                 let recorded = session.record_block(&block, txs, &places)?;
                 session.finish()?;
+                crash::point("in_block");
                 applied.recorded.insert(wallet, recorded);
             }
             let row = [Value::from(chain.id), Value::from(block.height.get())];
@@ -223,6 +224,7 @@ impl<'t, 'c> LockedChain<'t, 'c> {
             session.detach_from(height)?;
             session.finish()?;
         }
+        birthday::rewind(self.tx, self.id, height)?;
         self.tx.execute(DELETE_BLOCKS, &key)?;
         follow::forget(self.tx, self.id, height)?;
         Ok(())

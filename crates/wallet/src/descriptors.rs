@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //!
-//! * All scripts below `derived_count` are watched, and no others of the descriptor.
+//! * All scripts below `derived_count` are watched, and no others of the descriptor. A number for
+//!   which there is no key has no script and is skipped.
 //! * `derived_count` is at least `next_index + lookahead`, as far as numbers go.
 //! * Neither number ever goes down: a block that leaves the chain does not unhand an address.
 
@@ -27,10 +28,11 @@ const SELECT_ONE: &str = "SELECT id, descriptor, keychain, is_ranged, next_index
 const INSERT: &str = "INSERT INTO descriptors (wallet_id, id, descriptor, keychain, is_ranged,
         next_index, derived_count, lookahead, created_at_us)
     VALUES ($1, $2, $3, $4, $5, 0, 0, $6, $7)";
-const SELECT_SCRIPT: &str = "SELECT a.id, a.script, a.address
+const SELECT_SCRIPT: &str = "SELECT s.script_index, a.id, a.script, a.address
     FROM descriptor_scripts s
     JOIN addresses a ON a.wallet_id = s.wallet_id AND a.id = s.address_id
-    WHERE s.wallet_id = $1 AND s.descriptor_id = $2 AND s.script_index = $3";
+    WHERE s.wallet_id = $1 AND s.descriptor_id = $2 AND s.script_index >= $3
+    ORDER BY s.script_index LIMIT 1";
 const SELECT_ORIGINS: &str = "SELECT a.script, d.descriptor, d.keychain, s.script_index
     FROM addresses a
     JOIN descriptor_scripts s ON s.wallet_id = a.wallet_id AND s.address_id = a.id
@@ -176,22 +178,20 @@ impl Ledger {
         self.write_wallet(wallet, now, |session| {
             let mut descriptor = session.descriptor(descriptor)?;
             let index = if descriptor.is_ranged { descriptor.next_index } else { 0 };
-            if index >= INDEXES {
+            let mut found = session.script_from(descriptor.id, index)?;
+            if found.is_none() {
+                // As a rule the next one is watched already.
+                let next_index = descriptor.next_index;
+                session.derive_ahead(self.codec()?, &mut descriptor, next_index)?;
+                found = session.script_from(descriptor.id, index)?;
+            }
+            let Some(found) = found else {
                 return Err(LedgerError::argument("all addresses of the keychain were handed out"));
+            };
+            if found.index >= descriptor.next_index {
+                session.derive_ahead(self.codec()?, &mut descriptor, found.index + 1)?;
             }
-            if descriptor.next_index <= index {
-                session.derive_ahead(self.codec()?, &mut descriptor, index + 1)?;
-            }
-            let key = [session.id(), Value::from(descriptor.id), Value::from(index)];
-            let found = session.tx.query_opt(SELECT_SCRIPT, &key, |row| {
-                Ok(RevealedAddress {
-                    index,
-                    address_id: row.int(0)?,
-                    script: row.bytes(1)?.to_vec(),
-                    address: row.opt_text(2)?.map(str::to_owned),
-                })
-            })?;
-            found.ok_or_else(|| LedgerError::damaged("a derived script has no row"))
+            Ok(found)
         })
     }
 
@@ -226,10 +226,27 @@ impl Session<'_, '_> {
         self.tx.query_all(SELECT_ALL, &key, read_descriptor)
     }
 
-    fn descriptor(&mut self, id: i64) -> Result<WatchedDescriptor, LedgerError> {
+    pub(crate) fn descriptor(&mut self, id: i64) -> Result<WatchedDescriptor, LedgerError> {
         let key = [self.id(), Value::from(id)];
         let found = self.tx.query_opt(SELECT_ONE, &key, read_descriptor)?;
         found.ok_or(LedgerError::DescriptorNotFound(id))
+    }
+
+    /// The first script of a keychain from a number on. Hardly ever does a number stand for none.
+    fn script_from(
+        &mut self,
+        descriptor: i64,
+        index: u32,
+    ) -> Result<Option<RevealedAddress>, SqlError> {
+        let key = [self.id(), Value::from(descriptor), Value::from(index)];
+        self.tx.query_opt(SELECT_SCRIPT, &key, |row| {
+            Ok(RevealedAddress {
+                index: rows::u32_at(row, 0)?,
+                address_id: row.int(1)?,
+                script: row.bytes(2)?.to_vec(),
+                address: row.opt_text(3)?.map(str::to_owned),
+            })
+        })
     }
 
     fn insert_descriptor(&mut self, descriptor: &WatchedDescriptor) -> Result<(), SqlError> {

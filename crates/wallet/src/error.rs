@@ -49,6 +49,12 @@ pub enum LedgerError {
         /// Which output.
         index: u32,
     },
+    /// An output does not pay the address that it is credited to.
+    #[error("output {index} does not pay the address it is credited to; nothing was stored")]
+    NotPaid {
+        /// Which output.
+        index: u32,
+    },
     /// Other live transactions spend the same outputs.
     #[error(
         "transaction {txid} spends what {} spends already; declare a replacement, or wait for a block",
@@ -106,8 +112,22 @@ pub enum LedgerError {
         /// The tip.
         tip: Option<(Height, BlockHash)>,
     },
+    /// A coinbase to disconnect is spent by a block that stays: no valid chain has that.
+    #[error(
+        "coinbase {coinbase} cannot be disconnected, because {spender} in block {height} below spends from it; no valid chain has such a block: roll back to below {height} and follow from a source that was checked"
+    )]
+    SpentBelow {
+        /// The coinbase.
+        coinbase: Txid,
+        /// What spends from it.
+        spender: Txid,
+        /// Block of the spender.
+        height: Height,
+    },
     /// More descendants than one operation may touch.
-    #[error("more than {rows_max} transactions depend on this one; raise the limit of cascades")]
+    #[error(
+        "more than {rows_max} transactions depend on this one, nothing was changed; raise the limit of cascades"
+    )]
     CascadeTooLarge {
         /// The limit.
         rows_max: usize,
@@ -121,6 +141,12 @@ pub enum LedgerError {
         /// The output.
         outpoint: OutPoint,
     },
+    /// A label says that the output must not be spent.
+    #[error("a label says that {outpoint} must not be spent; set it to spendable first")]
+    HeldBack {
+        /// The output.
+        outpoint: OutPoint,
+    },
     /// The lease belongs to somebody else.
     #[error("the lease of {outpoint} belongs to somebody else; only its owner may release it")]
     NotLeaseOwner {
@@ -129,7 +155,7 @@ pub enum LedgerError {
     },
     /// The coins that may be used do not pay for the payment.
     #[error(
-        "{needed} are needed with the fee of a first input and {available} are available; {leased} are leased, {immature} immature, {pending} not published or not trusted"
+        "{needed} are needed with the fee of a first input and {available} are available; {leased} are leased, {immature} immature, {held_back} held back by labels, {pending} not published, not trusted or not deep enough"
     )]
     InsufficientFunds {
         /// Payment and the fee without inputs.
@@ -140,6 +166,8 @@ pub enum LedgerError {
         leased: u64,
         /// Coinbase outputs that are too young.
         immature: u64,
+        /// Confirmed or trusted, and held back because a label says so.
+        held_back: u64,
         /// Of transactions that are pending, not trusted, or not confirmed often enough.
         pending: u64,
     },
@@ -158,6 +186,12 @@ pub enum LedgerError {
     /// A transaction that others spend from, or gave way to, cannot be removed.
     #[error("others spend from transaction {0} or gave way to it; abandon it instead")]
     NotALeaf(Txid),
+    /// The wallet has no address of this number.
+    #[error("the wallet has no address {0}")]
+    AddressIdNotFound(i64),
+    /// The ledger was closed.
+    #[error("the ledger is closed, nothing was read or changed; open it again")]
+    Closed,
     /// The wallet has no such keychain.
     #[error("the wallet has no keychain {0}")]
     DescriptorNotFound(i64),

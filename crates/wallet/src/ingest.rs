@@ -6,10 +6,11 @@ mod cascade;
 mod check;
 mod coins;
 mod rivals;
+mod trust;
 
 pub(crate) use cascade::Loser;
 pub(crate) use check::label as check_label;
-use utxokeep_core::wallet::{CoinClass, Event, TxState, next};
+use utxokeep_core::wallet::{Event, TxState, next};
 use utxokeep_sql::Value;
 
 use crate::{
@@ -109,12 +110,15 @@ impl Session<'_, '_> {
         if plan.takes_inputs {
             self.claim(new, id, &parents)?;
         }
-        let trusted = is_trusted(new, plan.owned_inputs);
-        let class = CoinClass::of(state, waiting, trusted);
+        let all_own = is_all_own(new, plan.owned_inputs);
+        let class = self.class_of(id, state, waiting, all_own)?;
         if stored.is_some() && !unchanged {
             self.set_class(id, class, state.block())?;
         }
         self.write_credits(new, id, stored.is_some(), &credits, class, state.block())?;
+        if stored.is_some() && !unchanged && class.passes_trust() {
+            self.raise_trust(id)?;
+        }
         if let Some(height) = state.block() {
             self.settle_leases(id, height)?;
         }
@@ -228,6 +232,6 @@ impl Session<'_, '_> {
     }
 }
 
-fn is_trusted(new: &NewTx, owned_inputs: i64) -> bool {
+fn is_all_own(new: &NewTx, owned_inputs: i64) -> bool {
     !new.inputs.is_empty() && i64::try_from(new.inputs.len()) == Ok(owned_inputs)
 }

@@ -1,6 +1,9 @@
 //! Labels by kind and reference, and their exchange format, BIP-329.
 //!
-//! Labels do not hang on rows: one may exist before its transaction and survives its removal.
+//! Labels do not hang on rows: one may exist before its transaction and survives its removal. One
+//! that says that an output must not be spent holds its coin back, see [`marks`].
+
+pub(crate) mod marks;
 
 use serde::{Deserialize, Serialize};
 use utxokeep_core::{
@@ -231,10 +234,17 @@ impl Session<'_, '_> {
         if label.spendable.is_some() && label.kind != LabelKind::Output {
             return Err(LedgerError::argument("only outputs can be marked as spendable or not"));
         }
-        let key = [self.id(), Value::from(label.kind.name()), Value::from(&label.reference)];
+        let outpoint = match label.kind {
+            LabelKind::Output => self.outpoint_of(&label.reference),
+            _ => None,
+        };
+        // One output has one name, so that no two labels disagree about it.
+        let reference = outpoint
+            .map_or_else(|| label.reference.clone(), |outpoint| self.output_text(&outpoint));
+        let key = [self.id(), Value::from(label.kind.name()), Value::from(&reference)];
         if label.label.is_empty() && label.origin.is_none() && label.spendable.is_none() {
             self.tx.execute(DELETE, &key)?;
-            return Ok(());
+            return self.follow_label(outpoint, &reference);
         }
         let row = [
             key[0],
@@ -245,7 +255,7 @@ impl Session<'_, '_> {
             Value::from(label.spendable),
         ];
         self.tx.execute(UPSERT, &row)?;
-        Ok(())
+        self.follow_label(outpoint, &reference)
     }
 }
 

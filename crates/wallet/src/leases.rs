@@ -10,21 +10,23 @@ use utxokeep_core::{
 };
 use utxokeep_sql::{Row, SqlError, Value};
 
-use crate::{Ledger, LedgerError, rows, session::Session};
+use crate::{Ledger, LedgerError, crash, rows, session::Session};
 
-const SELECT_COIN: &str = "SELECT u.id, u.spent_by_tx_id, u.parent_class
+const SELECT_COIN: &str = "SELECT u.id, u.spent_by_tx_id, u.parent_class, m.is_unspendable
     FROM transactions t JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
+    LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
     WHERE t.chain_id = $1 AND t.txid = $2 AND t.wallet_id = $3 AND u.output_index = $4";
-const ACQUIRE: &str = "INSERT INTO utxo_leases
-        (wallet_id, utxo_id, lease_id, expires_at_us, hold_confirmations, is_held)
-    VALUES ($1, $2, $3, $4, $5, 0)
-    ON CONFLICT (wallet_id, utxo_id) DO UPDATE
+const ACQUIRE_HEAD: &str = "INSERT INTO utxo_leases
+    (wallet_id, utxo_id, lease_id, expires_at_us, hold_confirmations, is_held) VALUES";
+const ACQUIRE_TAIL: &str = " ON CONFLICT (wallet_id, utxo_id) DO UPDATE
     SET lease_id = excluded.lease_id, expires_at_us = excluded.expires_at_us,
         hold_confirmations = excluded.hold_confirmations,
         is_held = CASE WHEN utxo_leases.lease_id = excluded.lease_id
             AND excluded.hold_confirmations IS NOT NULL THEN utxo_leases.is_held ELSE 0 END
     WHERE utxo_leases.lease_id = excluded.lease_id
-        OR (utxo_leases.expires_at_us <= $6 AND utxo_leases.is_held = 0)";
+        OR (utxo_leases.expires_at_us <= $1 AND utxo_leases.is_held = 0)";
+const SELECT_TAKEN: &str = "SELECT utxo_id FROM utxo_leases
+    WHERE wallet_id = $1 AND lease_id <> $2 AND utxo_id IN";
 const SELECT_LEASE: &str = "SELECT lease_id, expires_at_us, is_held FROM utxo_leases
     WHERE wallet_id = $1 AND utxo_id = $2";
 const DELETE_LEASE: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND utxo_id = $2";
@@ -92,7 +94,8 @@ pub struct Lease {
 
 impl Ledger {
     /// Leases outputs, all or none. Each must be unspent and free, expired, or leased to the same
-    /// owner, whose lease is renewed. Returns when the leases end.
+    /// owner, whose lease is renewed. One that a label holds back is refused. Returns when the
+    /// leases end.
     pub fn acquire_leases(
         &self,
         wallet: WalletId,
@@ -112,7 +115,11 @@ impl Ledger {
             let mut coins = Vec::with_capacity(outpoints.len());
             for outpoint in outpoints {
                 let coin = session.coin(outpoint)?.filter(|coin| coin.is_current);
-                coins.push((coin.ok_or(LedgerError::UtxoNotFound(*outpoint))?.id, *outpoint));
+                let coin = coin.ok_or(LedgerError::UtxoNotFound(*outpoint))?;
+                if coin.is_held_back {
+                    return Err(LedgerError::HeldBack { outpoint: *outpoint });
+                }
+                coins.push((coin.id, *outpoint));
             }
             coins.sort_unstable();
             session.lease(&coins, terms)
@@ -188,10 +195,12 @@ impl Ledger {
     }
 }
 
-/// An output of the wallet, and whether it is unspent with a live parent.
+/// An output of the wallet: whether it is unspent with a live parent, and whether a label says
+/// that it must not be spent.
 struct Coin {
     id: i64,
     is_current: bool,
+    is_held_back: bool,
 }
 
 impl Session<'_, '_> {
@@ -204,7 +213,7 @@ impl Session<'_, '_> {
         ];
         self.tx.query_opt(SELECT_COIN, &key, |row| {
             let is_current = row.opt_int(1)?.is_none() && row.int(2)? > 0;
-            Ok(Coin { id: row.int(0)?, is_current })
+            Ok(Coin { id: row.int(0)?, is_current, is_held_back: row.opt_int(3)? == Some(1) })
         })
     }
 
@@ -220,20 +229,40 @@ impl Session<'_, '_> {
         terms: &LeaseTerms,
     ) -> Result<Micros, LedgerError> {
         let expires_at = self.now.plus(terms.duration_us);
-        for (id, outpoint) in coins {
-            let row = [
-                self.id(),
-                Value::from(*id),
-                Value::from(terms.owner.as_bytes()),
-                Value::from(expires_at.get()),
-                Value::from(terms.hold_confirmations),
-                Value::from(self.now.get()),
-            ];
-            if self.tx.execute(ACQUIRE, &row)? == 0 {
-                return Err(LedgerError::AlreadyLeased { outpoint: *outpoint });
-            }
+        let mut coins = coins.to_vec();
+        coins.dedup();
+        let owner = Value::from(terms.owner.as_bytes());
+        let mut rows = Vec::with_capacity(coins.len() * 6);
+        for (id, _) in &coins {
+            rows.extend([self.id(), Value::from(*id), owner, Value::from(expires_at.get())]);
+            rows.extend([Value::from(terms.hold_confirmations), Value::from(false)]);
         }
+        let now = [Value::from(self.now.get())];
+        let leased = self.tx.execute_rows(ACQUIRE_HEAD, ACQUIRE_TAIL, &now, 6, &rows)?;
+        if leased < u64::try_from(coins.len()).unwrap_or(u64::MAX) {
+            return Err(self.taken(&coins, owner)?);
+        }
+        crash::point("after_lease");
         Ok(expires_at)
+    }
+
+    /// The error for coins of which another owner has leased one.
+    fn taken(
+        &mut self,
+        coins: &[(i64, OutPoint)],
+        owner: Value<'_>,
+    ) -> Result<LedgerError, SqlError> {
+        let keys: Vec<Value<'_>> = coins.iter().map(|(id, _)| Value::from(*id)).collect();
+        let fixed = [self.id(), owner];
+        let mut taken = Vec::new();
+        self.tx.query_in(SELECT_TAKEN, "", &fixed, 1, &keys, |row| {
+            taken.push(row.int(0)?);
+            Ok(())
+        })?;
+        let first = coins.iter().find(|(id, _)| taken.contains(id));
+        first
+            .map(|(_, outpoint)| LedgerError::AlreadyLeased { outpoint: *outpoint })
+            .ok_or_else(|| rows::bad("a lease was refused and nobody has it"))
     }
 }
 

@@ -1,6 +1,9 @@
 //! The ledger itself: opening it, and the wallets in it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use utxokeep_core::{
     Network,
@@ -8,7 +11,7 @@ use utxokeep_core::{
 };
 use utxokeep_sql::{Database, Isolation, Row, SqlError, Transaction, Value};
 
-use crate::{LedgerError, Limits, Wallet, schema, session::Session};
+use crate::{LedgerError, Limits, Wallet, crash, schema, session::Session};
 
 const SELECT_CHAIN: &str = "SELECT id FROM chains WHERE chain = $1 AND network = $2";
 const INSERT_CHAIN: &str =
@@ -31,13 +34,25 @@ pub struct Ledger {
     pub(crate) limits: Limits,
     isolation: Isolation,
     codec: Option<Arc<dyn ChainCodec>>,
+    closed: Arc<AtomicBool>,
 }
 
 impl Ledger {
     /// Opens the ledger in `database` and brings its tables up to date.
     pub fn open(database: Database, limits: Limits, now: Micros) -> Result<Self, LedgerError> {
         schema::migrate(&database, now)?;
-        Ok(Self { database, limits, isolation: Isolation::ReadCommitted, codec: None })
+        let isolation = Isolation::ReadCommitted;
+        Ok(Self { database, limits, isolation, codec: None, closed: Arc::default() })
+    }
+
+    /// Ends the use of this ledger and its clones: calls that are running come to their end, every
+    /// later one is refused.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    fn check_open(&self) -> Result<(), LedgerError> {
+        if self.closed.load(Ordering::SeqCst) { Err(LedgerError::Closed) } else { Ok(()) }
     }
 
     /// The same ledger, with writers kept apart by the database on top of the lock they take.
@@ -91,12 +106,12 @@ impl Ledger {
         limit: usize,
     ) -> Result<Vec<Wallet>, LedgerError> {
         let parameters = [Value::from(after.map_or(0, WalletId::get)), self.page(limit)];
-        self.database.read(|tx| Ok(tx.query_all(SELECT_WALLETS, &parameters, read_wallet)?))
+        self.read(|tx| Ok(tx.query_all(SELECT_WALLETS, &parameters, read_wallet)?))
     }
 
     /// The wallet of this name.
     pub fn wallet_named(&self, name: &str) -> Result<Wallet, LedgerError> {
-        self.database.read(|tx| {
+        self.read(|tx| {
             tx.query_opt(SELECT_WALLET_BY_NAME, &[Value::from(name)], read_wallet)?
                 .ok_or_else(|| LedgerError::WalletNameNotFound(name.to_owned()))
         })
@@ -110,7 +125,18 @@ impl Ledger {
         &self,
         body: impl FnMut(&mut Transaction<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        self.database.write_at(self.isolation, body)
+        self.check_open()?;
+        let answer = self.database.write_at(self.isolation, body)?;
+        crash::point("after_commit");
+        Ok(answer)
+    }
+
+    pub(crate) fn read<T>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.check_open()?;
+        self.database.read(body)
     }
 
     /// Runs `body` with the lock of the wallet, in one transaction.
@@ -124,6 +150,7 @@ impl Ledger {
             let mut session = Session::lock(tx, self.limits, wallet, now)?;
             let answer = body(&mut session)?;
             session.finish()?;
+            crash::point("before_commit");
             Ok(answer)
         })
     }
@@ -134,7 +161,7 @@ impl Ledger {
         wallet: WalletId,
         mut body: impl FnMut(&mut Session<'_, '_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        self.database.read(|tx| {
+        self.read(|tx| {
             let mut session = Session::view(tx, self.limits, wallet)?;
             body(&mut session)
         })

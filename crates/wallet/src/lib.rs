@@ -13,8 +13,10 @@
 
 mod addresses;
 mod balance;
+mod birthday;
 mod bump;
 mod chain;
+mod crash;
 mod descriptors;
 mod error;
 mod follow;
@@ -28,8 +30,10 @@ mod prune;
 mod rows;
 mod schema;
 mod schema_descriptors;
+mod schema_marks;
 mod select;
 mod session;
+mod statistics;
 mod types;
 mod verify;
 
@@ -48,8 +52,8 @@ pub use labels::{Imported, Label, LabelKind};
 pub use leases::{Lease, LeaseTerms};
 pub use ledger::Ledger;
 pub use list::{
-    Coin, CoinQuery, Direction, HistoryCursor, HistoryQuery, HistoryScope, OwnInput, Replacement,
-    TxDetail, TxSummary, WatchedOutput,
+    Coin, CoinQuery, CoinScope, Direction, HistoryCursor, HistoryQuery, HistoryScope, OwnInput,
+    Replacement, TxDetail, TxSummary, WatchedOutput,
 };
 pub use prune::PruneRule;
 pub use schema::{COMPONENT, MIGRATIONS, migrate, unmigrate};

@@ -3,7 +3,7 @@
 mod coins;
 mod history;
 
-pub use coins::{Coin, CoinQuery, WatchedOutput};
+pub use coins::{Coin, CoinQuery, CoinScope, WatchedOutput};
 pub use history::{
     Direction, HistoryCursor, HistoryQuery, HistoryScope, OwnInput, Replacement, TxDetail,
     TxSummary,

@@ -5,7 +5,7 @@
 
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
-use crate::{Micros, schema_descriptors};
+use crate::{Micros, labels::marks, schema_descriptors, schema_marks, statistics};
 
 /// Name of this part of the schema in the table of migrations.
 pub const COMPONENT: &str = "wallet";
@@ -19,11 +19,22 @@ pub const MIGRATIONS: &[Migration] = &[
         up: schema_descriptors::UP,
         down: schema_descriptors::DOWN,
     },
+    Migration {
+        version: schema_marks::VERSION,
+        name: "marks, birthdays, trust by ancestors",
+        up: schema_marks::UP,
+        down: schema_marks::DOWN,
+    },
 ];
 
 /// Brings the tables to the version of this program.
 pub fn migrate(database: &Database, now: Micros) -> Result<MigrationReport, SqlError> {
-    migrate_up(database, COMPONENT, MIGRATIONS, now.get())
+    let report = migrate_up(database, COMPONENT, MIGRATIONS, now.get())?;
+    if report.from < schema_marks::VERSION {
+        marks::mark_by_labels(database)?;
+    }
+    statistics::assume(database)?;
+    Ok(report)
 }
 
 /// Takes steps back, down to `version`; 0 removes all tables of the ledger.

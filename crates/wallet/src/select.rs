@@ -14,8 +14,8 @@ use utxokeep_core::{
     },
 };
 
-use self::window::{Reach, WindowCoin};
-use crate::{BalanceQuery, LeaseTerms, Ledger, LedgerError, session::Session};
+use self::window::Reach;
+use crate::{BalanceQuery, LeaseTerms, Ledger, LedgerError, crash, session::Session};
 
 /// How coins are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +29,7 @@ pub enum Algorithm {
     OldestFirst,
     /// Coins in a random order.
     SingleRandomDraw,
-    /// A search for a choice with low fees, best without change.
+    /// A search for a choice without change; large coins first when there is none.
     BranchAndBound,
 }
 
@@ -160,6 +160,7 @@ impl Ledger {
         terms.check()?;
         self.write_wallet(wallet, now, |session| {
             let mut selection = session.select(request)?;
+            crash::point("after_select");
             let coins: Vec<(i64, OutPoint)> =
                 selection.coins.iter().map(|coin| (coin.id, coin.outpoint)).collect();
             selection.leased_until = Some(session.lease(&coins, terms)?);
@@ -200,7 +201,7 @@ impl Session<'_, '_> {
         }
         match found {
             None => Err(self.shortfall(request, &payment)?),
-            Some((picked, algorithm)) => Ok(answer(&window, &picked, algorithm)),
+            Some((picked, algorithm)) => self.answer(&window, &picked, algorithm),
         }
     }
 
@@ -208,10 +209,9 @@ impl Session<'_, '_> {
         &self,
         request: &SelectionRequest,
         payment: &Payment,
-        coins: &[WindowCoin],
+        candidates: &[Candidate],
         algorithm: Algorithm,
     ) -> Option<(Picked, Algorithm)> {
-        let candidates: Vec<Candidate> = coins.iter().map(|coin| coin.candidate).collect();
         let by = |key: &dyn Fn(&Candidate) -> (u64, i64)| {
             let mut order: Vec<usize> = (0..candidates.len()).collect();
             order.sort_by_key(|at| key(&candidates[*at]));
@@ -221,21 +221,21 @@ impl Session<'_, '_> {
             Algorithm::LeastWaste => None,
             Algorithm::LargestFirst => {
                 let order = by(&|coin| (u64::MAX - coin.amount.get(), coin.id));
-                draw_in_order(payment, &candidates, order)
+                draw_in_order(payment, candidates, order)
             }
             Algorithm::OldestFirst => {
                 let age = |coin: &Candidate| coin.height.map_or(u64::MAX, |h| h.get().into());
                 let order = by(&|coin| (age(coin), coin.id));
-                draw_in_order(payment, &candidates, order)
+                draw_in_order(payment, candidates, order)
             }
             Algorithm::SingleRandomDraw => {
-                draw_in_order(payment, &candidates, shuffled(candidates.len(), request.seed))
+                draw_in_order(payment, candidates, shuffled(candidates.len(), request.seed))
             }
             Algorithm::BranchAndBound => {
                 let limits = &self.limits;
                 search::branch_and_bound(
                     payment,
-                    &candidates,
+                    candidates,
                     limits.selection_search_coins_max,
                     limits.selection_rounds_max,
                 )
@@ -269,40 +269,43 @@ impl Session<'_, '_> {
             return Ok(LedgerError::TooManyInputs { needed, available, inputs_max });
         }
         let leased = balance.leased_spendable;
-        let counted = available + leased + balance.immature;
+        let held_back = balance.held_back;
+        let counted = available + leased + balance.immature + held_back;
         Ok(LedgerError::InsufficientFunds {
             needed,
             available,
             leased,
             immature: balance.immature,
+            held_back,
             pending: balance.total().saturating_sub(counted),
         })
     }
-}
 
-fn answer(window: &[WindowCoin], picked: &Picked, algorithm: Algorithm) -> Selection {
-    let mut coins: Vec<SelectedCoin> = picked
-        .chosen
-        .iter()
-        .map(|at| {
-            let WindowCoin { candidate, outpoint, script } = &window[*at];
-            SelectedCoin {
-                id: candidate.id,
-                outpoint: *outpoint,
-                amount: candidate.amount,
-                script: script.clone(),
-                weight: candidate.weight,
-            }
+    /// Completes a choice with what only the coins in it have to say.
+    fn answer(
+        &mut self,
+        window: &[Candidate],
+        picked: &Picked,
+        algorithm: Algorithm,
+    ) -> Result<Selection, LedgerError> {
+        // The window is in the order of numbers, and so is what was picked of it.
+        let picks: Vec<&Candidate> = picked.chosen.iter().map(|at| &window[*at]).collect();
+        let ids: Vec<i64> = picks.iter().map(|coin| coin.id).collect();
+        let coins = picks.into_iter().zip(self.chosen(&ids)?).map(|(coin, chosen)| SelectedCoin {
+            id: chosen.id,
+            outpoint: chosen.outpoint,
+            amount: coin.amount,
+            script: chosen.script,
+            weight: coin.weight,
+        });
+        Ok(Selection {
+            coins: coins.collect(),
+            input_total: picked.input_total,
+            fee: picked.fee,
+            change: picked.change,
+            waste: picked.waste,
+            algorithm,
+            leased_until: None,
         })
-        .collect();
-    coins.sort_by_key(|coin| coin.id);
-    Selection {
-        coins,
-        input_total: picked.input_total,
-        fee: picked.fee,
-        change: picked.change,
-        waste: picked.waste,
-        algorithm,
-        leased_until: None,
     }
 }

@@ -5,7 +5,7 @@
 
 use utxokeep_core::{
     BlockHash, Height, Network, Txid,
-    wallet::{Micros, TxState, WalletId},
+    wallet::{Maturity, Micros, TxState, WalletId},
 };
 use utxokeep_sql::{Dialect, Row, SqlError, Transaction, Value};
 
@@ -15,7 +15,8 @@ const SELECT_WALLET: &str =
     "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id FROM wallets WHERE id = $1";
 const LOCK_WALLET: &str = "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id
     FROM wallets WHERE id = $1 FOR NO KEY UPDATE";
-const SELECT_CHAIN: &str = "SELECT chain, network, tip_height, tip_hash FROM chains WHERE id = $1";
+const SELECT_CHAIN: &str = "SELECT c.chain, c.network, c.tip_height, c.tip_hash
+    FROM wallets w JOIN chains c ON c.id = w.chain_id WHERE w.id = $1";
 const UPDATE_COUNTERS: &str = "UPDATE wallets
     SET next_tx_id = $2, next_utxo_id = $3, next_address_id = $4 WHERE id = $1";
 const SELECT_BLOCK: &str = "SELECT hash, time_us FROM blocks WHERE chain_id = $1 AND height = $2";
@@ -49,6 +50,7 @@ pub(crate) struct Session<'t, 'c> {
     stored_counters: Counters,
     known_block: Option<BlockRef>,
     has_leases: Option<bool>,
+    pub(crate) has_held_back: Option<bool>,
 }
 
 /// A stored transaction, as far as recording cares.
@@ -93,16 +95,23 @@ impl<'t, 'c> Session<'t, 'c> {
         wallet: WalletId,
         now: Micros,
     ) -> Result<Self, LedgerError> {
-        let found = tx.query_opt(statement, &[Value::from(wallet.get())], |row| {
-            let counters = Counters { tx: row.int(1)?, utxo: row.int(2)?, address: row.int(3)? };
-            Ok((row.int(0)?, counters))
+        let key = [Value::from(wallet.get())];
+        let (mut found, mut chain_state) = (None, None);
+        // Two statements, because the tip must be read after the lock was taken.
+        tx.query_together(&[(statement, &key), (SELECT_CHAIN, &key)], |at, row| {
+            if at == 0 {
+                let counters =
+                    Counters { tx: row.int(1)?, utxo: row.int(2)?, address: row.int(3)? };
+                found = Some((row.int(0)?, counters));
+            } else {
+                let network = Network::find(row.text(0)?, row.text(1)?)
+                    .map_err(|unknown| SqlError::bad_row(unknown.to_string()))?;
+                chain_state = Some((network, rows::tip(row, 2, 3)?));
+            }
+            Ok(())
         })?;
-        let (chain, counters) = found.ok_or(LedgerError::WalletNotFound(wallet))?;
-        let (network, tip) = tx.query_one(SELECT_CHAIN, &[Value::from(chain)], |row| {
-            let network = Network::find(row.text(0)?, row.text(1)?)
-                .map_err(|unknown| SqlError::bad_row(unknown.to_string()))?;
-            Ok((network, rows::tip(row, 2, 3)?))
-        })?;
+        let ((chain, counters), (network, tip)) =
+            found.zip(chain_state).ok_or(LedgerError::WalletNotFound(wallet))?;
         Ok(Self {
             tx,
             limits,
@@ -115,6 +124,7 @@ impl<'t, 'c> Session<'t, 'c> {
             stored_counters: counters,
             known_block: None,
             has_leases: None,
+            has_held_back: None,
         })
     }
 
@@ -155,6 +165,12 @@ impl<'t, 'c> Session<'t, 'c> {
 
     pub(crate) fn tip_height(&self) -> Option<Height> {
         self.tip.map(|(height, _)| height)
+    }
+
+    /// When coins that no transaction paid for may be spent. Those of Cardano are there from its
+    /// first block on, and that one stays.
+    pub(crate) fn maturity(&self, asked: Maturity) -> Maturity {
+        if self.network.is_cardano() { Maturity::blocks_above(0) } else { asked }
     }
 
     /// The wallet as the first parameter of nearly every statement.

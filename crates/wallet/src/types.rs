@@ -22,6 +22,10 @@ pub enum Credits {
     Watched,
     /// These and no others; each must pay a watched script.
     Exactly(Vec<u32>),
+    /// These and no others, each with the watched script it is credited to: its own, or that of
+    /// one key of a standard bare multisig. The latter is never selected by itself, because other
+    /// keys may have to sign as well.
+    To(Vec<(u32, Vec<u8>)>),
 }
 
 /// A transaction to record.
@@ -154,7 +158,7 @@ pub struct Address {
 /// Limits of the ledger; what goes beyond is refused whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Transactions that one operation may invalidate.
+    /// Transactions that one operation may invalidate, or whose trust it may change.
     pub cascade_txs_max: usize,
     /// Inputs of one transaction.
     pub tx_inputs_max: usize,
@@ -188,8 +192,8 @@ impl Default for Limits {
             label_chars_max: 500,
             page_rows_max: 1_000,
             selection_window_coins_max: 100,
-            selection_search_coins_max: 24,
-            selection_rounds_max: 1_000,
+            selection_search_coins_max: 100,
+            selection_rounds_max: 10_000,
             lease_batch_max: 1_000,
             batch_txs_max: 1_000_000,
         }

@@ -48,13 +48,16 @@ const RULES: &[(&str, &str)] = &[
         "class, height and coinbase flag of an output are those of its transaction",
         "SELECT COUNT(*), MIN(u.id) FROM utxos u
          JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+         LEFT JOIN (SELECT DISTINCT spent_by_tx_id AS tx_id FROM utxos
+             WHERE wallet_id = $1 AND spent_by_tx_id IS NOT NULL
+                 AND parent_class < 3) d ON d.tx_id = t.id
          WHERE u.wallet_id = $1 AND (u.parent_coinbase <> t.is_coinbase
              OR COALESCE(u.parent_height, -1) <> COALESCE(t.block_height, -1)
              OR u.parent_class <> CASE
                  WHEN t.status > 1 OR t.is_waiting = 1 THEN 0
                  WHEN t.status = 0 THEN 1
                  WHEN t.block_height IS NOT NULL THEN 4
-                 WHEN t.input_count = t.owned_input_count THEN 3
+                 WHEN t.input_count = t.owned_input_count AND d.tx_id IS NULL THEN 3
                  ELSE 2 END)",
     ),
     (
@@ -114,8 +117,9 @@ const RULES: &[(&str, &str)] = &[
          LEFT JOIN (SELECT descriptor_id, COUNT(*) AS scripts, MAX(script_index) AS highest
              FROM descriptor_scripts WHERE wallet_id = $1
              GROUP BY descriptor_id) s ON s.descriptor_id = d.id
-         WHERE d.wallet_id = $1 AND (d.derived_count <> COALESCE(s.scripts, 0)
-             OR d.derived_count <> COALESCE(s.highest, -1) + 1)",
+         WHERE d.wallet_id = $1
+             AND (d.derived_count - d.skipped_count <> COALESCE(s.scripts, 0)
+                 OR d.derived_count <= COALESCE(s.highest, -1))",
     ),
     (
         "a script of a keychain that was paid is not handed out again",
@@ -152,6 +156,11 @@ impl Ledger {
                 if let (rows @ 1.., Some(first_id)) = found {
                     violations.push(Violation { rule, rows, first_id });
                 }
+            }
+            // Labels name outputs by text, so that this rule is no query.
+            if let (rows @ 1.., Some(first_id)) = session.wrong_marks()? {
+                let rule = "a coin is held back exactly while a label says so";
+                violations.push(Violation { rule, rows, first_id });
             }
             Ok(violations)
         })

@@ -50,7 +50,8 @@ const SQLITE_COLUMNS: &str = "SELECT m.name, c.name, c.type,
         CASE WHEN m.type = 'view' THEN '-' WHEN c.\"notnull\" = 1 OR c.pk > 0 THEN 'no'
             ELSE 'yes' END
     FROM sqlite_master m CROSS JOIN pragma_table_info(m.name) c
-    WHERE m.type IN ('table', 'view') AND m.name <> 'utxokeep_migrations'";
+    WHERE m.type IN ('table', 'view') AND m.name <> 'utxokeep_migrations'
+        AND m.name NOT LIKE 'sqlite_%'";
 const POSTGRES_COLUMNS: &str = "SELECT CAST(c.table_name AS TEXT), CAST(c.column_name AS TEXT),
         CAST(c.data_type AS TEXT),
         CASE WHEN t.table_type = 'VIEW' THEN '-' WHEN c.is_nullable = 'NO' THEN 'no'

@@ -51,7 +51,7 @@ impl<S: Source> Workspace<'_, S> {
         if height == Height::GENESIS {
             return Ok(Err(NodeError::HeightZero));
         }
-        if self.record(&tx.txid)?.is_some() {
+        if self.look(&tx.txid)?.is_some() {
             return Ok(Err(NodeError::Exists(tx.txid)));
         }
         let invalid = |text: &str| Ok(Err(NodeError::Invalid(format!("{} {text}", tx.txid))));

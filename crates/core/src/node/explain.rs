@@ -7,7 +7,7 @@ use super::{
     record::TxRecord,
     workspace::{Source, Workspace},
 };
-use crate::types::{Height, OutPoint, Txid};
+use crate::types::{Height, Txid};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)+) => {
@@ -80,7 +80,6 @@ pub struct Blocking {
 /// What the questions about children need of the record.
 struct Parent {
     txid: Txid,
-    outputs: u32,
     is_conflicting: bool,
     has_markers: bool,
     /// Transactions that conflicted over an output of it.
@@ -116,14 +115,13 @@ impl<S: Source> Workspace<'_, S> {
         stops_at_first: bool,
     ) -> Result<Vec<Blocking>, S::Error> {
         let retention = self.policy.retention_blocks;
-        let Some(record) = self.record(txid)? else {
+        let Some(record) = self.look(txid)? else {
             return Ok(vec![Blocking { reason: KeepReason::Missing, child: None, until: None }]);
         };
         let mut found = Vec::new();
         own_facts(record, retention, rules, &mut found);
         let parent = Parent {
             txid: *txid,
-            outputs: record.outputs,
             is_conflicting: record.is_conflicting,
             has_markers: record.deleted_children > 0,
             rivals: record.conflicting_children.clone(),
@@ -132,7 +130,7 @@ impl<S: Source> Workspace<'_, S> {
         if stops_at_first && !found.is_empty() {
             return Ok(found);
         }
-        let (is_all_spent, children) = self.outputs_of(&parent)?;
+        let (is_all_spent, children) = self.outputs_of(&parent, rules)?;
         let is_known = found.iter().any(|known| known.reason == KeepReason::OutputUnspent);
         let must_be_spent = !parent.is_conflicting && rules.makes(Check::Outputs);
         if must_be_spent && !is_all_spent && !is_known {
@@ -152,19 +150,24 @@ impl<S: Source> Workspace<'_, S> {
         Ok(found)
     }
 
-    /// Whether every output that can be spent is, and by whom, each once; and transactions that
-    /// conflicted over an output and may be alive again.
-    fn outputs_of(&mut self, parent: &Parent) -> Result<(bool, Vec<Txid>), S::Error> {
+    /// Whether every output that can be spent is, and which transactions have to be looked at, each
+    /// once: spenders that are not known to be settled, and those that conflicted over an output
+    /// and may be alive again.
+    fn outputs_of(
+        &mut self,
+        parent: &Parent,
+        rules: &PruneRules,
+    ) -> Result<(bool, Vec<Txid>), S::Error> {
         let (mut is_all_spent, mut children) = (true, Vec::new());
-        for vout in 0..parent.outputs {
-            let Some(slot) = self.slot(&OutPoint::new(parent.txid, vout))? else { continue };
-            match slot.spent_by() {
+        for output in self.outputs(&parent.txid) {
+            match output.slot.spent_by() {
+                Some(_) if output.spender_settled.is_some_and(|h| rules.is_deep_enough(h)) => {}
                 Some(by) => children.push(by.txid),
                 None => is_all_spent = false,
             }
         }
         for child in &parent.rivals {
-            let rival = self.record(child)?;
+            let rival = self.look(child)?;
             if rival.is_some_and(|rival| !rival.is_conflicting && rival.unmined_since.is_some()) {
                 children.push(*child);
             }
@@ -185,7 +188,7 @@ impl<S: Source> Workspace<'_, S> {
         if !rules.reads_children() {
             return Ok(Child::Settled);
         }
-        let Some(spender) = self.record(child)? else {
+        let Some(spender) = self.look(child)? else {
             let is_proven = parent.has_markers && self.has_marker(&parent.txid, child)?;
             return Ok(if is_proven || !rules.makes(Check::ChildMissing) {
                 Child::Settled
@@ -206,17 +209,12 @@ impl<S: Source> Workspace<'_, S> {
         if !rules.makes(Check::ChildStable) {
             return Ok(Child::Settled);
         }
-        let greatest = spender.blocks.iter().map(|block| block.height).max();
-        Ok(match greatest {
-            Some(mined) if !spender.is_conflicting => {
-                let depth = mined.depth_below(rules.height);
-                if depth.is_some_and(|depth| depth >= rules.window_blocks) {
-                    Child::Settled
-                } else {
-                    Child::Blocks(KeepReason::ChildYoung, Some(mined.plus(rules.window_blocks)))
-                }
+        Ok(match spender.settled_height() {
+            Some(mined) if rules.is_deep_enough(mined) => Child::Settled,
+            Some(mined) => {
+                Child::Blocks(KeepReason::ChildYoung, Some(mined.plus(rules.window_blocks)))
             }
-            _ => Child::Blocks(KeepReason::ChildUnknown, None),
+            None => Child::Blocks(KeepReason::ChildUnknown, None),
         })
     }
 }

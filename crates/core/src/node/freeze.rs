@@ -82,7 +82,7 @@ impl<S: Source> Workspace<'_, S> {
         outpoint: &OutPoint,
         hash: &[u8; 32],
     ) -> Outcome<SlotState, S::Error> {
-        if self.record(outpoint.txid())?.is_none() {
+        if self.look(outpoint.txid())?.is_none() {
             return Ok(Err(NodeError::NotFound(*outpoint.txid())));
         }
         Ok(match self.slot(outpoint)? {

@@ -149,7 +149,7 @@ impl<S: Source> Workspace<'_, S> {
                 return Ok(Err(NodeError::NotFound(*winner)));
             };
             for input in body.spends() {
-                if self.record(input.outpoint.txid())?.is_none() {
+                if self.look(input.outpoint.txid())?.is_none() {
                     return Ok(Err(NodeError::NotFound(*input.outpoint.txid())));
                 }
                 let Some(slot) = self.slot(&input.outpoint)?.copied() else {
@@ -160,7 +160,7 @@ impl<S: Source> Workspace<'_, S> {
                 }
                 if let Some(by) = slot.spent_by().filter(|by| by.txid != *winner) {
                     let outpoint = input.outpoint;
-                    if self.record(&by.txid)?.is_some() {
+                    if self.look(&by.txid)?.is_some() {
                         work_list.push(by.txid);
                     } else if self.source.is_deleted_child(outpoint.txid(), &by.txid)? {
                         return Ok(Err(SpendError::SpenderPruned { outpoint, by }.into()));
@@ -171,7 +171,7 @@ impl<S: Source> Workspace<'_, S> {
             }
         }
         while let Some(txid) = work_list.pop() {
-            if !seen.insert(txid) || self.record(&txid)?.is_none() {
+            if !seen.insert(txid) || self.look(&txid)?.is_none() {
                 continue;
             }
             found.push(txid);

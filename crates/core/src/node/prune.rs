@@ -97,6 +97,18 @@ impl PruneRules {
         self.left_out & check.bit() == 0
     }
 
+    /// The greatest height that lies deep enough below the verdict, if any does.
+    #[must_use]
+    pub fn settled_until(&self) -> Option<Height> {
+        Height::new(self.window_blocks).depth_below(self.height).map(Height::new)
+    }
+
+    /// Whether a child of this height is deep enough.
+    #[must_use]
+    pub fn is_deep_enough(&self, mined: Height) -> bool {
+        mined.depth_below(self.height).is_some_and(|depth| depth >= self.window_blocks)
+    }
+
     /// Whether children are looked at at all.
     #[must_use]
     pub const fn reads_children(&self) -> bool {
@@ -137,25 +149,21 @@ pub enum Pruned {
 }
 
 impl<S: Source> Workspace<'_, S> {
-    /// Loads what verdicts over these records need, in a few reads for all of them.
+    /// Loads what verdicts over these records need, in a few reads for all of them. A child that
+    /// the source knows to be settled is not read.
     pub fn prefetch_prune(&mut self, txids: &[Txid], rules: &PruneRules) -> Result<(), S::Error> {
         self.prefetch(txids, &[])?;
-        let mut outpoints = Vec::new();
-        for txid in txids {
-            let outputs = self.record(txid)?.map_or(0, |record| record.outputs);
-            outpoints.extend((0..outputs).map(|vout| OutPoint::new(*txid, vout)));
-        }
-        self.prefetch(&[], &outpoints)?;
         if !rules.reads_children() {
-            return Ok(());
+            return self.prefetch_outputs(txids, None);
         }
+        self.prefetch_outputs(txids, rules.settled_until())?;
         let mut children = Vec::new();
-        for outpoint in &outpoints {
-            children
-                .extend(self.slot(outpoint)?.and_then(|slot| slot.spent_by()).map(|by| by.txid));
-        }
         for txid in txids {
-            let record = self.record(txid)?;
+            let unknown = self.outputs(txid).iter().filter(|output| {
+                !output.spender_settled.is_some_and(|height| rules.is_deep_enough(height))
+            });
+            children.extend(unknown.filter_map(|output| output.slot.spent_by()).map(|by| by.txid));
+            let record = self.look(txid)?;
             children.extend(record.into_iter().flat_map(|record| &record.conflicting_children));
         }
         children.sort_unstable();
@@ -197,11 +205,18 @@ impl<S: Source> Workspace<'_, S> {
                 // One that is named twice is gone the second time.
                 Verdict::Delete => Pruned::Kept(KeepReason::Missing),
             });
-            if verdict == Verdict::Delete
-                && let Some(record) = self.record(txid)?.cloned()
-            {
-                let undo = rules.keeps_undo.then(|| self.undo_of(txid, &record)).transpose()?;
-                self.delete(txid)?;
+            if verdict != Verdict::Delete {
+                continue;
+            }
+            let body = if rules.keeps_undo { self.body(txid)? } else { None };
+            if let Some((record, outputs)) = self.delete_whole(txid)? {
+                let slots = || outputs.iter().map(|output| (output.vout, output.slot)).collect();
+                let undo = rules.keeps_undo.then(|| Undo {
+                    record: record.clone(),
+                    slots: slots(),
+                    body,
+                    marked_on: Vec::new(),
+                });
                 gone.push((at, *txid, record, undo));
             }
         }
@@ -229,7 +244,7 @@ impl<S: Source> Workspace<'_, S> {
         self.prefetch(&parents, &[])?;
         let mut of_survivors = Vec::new();
         for spend in spends {
-            if self.record(spend.txid())?.is_some() {
+            if self.look(spend.txid())?.is_some() {
                 of_survivors.push(spend);
             }
         }
@@ -249,8 +264,12 @@ impl<S: Source> Workspace<'_, S> {
         let mut marked = Vec::new();
         for spend in spends.get(txid).into_iter().flatten() {
             let parent = *spend.txid();
-            let Some(survivor) = self.record(&parent)? else { continue };
-            survivor.conflicting_children.retain(|child| child != txid);
+            let Some(survivor) = self.look(&parent)? else { continue };
+            if survivor.conflicting_children.contains(txid)
+                && let Some(survivor) = self.record(&parent)?
+            {
+                survivor.conflicting_children.retain(|child| child != txid);
+            }
             let by = self.slot(spend)?.and_then(|slot| slot.spent_by());
             if leaves_marker
                 && by.is_some_and(|by| by.txid == *txid)

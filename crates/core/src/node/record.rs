@@ -104,6 +104,16 @@ impl TxRecord {
         !self.blocks.is_empty() && self.unmined_since.is_none()
     }
 
+    /// The greatest height at which it is in a block, if it is on the longest chain and has not
+    /// lost a conflict: the one fact that lets its parents go, once that height is deep enough.
+    #[must_use]
+    pub fn settled_height(&self) -> Option<Height> {
+        if self.is_conflicting || self.unmined_since.is_some() {
+            return None;
+        }
+        self.blocks.iter().map(|block| block.height).max()
+    }
+
     /// Whether nothing in the record itself speaks against dropping it once it is old enough.
     #[must_use]
     pub fn is_droppable(&self) -> bool {
@@ -171,6 +181,23 @@ mod tests {
         assert_eq!(evaluated(|record| record.is_locked = true), None);
         assert_eq!(evaluated(|record| record.preserve_until = Some(Height::new(1))), None);
         assert_eq!(evaluated(|r| (r.is_conflicting, r.spent) = (true, 0)), Some(388));
+    }
+
+    #[test]
+    fn a_record_is_settled_at_its_greatest_height_while_nothing_speaks_against_it() {
+        let settled = |change: fn(&mut TxRecord)| {
+            let mut record = record();
+            change(&mut record);
+            record.settled_height().map(Height::get)
+        };
+        let block = |id, height| MinedBlock { id, height: Height::new(height), subtree: 0 };
+        assert_eq!(settled(|_| {}), Some(10));
+        assert_eq!(settled(|record| record.blocks.clear()), None);
+        assert_eq!(settled(|record| record.unmined_since = Some(Height::new(5))), None);
+        assert_eq!(settled(|record| record.is_conflicting = true), None);
+        let mut twice = record();
+        twice.blocks = vec![block(1, 12), block(2, 11)];
+        assert_eq!(twice.settled_height(), Some(Height::new(12)), "a reorganisation listed both");
     }
 
     #[test]

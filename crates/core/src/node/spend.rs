@@ -149,7 +149,7 @@ impl<S: Source> Workspace<'_, S> {
             return Ok(Err(NodeError::Invalid(text)));
         }
         let (fine, errors) = self.check_spend(request)?;
-        if !errors.is_empty() && self.record(&request.spender)?.is_none() {
+        if !errors.is_empty() && self.look(&request.spender)?.is_none() {
             return Ok(Err(NodeError::Spend { spender: request.spender, errors }));
         }
         let spent = self.apply_spend(request, &fine)?;
@@ -177,8 +177,8 @@ impl<S: Source> Workspace<'_, S> {
                 Ok(()) => fine.push(*input),
                 // The parent was deleted after the spender was stored: it was spent by then.
                 Err(SpendError::NotFound(_))
-                    if self.record(input.outpoint.txid())?.is_none()
-                        && self.record(&request.spender)?.is_some() => {}
+                    if self.look(input.outpoint.txid())?.is_none()
+                        && self.look(&request.spender)?.is_some() => {}
                 Err(error) => errors.push((input.vin, error)),
             }
         }
@@ -269,7 +269,7 @@ impl<S: Source> Workspace<'_, S> {
         if request.height == Height::GENESIS {
             return Ok(Err(NodeError::HeightZero));
         }
-        if self.record(outpoint.txid())?.is_none() {
+        if self.look(outpoint.txid())?.is_none() {
             return Ok(Err(NodeError::NotFound(*outpoint.txid())));
         }
         let Some(slot) = self.slot(&outpoint)? else {

@@ -87,26 +87,15 @@ impl Undo {
 }
 
 impl<S: Source> Workspace<'_, S> {
-    /// Everything of a record, before it goes.
-    pub(super) fn undo_of(&mut self, txid: &Txid, record: &TxRecord) -> Result<Undo, S::Error> {
-        let mut slots = Vec::new();
-        for vout in 0..record.outputs {
-            let slot = self.slot(&OutPoint::new(*txid, vout))?;
-            slots.extend(slot.map(|slot| (vout, *slot)));
-        }
-        let (record, body) = (record.clone(), self.body(txid)?);
-        Ok(Undo { record, slots, body, marked_on: Vec::new() })
-    }
-
     /// Brings a deleted record back and keeps it until a height. Answers `false` if the
     /// transaction is there, because somebody stored it again. The caller holds its lock and those
     /// of [`Undo::marked_on`].
     pub fn restore(&mut self, txid: &Txid, undo: &Undo, until: Height) -> Result<bool, S::Error> {
-        if self.record(txid)?.is_some() {
+        if self.look(txid)?.is_some() {
             return Ok(false);
         }
         for parent in &undo.marked_on {
-            if self.record(parent)?.is_some() && self.has_marker(parent, txid)? {
+            if self.look(parent)?.is_some() && self.has_marker(parent, txid)? {
                 self.mark(*parent, *txid, false)?;
             }
         }
@@ -131,7 +120,7 @@ impl<S: Source> Workspace<'_, S> {
         // Every spender was stable or marked when the record went. One that is gone by now was
         // pruned, and must not come back either.
         for spender in spenders {
-            if !is_conflicting && self.record(&spender)?.is_none() {
+            if !is_conflicting && self.look(&spender)?.is_none() {
                 self.mark(*txid, spender, true)?;
             }
         }

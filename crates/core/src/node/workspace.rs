@@ -4,48 +4,53 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+pub(super) use super::source::Source;
 use super::{
     error::NodeError,
     record::{Policy, TxRecord},
     slot::Slot,
     tx::NodeTx,
 };
-use crate::types::{OutPoint, Txid};
-
-/// Where records come from. The engine holds whatever locks make the answers stay true until the
-/// changes are written.
-pub trait Source {
-    /// Why the source failed.
-    type Error;
-
-    /// The mutable part of a transaction.
-    fn record(&self, txid: &Txid) -> Result<Option<TxRecord>, Self::Error>;
-
-    /// An output that can be spent; `None` for every other.
-    fn slot(&self, outpoint: &OutPoint) -> Result<Option<Slot>, Self::Error>;
-
-    /// Records of many transactions; an engine that reads them together overrides it.
-    fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, Self::Error> {
-        txids.iter().map(|txid| self.record(txid)).collect()
-    }
-
-    /// Many outputs, likewise.
-    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, Self::Error> {
-        outpoints.iter().map(|outpoint| self.slot(outpoint)).collect()
-    }
-
-    /// The body of a transaction.
-    fn body(&self, txid: &Txid) -> Result<Option<NodeTx>, Self::Error>;
-
-    /// Whether `child` spent `parent`, was mined, and was deleted since.
-    fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, Self::Error>;
-}
+use crate::types::{Height, OutPoint, Txid};
 
 /// A value before and after an operation.
 #[derive(Debug, Clone)]
 struct Entry<T> {
     before: Option<T>,
     now: Option<T>,
+}
+
+/// A record before an operation, and after it once somebody has asked to change it: most of those
+/// that are read are not changed, and a copy costs more than the question.
+#[derive(Debug, Clone)]
+#[allow(clippy::option_option, reason = "not changed is not the same as gone")]
+struct RecordEntry {
+    before: Option<TxRecord>,
+    now: Option<Option<TxRecord>>,
+}
+
+impl RecordEntry {
+    const fn read(before: Option<TxRecord>) -> Self {
+        Self { before, now: None }
+    }
+
+    fn now(&self) -> Option<&TxRecord> {
+        self.now.as_ref().unwrap_or(&self.before).as_ref()
+    }
+
+    fn change(&mut self) -> &mut Option<TxRecord> {
+        let Self { before, now } = self;
+        now.get_or_insert_with(|| before.clone())
+    }
+}
+
+/// An output of a record whose outputs were loaded together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Output {
+    pub(super) vout: u32,
+    pub(super) slot: Slot,
+    /// Greatest recorded height of its spender, if that is known to be settled.
+    pub(super) spender_settled: Option<Height>,
 }
 
 /// What an operation changes, as one commit.
@@ -84,8 +89,12 @@ pub struct Workspace<'s, S> {
     pub(super) source: &'s S,
     pub(super) policy: Policy,
     // Looked up far more often than written; what is written is put in order at the end.
-    records: FxHashMap<Txid, Entry<TxRecord>>,
+    records: FxHashMap<Txid, RecordEntry>,
     slots: FxHashMap<OutPoint, Entry<Slot>>,
+    /// Outputs of records that may be deleted whole; nothing changes a single one of them.
+    outputs: FxHashMap<Txid, Vec<Output>>,
+    /// Outputs that go with their records.
+    gone: Vec<OutPoint>,
     bodies: BTreeMap<Txid, Option<NodeTx>>,
     /// Markers as they are to be: there, or gone.
     markers: BTreeMap<(Txid, Txid), bool>,
@@ -94,9 +103,16 @@ pub struct Workspace<'s, S> {
 impl<'s, S: Source> Workspace<'s, S> {
     /// Starts with nothing loaded.
     pub fn new(source: &'s S, policy: Policy) -> Self {
-        let (records, slots, bodies) =
-            (FxHashMap::default(), FxHashMap::default(), BTreeMap::new());
-        Self { source, policy, records, slots, bodies, markers: BTreeMap::new() }
+        Self {
+            source,
+            policy,
+            records: FxHashMap::default(),
+            slots: FxHashMap::default(),
+            outputs: FxHashMap::default(),
+            gone: Vec::new(),
+            bodies: BTreeMap::new(),
+            markers: BTreeMap::new(),
+        }
     }
 
     /// Loads what a batch is about to touch, in as few reads as the source can. What is loaded
@@ -109,8 +125,7 @@ impl<'s, S: Source> Workspace<'s, S> {
         if !txids.is_empty() {
             self.records.reserve(txids.len());
             for (txid, before) in txids.iter().zip(self.source.records(&txids)?) {
-                let now = before.clone();
-                self.records.entry(*txid).or_insert(Entry { before, now });
+                self.records.entry(*txid).or_insert(RecordEntry::read(before));
             }
         }
         if !outpoints.is_empty() {
@@ -122,18 +137,22 @@ impl<'s, S: Source> Workspace<'s, S> {
         Ok(())
     }
 
-    fn record_entry(&mut self, txid: &Txid) -> Result<&mut Entry<TxRecord>, S::Error> {
+    fn record_entry(&mut self, txid: &Txid) -> Result<&mut RecordEntry, S::Error> {
         if !self.records.contains_key(txid) {
             let before = self.source.record(txid)?;
-            let now = before.clone();
-            self.records.insert(*txid, Entry { before, now });
+            self.records.insert(*txid, RecordEntry::read(before));
         }
         Ok(self.records.get_mut(txid).expect("it was inserted above"))
     }
 
-    /// The record of a transaction, as it stands.
+    /// The record of a transaction as it stands, to be changed.
     pub fn record(&mut self, txid: &Txid) -> Result<Option<&mut TxRecord>, S::Error> {
-        Ok(self.record_entry(txid)?.now.as_mut())
+        Ok(self.record_entry(txid)?.change().as_mut())
+    }
+
+    /// The record of a transaction as it stands, to be looked at.
+    pub fn look(&mut self, txid: &Txid) -> Result<Option<&TxRecord>, S::Error> {
+        Ok(self.record_entry(txid)?.now())
     }
 
     pub(super) fn set_record(
@@ -141,8 +160,60 @@ impl<'s, S: Source> Workspace<'s, S> {
         txid: &Txid,
         record: Option<TxRecord>,
     ) -> Result<(), S::Error> {
-        self.record_entry(txid)?.now = record;
+        self.record_entry(txid)?.now = Some(record);
         Ok(())
+    }
+
+    /// Loads all outputs of records, and what is known of their spenders, if that is asked for.
+    pub(super) fn prefetch_outputs(
+        &mut self,
+        txids: &[Txid],
+        settled_until: Option<Height>,
+    ) -> Result<(), S::Error> {
+        let mut of = Vec::with_capacity(txids.len());
+        for txid in txids.iter().filter(|txid| !self.outputs.contains_key(txid)) {
+            of.extend(self.records.get(txid).and_then(|e| Some((*txid, e.now()?.outputs))));
+        }
+        let mut found: Vec<Vec<Output>> = Vec::with_capacity(of.len());
+        for slots in self.source.outputs(&of)? {
+            let output = |(vout, slot)| Output { vout, slot, spender_settled: None };
+            found.push(slots.into_iter().map(output).collect());
+        }
+        if let Some(until) = settled_until {
+            let spent = found.iter().flatten().filter_map(|output| output.slot.spent_by());
+            let spenders: Vec<Txid> = spent.map(|by| by.txid).collect();
+            let mut settled = self.source.settled(&spenders, until)?.into_iter();
+            let spent = found.iter_mut().flatten().filter(|o| o.slot.spent_by().is_some());
+            for output in spent {
+                output.spender_settled = settled.next().flatten();
+            }
+        }
+        self.outputs.reserve(of.len());
+        self.outputs.extend(of.iter().map(|(txid, _)| *txid).zip(found));
+        Ok(())
+    }
+
+    /// Outputs of a record, loaded by [`Workspace::prefetch_outputs`].
+    pub(super) fn outputs(&self, txid: &Txid) -> &[Output] {
+        self.outputs.get(txid).map_or(&[], Vec::as_slice)
+    }
+
+    /// The same, for those who only look.
+    pub fn loaded_slots(&self, txid: &Txid) -> impl Iterator<Item = &Slot> {
+        self.outputs(txid).iter().map(|output| &output.slot)
+    }
+
+    /// Deletes a record whose outputs were loaded together, with everything that belongs to it;
+    /// answers what it was.
+    pub(super) fn delete_whole(
+        &mut self,
+        txid: &Txid,
+    ) -> Result<Option<(TxRecord, Vec<Output>)>, S::Error> {
+        let Some(record) = self.record_entry(txid)?.change().take() else { return Ok(None) };
+        let outputs = self.outputs.remove(txid).unwrap_or_default();
+        self.gone.extend(outputs.iter().map(|output| OutPoint::new(*txid, output.vout)));
+        self.set_body(*txid, None);
+        Ok(Some((record, outputs)))
     }
 
     fn slot_entry(&mut self, outpoint: &OutPoint) -> Result<&mut Entry<Slot>, S::Error> {
@@ -196,12 +267,15 @@ impl<'s, S: Source> Workspace<'s, S> {
     pub fn into_changes(self) -> Changes {
         let (markers, unmarked): (Vec<_>, Vec<_>) =
             self.markers.into_iter().partition(|(_, is_there)| *is_there);
-        let records = self.records.into_iter().filter(|(_, entry)| entry.before != entry.now);
-        let mut records: Vec<_> =
-            records.map(|(txid, entry)| (txid, entry.before, entry.now)).collect();
+        let changed = |(txid, entry): (Txid, RecordEntry)| {
+            let now = entry.now.filter(|now| *now != entry.before)?;
+            Some((txid, entry.before, now))
+        };
+        let mut records: Vec<_> = self.records.into_iter().filter_map(changed).collect();
         records.sort_unstable_by_key(|(txid, ..)| *txid);
         let slots = self.slots.into_iter().filter(|(_, entry)| entry.before != entry.now);
         let mut slots: Vec<_> = slots.map(|(outpoint, entry)| (outpoint, entry.now)).collect();
+        slots.extend(self.gone.into_iter().map(|outpoint| (outpoint, None)));
         slots.sort_unstable_by_key(|(outpoint, _)| *outpoint);
         Changes {
             records,

@@ -17,9 +17,11 @@ pub enum CoinClass {
     Dead = 0,
     /// Its transaction was made here and not sent yet.
     Pending = 1,
-    /// Its transaction is in no block, and somebody else's coins pay for it.
+    /// Its transaction is in no block, and somebody else's coins pay for it or for one of its
+    /// ancestors in no block.
     Untrusted = 2,
-    /// Its transaction is in no block, and only our own coins pay for it.
+    /// Its transaction is in no block, and only our own coins pay for it, all the way back to
+    /// blocks.
     Trusted = 3,
     /// Its transaction is in a block.
     Confirmed = 4,
@@ -33,7 +35,8 @@ impl CoinClass {
     /// The class of what a transaction in `state` pays.
     ///
     /// `waiting` is a pending replacement that does not hold its inputs yet; `trusted` means that
-    /// all its inputs are outputs of the same wallet.
+    /// all its inputs are outputs of the same wallet, and that each of them
+    /// [passes trust on](CoinClass::passes_trust).
     #[must_use]
     pub const fn of(state: TxState, waiting: bool, trusted: bool) -> Self {
         match state {
@@ -44,6 +47,13 @@ impl CoinClass {
             TxState::Confirmed(_) => Self::Confirmed,
             TxState::Replaced | TxState::Failed | TxState::Orphaned => Self::Dead,
         }
+    }
+
+    /// Whether what spends such a coin may be trusted. What is not sent yet does not count: nobody
+    /// else has seen it.
+    #[must_use]
+    pub const fn passes_trust(self) -> bool {
+        matches!(self, Self::Trusted | Self::Confirmed)
     }
 
     /// The number in the database.
@@ -138,9 +148,9 @@ impl CoinView {
 pub struct Balance {
     /// In a block, and mature.
     pub confirmed: u64,
-    /// In no block, paid by ourselves.
+    /// In no block, paid by ourselves, as are all ancestors in no block.
     pub trusted_unconfirmed: u64,
-    /// In no block, paid by somebody else.
+    /// In no block, and somebody else paid for it or for one of its ancestors in no block.
     pub untrusted_unconfirmed: u64,
     /// Of transactions that were not sent yet.
     pub pending: u64,
@@ -150,6 +160,8 @@ pub struct Balance {
     pub leased: u64,
     /// The part of [`Balance::leased`] that is confirmed or trusted.
     pub leased_spendable: u64,
+    /// Confirmed or trusted, not leased, and held back because a label says so.
+    pub held_back: u64,
 }
 
 impl Balance {
@@ -163,10 +175,13 @@ impl Balance {
             + self.immature
     }
 
-    /// What can be spent now without trusting others: confirmed and own change, not leased.
+    /// What can be spent now without trusting others: confirmed and own change, neither leased
+    /// nor held back.
     #[must_use]
     pub const fn available(&self) -> u64 {
-        (self.confirmed + self.trusted_unconfirmed).saturating_sub(self.leased_spendable)
+        (self.confirmed + self.trusted_unconfirmed)
+            .saturating_sub(self.leased_spendable)
+            .saturating_sub(self.held_back)
     }
 
     /// Counts one coin.
@@ -189,6 +204,13 @@ impl Balance {
         self.leased += amount.get();
         if matches!(bucket, Bucket::Confirmed | Bucket::Trusted) {
             self.leased_spendable += amount.get();
+        }
+    }
+
+    /// Marks the amount of a coin that was counted already, and is not leased, as held back.
+    pub fn hold_back(&mut self, bucket: Bucket, amount: Amount) {
+        if matches!(bucket, Bucket::Confirmed | Bucket::Trusted) {
+            self.held_back += amount.get();
         }
     }
 }
@@ -215,6 +237,12 @@ mod tests {
         for class in CoinClass::ALL {
             assert_eq!(CoinClass::from_code(class.code()), Some(class));
         }
+    }
+
+    #[test]
+    fn trust_comes_from_blocks_and_from_what_is_trusted() {
+        let trusted = CoinClass::ALL.map(CoinClass::passes_trust);
+        assert_eq!(trusted, [false, false, false, true, true]);
     }
 
     #[test]
@@ -251,5 +279,8 @@ mod tests {
         balance.add(Bucket::Trusted, Amount::new(5).unwrap(), true);
         balance.add(Bucket::Immature, Amount::new(7).unwrap(), true);
         assert_eq!((balance.total(), balance.leased, balance.available()), (22, 12, 10));
+        balance.hold_back(Bucket::Confirmed, Amount::new(4).unwrap());
+        balance.hold_back(Bucket::Untrusted, Amount::new(3).unwrap());
+        assert_eq!((balance.total(), balance.held_back, balance.available()), (22, 4, 6));
     }
 }

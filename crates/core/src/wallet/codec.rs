@@ -71,7 +71,8 @@ pub trait ChainCodec: fmt::Debug + Send + Sync {
     fn descriptor(&self, network: Network, text: &str)
     -> Result<Vec<DescriptorBranch>, CodecError>;
 
-    /// The scripts of one keychain with these numbers; only 0 when it is not ranged.
+    /// The scripts of one keychain with these numbers, ascending; only 0 when it is not ranged. A
+    /// number for which there is no key is left out.
     fn derive(
         &self,
         network: Network,

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_come_first_and_the_rest_keeps_its_order() {
+    fn s126_parents_come_first_and_the_rest_keeps_its_order() {
         let batch = [
             (id(4), vec![id(3)]),
             (id(9), vec![]),

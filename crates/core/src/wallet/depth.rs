@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn confirmations_count_the_block_itself() {
+    fn s105_confirmations_count_the_block_itself() {
         assert_eq!(confirmations(Some(h(10)), Some(h(15))), 6);
         assert_eq!(confirmations(Some(h(10)), Some(h(10))), 1);
         assert_eq!(confirmations(Some(h(11)), Some(h(10))), 0);

@@ -15,9 +15,9 @@ use utxokeep_core::{Block, BlockHash, Header, Height, Network, hex_encode};
 use utxokeep_index::{ChainIndex, ChainWriter, Settings, tables::TABLES};
 use utxokeep_kv::{
     Batch, Durability, Kv, KvError, MemoryKv, Read, RocksKv, RocksOptions, Scan, SortedRows,
-    TableId, TableSize, Visitor,
+    TableId,
 };
-use utxokeep_testkit::{ANYONE, Archive, HandTx, Model, ModelCoin, mine};
+use utxokeep_testkit::{ANYONE, Archive, HandTx, Hook, HookedKv, Model, ModelCoin, mine};
 
 pub(crate) const REGTEST: Network = Network::BitcoinRegtest;
 
@@ -36,89 +36,64 @@ pub(crate) trait Place: Default {
     fn open(&self, settings: Settings) -> ChainIndex<Self::K>;
 }
 
-/// Tables in memory that outlive the index on top of them. Commits can be made to fail.
-#[derive(Debug, Clone)]
-pub(crate) struct InMemory {
-    pub(crate) kv: Arc<MemoryKv>,
-    /// Commits that still succeed; afterwards all fail, as after a crash.
-    pub(crate) commits_left: Arc<AtomicU64>,
+/// Fails every write after some, as after a crash.
+#[derive(Debug)]
+pub(crate) struct Dying {
+    /// Writes that still succeed.
+    commits_left: AtomicU64,
 }
 
-impl Default for InMemory {
-    fn default() -> Self {
-        let commits_left = Arc::new(AtomicU64::new(u64::MAX));
-        Self { kv: Arc::new(MemoryKv::new(TABLES)), commits_left }
-    }
-}
-
-impl InMemory {
-    /// The same tables behind a handle whose first `commits` writes succeed and no later one.
-    pub(crate) fn dying_after(&self, commits: u64) -> Self {
-        Self { kv: Arc::clone(&self.kv), commits_left: Arc::new(AtomicU64::new(commits)) }
+impl Dying {
+    const fn after(commits: u64) -> Self {
+        Self { commits_left: AtomicU64::new(commits) }
     }
 
-    fn may_commit(&self) -> Result<(), KvError> {
+    fn may_write(&self) -> Result<(), KvError> {
         let left = &self.commits_left;
         left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
             .map_or(Err(KvError::Poisoned), |_| Ok(()))
     }
 }
 
-impl Place for InMemory {
-    type K = Self;
-    fn open(&self, settings: Settings) -> ChainIndex<Self> {
-        ChainIndex::open(self.clone(), settings).unwrap()
-    }
-}
-
-impl Read for InMemory {
-    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
-        self.kv.get(table, key)
-    }
-
-    fn multi_get(
-        &self,
-        table: TableId,
-        keys: &[&[u8]],
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), KvError> {
+impl Hook for Dying {
+    fn multi_get(&self, keys: &[&[u8]]) {
         assert!(keys.is_sorted(), "the port asks for ascending keys");
-        self.kv.multi_get(table, keys, found)
     }
 
-    fn scan(
-        &self,
-        table: TableId,
-        scan: &Scan<'_>,
-        visit: &mut Visitor<'_>,
-    ) -> Result<usize, KvError> {
-        self.kv.scan(table, scan, visit)
+    fn commit(&self, _: &Batch) -> Result<(), KvError> {
+        self.may_write()
+    }
+
+    fn load(&self, _: &[&dyn SortedRows], _: &Batch) -> Result<(), KvError> {
+        self.may_write()
     }
 }
 
-impl Kv for InMemory {
-    type Snapshot<'a> = <MemoryKv as Kv>::Snapshot<'a>;
+/// The engine behind [`InMemory`].
+pub(crate) type MemoryEngine = HookedKv<MemoryKv, Dying>;
 
-    fn snapshot(&self) -> Self::Snapshot<'_> {
-        self.kv.snapshot()
+/// Tables in memory that outlive the index on top of them. Commits can be made to fail.
+#[derive(Debug, Clone)]
+pub(crate) struct InMemory(pub(crate) MemoryEngine);
+
+impl Default for InMemory {
+    fn default() -> Self {
+        Self(HookedKv::new(MemoryKv::new(TABLES), Dying::after(u64::MAX)))
     }
+}
 
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<(), KvError> {
-        self.may_commit()?;
-        self.kv.commit(batch, durability)
+impl InMemory {
+    /// The same tables behind a handle whose first `commits` writes succeed and no later one.
+    pub(crate) fn dying_after(&self, commits: u64) -> Self {
+        let hook = Arc::new(Dying::after(commits));
+        Self(HookedKv { kv: Arc::clone(&self.0.kv), hook })
     }
+}
 
-    fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
-        self.may_commit()?;
-        self.kv.load(tables, finish)
-    }
-
-    fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {
-        self.kv.table_sizes()
-    }
-
-    fn compact(&self) -> Result<(), KvError> {
-        self.kv.compact()
+impl Place for InMemory {
+    type K = MemoryEngine;
+    fn open(&self, settings: Settings) -> ChainIndex<MemoryEngine> {
+        ChainIndex::open(self.0.clone(), settings).unwrap()
     }
 }
 
@@ -194,7 +169,7 @@ pub(crate) fn fresh(
     settings: Settings,
     source: &dyn BlockSource,
     chain: &[BlockHash],
-) -> ChainIndex<InMemory> {
+) -> ChainIndex<MemoryEngine> {
     let index = InMemory::default().open(settings);
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     for hash in chain {

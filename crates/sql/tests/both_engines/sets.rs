@@ -12,6 +12,7 @@ on_both_engines!(
     rows_that_do_not_fit_together_are_refused,
     a_failure_in_the_middle_of_many_statements_is_the_one_reported,
     statements_stay_within_the_cache,
+    statements_asked_together_run_in_order,
 );
 
 const TABLE: &str = "CREATE TABLE t (
@@ -173,4 +174,28 @@ fn statements_stay_within_the_cache(place: &Place) {
         Ok(tx.cached_statements())
     });
     assert_eq!(cached.unwrap(), 8);
+}
+
+fn statements_asked_together_run_in_order(place: &Place) {
+    let database = place.with_tables(TABLE);
+    let insert = "INSERT INTO t (a, b) VALUES ($1, $2) RETURNING a";
+    let (bytes, key) = ([7_u8; 8], [Value::from(5_i64)]);
+    let row = [key[0], Value::from(&bytes)];
+    let read = "SELECT b FROM t WHERE a = $1";
+    let mut met = Vec::new();
+    let outcome: Result<(), SqlError> = database.write(|tx| {
+        met.clear();
+        tx.query_together(&[(read, &key), (insert, &row), (read, &key)], |at, _| {
+            met.push(at);
+            Ok(())
+        })
+    });
+    outcome.unwrap();
+    // The first finds nothing yet, the last finds what was inserted.
+    assert_eq!(met, [1, 2]);
+
+    let again: Result<(), SqlError> =
+        database.write(|tx| tx.query_together(&[(insert, &row), (read, &key)], |_, _| Ok(())));
+    assert!(matches!(again, Err(SqlError::Constraint { .. })), "{again:?}");
+    assert_eq!(count(&database), 1);
 }

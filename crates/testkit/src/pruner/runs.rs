@@ -125,6 +125,20 @@ pub(super) fn w_pause(stage: &PruneStage) {
     assert_eq!(completed(&pruner.run_at(at(10 + WINDOW))).deleted, 1);
 }
 
+/// A pause is kept in the store: who starts next finds it.
+pub(super) fn w_pause_outlives_the_program(stage: &PruneStage) {
+    let (_, txs) = due(stage, 1);
+    stage.pruner(PrunerSettings::default()).pause();
+    let next = stage.pruner(PrunerSettings::default());
+    assert!(next.status().is_paused);
+    assert_eq!(next.run_at(at(10 + WINDOW)).state, JobState::Skipped(SkipReason::Paused));
+    assert!(stage.is_there(&txs[0]));
+    next.resume();
+    let last = stage.pruner(PrunerSettings::default());
+    assert!(!last.status().is_paused);
+    assert_eq!(completed(&last.run_at(at(10 + WINDOW))).deleted, 1);
+}
+
 pub(super) fn w_health(stage: &PruneStage) {
     struct Down;
     impl Gate for Down {

@@ -4,8 +4,11 @@ use utxokeep_sql::{Database, Durability, Options, Transaction, Value, migrate_up
 use utxokeep_testkit::postgres::TestDatabase;
 
 use super::{
-    read::{by_height, records_head, slots_head},
     schema::{COMPONENT, MIGRATIONS},
+    statements::{
+        OUTPUTS_TAIL, SETTLED_HEAD, SPENDS_HEAD, SPENDS_TAIL, by_height, outputs_head,
+        records_head, slots_head,
+    },
     write::{OF_TRANSACTION, UPDATE_RECORDS, UPDATE_SLOTS},
 };
 use crate::backend::HeightIndex;
@@ -90,6 +93,9 @@ fn statements(ids: &[[u8; 32]]) -> Vec<(String, Vec<Value<'_>>)> {
     let mut all: Vec<(String, Vec<Value<'_>>)> = vec![
         (format!("{} ({list}) ORDER BY txid", records_head()), keys.clone()),
         (format!("{} (VALUES {})", slots_head(), rows(count, 2)), pairs),
+        (format!("{} ({list}){OUTPUTS_TAIL}", outputs_head()), keys.clone()),
+        (format!("{SETTLED_HEAD} ({list})"), keys.clone()),
+        (format!("{SPENDS_HEAD} ({list}){SPENDS_TAIL}"), keys.clone()),
     ];
     for table in OF_TRANSACTION {
         all.push((format!("SELECT * FROM {table} WHERE txid IN ({list})"), keys.clone()));

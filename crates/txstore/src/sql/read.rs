@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
 };
 
+use rustc_hash::FxHashMap;
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
@@ -13,9 +14,14 @@ use utxokeep_core::{
 };
 use utxokeep_sql::{Transaction, Value};
 
-use super::rows::{
-    RECORD_COLUMNS, RecordRow, SLOT_COLUMNS, count, height_at, record_row, slot_row, txid_at,
-    u32_at, u64_at,
+use super::{
+    rows::{
+        RecordRow, SLOT_COLUMNS, count, height_at, record_row, slot_row, txid_at, u32_at, u64_at,
+    },
+    statements::{
+        LOCK_SETTLED, OUTPUTS_TAIL, SETTLED_HEAD, SETTLED_KEY, SPENDS_HEAD, SPENDS_TAIL, by_height,
+        outputs_head, records_head, slots_head,
+    },
 };
 use crate::{
     backend::{HeightIndex, SlotPage, View},
@@ -27,6 +33,8 @@ pub(super) struct SqlView<'t, 'c> {
     pub(super) transaction: RefCell<&'t mut Transaction<'c>>,
     /// What makes a record stay as it was read until the transaction ends.
     pub(super) lock: &'static str,
+    /// Others write at the same time.
+    pub(super) is_shared: bool,
 }
 
 /// Each once and in order, so that rows are locked in the same order by everybody.
@@ -128,6 +136,50 @@ impl View for SqlView<'_, '_> {
             Ok(())
         })?;
         Ok(outpoints.iter().map(|outpoint| found.get(outpoint).copied()).collect())
+    }
+
+    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, Slot)>>, StoreError> {
+        let ids = sorted(&of.iter().map(|(txid, _)| *txid).collect::<Vec<_>>());
+        let mut found: BTreeMap<Txid, Vec<(u32, Slot)>> = BTreeMap::new();
+        let head = outputs_head();
+        self.transaction().query_in(&head, OUTPUTS_TAIL, &[], 1, &keys(&ids), |row| {
+            if let Some(slot) = slot_row(row)? {
+                found.entry(txid_at(row, 0)?).or_default().push((u32_at(row, 1)?, slot));
+            }
+            Ok(())
+        })?;
+        Ok(of.iter().map(|(txid, _)| found.get(txid).cloned().unwrap_or_default()).collect())
+    }
+
+    fn settled(&self, txids: &[Txid], _until: Height) -> Result<Vec<Option<Height>>, StoreError> {
+        if self.is_shared {
+            // First the lock, then the question: what it sees holds until the transaction ends.
+            self.transaction().query_opt(LOCK_SETTLED, &[SETTLED_KEY], |_| Ok(()))?;
+        }
+        let ids = sorted(txids);
+        let mut found: FxHashMap<Txid, Height> = FxHashMap::default();
+        found.reserve(ids.len());
+        self.transaction().query_in(SETTLED_HEAD, "", &[], 1, &keys(&ids), |row| {
+            if let Some(height) = height_at(row, 1)? {
+                found.insert(txid_at(row, 0)?, height);
+            }
+            Ok(())
+        })?;
+        Ok(txids.iter().map(|txid| found.get(txid).copied()).collect())
+    }
+
+    fn spends(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<OutPoint>>>, StoreError> {
+        let mut found: BTreeMap<Txid, Vec<OutPoint>> = BTreeMap::new();
+        let ids = sorted(txids);
+        self.transaction().query_in(SPENDS_HEAD, SPENDS_TAIL, &[], 1, &keys(&ids), |row| {
+            let spends = found.entry(txid_at(row, 0)?).or_default();
+            // A transaction without inputs has a row, without any; a coinbase spends nothing.
+            if row.int(1)? == 0 && row.opt_bytes(2)?.is_some() {
+                spends.push(OutPoint::new(txid_at(row, 2)?, u32_at(row, 3)?));
+            }
+            Ok(())
+        })?;
+        Ok(txids.iter().map(|txid| found.get(txid).cloned()).collect())
     }
 
     fn bodies(&self, txids: &[Txid]) -> Result<Vec<Option<NodeTx>>, StoreError> {
@@ -262,32 +314,5 @@ impl View for SqlView<'_, '_> {
         Ok(self.transaction().query_all(sql, &parameters, |row| {
             Ok((String::from_utf8_lossy(row.bytes(0)?).into_owned(), row.bytes(1)?.to_vec()))
         })?)
-    }
-}
-
-/// Records by their ids.
-pub(super) fn records_head() -> String {
-    format!("SELECT {RECORD_COLUMNS} FROM node_transactions WHERE txid IN")
-}
-
-/// Outputs by transaction and index.
-pub(super) fn slots_head() -> String {
-    format!("SELECT {SLOT_COLUMNS} FROM node_outputs WHERE (txid, vout) IN")
-}
-
-/// Rows of an index: up to a height, behind a row, at most so many.
-pub(super) fn by_height(index: HeightIndex) -> String {
-    let column = column(index);
-    format!(
-        "SELECT {column}, txid FROM node_transactions WHERE {column} IS NOT NULL \
-         AND {column} <= $1 AND ({column}, txid) > ($2, $3) ORDER BY {column}, txid LIMIT $4"
-    )
-}
-
-const fn column(index: HeightIndex) -> &'static str {
-    match index {
-        HeightIndex::Due => "delete_at_height",
-        HeightIndex::Unmined => "unmined_since",
-        HeightIndex::Preserved => "preserve_until",
     }
 }

@@ -302,8 +302,16 @@ fn delete_transactions(
     writes: &Writes,
 ) -> Result<(), StoreError> {
     let gone: Vec<_> = writes.records.iter().filter(|(.., now)| now.is_none()).collect();
-    let keys: Vec<_> = gone.iter().map(|(txid, ..)| Value::from(txid.as_bytes())).collect();
     for table in OF_TRANSACTION {
+        // Most records have no conflicts and were given to nobody else.
+        let has_rows = |record: &TxRecord| match table {
+            "node_block_ids" => !record.blocks.is_empty(),
+            "node_conflicting_children" => !record.conflicting_children.is_empty(),
+            "node_reassignments" => !record.reassignments.is_empty(),
+            _ => true,
+        };
+        let with_rows = gone.iter().filter(|(_, before, _)| before.as_ref().is_none_or(has_rows));
+        let keys: Vec<_> = with_rows.map(|(txid, ..)| Value::from(txid.as_bytes())).collect();
         let delete = format!("DELETE FROM {table} WHERE txid IN");
         transaction.execute_in(&delete, "", &[], 1, &keys)?;
     }

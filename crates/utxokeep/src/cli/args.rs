@@ -2,6 +2,7 @@
 
 mod prune;
 mod tx;
+mod wallet;
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -14,10 +15,16 @@ use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
 
 pub(super) use self::{
     prune::{
-        Connect, Prune, PruneBacklog, PruneExplain, PruneJobs, PruneRestore, PruneRun, Pruner,
-        PrunerServe, Target,
+        Connect, Prune, PruneBacklog, PruneExplain, PruneJobs, PrunePreserve, PruneRestore,
+        PruneRun, Pruner, PrunerServe, Target,
     },
     tx::{Tx, TxExplain, TxShow, TxVerify},
+    wallet::{
+        AddressAdd, AddressNext, Bump, Coins, ConfirmTx, DescriptorAdd, Disconnect, Labels,
+        LabelsExport, LabelsImport, Lease, LeaseAcquire, LeaseRelease, OnePage, OneTx, Paging,
+        Psbt, RecordTx, Replacements, Select, SetTxLabel, Terms, Txs, Wallet, WalletAddress,
+        WalletBalance, WalletCommand, WalletCreate, WalletDescriptor, WalletPrune, WalletUtxos,
+    },
 };
 use super::exit::after_help;
 use crate::config::Source;
@@ -82,13 +89,19 @@ pub(super) enum Command {
     Tx(Tx),
     /// Delete transactions of the node store that nobody needs any more, and watch the pruner.
     ///
-    /// `run`, `explain`, `backlog` and `restore` work on a store, or ask a running pruner with
+    /// `run`, `explain`, `backlog`, `preserve` and `restore` work on a store, or ask a running pruner with
     /// --connect. The other commands need a running pruner.
     #[command(subcommand)]
     Prune(Prune),
     /// Run the pruner alone.
     #[command(subcommand)]
     Pruner(Pruner),
+    /// Watch wallets: balances, coins, payments to be signed elsewhere.
+    ///
+    /// The ledger is an SQL database that several programs may use at the same time; a new one is made
+    /// where there is none. It knows scripts and public keys, never secrets. Amounts are whole numbers
+    /// in the smallest unit of the chain.
+    Wallet(Wallet),
     /// Serve a database over REST, and the node store over gRPC.
     ///
     /// The node store is served when the configuration names one (`[txstore] url`), with the pruner

@@ -1,5 +1,7 @@
 //! Errors of the command line itself.
 
+use std::{io, path::PathBuf};
+
 use utxokeep_core::{HashParseError, Height, Network, Txid};
 
 /// What only the command line can complain about.
@@ -77,6 +79,9 @@ pub(super) enum CliError {
          restored"
     )]
     NoUndo,
+    /// Nothing to keep.
+    #[error("nothing is kept: none of the transactions is in the node store")]
+    NotPreserved,
     /// Nothing to restore.
     #[error("nothing was restored: it is not remembered, or it is there")]
     NotRestored,
@@ -144,6 +149,64 @@ pub(super) enum CliError {
         flag: &'static str,
         /// The network.
         network: Network,
+    },
+    /// Nothing says which wallet ledger.
+    #[error(
+        "nothing says which wallet ledger: add --ledger sqlite:FILE or --ledger \
+         postgres://USER@HOST/DATABASE, or set [wallet] url"
+    )]
+    NoLedger,
+    /// No keychain to hand addresses out from.
+    #[error(
+        "wallet {wallet:?} has no descriptor for payments by others: add one with `wallet descriptor \
+         add`, or name a keychain with --descriptor"
+    )]
+    NoKeychain {
+        /// Name of the wallet.
+        wallet: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {}; nothing was changed", path.display())]
+    ReadFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that is too long to be what it should be.
+    #[error("{} has more than {bytes_max} bytes; nothing was changed", path.display())]
+    FileTooLong {
+        /// The file.
+        path: PathBuf,
+        /// The most bytes that are read.
+        bytes_max: usize,
+    },
+    /// A file that is no transaction.
+    #[error("{} does not have the parts of a transaction; nothing was changed", path.display())]
+    BadParts {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}; an existing file is not replaced", path.display())]
+    WriteFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What was removed could not be kept.
+    #[error(
+        "cannot write {}; what was removed last is in the output, keep it from there",
+        path.display()
+    )]
+    NotArchived {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
     },
     /// Not a cursor.
     #[error("{text:?} is not a cursor; use the next_cursor of an earlier answer as it is")]

@@ -4,9 +4,15 @@ use std::fmt::Write;
 
 use utxokeep_index::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError};
 use utxokeep_kv::KvError;
+use utxokeep_wallet::LedgerError;
 
 use super::error::CliError;
-use crate::{config::ConfigError, node_store, owners::OwnerError};
+use crate::{
+    config::ConfigError,
+    node_store,
+    owners::OwnerError,
+    wallets::{self, ErrorKind, WalletsError},
+};
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,12 +29,13 @@ pub(super) enum Exit {
 /// Every exit code, as the help shows it.
 pub(super) const EXITS: &[(Exit, &str)] = &[
     (Exit::Success, "done; refused blocks of an import are in its report"),
-    (Exit::Failure, "failed: a file, the disk or damaged data"),
+    (Exit::Failure, "failed: a file, the disk, a server or damaged data"),
     (Exit::Usage, "wrong usage: arguments or configuration"),
-    (Exit::NotFound, "the output or transaction asked for is not known"),
+    (Exit::NotFound, "the output, transaction or wallet asked for is not known"),
     (
         Exit::Refused,
-        "refused: no database or blocks, in use, other network, format or setting, out of window",
+        "refused: no database or blocks, in use, other network, format or setting, out of window, or \
+         the wallet does not allow it now",
     ),
     (Exit::Unsound, "verify found something wrong"),
     (Exit::Interrupted, "stopped by Ctrl-C; what was done stays done"),
@@ -58,12 +65,17 @@ impl Exit {
             return Some(match error {
                 CliError::UnknownOutput { .. }
                 | CliError::UnknownTransaction { .. }
+                | CliError::NotPreserved
                 | CliError::NotRestored => Self::NotFound,
                 CliError::RunAhead { .. }
                 | CliError::RunSkipped { .. }
                 | CliError::NoUndo
+                | CliError::NoKeychain { .. }
                 | CliError::PrunerRefused { .. } => Self::Refused,
                 CliError::RunFailed { .. }
+                | CliError::ReadFile { .. }
+                | CliError::WriteFile { .. }
+                | CliError::NotArchived { .. }
                 | CliError::NoPruner { .. }
                 | CliError::NoPrunerThere { .. }
                 | CliError::PrunerFailed { .. } => Self::Failure,
@@ -88,7 +100,25 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<node_store::OpenError>() {
             return Some(Self::of_node_store(error));
         }
+        if let Some(error) = cause.downcast_ref::<WalletsError>() {
+            return Some(Self::of_wallets(error.kind()));
+        }
+        if let Some(error) = cause.downcast_ref::<wallets::OpenError>() {
+            return Some(Self::of_wallets(error.kind()));
+        }
+        if let Some(error) = cause.downcast_ref::<LedgerError>() {
+            return Some(Self::of_wallets(ErrorKind::of(error)));
+        }
         cause.downcast_ref::<StoreError>().map(Self::of_store)
+    }
+
+    const fn of_wallets(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Invalid => Self::Usage,
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Exists | ErrorKind::Refused => Self::Refused,
+            ErrorKind::Unavailable | ErrorKind::Internal => Self::Failure,
+        }
     }
 
     fn of_node_store(error: &node_store::OpenError) -> Self {
@@ -182,7 +212,7 @@ mod tests {
             source: utxokeep_txstore::OpenError::from(in_use()),
         };
         let no_engine = node_store::OpenError::UnknownEngine { engine: "x".to_owned() };
-        let cases: [(anyhow::Error, Exit); 8] = [
+        let cases: [(anyhow::Error, Exit); 14] = [
             (anyhow::Error::new(deep).context("rolling back"), Exit::Refused),
             (OpenError::from(in_use()).into(), Exit::Refused),
             (StoreError::from(in_use()).into(), Exit::Refused),
@@ -190,6 +220,12 @@ mod tests {
             (in_use_node_store.into(), Exit::Refused),
             (no_engine.into(), Exit::Usage),
             (QueryError::Empty.into(), Exit::Refused),
+            (WalletsError::from(LedgerError::WalletExists("x".to_owned())).into(), Exit::Refused),
+            (LedgerError::WalletNameNotFound("x".to_owned()).into(), Exit::NotFound),
+            (WalletsError::from(LedgerError::NoCodec).into(), Exit::Usage),
+            (LedgerError::Damaged { what: "x".to_owned() }.into(), Exit::Failure),
+            (wallets::OpenError::NoPlace { engine: "sqlite".to_owned() }.into(), Exit::Usage),
+            (CliError::NoLedger.into(), Exit::Usage),
             (anyhow::anyhow!("anything else"), Exit::Failure),
         ];
         for (error, exit) in cases {

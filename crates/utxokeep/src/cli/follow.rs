@@ -1,6 +1,7 @@
 //! `chain follow`, and following beside `serve`.
 
 use serde::Serialize;
+use utxokeep_chains::cardano::NodeOptions;
 use utxokeep_core::{ChainPoint, Network};
 use utxokeep_index::{ChainWriter, LiveFollower, Readers};
 
@@ -12,11 +13,13 @@ use super::{
     open::{Index, Session},
     output::{self, Human, Lines},
     progress::Progress,
+    wallet_follow,
 };
 use crate::{
     config::{ConfigError, Source},
     follow::{self, FollowOptions, Happened},
     server::Work,
+    wallet_follow::RecentBlocks,
 };
 
 #[derive(Debug, Serialize)]
@@ -53,6 +56,7 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
     let (mut seen, mut last) = (0, None);
     let followed =
         follow::follow(&mut live, &options, &|| interrupt.is_asked(), &mut |what| match what {
+            Happened::Arrived(_) => {}
             Happened::Moved(point) => {
                 let height = point.map(|point| point.height);
                 seen += u64::from(height > last);
@@ -106,25 +110,42 @@ fn place(point: Option<ChainPoint>) -> String {
     )
 }
 
+/// What `serve` has of a chain.
+#[derive(Default)]
+pub(super) struct Background {
+    pub(super) index: Option<Index>,
+    /// Following the source of the configuration into it.
+    pub(super) work: Option<Work>,
+    /// The node that is followed, and the blocks that have just arrived from it, for the wallet
+    /// ledger.
+    pub(super) live: Option<(NodeOptions, RecentBlocks)>,
+}
+
 /// The database, and the work of following the source of the configuration into it, if there is
-/// one. Without a source there need not be a database if it `may_lack`.
-pub(super) fn in_background(
-    session: &Session,
-    may_lack: bool,
-) -> anyhow::Result<(Option<Index>, Option<Work>)> {
+/// one. Without a source there need not be a database if it `may_lack`. Blocks that arrive are kept
+/// for a wallet ledger if there is one.
+pub(super) fn in_background(session: &Session, may_lack: bool) -> anyhow::Result<Background> {
     let Some(source) = &session.config().chain.source else {
         let index = if may_lack {
             session.open_existing(session.config().network()?)?
         } else {
             Some(session.open()?)
         };
-        return Ok((index, None));
+        return Ok(Background { index, ..Background::default() });
     };
     let index = open_or_create(session, session.config().network()?)?;
     let options = options(session, &index, source)?;
+    let recent = wallet_follow::is_asked(session)
+        .then(|| RecentBlocks::new(index.settings().decoder.clone(), &session.config().wallet));
+    let for_ledger = recent.clone().map(|recent| (options.node.clone(), recent));
     let mut live = LiveFollower::new(ChainWriter::new(index.clone())?, Readers::Present);
     let work: Work = Box::new(move |is_stopped| {
         follow::follow(&mut live, &options, is_stopped, &mut |what| match what {
+            Happened::Arrived(raw) => {
+                if let Some(recent) = &recent {
+                    recent.keep(raw);
+                }
+            }
             Happened::Connected(point) => tracing::info!("connected behind {}", place(*point)),
             Happened::AtTip(point) => tracing::info!("at the tip: {}", place(*point)),
             Happened::Away(error, wait) => {
@@ -133,7 +154,7 @@ pub(super) fn in_background(
             Happened::Moved(_) => {}
         })
     });
-    Ok((Some(index), Some(work)))
+    Ok(Background { index: Some(index), work: Some(work), live: for_ledger })
 }
 
 fn open_or_create(session: &Session, asked: Option<Network>) -> anyhow::Result<Index> {
@@ -144,7 +165,11 @@ fn open_or_create(session: &Session, asked: Option<Network>) -> anyhow::Result<I
     session.create(session.config().settings(network, None)?)
 }
 
-fn options(session: &Session, index: &Index, source: &Source) -> anyhow::Result<FollowOptions> {
+pub(super) fn options(
+    session: &Session,
+    index: &Index,
+    source: &Source,
+) -> anyhow::Result<FollowOptions> {
     let settings = index.settings();
     let genesis = settings.decoder.genesis();
     let genesis = genesis.ok_or(CliError::NotFollowed { network: settings.network() })?;

@@ -22,6 +22,8 @@ mod sources;
 mod status;
 mod tx;
 mod utxo;
+mod wallet;
+mod wallet_follow;
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -33,6 +35,7 @@ use self::{
     args::{Address, Chain, Cli, Command, Demo, Pruner, Serve, Tx, Utxo},
     error::CliError,
     exit::Exit,
+    follow::Background,
     open::{Index, Session},
 };
 use crate::{
@@ -42,6 +45,7 @@ use crate::{
     node_store,
     pruning::Pruning,
     server::{self, Served},
+    wallets::Wallets,
 };
 
 pub use self::help::page;
@@ -89,44 +93,73 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         },
         Command::Prune(command) => prune::prune(&session, &command),
         Command::Pruner(Pruner::Serve(args)) => prune::serve(&session, &args),
+        Command::Wallet(args) => wallet::wallet(&session, &args),
         Command::Serve(args) => serve(&session, &args),
         Command::Demo(args) => run_demo(&session, &args),
     }
 }
 
-/// Answers REST requests about a database, and gRPC calls to the node store if the configuration
-/// names one. When it names a source, that is followed at the same time.
+/// Answers REST requests about a database, and gRPC calls to the node store and the wallet ledger
+/// if the configuration names them. When it names a source, that is followed at the same time; a
+/// wallet ledger follows the database.
 fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     let config = session.config();
     let url = Some(config.txstore.url.as_str()).filter(|url| !url.is_empty());
-    let (index, work) = follow::in_background(session, url.is_some())?;
+    let wallets = wallet_follow::open_if_named(session)?;
+    let may_lack = url.is_some() || wallets.is_some();
+    let Background { index, work, live } = follow::in_background(session, may_lack)?;
     let mut served = Served {
         index: index.as_ref(),
+        wallets: wallets.clone(),
         rest_listen: args.listen.unwrap_or(config.rest.listen),
         grpc: None,
         pruning: None,
     };
+    let mut answering = None;
     if let Some(url) = url {
         let store = node_store::open(url, &config.txstore)?;
         let items_max = config.txstore.batch_items_max.get() as usize;
-        let mut answering = GrpcServer::new(store.clone(), items_max, &config.grpc);
+        let mut of_store = GrpcServer::new(store.clone(), items_max, &config.grpc);
         if config.pruner.enabled {
             let pruning = start_pruning(store, config, index.as_ref())?;
-            answering = answering.with_pruner(pruning.clone());
+            of_store = of_store.with_pruner(pruning.clone());
             served.pruning = Some(pruning);
         }
-        served.grpc = Some((answering, args.grpc_listen.unwrap_or(config.grpc.listen)));
+        answering = Some(of_store);
     }
+    if let Some(wallets) = wallets.clone() {
+        answering = Some(match answering {
+            Some(of_store) => of_store.with_wallets(wallets),
+            None => GrpcServer::of_wallets(wallets, &config.grpc),
+        });
+    }
+    let grpc_listen = args.grpc_listen.unwrap_or(config.grpc.listen);
+    served.grpc = answering.map(|answering| (answering, grpc_listen));
     let is_pruning = served.pruning.is_some();
+    let ledger = wallets.as_ref().map(Wallets::ledger);
+    let following = wallet_follow::in_background(session, ledger, index.as_ref(), live)?;
     server::serve_until_stopped(served, config, work, |rest, grpc| {
         if let Some(grpc) = grpc {
-            let pruner = if is_pruning { " and the pruner" } else { "" };
-            output::note(format_args!("serving the node store{pruner} over gRPC on {grpc}"));
+            let what = match (url.is_some(), is_pruning, wallets.is_some()) {
+                (true, true, true) => "the node store, the pruner and wallets",
+                (true, true, false) => "the node store and the pruner",
+                (true, false, true) => "the node store and wallets",
+                (true, false, false) => "the node store",
+                (false, ..) => "wallets",
+            };
+            output::note(format_args!("serving {what} over gRPC on {grpc}"));
+        }
+        if following.is_some() {
+            output::note("the wallet ledger follows the chain database");
         }
         let data = session.data().display();
         if index.is_some() {
             output::note(format_args!(
                 "serving {data} on http://{rest} (API page: http://{rest}/docs); Ctrl-C stops"
+            ));
+        } else if wallets.is_some() {
+            output::note(format_args!(
+                "no chain database at {data}; serving wallets on http://{rest} (API page: http://{rest}/docs); Ctrl-C stops"
             ));
         } else {
             output::note(format_args!(

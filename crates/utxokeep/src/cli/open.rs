@@ -7,7 +7,10 @@ use utxokeep_core::{Height, Network};
 use utxokeep_index::{ChainIndex, OpenError, QueryError, Settings, View, peek_identity};
 use utxokeep_kv::{Kv, KvError, RocksKv};
 
-use super::args::{Global, Import};
+use super::{
+    args::{Global, Import},
+    error::CliError,
+};
 use crate::config::Config;
 
 /// The index on disk.
@@ -34,6 +37,18 @@ impl Session {
         let mut config = self.config.clone();
         config.chain.set_genesis(&args.genesis)?;
         config.chain.start_mid_chain |= args.start_mid_chain;
+        Ok(Self { global: self.global.clone(), config })
+    }
+
+    /// The same session, with the wallet ledger that the command line names, if it names one.
+    pub(super) fn with_ledger(&self, url: Option<&str>) -> Result<Self, CliError> {
+        let mut config = self.config.clone();
+        if let Some(url) = url {
+            url.clone_into(&mut config.wallet.url);
+        }
+        if config.wallet.url.is_empty() {
+            return Err(CliError::NoLedger);
+        }
         Ok(Self { global: self.global.clone(), config })
     }
 

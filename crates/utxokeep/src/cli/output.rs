@@ -70,6 +70,11 @@ pub(super) fn result(json: bool, value: &(impl Serialize + Human)) -> anyhow::Re
         value.describe(&mut lines);
         lines.render()
     };
+    self::text(&text)
+}
+
+/// Prints a result that is a file of its own.
+pub(super) fn text(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // Who closes the pipe has read enough.

@@ -5,19 +5,20 @@ mod remote;
 mod run;
 mod shown;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use utxokeep_core::{Height, node::KeepReason};
+use utxokeep_core::{Height, Txid, node::KeepReason};
 use utxokeep_pruner::{OpenGate, Pruner, PrunerError};
 
 use self::{
-    answers::{Backlog, Explained, Paused, Restored, Status},
+    answers::{Backlog, Explained, Paused, Preserved, Restored, Status},
     remote::Remote,
     shown::Jobs,
 };
 use super::{
     args::{
-        Connect, Prune, PruneBacklog, PruneExplain, PruneJobs, PruneRestore, PrunerServe, Target,
+        Connect, Prune, PruneBacklog, PruneExplain, PruneJobs, PrunePreserve, PruneRestore,
+        PrunerServe, Target,
     },
     error::CliError,
     exit::Exit,
@@ -40,6 +41,7 @@ pub(super) fn prune(session: &Session, command: &Prune) -> anyhow::Result<Exit> 
         Prune::Backlog(args) => backlog(session, args),
         Prune::Pause(args) => set_paused(session, args, true),
         Prune::Resume(args) => set_paused(session, args, false),
+        Prune::Preserve(args) => preserve(session, args),
         Prune::Restore(args) => restore(session, args),
     }
 }
@@ -139,6 +141,26 @@ fn backlog(session: &Session, args: &PruneBacklog) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
+fn preserve(session: &Session, args: &PrunePreserve) -> anyhow::Result<Exit> {
+    let txids: BTreeSet<Txid> = args.txids.iter().copied().collect();
+    let txids: Vec<Txid> = txids.into_iter().collect();
+    let preserved = match Asked::new(session, &args.target)? {
+        Asked::Here(pruner) => pruner.preserve(&txids, args.until).map_err(in_our_words)? as u64,
+        Asked::There(mut remote) => {
+            let txids = txids.iter().map(|txid| txid.as_bytes().to_vec()).collect();
+            let until_height = args.until.get();
+            remote.preserve(proto::PrunerPreserveRequest { txids, until_height })?.preserved
+        }
+    };
+    output::result(session.json(), &Preserved { preserved })?;
+    match (txids.len() as u64).saturating_sub(preserved) {
+        0 => {}
+        _ if preserved == 0 => return Err(CliError::NotPreserved.into()),
+        missing => output::warning(format_args!("{missing} of them are not in the node store")),
+    }
+    Ok(Exit::Success)
+}
+
 fn restore(session: &Session, args: &PruneRestore) -> anyhow::Result<Exit> {
     let asked = Asked::new(session, &args.target)?;
     let restored = match (asked, &args.txid, args.height) {
@@ -169,6 +191,7 @@ pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exi
     let answering = GrpcServer::of_pruner(pruning.clone(), items_max, &config.grpc);
     let served = Served {
         index: None,
+        wallets: None,
         rest_listen: args.listen.unwrap_or(config.pruner.rest_listen),
         grpc: Some((answering, args.grpc_listen.unwrap_or(config.pruner.listen))),
         pruning: Some(pruning),

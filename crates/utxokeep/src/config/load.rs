@@ -81,6 +81,8 @@ impl Config {
             ("storage", "cache_mib", self.storage.cache_mib.get(), CACHE_MIB_MIN..=any),
             ("storage", "open_files_max", self.storage.open_files_max.get(), OPEN_FILES_MIN..=any),
             ("txstore", "cache_mib", self.txstore.cache_mib.get(), CACHE_MIB_MIN..=any),
+            ("txstore", "sql_connections_max", self.txstore.sql_connections_max.get(), 2..=any),
+            ("wallet", "sql_connections_max", self.wallet.sql_connections_max.get(), 2..=any),
             ("grpc", "message_mib_max", self.grpc.message_mib_max.get(), 1..=MESSAGE_MIB_MAX),
         ];
         for (section, name, value, allowed) in bounds {

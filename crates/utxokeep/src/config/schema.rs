@@ -271,9 +271,12 @@ settings! {
         scan_rows_max: NonZeroU32 = count(1_000_000), "a whole number from 1 on";
         /// The most outputs one balance may add up.
         balance_rows_max: NonZeroU32 = count(10_000_000), "a whole number from 1 on";
-        /// The longest a request may take, in milliseconds.
+        /// The longest a request may take, in milliseconds. To send its body may take as long again.
         request_timeout_ms: NonZeroU32 = count(10_000), "a whole number from 1 on";
-        /// Requests answered at the same time; more are told to come back.
+        /// The longest body of a request, in KiB. A block for the wallet ledger comes as one body.
+        body_kib_max: NonZeroU32 = count(16_384), "a whole number from 1 on";
+        /// Requests answered at the same time; more are told to come back. Those about the chain and
+        /// those about wallets are counted apart.
         concurrent_requests_max: NonZeroU32 = count(64), "a whole number from 1 on";
     }
     /// The node store: transactions and their outputs, for validators. `serve` opens it and answers
@@ -289,6 +292,9 @@ settings! {
         fsync: bool = true, "true or false";
         /// Memory for caches and write buffers of RocksDB, in MiB.
         cache_mib: NonZeroU32 = count(256), "a whole number from 16 on";
+        /// Memory for what is known of settled transactions, in MiB, so that the pruner need not read
+        /// them: about 120 bytes each. RocksDB only. 0: the pruner reads every child.
+        proof_memory_mib: u32 = 128, "a whole number from 0 on";
         /// Connections to a SQL database that are open at the same time.
         sql_connections_max: NonZeroU32 = count(16), "a whole number from 2 on";
         /// Blocks that a transaction is kept for once nobody needs it any more. 0: for ever.
@@ -310,7 +316,65 @@ settings! {
         /// The longest that one read or write of the blob store may take, in milliseconds.
         blob_timeout_ms: NonZeroU32 = count(30_000), "a whole number from 1 on";
     }
-    /// The gRPC server of the node store. It runs when `[txstore] url` is set.
+    /// The wallet ledger: wallets on any number of networks in one SQL database. `serve` opens it,
+    /// answers calls over REST and gRPC, and follows the chain database.
+    [wallet] WalletConfig {
+        /// Engine and place of the ledger: `sqlite:FILE` on this machine,
+        /// `postgres://USER@HOST/DATABASE` on a server. Several programs may share it. Empty: there
+        /// is no ledger.
+        url: String = String::new(), "\"sqlite:FILE\", \"postgres://…\" or \"\"";
+        /// Wait for the disk on every commit. When false a crash of the machine (not of the program)
+        /// may lose the newest operations, although they were answered; nothing needs repair.
+        fsync: bool = true, "true or false";
+        /// Connections to the database that are open at the same time.
+        sql_connections_max: NonZeroU32 = count(16), "a whole number from 2 on";
+        /// Keep writers apart by the database too (SERIALIZABLE), on top of the lock of the wallet.
+        serializable: bool = false, "true or false";
+        /// Where `serve` reads bodies of blocks: the directory with the node's block files, or with
+        /// its immutable database. Empty: only blocks of the source that it follows.
+        blocks: String = String::new(), "a directory or \"\"";
+        /// Follow the chain database in `serve`.
+        follow_chain: bool = true, "true or false";
+        /// Pause between two looks at the tip of the chain database, in milliseconds.
+        follow_poll_ms: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// Where a ledger that has seen no block begins to follow; nothing is paid to its wallets
+        /// in blocks below this height.
+        follow_from_height: u32 = 0, "a whole number from 0 on";
+        /// The most blocks of a source that are kept in memory for the ledger.
+        recent_blocks_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// The most memory that they may take, in MiB.
+        recent_mib_max: NonZeroU32 = count(64), "a whole number from 1 on";
+        /// How long a lease lasts when a request does not say, in seconds.
+        lease_secs_default: NonZeroU32 = count(600), "a whole number from 1 on";
+        /// The longest lease, in seconds.
+        lease_secs_max: NonZeroU32 = count(31_536_000), "a whole number from 1 on";
+        /// Blocks that must lie above a coinbase before its outputs count and are selected.
+        coinbase_maturity_blocks: u32 = 100, "a whole number from 0 on";
+        /// The most transactions that one operation may invalidate; more are refused.
+        cascade_txs_max: NonZeroU32 = count(10_000), "a whole number from 1 on";
+        /// The most inputs of one transaction.
+        tx_inputs_max: NonZeroU32 = count(100_000), "a whole number from 1 on";
+        /// The most outputs of one transaction.
+        tx_outputs_max: NonZeroU32 = count(100_000), "a whole number from 1 on";
+        /// The longest raw transaction, in bytes.
+        raw_tx_bytes_max: NonZeroU32 = count(4_000_000), "a whole number from 1 on";
+        /// The longest label, in characters.
+        label_chars_max: NonZeroU32 = count(500), "a whole number from 1 on";
+        /// The most rows of one page.
+        page_rows_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// The most coins that a selection loads.
+        selection_window_coins_max: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// The most coins among which branch and bound searches.
+        selection_search_coins_max: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// The most steps of that search.
+        selection_rounds_max: NonZeroU32 = count(10_000), "a whole number from 1 on";
+        /// The most outputs leased by one call.
+        lease_batch_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// The most transactions of one batch or block.
+        batch_txs_max: NonZeroU32 = count(1_000_000), "a whole number from 1 on";
+    }
+    /// The gRPC server of the node store and the wallet ledger. It runs when `[txstore] url` or
+    /// `[wallet] url` is set.
     [grpc] GrpcConfig {
         /// Address and port to listen on.
         listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8_097)),

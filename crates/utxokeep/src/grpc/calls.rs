@@ -12,8 +12,8 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use utxokeep_kv::KvError;
 use utxokeep_txstore::{StoreError, TxStore};
 
-use super::fault::Fault;
-use crate::config::GrpcConfig;
+use super::{fault::Fault, wallet_error};
+use crate::{config::GrpcConfig, wallets::WalletsError};
 
 /// Why a call failed as a whole.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(super) enum CallError {
     Fault(Fault),
     /// The store failed, or refused the size of the request.
     Store(StoreError),
+    /// The wallet ledger refused or failed.
+    Wallets(Box<WalletsError>),
     /// Not possible now; the text says why.
     Refused(String),
     /// The answer is too large.
@@ -49,6 +51,7 @@ impl From<CallError> for Status {
             }
             CallError::Store(error @ StoreError::Corrupt(_)) => Self::internal(error.to_string()),
             CallError::Store(error) => Self::unavailable(error.to_string()),
+            CallError::Wallets(error) => wallet_error::status(&error),
             CallError::Refused(reason) => {
                 Self::failed_precondition(format!("{reason}; nothing was changed"))
             }
@@ -139,6 +142,11 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
                 let status = ServingStatus::NotServing;
                 self.health.set_service_status(self.service, status).await;
             }
+        }
+        if let CallError::Wallets(ledger) = &error
+            && wallet_error::is_fault_of_the_server(ledger)
+        {
+            tracing::error!(error = ledger as &dyn std::error::Error, "a call failed");
         }
         error.into()
     }

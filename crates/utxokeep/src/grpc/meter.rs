@@ -95,6 +95,44 @@ const PRUNER_METHODS: &[&str] = &[
     "ChainEvents/Reorganisation",
     "ChainEvents/AssemblyState",
 ];
+
+/// Methods of the contract of wallets, likewise.
+const WALLET_METHODS: &[&str] = &[
+    "Wallets/CreateWallet",
+    "Wallets/ListWallets",
+    "Wallets/GetWallet",
+    "Wallets/AddAddresses",
+    "Wallets/ListAddresses",
+    "Wallets/AddDescriptor",
+    "Wallets/ListDescriptors",
+    "Wallets/NextAddress",
+    "Wallets/GetBalance",
+    "Wallets/ListCoins",
+    "Wallets/GetCoin",
+    "Wallets/ListTransactions",
+    "Wallets/GetTransaction",
+    "Wallets/ListReplacements",
+    "Wallets/RecordTransaction",
+    "Wallets/PublishTransaction",
+    "Wallets/ConfirmTransaction",
+    "Wallets/AbandonTransaction",
+    "Wallets/RemoveTransaction",
+    "Wallets/AcquireLeases",
+    "Wallets/ReleaseLeases",
+    "Wallets/ListLeases",
+    "Wallets/SelectCoins",
+    "Wallets/CreatePsbt",
+    "Wallets/BumpFee",
+    "Wallets/SetTransactionLabel",
+    "Wallets/ExportLabels",
+    "Wallets/ImportLabels",
+    "Wallets/PruneWallet",
+    "Wallets/VerifyWallet",
+    "Wallets/GetTip",
+    "Wallets/ApplyBlock",
+    "Wallets/DisconnectBlock",
+    "Wallets/RollBack",
+];
 const PACKAGE: &str = "/utxokeep.v1.";
 const OTHER: &str = "other";
 
@@ -122,11 +160,10 @@ fn method_of(path: &str) -> &'static str {
         .strip_prefix('/')
         .and_then(|rest| rest.strip_prefix(SERVICE_NAME))
         .and_then(|rest| rest.strip_prefix('/'));
-    let of_pruner = path.strip_prefix(PACKAGE);
+    let with_service = path.strip_prefix(PACKAGE);
+    let mut others = PRUNER_METHODS.iter().chain(WALLET_METHODS).copied();
     let found = METHODS.iter().copied().find(|known| Some(*known) == method);
-    found
-        .or_else(|| PRUNER_METHODS.iter().copied().find(|known| Some(*known) == of_pruner))
-        .unwrap_or(OTHER)
+    found.or_else(|| others.find(|known| Some(*known) == with_service)).unwrap_or(OTHER)
 }
 
 /// The name of a status code in the documentation of gRPC.
@@ -232,14 +269,7 @@ where
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_method_of_the_contract_has_a_label() {
-        let contract = include_str!("../../../../proto/utxokeep/v1/txstore.proto");
-        let methods = contract.lines().filter_map(|line| line.trim().strip_prefix("rpc "));
-        let methods: Vec<_> = methods.filter_map(|line| line.split('(').next()).collect();
-        assert_eq!(methods, METHODS);
-        assert_eq!(method_of("/utxokeep.v1.TxStore/GetSpend"), "GetSpend");
-        let contract = include_str!("../../../../proto/utxokeep/v1/pruner.proto");
+    fn methods_with_services(contract: &str) -> Vec<String> {
         let mut service = "";
         let mut methods = Vec::new();
         for line in contract.lines().map(str::trim) {
@@ -250,8 +280,22 @@ mod tests {
                 methods.push(format!("{service}/{name}"));
             }
         }
-        assert_eq!(methods, PRUNER_METHODS);
+        methods
+    }
+
+    #[test]
+    fn every_method_of_the_contract_has_a_label() {
+        let contract = include_str!("../../../../proto/utxokeep/v1/txstore.proto");
+        let methods = contract.lines().filter_map(|line| line.trim().strip_prefix("rpc "));
+        let methods: Vec<_> = methods.filter_map(|line| line.split('(').next()).collect();
+        assert_eq!(methods, METHODS);
+        assert_eq!(method_of("/utxokeep.v1.TxStore/GetSpend"), "GetSpend");
+        let pruner = include_str!("../../../../proto/utxokeep/v1/pruner.proto");
+        assert_eq!(methods_with_services(pruner), PRUNER_METHODS);
+        let wallets = include_str!("../../../../proto/utxokeep/v1/wallet.proto");
+        assert_eq!(methods_with_services(wallets), WALLET_METHODS);
         assert_eq!(method_of("/utxokeep.v1.Pruner/DryRun"), "Pruner/DryRun");
+        assert_eq!(method_of("/utxokeep.v1.Wallets/GetTip"), "Wallets/GetTip");
         for path in
             ["/utxokeep.v1.TxStore/Nothing", "/utxokeep.v1.Pruner/Get", "/TxStore/Get", "Get", "/"]
         {

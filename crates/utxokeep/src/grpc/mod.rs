@@ -1,11 +1,12 @@
-//! The gRPC server: the node store and the pruner for programs in any language.
+//! The gRPC server: the node store, the pruner and the wallet ledger for programs in any language.
 //!
-//! The contracts are `txstore.proto` and `pruner.proto` in `proto/utxokeep/v1`; [`proto`] is
-//! generated from them.
+//! The contracts are `txstore.proto`, `pruner.proto` and `wallet.proto` in `proto/utxokeep/v1`;
+//! [`proto`] is generated from them.
 //!
 //! # Invariants
 //!
 //! * A request that breaks the contract is refused before the store sees any of it.
+//! * Wallets: texts of the models become bytes of messages, and back, in `wallet_texts` alone.
 //! * Calls run on threads of their own and are bounded in number, size and time.
 //! * A call is one call of the store, and so one commit.
 
@@ -22,6 +23,14 @@ mod server;
 mod service;
 mod to_proto;
 mod unmined;
+mod wallet;
+mod wallet_error;
+mod wallet_from_proto;
+mod wallet_operations;
+mod wallet_payments;
+mod wallet_streams;
+mod wallet_texts;
+mod wallet_to_proto;
 
 pub use meter::METRICS;
 pub use server::GrpcServer;

@@ -54,8 +54,8 @@ fn done((): ()) -> proto::Done {
 }
 
 /// An answer of reads, which may be much larger than their requests.
-fn fitting<T: Message>(answer: T, limits: &Limits) -> Answer<T> {
-    let (bytes, bytes_max) = (answer.encoded_len(), limits.answer_bytes);
+pub(super) fn fitting<T: Message>(answer: T, bytes_max: usize) -> Answer<T> {
+    let bytes = answer.encoded_len();
     if bytes > bytes_max {
         return Err(CallError::TooLarge { bytes, bytes_max });
     }
@@ -89,7 +89,7 @@ pub(super) fn get(
         None => Error(refusal::not_found(*txid)),
     });
     let results = results.map(|result| proto::GetResult { result: Some(result) });
-    fitting(proto::GetResponse { results: results.collect() }, limits)
+    fitting(proto::GetResponse { results: results.collect() }, limits.answer_bytes)
 }
 
 pub(super) fn get_spend(
@@ -250,7 +250,7 @@ pub(super) fn list_conflict_intents(
     let limit = from::limit("limit", request.limit, limits.items)?;
     let intents = store.pending_conflict_intents(limit)?;
     let intents = intents.iter().map(to::conflict_intent).collect();
-    fitting(proto::ListConflictIntentsResponse { intents }, limits)
+    fitting(proto::ListConflictIntentsResponse { intents }, limits.answer_bytes)
 }
 
 pub(super) fn freeze(
@@ -323,7 +323,7 @@ pub(super) fn decorate(
         Decorated::NoOutput => Error(refusal::no_output(*outpoint)),
     });
     let results = results.map(|result| proto::DecorateResult { result: Some(result) });
-    fitting(proto::DecorateResponse { results: results.collect() }, limits)
+    fitting(proto::DecorateResponse { results: results.collect() }, limits.answer_bytes)
 }
 
 pub(super) fn get_parent_outputs(

@@ -1,4 +1,4 @@
-//! Serving the node store and the pruner on a socket until told to stop.
+//! Serving the node store, the pruner and the wallet ledger on a socket until told to stop.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -18,11 +18,14 @@ use super::{
         chain_events_server::{self, ChainEventsServer},
         pruner_server::{self, PrunerServer},
         tx_store_server::{self, TxStoreServer},
+        wallets_server::{self, WalletsServer},
     },
-    pruner::{PrunerService, watch_health},
+    pruner::{self, PrunerService},
     service::Service,
+    wallet::{self, WalletService},
+    wallet_operations,
 };
-use crate::{config::GrpcConfig, pruning::Pruning, rest};
+use crate::{config::GrpcConfig, pruning::Pruning, rest, wallets::Wallets};
 
 const MIB: usize = 1 << 20;
 
@@ -32,11 +35,13 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// How often a silent client is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// A node store, a pruner, or both, ready to be served.
+/// A node store, a pruner, a wallet ledger, or several of them, ready to be served.
 #[derive(Clone)]
 pub struct GrpcServer {
     store: Option<Arc<dyn TxStore>>,
     pruning: Option<Pruning>,
+    wallets: Option<Wallets>,
+    /// The most items of calls of the node store and the pruner.
     items_max: usize,
     config: GrpcConfig,
 }
@@ -53,21 +58,37 @@ impl GrpcServer {
     /// that has not happened yet.
     #[must_use]
     pub fn new(store: Arc<dyn TxStore>, items_max: usize, config: &GrpcConfig) -> Self {
-        rest::install_recorder();
-        Self { store: Some(store), pruning: None, items_max, config: config.clone() }
+        Self { store: Some(store), ..Self::of_nothing(items_max, config) }
     }
 
     /// The same for a pruner that runs alone.
     #[must_use]
     pub fn of_pruner(pruning: Pruning, items_max: usize, config: &GrpcConfig) -> Self {
+        Self { pruning: Some(pruning), ..Self::of_nothing(items_max, config) }
+    }
+
+    /// The same for a wallet ledger that is served alone.
+    #[must_use]
+    pub fn of_wallets(wallets: Wallets, config: &GrpcConfig) -> Self {
+        Self { wallets: Some(wallets), ..Self::of_nothing(0, config) }
+    }
+
+    fn of_nothing(items_max: usize, config: &GrpcConfig) -> Self {
         rest::install_recorder();
-        Self { store: None, pruning: Some(pruning), items_max, config: config.clone() }
+        let config = config.clone();
+        Self { store: None, pruning: None, wallets: None, items_max, config }
     }
 
     /// Answers for a pruner as well.
     #[must_use]
     pub fn with_pruner(self, pruning: Pruning) -> Self {
         Self { pruning: Some(pruning), ..self }
+    }
+
+    /// Answers for a wallet ledger as well.
+    #[must_use]
+    pub fn with_wallets(self, wallets: Wallets) -> Self {
+        Self { wallets: Some(wallets), ..self }
     }
 
     /// Names of the services that are served.
@@ -77,7 +98,8 @@ impl GrpcServer {
             .pruning
             .iter()
             .flat_map(|_| [pruner_server::SERVICE_NAME, chain_events_server::SERVICE_NAME]);
-        store.chain(pruner).collect()
+        let wallets = self.wallets.iter().map(|_| wallets_server::SERVICE_NAME);
+        store.chain(pruner).chain(wallets).collect()
     }
 
     fn store_service(&self, health: &HealthReporter) -> Option<TxStoreServer<Service>> {
@@ -105,8 +127,38 @@ impl GrpcServer {
         Some(PrunerService { calls, items_max: self.items_max })
     }
 
+    fn wallet_service(&self, health: &HealthReporter) -> Option<WalletsServer<WalletService>> {
+        let wallets = self.wallets.clone()?;
+        let rows_max = wallets.config().page_rows_max;
+        let limits = wallet_operations::Limits {
+            page_entries: self.config.page_entries_max.min(rows_max).get() as usize,
+            answer_bytes: self.message_bytes_max(),
+        };
+        let name = wallets_server::SERVICE_NAME;
+        let calls = Calls::new(Arc::new(wallets), name, &self.config, health.clone());
+        let service = WalletService { calls, limits };
+        Some(WalletsServer::new(service).max_decoding_message_size(self.message_bytes_max()))
+    }
+
     const fn message_bytes_max(&self) -> usize {
         self.config.message_mib_max.get() as usize * MIB
+    }
+
+    /// Keeps the health service up to date, for ever.
+    async fn watch_health(&self, health: &HealthReporter) {
+        let pruner = async {
+            match self.pruning.clone() {
+                Some(pruning) => pruner::watch_health(pruning, health.clone()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let wallets = async {
+            match self.wallets.clone() {
+                Some(wallets) => wallet::watch_health(wallets, health.clone()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::join!(pruner, wallets);
     }
 
     /// Answers calls until `shutdown` is done, then finishes those that are being answered.
@@ -138,6 +190,7 @@ impl GrpcServer {
             .add_optional_service(self.store_service(&health))
             .add_optional_service(pruner)
             .add_optional_service(events)
+            .add_optional_service(self.wallet_service(&health))
             .serve_with_incoming_shutdown(
                 TcpIncoming::from(listener).with_nodelay(Some(true)),
                 async {
@@ -145,13 +198,7 @@ impl GrpcServer {
                     let _ = stopped.await;
                 },
             );
-        let pruning = self.pruning.clone();
-        let watched = async {
-            match pruning {
-                Some(pruning) => watch_health(pruning, health.clone()).await,
-                None => std::future::pending().await,
-            }
-        };
+        let watched = self.watch_health(&health);
         let drained = async {
             tokio::select! {
                 () = shutdown => {}

@@ -9,8 +9,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utxokeep_core::Network;
 use utxokeep_index::{QueryError, StoreError};
+use utxokeep_wallet::LedgerError;
 
-use crate::owners::OwnerError;
+use crate::{
+    owners::OwnerError,
+    wallets::{ErrorKind, WalletsError},
+};
 
 /// Seconds after which a client that was turned away may come back.
 const RETRY_AFTER_SECS: &str = "1";
@@ -22,7 +26,7 @@ pub(super) struct ErrorBody {
 }
 
 /// What is wrong.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub(super) struct ErrorDetail {
     /// A name for programs; it does not change.
     #[schema(example = "outside_window")]
@@ -38,6 +42,30 @@ pub(super) struct ErrorDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = 300)]
     tip: Option<u32>,
+    /// Insufficient funds: the payment and the fee without inputs, as a decimal string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "150000")]
+    needed: Option<String>,
+    /// Insufficient funds: what may be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "100000")]
+    available: Option<String>,
+    /// Insufficient funds: what is under a lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "50000")]
+    leased: Option<String>,
+    /// Insufficient funds: coinbase outputs that are too young.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "0")]
+    immature: Option<String>,
+    /// Insufficient funds: what is not sent, not trusted, or not confirmed often enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "0")]
+    pending: Option<String>,
+    /// Insufficient funds: what labels say not to spend.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "0")]
+    held_back: Option<String>,
 }
 
 /// Why a request is not answered.
@@ -70,14 +98,31 @@ pub(super) enum ApiError {
     UnknownBlock(String),
     #[error("there is nothing at {0}; /docs lists the routes")]
     UnknownRoute(String),
-    #[error("{0} is not possible here; this is a read-only API")]
+    #[error("{0} is not possible here; /docs lists the routes")]
     WrongMethod(Method),
+    #[error(transparent)]
+    Wallets(#[from] WalletsError),
+    #[error("expected JSON, with the header \"Content-Type: application/json\"")]
+    NotJson,
+    #[error("{0}; nothing was changed")]
+    BadJson(String),
+    /// A body that is JSON, but not what the route takes, or that broke off.
+    #[error("{0}; nothing was changed")]
+    BadBody(String),
+    #[error("the body is longer than {kib_max} KiB, which is [rest] body_kib_max")]
+    BodyTooLarge { kib_max: usize },
+    #[error("the body did not arrive in time; nothing was changed")]
+    SlowBody,
     #[error(transparent)]
     Query(#[from] QueryError),
     #[error("too many requests at the same time; come back in a second")]
     Overloaded,
     #[error("the request took too long; ask for less, or page by cursor")]
     Timeout,
+    #[error(
+        "this takes longer than a request may, but is still carried out; look what became of it before you send it again"
+    )]
+    WriteTimeout,
     /// A handler's thread ended without an answer; the panic is in the log.
     #[error("the request failed; see the log of the server")]
     Internal,
@@ -116,11 +161,36 @@ impl ApiError {
             Self::Query(QueryError::Disabled) => (UNAVAILABLE, "index_disabled"),
             Self::Query(QueryError::IndexOff { name }) => (UNAVAILABLE, index_off_code(name)),
             Self::Query(QueryError::Empty) => (UNAVAILABLE, "empty_database"),
+            Self::Wallets(error) => (wallet_status(error.kind()), error.code()),
+            Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
+            Self::BadJson(_) => (BAD, "bad_json"),
+            Self::BadBody(_) => (BAD, "bad_request"),
+            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "slow_body"),
             Self::Overloaded => (UNAVAILABLE, "overloaded"),
-            Self::Timeout => (UNAVAILABLE, "timeout"),
+            Self::Timeout | Self::WriteTimeout => (UNAVAILABLE, "timeout"),
             Self::Query(_) => (StatusCode::INTERNAL_SERVER_ERROR, "database"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         }
+    }
+
+    /// Whether the same request may work a little later.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Overloaded => true,
+            Self::Wallets(error) => error.kind() == ErrorKind::Unavailable,
+            _ => false,
+        }
+    }
+}
+
+const fn wallet_status(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Exists | ErrorKind::Refused => StatusCode::CONFLICT,
+        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -134,21 +204,41 @@ fn index_off_code(setting: &str) -> &'static str {
     }
 }
 
+impl ErrorDetail {
+    /// Adds what a client can count with.
+    fn add_numbers(&mut self, error: &ApiError) {
+        match error {
+            ApiError::Query(QueryError::OutsideWindow { floor, tip, .. }) => {
+                (self.floor, self.tip) = (Some(floor.get()), Some(tip.get()));
+            }
+            ApiError::Wallets(WalletsError::Ledger(LedgerError::InsufficientFunds {
+                needed,
+                available,
+                leased,
+                immature,
+                pending,
+                held_back,
+            })) => {
+                let text = |amount: &u64| Some(amount.to_string());
+                (self.needed, self.available) = (text(needed), text(available));
+                (self.leased, self.immature) = (text(leased), text(immature));
+                (self.pending, self.held_back) = (text(pending), text(held_back));
+            }
+            _ => {}
+        }
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (status, code) = self.kind();
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(error = &self as &dyn std::error::Error, "request failed");
         }
-        let (floor, tip) = match &self {
-            Self::Query(QueryError::OutsideWindow { floor, tip, .. }) => {
-                (Some(floor.get()), Some(tip.get()))
-            }
-            _ => (None, None),
-        };
-        let error = ErrorDetail { code, message: self.to_string(), floor, tip };
+        let mut error = ErrorDetail { code, message: self.to_string(), ..ErrorDetail::default() };
+        error.add_numbers(&self);
         let mut response = (status, Json(ErrorBody { error })).into_response();
-        if matches!(self, Self::Overloaded) {
+        if self.may_pass() {
             let seconds = header::HeaderValue::from_static(RETRY_AFTER_SECS);
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }

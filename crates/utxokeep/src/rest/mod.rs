@@ -1,12 +1,12 @@
-//! The REST server: questions to the chain index over HTTP.
+//! The REST server: questions to the chain index, and work with the wallet ledger, over HTTP.
 //!
 //! # Invariants
 //!
-//! * An answer comes from one snapshot, names the block it is true of, and carries that block's
-//!   hash as its entity tag.
-//! * Nothing here writes to the database.
+//! * An answer about the chain comes from one snapshot, names the block it is true of, and carries
+//!   that block's hash as its entity tag.
+//! * Nothing here writes to the chain index.
 //! * Every error, unknown routes included, has one JSON shape; no input makes a handler panic.
-//! * Reads run on threads of their own and are bounded in number, rows and time.
+//! * Work runs on threads of their own and are bounded in number, rows and time.
 
 mod answer;
 mod chain;
@@ -19,42 +19,51 @@ mod params;
 mod pruner;
 mod server;
 mod state;
+mod wallets;
 
-use axum::{Router, routing::get};
+use axum::Router;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::{Config as UiConfig, SwaggerUi};
+
+use self::{ops::Operations, wallets::wallet_routes};
 
 pub use meter::METRICS;
 pub(crate) use meter::install_recorder;
 pub(crate) use pruner::pruner_routes;
 pub use server::{serve, serve_routes};
 pub use state::RestState;
+pub use wallets::WalletState;
 
 /// Where the description of the API is served.
 const OPENAPI_PATH: &str = "/openapi.json";
 
 #[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "utxokeep",
-        description = "The exact UTXO set of a chain, at its tip and at every height inside the \
-                       rollback window.\n\nEvery answer names the block it is true of (`point`) \
-                       and carries that block's hash as `ETag`; send it back in `If-None-Match` \
-                       to be told `304` while nothing changed. Amounts are decimal strings.",
-        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
-    ),
-    tags(
-        (name = "outputs", description = "Outputs and balances"),
-        (name = "chain", description = "The followed chain"),
-        (name = "operations", description = "Health and metrics")
-    )
-)]
+#[openapi(info(
+    title = "utxokeep",
+    description = "The exact UTXO set of a chain, at its tip and at every height inside the \
+                   rollback window, and the wallets of a ledger.\n\nEvery answer about the chain \
+                   names the block it is true of (`point`) and carries that block's hash as \
+                   `ETag`; send it back in `If-None-Match` to be told `304` while nothing \
+                   changed. Amounts are decimal strings.",
+    license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+))]
 struct Description;
 
-/// Routes and their description, made from the same list.
-fn parts() -> (Router<RestState>, utoipa::openapi::OpenApi) {
-    OpenApiRouter::with_openapi(Description::openapi())
+#[derive(OpenApi)]
+#[openapi(tags(
+    (name = "outputs", description = "Outputs and balances"),
+    (name = "chain", description = "The followed chain")
+))]
+struct ChainDescription;
+
+#[derive(OpenApi)]
+#[openapi(tags((name = "operations", description = "Health and metrics")))]
+struct OperationsDescription;
+
+/// Routes about the chain and their description, made from the same list.
+fn chain_routes() -> OpenApiRouter<RestState> {
+    OpenApiRouter::with_openapi(ChainDescription::openapi())
         .routes(routes!(outputs::utxo))
         .routes(routes!(owners::address_utxos))
         .routes(routes!(owners::address_balance))
@@ -65,30 +74,42 @@ fn parts() -> (Router<RestState>, utoipa::openapi::OpenApi) {
         .routes(routes!(chain::tip))
         .routes(routes!(chain::block))
         .routes(routes!(chain::status))
+}
+
+/// Routes that are always there.
+fn operations_routes() -> OpenApiRouter<Operations> {
+    OpenApiRouter::with_openapi(OperationsDescription::openapi())
         .routes(routes!(ops::health))
         .routes(routes!(ops::metrics))
-        .split_for_parts()
 }
 
-/// The description of the API, as served under `/openapi.json`.
+/// The description of the whole API. A server describes under `/openapi.json` what it has.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    parts().1
+    Description::openapi()
+        .merge_from(chain_routes().into_openapi())
+        .merge_from(wallet_routes().into_openapi())
+        .merge_from(operations_routes().into_openapi())
 }
 
-/// Health and metrics only, for a program that has no chain index.
-pub fn operations_router() -> Router {
-    Router::new()
-        .route("/health", get(ops::health_alone))
-        .route("/metrics", get(ops::metrics_alone))
-        .fallback(error::unknown_route)
-        .method_not_allowed_fallback(error::wrong_method)
-        .layer(axum::middleware::from_fn(meter::measure))
-}
-
-/// Every route, ready to be served.
+/// The routes of a chain index, ready to be served.
 pub fn router(state: RestState) -> Router {
-    let (routes, description) = parts();
+    router_of(Some(state), None)
+}
+
+/// The routes of what there is, ready to be served. Health, metrics and the description are always
+/// among them.
+pub fn router_of(chain: Option<RestState>, wallets: Option<WalletState>) -> Router {
+    let operations = Operations::new(chain.clone(), wallets.clone());
+    let mut routes = OpenApiRouter::with_openapi(Description::openapi());
+    if let Some(chain) = chain {
+        routes = routes.merge(chain_routes().with_state(chain));
+    }
+    if let Some(wallets) = wallets {
+        routes = routes.merge(wallet_routes().with_state(wallets));
+    }
+    let (routes, description) =
+        routes.merge(operations_routes().with_state(operations)).split_for_parts();
     // Without "none" the page would send the description's address to a validator on the internet.
     let ui = SwaggerUi::new("/docs")
         .url(OPENAPI_PATH, description)
@@ -98,5 +119,4 @@ pub fn router(state: RestState) -> Router {
         .fallback(error::unknown_route)
         .method_not_allowed_fallback(error::wrong_method)
         .layer(axum::middleware::from_fn(meter::measure))
-        .with_state(state)
 }

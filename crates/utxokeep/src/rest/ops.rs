@@ -6,18 +6,69 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{error::ApiError, meter, state::RestState};
+use super::{error::ApiError, meter, state::RestState, wallets::WalletState};
+
+/// What the server answers from.
+#[derive(Debug, Clone)]
+pub(super) struct Operations {
+    chain: Option<RestState>,
+    wallets: Option<WalletState>,
+}
+
+impl Operations {
+    /// Installs the recorder of metrics, if that has not happened yet.
+    pub(super) fn new(chain: Option<RestState>, wallets: Option<WalletState>) -> Self {
+        meter::install_recorder();
+        Self { chain, wallets }
+    }
+}
+
+/// Something the server needs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Dependency {
+    /// What it is.
+    #[schema(example = "wallet_ledger")]
+    name: &'static str,
+    /// `ok`, or `fault`.
+    #[schema(example = "ok")]
+    status: &'static str,
+    /// What is wrong with it.
+    fault: Option<String>,
+}
+
+impl Dependency {
+    pub(super) fn new(name: &'static str, fault: Option<String>) -> Self {
+        let status = if fault.is_none() { "ok" } else { "fault" };
+        Self { name, status, fault }
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.fault.is_none()
+    }
+
+    /// What asking it came to.
+    fn asked(name: &'static str, answer: Result<(), ApiError>) -> Self {
+        let fault = answer.err().map(|error| {
+            tracing::error!(error = &error as &dyn std::error::Error, name, "health check failed");
+            error.to_string()
+        });
+        Self::new(name, fault)
+    }
+}
 
 /// Whether the server can answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
-    /// `ok`, or `unavailable` when the database cannot be read.
+    /// `ok`, or `unavailable` when a database cannot be read.
     #[schema(example = "ok")]
     status: &'static str,
+    /// What the server needs; only with a wallet ledger.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(nullable = false, required = false)]
+    dependencies: Vec<Dependency>,
 }
 
 /// Whether the server can answer
@@ -26,24 +77,28 @@ pub(super) struct Health {
     path = "/health",
     tag = "operations",
     responses(
-        (status = 200, description = "The database can be read", body = Health),
-        (status = 503, description = "The database cannot be read", body = Health),
+        (status = 200, description = "What the server needs can be read", body = Health),
+        (status = 503, description = "A database cannot be read", body = Health),
     )
 )]
-pub(super) async fn health(State(state): State<RestState>) -> Response {
-    match state.read_always(|index| Ok(index.view().map(drop)?)).await {
-        Ok(()) => Json(Health { status: "ok" }).into_response(),
-        Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "health check failed");
-            let body = Json(Health { status: "unavailable" });
-            (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
-        }
+pub(super) async fn health(State(operations): State<Operations>) -> Response {
+    let mut dependencies = Vec::new();
+    if let Some(chain) = &operations.chain {
+        let answer = chain.read_always(|index| Ok(index.view().map(drop)?)).await;
+        dependencies.push(Dependency::asked("chain_index", answer));
     }
-}
-
-/// The same where there is no chain index to be read.
-pub(super) async fn health_alone() -> Response {
-    Json(Health { status: "ok" }).into_response()
+    if let Some(wallets) = &operations.wallets {
+        dependencies.push(Dependency::asked("wallet_ledger", wallets.check().await));
+    }
+    let (code, status) = if dependencies.iter().all(Dependency::is_there) {
+        (StatusCode::OK, "ok")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+    };
+    if operations.wallets.is_none() {
+        dependencies.clear();
+    }
+    (code, Json(Health { status, dependencies })).into_response()
 }
 
 /// Metrics in the text format of Prometheus
@@ -55,17 +110,10 @@ pub(super) async fn health_alone() -> Response {
         (status = 200, description = "All metrics", body = String, content_type = "text/plain"),
     )
 )]
-pub(super) async fn metrics(State(state): State<RestState>) -> Result<Response, ApiError> {
-    state.read_always(|index| Ok(index.sample_metrics()?)).await?;
-    Ok(as_text(state.meter()))
-}
-
-/// The same where there is no chain index to be sampled.
-pub(super) async fn metrics_alone() -> Response {
-    as_text(meter::recorder())
-}
-
-fn as_text(meter: &PrometheusHandle) -> Response {
+pub(super) async fn metrics(State(operations): State<Operations>) -> Result<Response, ApiError> {
+    if let Some(chain) = &operations.chain {
+        chain.read_always(|index| Ok(index.sample_metrics()?)).await?;
+    }
     let kind = "text/plain; version=0.0.4; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], meter.render()).into_response()
+    Ok(([(header::CONTENT_TYPE, kind)], meter::recorder().render()).into_response())
 }

@@ -12,7 +12,7 @@ use axum::{
 use serde::Serialize;
 use tokio::{task::spawn_blocking, time::timeout};
 
-use super::meter;
+use super::{meter, ops::Dependency};
 use crate::pruning::Pruning;
 
 /// How long the things that the pruner needs may take to answer.
@@ -21,13 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Serialize)]
 struct Live {
     status: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-struct Dependency {
-    name: &'static str,
-    status: &'static str,
-    fault: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,24 +49,19 @@ async fn ready(State(pruning): State<Pruning>) -> Response {
         Ok(Ok(health)) => health
             .dependencies
             .into_iter()
-            .map(|dependency| dependency_of(dependency.name, dependency.fault))
+            .map(|dependency| Dependency::new(dependency.name, dependency.fault))
             .collect(),
-        Ok(Err(_)) => vec![dependency_of("store", Some("asking it broke down".to_owned()))],
+        Ok(Err(_)) => vec![Dependency::new("store", Some("asking it broke down".to_owned()))],
         Err(_) => {
             let fault = format!("no answer within {} s", PATIENCE.as_secs());
-            vec![dependency_of("store", Some(fault))]
+            vec![Dependency::new("store", Some(fault))]
         }
     };
-    let is_ready = dependencies.iter().all(|dependency| dependency.fault.is_none());
+    let is_ready = dependencies.iter().all(Dependency::is_there);
     let (code, status) = if is_ready {
         (StatusCode::OK, "ready")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not ready")
     };
     (code, Json(Ready { status, dependencies })).into_response()
-}
-
-fn dependency_of(name: &'static str, fault: Option<String>) -> Dependency {
-    let status = if fault.is_none() { "ok" } else { "fault" };
-    Dependency { name, status, fault }
 }

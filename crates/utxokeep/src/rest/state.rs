@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 use utxokeep_core::Network;
 use utxokeep_index::ChainIndex;
@@ -21,7 +20,6 @@ struct Shared {
     request_timeout: Duration,
     /// One permit for each read that runs.
     permits: Arc<Semaphore>,
-    meter: PrometheusHandle,
 }
 
 impl std::fmt::Debug for RestState {
@@ -35,13 +33,13 @@ impl RestState {
     /// that has not happened yet.
     #[must_use]
     pub fn new(index: ChainIndex<RocksKv>, config: &RestConfig) -> Self {
+        meter::install_recorder();
         let requests_max = config.concurrent_requests_max.get() as usize;
         Self(Arc::new(Shared {
             index,
             limits: PageLimits::new(config),
             request_timeout: Duration::from_millis(config.request_timeout_ms.get().into()),
             permits: Arc::new(Semaphore::new(requests_max.min(Semaphore::MAX_PERMITS))),
-            meter: meter::recorder().clone(),
         }))
     }
 
@@ -51,10 +49,6 @@ impl RestState {
 
     pub(super) fn limits(&self) -> PageLimits {
         self.0.limits
-    }
-
-    pub(super) fn meter(&self) -> &PrometheusHandle {
-        &self.0.meter
     }
 
     /// Runs a read on a thread that may block, unless too many run already.
@@ -85,11 +79,20 @@ impl RestState {
         work: impl FnOnce(&ChainIndex<RocksKv>) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let index = self.0.index.clone();
-        let task = spawn_blocking(move || work(&index));
-        match timeout(self.0.request_timeout, task).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(ApiError::Internal),
-            Err(_) => Err(ApiError::Timeout),
-        }
+        run_within(self.0.request_timeout, ApiError::Timeout, move || work(&index)).await
+    }
+}
+
+/// Runs `work` on a thread that may block. When it takes longer than `limit` the answer is `late`,
+/// and the work goes on alone.
+pub(super) async fn run_within<T: Send + 'static>(
+    limit: Duration,
+    late: ApiError,
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    match timeout(limit, spawn_blocking(work)).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err(ApiError::Internal),
+        Err(_) => Err(late),
     }
 }

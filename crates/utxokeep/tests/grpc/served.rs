@@ -19,9 +19,8 @@ use utxokeep::{
     grpc::{GrpcServer, proto::tx_store_client::TxStoreClient},
 };
 use utxokeep_core::node::Policy;
-use utxokeep_kv::{
-    Batch, Durability, Kv, KvError, MemoryKv, Read, Scan, SortedRows, TableId, TableSize, Visitor,
-};
+use utxokeep_kv::{Batch, Durability, Kv, KvError, MemoryKv};
+use utxokeep_testkit::{Hook, HookedKv};
 use utxokeep_txstore::{NodeStore, Settings, TABLES, TxStore};
 
 /// Items that a call may have here.
@@ -105,10 +104,7 @@ impl Served {
 }
 
 /// Tables in memory whose writes can be slow, or fail.
-pub(crate) struct TroubledKv {
-    inner: MemoryKv,
-    pub(crate) trouble: Arc<Trouble>,
-}
+pub(crate) type TroubledKv = HookedKv<MemoryKv, Trouble>;
 
 /// What is wrong with the tables.
 #[derive(Default)]
@@ -122,64 +118,22 @@ pub(crate) struct Trouble {
 /// How long a slow write takes.
 pub(crate) const SLOW: Duration = Duration::from_millis(1_500);
 
-impl TroubledKv {
-    pub(crate) fn new() -> (Self, Arc<Trouble>) {
-        let trouble = Arc::new(Trouble::default());
-        (Self { inner: MemoryKv::new(TABLES), trouble: Arc::clone(&trouble) }, trouble)
-    }
-}
-
-impl Read for TroubledKv {
-    fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
-        self.inner.get(table, key)
-    }
-
-    fn multi_get(
-        &self,
-        table: TableId,
-        keys: &[&[u8]],
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), KvError> {
-        self.inner.multi_get(table, keys, found)
-    }
-
-    fn scan(
-        &self,
-        table: TableId,
-        scan: &Scan<'_>,
-        visit: &mut Visitor<'_>,
-    ) -> Result<usize, KvError> {
-        self.inner.scan(table, scan, visit)
-    }
-}
-
-impl Kv for TroubledKv {
-    type Snapshot<'a> = <MemoryKv as Kv>::Snapshot<'a>;
-
-    fn snapshot(&self) -> Self::Snapshot<'_> {
-        self.inner.snapshot()
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<(), KvError> {
-        if self.trouble.is_poisoned.load(Ordering::SeqCst) {
+impl Hook for Trouble {
+    fn commit(&self, _: &Batch) -> Result<(), KvError> {
+        if self.is_poisoned.load(Ordering::SeqCst) {
             return Err(KvError::Poisoned);
         }
-        if self.trouble.is_slow.load(Ordering::SeqCst) {
-            self.trouble.has_begun.store(true, Ordering::SeqCst);
+        if self.is_slow.load(Ordering::SeqCst) {
+            self.has_begun.store(true, Ordering::SeqCst);
             std::thread::sleep(SLOW);
         }
-        self.inner.commit(batch, durability)
+        Ok(())
     }
+}
 
-    fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
-        self.inner.load(tables, finish)
-    }
-
-    fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {
-        self.inner.table_sizes()
-    }
-
-    fn compact(&self) -> Result<(), KvError> {
-        self.inner.compact()
-    }
+/// Such tables, and what to make wrong with them.
+pub(crate) fn troubled_kv() -> (TroubledKv, Arc<Trouble>) {
+    let kv = HookedKv::new(MemoryKv::new(TABLES), Trouble::default());
+    let trouble = Arc::clone(&kv.hook);
+    (kv, trouble)
 }

@@ -12,12 +12,12 @@ use tonic_health::pb::{
 use utxokeep::{config::GrpcConfig, grpc::proto};
 use utxokeep_core::node::Policy;
 
-use crate::served::{Served, Trouble, TroubledKv, store_on};
+use crate::served::{Served, Trouble, store_on, troubled_kv};
 
 const SERVICE: &str = "utxokeep.v1.TxStore";
 
 fn troubled(config: &GrpcConfig) -> (Served, Arc<Trouble>) {
-    let (kv, trouble) = TroubledKv::new();
+    let (kv, trouble) = troubled_kv();
     (Served::start(store_on(kv, Policy::default()), config), trouble)
 }
 

@@ -98,6 +98,43 @@ fn deleted_transactions_come_back_while_they_are_remembered() {
 }
 
 #[test]
+fn transactions_are_kept_until_the_height_that_is_asked_for() {
+    for engine in ENGINES {
+        let user = User::new(engine, "");
+        let world = World::make(&user.url, 3, Some(HEIGHT));
+        let [first, second] = [0, 1].map(|at| world.due[at].to_string());
+        let nobody = "ab".repeat(32);
+        let kept = user.json(&["prune", "preserve", &first, &first, "--until", "400"]);
+        assert_eq!(kept, json!({ "preserved": 1 }));
+        let (code, out, told) =
+            user.run(&["prune", "preserve", &second, &nobody, "--until", "350"]);
+        assert_eq!((code, out.as_str()), (Some(0), "preserved  1\n"), "{told}");
+        assert!(told.contains("1 of them"), "{told}");
+        let (code, _, told) = user.run(&["prune", "preserve", &nobody, "--until", "350"]);
+        assert_eq!(code, Some(3), "{told}");
+
+        user.json(&["prune", "run"]);
+        assert_eq!(world.due_left_at(&user.url), 2);
+        let why = user.json(&["prune", "explain", &first]);
+        assert_eq!(why["blocking"][0]["reason"], "preserved", "{why}");
+        // When that is over, it is kept for the retention of 288 blocks once more.
+        assert_eq!(why["blocking"][0]["until_height"], 688, "{why}");
+    }
+}
+
+#[test]
+fn a_running_pruner_is_asked_to_keep_transactions() {
+    let user = User::new("sqlite", "");
+    // It does not know a height yet, so it deletes nothing meanwhile.
+    let world = World::make(&user.url, 1, None);
+    let program = user.serve();
+    let address = format!("http://{}", program.grpc);
+    let txid = world.due[0].to_string();
+    let kept = user.json(&["prune", "preserve", &txid, "--until", "400", "--connect", &address]);
+    assert_eq!(kept, json!({ "preserved": 1 }));
+}
+
+#[test]
 fn without_undo_nothing_comes_back_and_the_command_says_how_to_change_that() {
     let user = User::new("sqlite", "");
     let world = World::make(&user.url, 1, Some(HEIGHT));

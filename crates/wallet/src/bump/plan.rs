@@ -12,11 +12,13 @@ use crate::{
     descriptors::CHANGE_KEYCHAIN, ingest::Loser, rows, session::Session,
 };
 
-const SELECT_SPENT: &str = "SELECT p.txid, u.output_index, u.id, u.amount, a.script, a.spend_weight
+const SELECT_SPENT: &str = "SELECT p.txid, u.output_index, u.id, u.amount,
+        COALESCE(m.script, a.script), a.spend_weight
     FROM tx_inputs i
     JOIN transactions p ON p.chain_id = $3 AND p.txid = i.prev_txid AND p.wallet_id = i.wallet_id
     JOIN utxos u ON u.wallet_id = p.wallet_id AND u.tx_id = p.id AND u.output_index = i.prev_index
     JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
+    LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
     WHERE i.wallet_id = $1 AND i.tx_id = $2 ORDER BY i.input_index";
 const SELECT_CHANGE: &str = "SELECT DISTINCT u.output_index
     FROM utxos u

@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     Height,
-    wallet::{CoinClass, TxState},
+    wallet::{CoinClass, Refused, TxState},
 };
 use utxokeep_sql::Value;
 
@@ -16,6 +16,14 @@ const DETACH_COINS: &str = "UPDATE utxos SET parent_class = $3, parent_height = 
     WHERE wallet_id = $1 AND tx_id IN (
         SELECT id FROM transactions WHERE wallet_id = $1 AND block_height >= $2
             AND is_coinbase = 0 AND (input_count = owned_input_count) = ($4 = 1))";
+const SELECT_DOUBTFUL: &str = "SELECT DISTINCT u.tx_id FROM transactions t
+    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
+    WHERE t.wallet_id = $1 AND t.block_height >= $2 AND t.is_coinbase = 0
+        AND u.parent_class < 3 AND u.spent_by_tx_id IS NOT NULL";
+const SELECT_DOUBTFUL_PARENTS: &str = "SELECT DISTINCT u.tx_id FROM transactions t
+    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.spent_by_tx_id = t.id
+    WHERE t.wallet_id = $1 AND t.block_height >= $2 AND t.is_coinbase = 0
+        AND u.parent_class < 3";
 const DETACH_TXS: &str = "UPDATE transactions SET block_height = NULL, block_position = NULL
     WHERE wallet_id = $1 AND block_height >= $2 AND is_coinbase = 0";
 
@@ -32,9 +40,20 @@ impl Session<'_, '_> {
             let row = [key[0], key[1], Value::from(class.code()), Value::from(trusted)];
             self.tx.execute(DETACH_COINS, &row)?;
         }
-        self.tx.execute(DETACH_TXS, &key)?;
-        for (id, txid) in coinbases {
-            self.end(id, txid, TxState::Orphaned)?;
+        // Whoever spends from these is not trusted any more; they may lie in no block already.
+        let mut doubtful = self.tx.query_all(SELECT_DOUBTFUL, &key, |row| row.int(0))?;
+        doubtful.extend(self.tx.query_all(SELECT_DOUBTFUL_PARENTS, &key, |row| row.int(0))?);
+        doubtful.sort_unstable();
+        doubtful.dedup();
+        let detached = self.tx.execute(DETACH_TXS, &key)?;
+        self.lower_trust(doubtful, usize::try_from(detached).unwrap_or(usize::MAX))?;
+        for (id, coinbase) in coinbases {
+            self.end(id, coinbase, TxState::Orphaned).map_err(|error| match error {
+                LedgerError::Refused { txid: spender, refused: Refused::Confirmed(height) } => {
+                    LedgerError::SpentBelow { coinbase, spender, height }
+                }
+                other => other,
+            })?;
         }
         Ok(())
     }

@@ -6,7 +6,8 @@ use utxokeep_sql::Value;
 use super::{INDEXES, WatchedDescriptor};
 use crate::{LedgerError, NewAddress, rows, session::Session};
 
-const UPDATE_COUNTS: &str = "UPDATE descriptors SET next_index = $3, derived_count = $4
+const UPDATE_COUNTS: &str = "UPDATE descriptors SET next_index = $3, derived_count = $4,
+        skipped_count = skipped_count + $5
     WHERE wallet_id = $1 AND id = $2";
 const INSERT_SCRIPTS: &str = "INSERT INTO descriptor_scripts
     (wallet_id, descriptor_id, script_index, address_id) VALUES";
@@ -14,6 +15,9 @@ const SELECT_HIGHEST_USED: &str = "SELECT MAX(s.script_index)
     FROM descriptor_scripts s
     JOIN addresses a ON a.wallet_id = s.wallet_id AND a.id = s.address_id
     WHERE s.wallet_id = $1 AND s.descriptor_id = $2 AND a.is_used = 1";
+
+/// Scripts that one call derives: ten times what is ever watched ahead.
+const SCRIPTS_AT_ONCE_MAX: usize = 100_000;
 
 impl Session<'_, '_> {
     /// Notes that scripts below `next_index` are in use, and watches those ahead of them. Returns
@@ -57,9 +61,16 @@ impl Session<'_, '_> {
         }
         let range = descriptor.derived_count..target;
         let count = range.len();
-        let scripts = codec.derive(self.network, &descriptor.text, range)?;
-        if scripts.len() != count {
-            return Err(LedgerError::damaged("a descriptor stands for fewer scripts than derived"));
+        if count > SCRIPTS_AT_ONCE_MAX {
+            return Err(LedgerError::argument(format!(
+                "{count} scripts would be derived at once, at most {SCRIPTS_AT_ONCE_MAX} are"
+            )));
+        }
+        let scripts = codec.derive(self.network, &descriptor.text, range.clone())?;
+        // A number may stand for no key, and then has no script; but none is given twice.
+        let is_sorted = scripts.is_sorted_by(|one, next| one.index < next.index);
+        if !is_sorted || scripts.iter().any(|derived| !range.contains(&derived.index)) {
+            return Err(LedgerError::damaged("other scripts were derived than asked for"));
         }
         let mut links = Vec::with_capacity(count * 4);
         for derived in &scripts {
@@ -74,8 +85,14 @@ impl Session<'_, '_> {
         self.tx.insert_rows(INSERT_SCRIPTS, "", 4, &links)?;
         descriptor.next_index = next_index;
         descriptor.derived_count = target;
-        let counts = [Value::from(next_index), Value::from(target)];
-        let row = [self.id(), Value::from(descriptor.id), counts[0], counts[1]];
+        let skipped = i64::try_from(count - scripts.len()).unwrap_or(i64::MAX);
+        let row = [
+            self.id(),
+            Value::from(descriptor.id),
+            Value::from(next_index),
+            Value::from(target),
+            Value::from(skipped),
+        ];
         self.tx.execute(UPDATE_COUNTS, &row)?;
         Ok(scripts)
     }

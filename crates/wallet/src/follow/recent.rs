@@ -85,6 +85,6 @@ impl Ledger {
         let read = |tx: &mut Transaction<'_>| -> Result<_, LedgerError> {
             Ok(tx.query_all(statement, &parameters, |row| rows::tip(row, 0, 1))?)
         };
-        Ok(self.database.read(read)?.into_iter().flatten().collect())
+        Ok(self.read(read)?.into_iter().flatten().collect())
     }
 }

@@ -16,9 +16,10 @@ use crate::{Change, Credits, LedgerError, NewTx, Recorded, rows, session::Sessio
 
 const SELECT_STORED: &str =
     "SELECT txid FROM transactions WHERE chain_id = $1 AND wallet_id = $2 AND txid IN";
-const SELECT_CHILDREN: &str =
-    "SELECT prev_txid FROM tx_inputs WHERE wallet_id = $1 AND claim = 1 AND prev_txid IN";
 const CLAIMED_HEAD: &str = "SELECT 1 FROM (VALUES";
+/// Joined in this order, because SQLite would read all inputs of the wallet for a list of ids.
+const CHILDREN_TAIL: &str = ") AS v CROSS JOIN tx_inputs i WHERE i.prev_txid = v.column1
+    AND i.wallet_id = $1 AND i.claim = 1";
 const HELD_TAIL: &str = ") AS v CROSS JOIN tx_inputs i WHERE i.prev_txid = v.column1
     AND i.prev_index = v.column2 AND i.wallet_id = $1 AND i.claim = 1";
 const WAITING_TAIL: &str = ") AS v CROSS JOIN tx_inputs i WHERE i.prev_txid = v.column1
@@ -117,7 +118,7 @@ impl Session<'_, '_> {
             Ok(())
         };
         self.tx.query_in(SELECT_STORED, "", &in_chain, 1, &ids, &mut found)?;
-        self.tx.query_in(SELECT_CHILDREN, "", &wallet, 1, &ids, &mut found)?;
+        self.tx.query_rows(CLAIMED_HEAD, CHILDREN_TAIL, &wallet, 1, &ids, &mut found)?;
         for tail in [HELD_TAIL, WAITING_TAIL] {
             self.tx.query_rows(CLAIMED_HEAD, tail, &wallet, 2, &inputs, &mut found)?;
         }
@@ -174,6 +175,7 @@ impl Session<'_, '_> {
         };
         let (mut txs, mut inputs, mut coins) = (Vec::new(), Vec::new(), Vec::new());
         let (mut spends, mut used, mut spent) = (Vec::new(), FxHashSet::default(), Vec::new());
+        let mut made = Vec::new();
         let int = |count: usize| Value::from(i64::try_from(count).unwrap_or(i64::MAX));
         for ((new, position), id) in batch.iter().zip(&ids) {
             let total: i64 = new.outputs.iter().map(|output| output.amount.to_column()).sum();
@@ -213,8 +215,10 @@ impl Session<'_, '_> {
                     continue;
                 };
                 used.insert(*address);
-                let spender = facts.spenders.get(&OutPoint::new(new.txid, index));
+                let outpoint = OutPoint::new(new.txid, index);
+                let spender = facts.spenders.get(&outpoint);
                 let utxo = self.next_utxo_id();
+                made.push((outpoint, utxo));
                 coins.extend([
                     self.id(),
                     Value::from(utxo),
@@ -233,6 +237,7 @@ impl Session<'_, '_> {
         self.tx.insert_rows(INSERT_TXS, "", 14, &txs)?;
         self.tx.insert_rows(INSERT_INPUTS, "", 6, &inputs)?;
         self.tx.insert_rows(INSERT_COINS, "", 11, &coins)?;
+        self.mark_held_back(&made)?;
         let wallet = [self.id()];
         let changed = self.tx.execute_rows(SPEND_HEAD, SPEND_TAIL, &wallet, 3, &spends)?;
         let mut used: Vec<i64> = used.into_iter().collect();

@@ -32,14 +32,25 @@ pub(super) fn new_tx(new: &NewTx, limits: &Limits) -> Result<(), LedgerError> {
     }
     let total = new.outputs.iter().map(|output| output.amount.get()).fold(0, u64::saturating_add);
     Amount::new(total)?;
-    if let Credits::Exactly(indexes) = &new.credits {
-        let outputs = new.outputs.len();
-        let outside = |index: &&u32| usize::try_from(**index).is_ok_and(|index| index >= outputs);
-        if let Some(index) = indexes.iter().find(outside) {
-            return Err(LedgerError::OutputOutOfRange { index: *index, outputs });
+    match &new.credits {
+        Credits::Watched => Ok(()),
+        Credits::Exactly(indexes) => credits(indexes.iter().copied(), new.outputs.len()),
+        Credits::To(owners) => {
+            let mut seen = FxHashSet::default();
+            if let Some((twice, _)) = owners.iter().find(|(index, _)| !seen.insert(*index)) {
+                return refuse(format!("output {twice} is credited twice"));
+            }
+            credits(owners.iter().map(|(index, _)| *index), new.outputs.len())
         }
     }
-    Ok(())
+}
+
+fn credits(mut indexes: impl Iterator<Item = u32>, outputs: usize) -> Result<(), LedgerError> {
+    let outside = |index: &u32| usize::try_from(*index).is_ok_and(|index| index >= outputs);
+    match indexes.find(outside) {
+        Some(index) => Err(LedgerError::OutputOutOfRange { index, outputs }),
+        None => Ok(()),
+    }
 }
 
 /// Refuses labels that are too long; characters count, not bytes.

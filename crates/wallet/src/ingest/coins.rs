@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use utxokeep_core::{
     Height, OutPoint,
-    wallet::{Amount, CoinClass, TxState},
+    wallet::{Amount, CoinClass, TxState, is_paid},
 };
 use utxokeep_sql::{SqlError, Value};
 
@@ -46,6 +46,8 @@ pub(super) struct Credit {
     index: u32,
     amount: Amount,
     address: i64,
+    /// The script of the output, when it is not that of the address.
+    script: Option<Vec<u8>>,
 }
 
 /// A coin of the wallet that an input spends.
@@ -57,12 +59,22 @@ pub(super) struct Parent {
 impl Session<'_, '_> {
     /// Which outputs belong to the wallet.
     pub(super) fn resolve_credits(&mut self, new: &NewTx) -> Result<Vec<Credit>, LedgerError> {
-        let listed = match &new.credits {
-            Credits::Watched => None,
-            Credits::Exactly(indexes) => Some(indexes),
+        let outputs = || (0u32..).zip(&new.outputs);
+        // Which outputs are meant, by which script their owner is found, and whether it must be.
+        let (wanted, must): (Vec<(u32, &[u8])>, bool) = match &new.credits {
+            Credits::Watched => (
+                outputs().map(|(index, output)| (index, output.script.as_slice())).collect(),
+                false,
+            ),
+            Credits::Exactly(indexes) => {
+                let listed = outputs().filter(|(index, _)| indexes.contains(index));
+                (listed.map(|(index, output)| (index, output.script.as_slice())).collect(), true)
+            }
+            Credits::To(owners) => {
+                (owners.iter().map(|(index, owner)| (*index, owner.as_slice())).collect(), true)
+            }
         };
-        let mut scripts: Vec<&[u8]> =
-            new.outputs.iter().map(|output| output.script.as_slice()).collect();
+        let mut scripts: Vec<&[u8]> = wanted.iter().map(|(_, script)| *script).collect();
         scripts.sort_unstable();
         scripts.dedup();
         let keys: Vec<Value<'_>> = scripts.into_iter().map(Value::from).collect();
@@ -73,15 +85,23 @@ impl Session<'_, '_> {
             Ok(())
         })?;
         let mut credits = Vec::new();
-        for (index, output) in (0u32..).zip(&new.outputs) {
-            if listed.is_some_and(|listed| !listed.contains(&index)) {
-                continue;
-            }
-            match owners.get(&output.script) {
-                Some(address) => {
-                    credits.push(Credit { index, amount: output.amount, address: *address });
+        for (index, owner) in wanted {
+            let at = usize::try_from(index).unwrap_or(usize::MAX);
+            let output = new.outputs.get(at).ok_or(LedgerError::NotPaid { index })?;
+            match owners.get(owner) {
+                Some(_) if !is_paid(&output.script, owner) => {
+                    return Err(LedgerError::NotPaid { index });
                 }
-                None if listed.is_some() => return Err(LedgerError::AddressNotFound { index }),
+                Some(address) => {
+                    let script = (output.script != owner).then(|| output.script.clone());
+                    credits.push(Credit {
+                        index,
+                        amount: output.amount,
+                        address: *address,
+                        script,
+                    });
+                }
+                None if must => return Err(LedgerError::AddressNotFound { index }),
                 None => {}
             }
         }
@@ -166,8 +186,10 @@ impl Session<'_, '_> {
             return Ok(());
         }
         let mut values = Vec::with_capacity(missing.len() * 9);
+        let mut made = Vec::with_capacity(missing.len());
         for credit in &missing {
             let utxo = self.next_utxo_id();
+            made.push((OutPoint::new(new.txid, credit.index), utxo));
             values.extend([
                 self.id(),
                 Value::from(utxo),
@@ -185,6 +207,12 @@ impl Session<'_, '_> {
             missing.iter().map(|credit| Value::from(credit.address)).collect();
         let fixed = [self.id()];
         self.tx.execute_in(SET_USED, "", &fixed, 1, &addresses)?;
+        for (credit, (_, utxo)) in missing.iter().zip(&made) {
+            if let Some(script) = &credit.script {
+                self.mark_script(*utxo, script)?;
+            }
+        }
+        self.mark_held_back(&made)?;
         self.link_children(new, id, &missing)
     }
 
@@ -216,11 +244,14 @@ impl Session<'_, '_> {
             }
             let row = [self.wallet, id, i64::from(output), child, input_index].map(Value::from);
             self.tx.execute(SPEND_OUTPUT, &row)?;
-            let (state, trusted) =
+            let (state, all_own) =
                 self.tx.query_one(COUNT_OWNED, &[self.id(), Value::from(child)], |row| {
                     Ok((rows::state(row, 0, 1)?, row.int(2)? == row.int(3)?))
                 })?;
-            self.set_class(child, CoinClass::of(state, false, trusted), state.block())?;
+            if self.class_of(child, state, false, all_own)? == CoinClass::Trusted {
+                self.set_class(child, CoinClass::Trusted, None)?;
+                self.raise_trust(child)?;
+            }
             if let TxState::Confirmed(height) = state {
                 self.settle_leases(child, height)?;
             }

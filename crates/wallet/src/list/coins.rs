@@ -1,7 +1,7 @@
 //! Unspent outputs, in pages that follow an index.
 
 use utxokeep_core::{
-    Height, OutPoint,
+    Height, OutPoint, Txid,
     wallet::{
         Amount, Bucket, CoinClass, CoinFacts, CoinView, ConfirmationRange, Maturity, Micros,
         WalletId,
@@ -11,29 +11,51 @@ use utxokeep_sql::{Row, SqlError, Value};
 
 use crate::{Ledger, LedgerError, rows, session::Session};
 
-const SELECT_PAGE: &str = "SELECT t.txid, u.output_index, u.id, u.amount, u.address_id,
-        u.parent_class, u.parent_height, u.parent_coinbase, l.expires_at_us, l.is_held
-    FROM utxos u
-    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
-    LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
-        AND (l.expires_at_us > $2 OR l.is_held = 1)
-    WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.parent_class > 0
-        AND (u.amount > $3 OR (u.amount = $3 AND u.id > $4))
-        AND ((u.parent_height IS NULL AND $5 = 1) OR u.parent_height BETWEEN $6 AND $7)
-        AND ($8 = 1 OR l.utxo_id IS NULL)
-    ORDER BY u.amount, u.id LIMIT $9";
+/// A page of coins that also meet a condition, whose parameter is the last.
+macro_rules! page {
+    ($condition:literal) => {
+        concat!(
+            "SELECT t.txid, u.output_index, u.id, u.amount, u.address_id,
+                u.parent_class, u.parent_height, u.parent_coinbase, l.expires_at_us,
+                m.is_unspendable
+            FROM utxos u
+            JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+            LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
+                AND (l.expires_at_us > $2 OR l.is_held = 1)
+            LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
+            WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.parent_class > 0
+                AND u.amount >= $3 AND (u.amount > $3 OR t.txid > $4
+                    OR (t.txid = $4 AND u.output_index > $5))
+                AND ((u.parent_height IS NULL AND $6 = 1) OR u.parent_height BETWEEN $7 AND $8)
+                AND ($9 = 1 OR l.utxo_id IS NULL)",
+            $condition,
+            " ORDER BY u.amount, t.txid, u.output_index LIMIT $10"
+        )
+    };
+}
+
+const SELECT_PAGE: &str = page!("");
+const SELECT_PAGE_OF_KEYCHAIN: &str = page!(
+    " AND EXISTS (SELECT 1 FROM descriptor_scripts d WHERE d.wallet_id = u.wallet_id
+        AND d.address_id = u.address_id AND d.descriptor_id = $11)"
+);
+const SELECT_PAGE_OF_ADDRESS: &str = page!(" AND u.address_id = $11");
+const SELECT_ADDRESS: &str = "SELECT 1 FROM addresses WHERE wallet_id = $1 AND id = $2";
 const SELECT_ONE: &str = "SELECT t.txid, u.output_index, u.id, u.amount, u.address_id,
-        u.parent_class, u.parent_height, u.parent_coinbase, l.expires_at_us, l.is_held
+        u.parent_class, u.parent_height, u.parent_coinbase, l.expires_at_us, m.is_unspendable
     FROM transactions t
     JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $5
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
         AND (l.expires_at_us > $4 OR l.is_held = 1)
+    LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
     WHERE t.chain_id = $1 AND t.txid = $2 AND t.wallet_id = $3
         AND u.spent_by_tx_id IS NULL AND u.parent_class > 0";
-const SELECT_WATCHED: &str = "SELECT t.txid, u.output_index, u.id, u.amount, a.script
+const SELECT_WATCHED: &str = "SELECT t.txid, u.output_index, u.id, u.amount,
+        COALESCE(m.script, a.script)
     FROM utxos u
     JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
     JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
+    LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
     LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
     WHERE u.wallet_id = $1 AND u.id > $2 AND u.parent_class > 0 AND s.block_height IS NULL
     ORDER BY u.id LIMIT $3";
@@ -57,6 +79,8 @@ pub struct Coin {
     pub coinbase: bool,
     /// Whether a lease is active.
     pub leased: bool,
+    /// Whether it may be spent; `false` when a label says otherwise, then it is not selected.
+    pub spendable: bool,
 }
 
 impl Coin {
@@ -68,15 +92,29 @@ impl Coin {
     }
 }
 
+/// Whose coins to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CoinScope {
+    /// All of the wallet.
+    #[default]
+    All,
+    /// Those of a keychain, by its number in the wallet.
+    Keychain(i64),
+    /// Those of an address, by its number in the wallet.
+    Address(i64),
+}
+
 /// Which coins to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoinQuery {
+    /// Whose they are.
+    pub scope: CoinScope,
     /// How many confirmations they have.
     pub range: ConfirmationRange,
     /// Whether leased ones are listed too.
     pub with_leased: bool,
-    /// Amount and number of the last coin of the page before.
-    pub after: Option<(Amount, i64)>,
+    /// Amount and output of the last coin of the page before.
+    pub after: Option<(Amount, OutPoint)>,
     /// Coins per page.
     pub limit: usize,
 }
@@ -84,6 +122,7 @@ pub struct CoinQuery {
 impl Default for CoinQuery {
     fn default() -> Self {
         Self {
+            scope: CoinScope::All,
             range: ConfirmationRange::default(),
             with_leased: true,
             after: None,
@@ -106,16 +145,19 @@ pub struct WatchedOutput {
 }
 
 impl Ledger {
-    /// Unspent outputs with a live transaction, by amount, then in the order they were recorded.
-    /// Pending, immature and leased ones are there too: policy is the caller's.
+    /// Unspent outputs with a live transaction, by amount, then transaction id and index. Pending, immature and leased ones are there too: policy is the caller's.
     pub fn coins(
         &self,
         wallet: WalletId,
         query: &CoinQuery,
         now: Micros,
     ) -> Result<Vec<Coin>, LedgerError> {
+        let ConfirmationRange { min, max } = query.range;
+        if max.is_some_and(|max| max < min) {
+            return Err(LedgerError::argument("no coin has fewer confirmations than it needs"));
+        }
         let limit = self.page(query.limit);
-        self.read_wallet(wallet, |session| Ok(session.coins_page(query, limit, now)?))
+        self.read_wallet(wallet, |session| session.coins_page(query, limit, now))
     }
 
     /// One unspent output.
@@ -167,23 +209,41 @@ impl Session<'_, '_> {
         query: &CoinQuery,
         limit: Value<'_>,
         now: Micros,
-    ) -> Result<Vec<Coin>, SqlError> {
-        let (amount, id) = query.after.map_or((-1, 0), |(amount, id)| (amount.to_column(), id));
+    ) -> Result<Vec<Coin>, LedgerError> {
+        let first = (i64::MIN, OutPoint::new(Txid::default(), 0));
+        let (amount, output) =
+            query.after.map_or(first, |(amount, output)| (amount.to_column(), output));
         let heights = query.range.heights(self.tip_height());
         let (lowest, highest): (i64, i64) =
             heights.map_or((0, -1), |(low, high)| (low.get().into(), high.get().into()));
-        let parameters = [
+        let (statement, scope) = match query.scope {
+            CoinScope::All => (SELECT_PAGE, None),
+            CoinScope::Keychain(id) => {
+                self.descriptor(id)?;
+                (SELECT_PAGE_OF_KEYCHAIN, Some(id))
+            }
+            CoinScope::Address(id) => {
+                let key = [self.id(), Value::from(id)];
+                if self.tx.query_opt(SELECT_ADDRESS, &key, |_| Ok(()))?.is_none() {
+                    return Err(LedgerError::AddressIdNotFound(id));
+                }
+                (SELECT_PAGE_OF_ADDRESS, Some(id))
+            }
+        };
+        let mut parameters = vec![
             self.id(),
             Value::from(now.get()),
             Value::from(amount),
-            Value::from(id),
+            Value::from(output.txid().as_bytes()),
+            Value::from(output.index()),
             Value::from(query.range.wants_unconfirmed()),
             Value::from(lowest),
             Value::from(highest),
             Value::from(query.with_leased),
             limit,
         ];
-        self.tx.query_all(SELECT_PAGE, &parameters, read_coin)
+        parameters.extend(scope.map(Value::from));
+        Ok(self.tx.query_all(statement, &parameters, read_coin)?)
     }
 }
 
@@ -197,5 +257,6 @@ fn read_coin(row: &Row<'_>) -> Result<Coin, SqlError> {
         height: rows::height(row, 6)?,
         coinbase: rows::flag(row, 7)?,
         leased: row.opt_int(8)?.is_some(),
+        spendable: row.opt_int(9)? != Some(1),
     })
 }

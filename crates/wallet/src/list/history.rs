@@ -3,6 +3,8 @@
 //! What a transaction spends is read from its stored inputs, not from the pointers of coins: those
 //! are cleared when it is not live any more, and its history must stay.
 
+use std::fmt;
+
 use utxokeep_core::{
     Height, OutPoint, Txid,
     wallet::{Amount, InvalidReason, Micros, TxState, WalletId},
@@ -105,6 +107,23 @@ pub struct HistoryCursor {
     id: i64,
     height: i64,
     position: i64,
+}
+
+impl fmt::Display for HistoryCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.id, self.height, self.position)
+    }
+}
+
+impl HistoryCursor {
+    /// Reads the text form; `None` for any other text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split('.').map(|number| number.parse::<i64>().ok());
+        let cursor =
+            Self { id: numbers.next()??, height: numbers.next()??, position: numbers.next()?? };
+        numbers.next().is_none().then_some(cursor)
+    }
 }
 
 /// A page of the history.

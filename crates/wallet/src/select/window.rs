@@ -1,63 +1,39 @@
-//! The window of coins that a selection looks at: index probes with limits.
+//! The window of coins that a selection looks at: index probes with limits, all in one question.
 
-use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
+use rustc_hash::FxHashSet;
 use utxokeep_core::{
     Height, OutPoint,
-    wallet::{Candidate, shuffled},
+    wallet::{Candidate, ConfirmationRange, shuffled},
 };
 use utxokeep_sql::{Row, SqlError, Value};
 
 use super::SelectionRequest;
 use crate::{LedgerError, rows, session::Session};
 
-/// Eligible coins: parameters 1 to 8, see [`Session::filter`].
-macro_rules! eligible {
-    () => {
-        "u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.parent_class > 0
-            AND u.amount > $8
-            AND ((u.parent_class = 4 AND u.parent_height <= $2
-                    AND (u.parent_coinbase = 0 OR u.parent_height <= $3))
-                OR (u.parent_class = 3 AND $4 = 1)
-                OR (u.parent_class = 2 AND $5 = 1)
-                OR (u.parent_class = 1 AND $6 = 1))
-            AND NOT EXISTS (SELECT 1 FROM utxo_leases l WHERE l.wallet_id = u.wallet_id
-                AND l.utxo_id = u.id AND (l.expires_at_us > $7 OR l.is_held = 1))"
-    };
-}
+/// Eligible coins above an amount: parameters 1 to 7, see [`Session::filter`].
+///
+/// It is written so that PostgreSQL walks an index and looks each coin up as it comes by. With an
+/// OR of classes it would gather all coins first, and without the offsets all leases.
+const ELIGIBLE: &str = "u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.parent_class > 0
+    AND CASE u.parent_class
+        WHEN 4 THEN u.parent_height <= $2 AND (u.parent_coinbase = 0 OR u.parent_height <= $3)
+        WHEN 3 THEN $4 = 1 WHEN 2 THEN $5 = 1 ELSE $6 = 1 END
+    AND NOT EXISTS (SELECT 1 FROM utxo_leases l WHERE l.wallet_id = u.wallet_id
+        AND l.utxo_id = u.id AND (l.expires_at_us > $7 OR l.is_held = 1) LIMIT 1 OFFSET 0)
+    AND NOT EXISTS (SELECT 1 FROM utxo_marks m WHERE m.wallet_id = u.wallet_id
+        AND m.utxo_id = u.id LIMIT 1 OFFSET 0)
+    AND u.amount > ";
+const SELECT_CHOSEN: &str = "SELECT u.id, t.txid, u.output_index, a.script
+    FROM utxos u
+    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
+    WHERE u.wallet_id = $1 AND u.id IN";
+const SUM: &str = "SELECT CAST(SUM(u.amount) AS BIGINT) FROM utxos u WHERE ";
 
-/// Probes an index for eligible coins, and joins what belongs to them afterwards.
-macro_rules! probe {
-    ($condition:literal, $order:literal) => {
-        concat!(
-            "SELECT t.txid, c.output_index, c.id, c.amount, a.spend_weight, c.parent_height,
-                a.script
-            FROM (SELECT u.wallet_id, u.id, u.tx_id, u.output_index, u.amount, u.address_id,
-                    u.parent_height
-                FROM utxos u WHERE ",
-            eligible!(),
-            $condition,
-            " ORDER BY ",
-            $order,
-            " LIMIT $9) c
-            CROSS JOIN transactions t CROSS JOIN addresses a
-            WHERE t.wallet_id = c.wallet_id AND t.id = c.tx_id
-                AND a.wallet_id = c.wallet_id AND a.id = c.address_id"
-        )
-    };
-}
-
-const LARGEST: &str = probe!("", "u.amount DESC, u.id DESC");
-const UP_TO: &str = probe!(" AND u.amount <= $10", "u.amount DESC, u.id DESC");
-const SMALLEST: &str = probe!("", "u.amount, u.id");
-const OLDEST: &str =
-    probe!(" AND u.parent_class = 4 AND u.parent_height >= $10", "u.parent_height, u.id");
-const SUM: &str = concat!("SELECT CAST(SUM(u.amount) AS BIGINT) FROM utxos u WHERE ", eligible!());
-const SUM_OF: &str = concat!(
-    "SELECT CAST(SUM(u.amount) AS BIGINT) FROM utxos u WHERE ",
-    eligible!(),
-    " AND u.id IN"
-);
+/// Parameters of [`ELIGIBLE`], and the limit for dust behind them.
+const FILTERS: usize = 8;
 
 /// Which coins a window holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,29 +46,34 @@ pub(super) enum Reach {
     Mixed,
 }
 
-/// A coin of the window.
-pub(super) struct WindowCoin {
-    pub(super) candidate: Candidate,
+/// A walk along an index, and where it starts.
+#[derive(Debug, Clone, Copy)]
+enum Probe {
+    /// Large coins first.
+    Largest,
+    /// Coins of at most this amount, large ones first.
+    UpTo(i64),
+    /// Coins above this amount, small ones first.
+    Above(i64),
+    /// Coins of blocks from this height on, old ones first.
+    OldFrom(i64),
+}
+
+/// What a caller is told about a coin that was chosen.
+pub(super) struct Chosen {
+    pub(super) id: i64,
     pub(super) outpoint: OutPoint,
     pub(super) script: Vec<u8>,
 }
 
-/// A window that fills up.
-struct Window<'r> {
-    coins: Vec<WindowCoin>,
-    seen: BTreeSet<i64>,
-    request: &'r SelectionRequest,
-    room: usize,
-}
-
 impl Session<'_, '_> {
-    /// Parameters 1 to 8 of the condition that coins must meet.
-    fn filter(&self, request: &SelectionRequest) -> [Value<'static>; 8] {
+    /// Parameters 1 to 8 of the condition that coins must meet; the last is the limit for dust.
+    fn filter(&self, request: &SelectionRequest) -> [Value<'static>; FILTERS] {
         let tip = self.tip_height();
-        let deep = utxokeep_core::wallet::ConfirmationRange::at_least(request.min_confirmations);
+        let deep = ConfirmationRange::at_least(request.min_confirmations);
         let deep = deep.heights(tip).map_or(-1, |(_, highest)| i64::from(highest.get()));
-        let mature =
-            request.maturity.highest_mature(tip).map_or(-1, |height| i64::from(height.get()));
+        let mature = self.maturity(request.maturity).highest_mature(tip);
+        let mature = mature.map_or(-1, |height| i64::from(height.get()));
         let unconfirmed = request.min_confirmations == 0;
         [
             self.id(),
@@ -106,116 +87,153 @@ impl Session<'_, '_> {
         ]
     }
 
-    /// Loads the coins that a selection may look at.
+    /// Loads the coins that a selection may look at, by number.
     pub(super) fn window(
         &mut self,
         request: &SelectionRequest,
         reach: Reach,
-    ) -> Result<Vec<WindowCoin>, LedgerError> {
+    ) -> Result<Vec<Candidate>, LedgerError> {
+        let mut unwanted = self.excluded(request)?;
         let room = match reach {
             Reach::Largest | Reach::Oldest => request.inputs_max,
             Reach::Mixed => self.limits.selection_window_coins_max,
         };
-        let mut window = Window { coins: Vec::new(), seen: BTreeSet::new(), request, room };
-        match reach {
-            Reach::Largest => self.fill(&mut window, LARGEST, room, None)?,
-            Reach::Oldest => {
-                self.fill(&mut window, OLDEST, room, Some(0))?;
-                // Coins in no block are not in the order of age.
-                if request.min_confirmations == 0 {
-                    self.fill(&mut window, LARGEST, room, None)?;
-                }
+        let probes = match reach {
+            Reach::Largest => vec![(Probe::Largest, room)],
+            // Coins in no block are not in the order of age.
+            Reach::Oldest if request.min_confirmations == 0 => {
+                vec![(Probe::OldFrom(0), room), (Probe::Largest, room)]
             }
-            Reach::Mixed => self.fill_mixed(&mut window)?,
+            Reach::Oldest => vec![(Probe::OldFrom(0), room)],
+            Reach::Mixed => self.mixed(request, room),
+        };
+        let mut window = self.probe(request, &probes, &mut unwanted)?;
+        // In a small wallet probes find the same coins.
+        if reach == Reach::Mixed && window.len() < room / 2 {
+            window.extend(self.probe(request, &[(Probe::Largest, room)], &mut unwanted)?);
         }
-        Ok(window.coins)
+        window.truncate(room);
+        window.sort_unstable_by_key(|coin| coin.id);
+        Ok(window)
     }
 
-    fn fill_mixed(&mut self, window: &mut Window<'_>) -> Result<(), LedgerError> {
-        let part = (window.room / 10).max(1);
-        let target = window.request.value.to_column();
-        self.fill_above(window, part, target)?;
-        self.fill(window, LARGEST, part * 3, None)?;
-        for halvings in 0..4 {
-            self.fill(window, UP_TO, part / 2 + 1, Some(target >> halvings))?;
-        }
-        self.fill(window, OLDEST, part, Some(0))?;
-        let tip = self.tip_height().map_or(0, Height::get);
-        for at in shuffled(256, window.request.seed).into_iter().take(4) {
-            let height = i64::from(tip) * i64::try_from(at).unwrap_or(0) / 256;
-            self.fill(window, OLDEST, part / 2 + 1, Some(height))?;
-        }
-        let rest = window.room.saturating_sub(window.coins.len());
-        if rest > 0 {
-            self.fill(window, LARGEST, part * 3 + rest, None)?;
-        }
-        Ok(())
+    /// Coins just above the amount, large ones, some near the amount and its halves, old ones, and
+    /// some of blocks that the seed chooses.
+    fn mixed(&self, request: &SelectionRequest, room: usize) -> Vec<(Probe, usize)> {
+        let part = (room / 10).max(1);
+        let small = part / 2 + 1;
+        let target = request.value.to_column();
+        let tip = i64::from(self.tip_height().map_or(0, Height::get));
+        let mut probes = vec![
+            (Probe::Above(target.max(dust(request))), part),
+            (Probe::Largest, part * 3),
+            (Probe::OldFrom(0), part),
+        ];
+        probes.extend((0..4).map(|halvings| (Probe::UpTo(target >> halvings), small)));
+        let heights = shuffled(256, request.seed).into_iter().take(4);
+        let heights = heights.map(|at| tip * i64::try_from(at).unwrap_or(0) / 256);
+        probes.extend(heights.map(|height| (Probe::OldFrom(height), small)));
+        probes
     }
 
-    /// Coins just above the amount. It takes the place of the limit for dust: an index search has
-    /// one lower end.
-    fn fill_above(
+    /// Asks all probes at once. Numbers in `unwanted` are left out; those found are added to it.
+    fn probe(
         &mut self,
-        window: &mut Window<'_>,
-        count: usize,
-        amount: i64,
-    ) -> Result<(), SqlError> {
-        let mut filter = self.filter(window.request);
-        filter[7] = Value::from(amount.max(dust(window.request)));
-        self.fill_by(window, SMALLEST, filter.to_vec(), count, None)
-    }
-
-    fn fill(
-        &mut self,
-        window: &mut Window<'_>,
-        statement: &str,
-        count: usize,
-        bound: Option<i64>,
-    ) -> Result<(), SqlError> {
-        let filter = self.filter(window.request).to_vec();
-        self.fill_by(window, statement, filter, count, bound)
-    }
-
-    fn fill_by(
-        &mut self,
-        window: &mut Window<'_>,
-        statement: &str,
-        mut parameters: Vec<Value<'_>>,
-        count: usize,
-        bound: Option<i64>,
-    ) -> Result<(), SqlError> {
-        // What is excluded must not use up the window.
-        let limit = i64::try_from(count + window.request.exclude.len()).unwrap_or(i64::MAX);
-        parameters.push(Value::from(limit));
-        parameters.extend(bound.map(Value::from));
-        self.tx.query(statement, &parameters, |row| {
-            let coin = read_coin(row)?;
-            let excluded = window.request.exclude.contains(&coin.outpoint);
-            if window.coins.len() < window.room
-                && !excluded
-                && window.seen.insert(coin.candidate.id)
-            {
-                window.coins.push(coin);
+        request: &SelectionRequest,
+        probes: &[(Probe, usize)],
+        unwanted: &mut FxHashSet<i64>,
+    ) -> Result<Vec<Candidate>, SqlError> {
+        // What is excluded must not use up the window. Limits are part of the text, because
+        // PostgreSQL plans for many rows when it does not know them; so there are few of them.
+        let spare = if unwanted.is_empty() { 0 } else { unwanted.len().next_power_of_two() };
+        let mut parameters = self.filter(request).to_vec();
+        let mut text =
+            String::from("SELECT c.id, c.amount, a.spend_weight, c.parent_height FROM (");
+        for (at, (probe, count)) in probes.iter().enumerate() {
+            text.push_str(if at == 0 { "" } else { " UNION ALL " });
+            probe.write(&mut text, &mut parameters, count + spare);
+        }
+        text.push_str(") c CROSS JOIN addresses a WHERE a.wallet_id = $1 AND a.id = c.address_id");
+        let mut found = Vec::new();
+        self.tx.query(&text, &parameters, |row| {
+            let coin = read_candidate(row)?;
+            if unwanted.insert(coin.id) {
+                found.push(coin);
             }
             Ok(())
-        })
+        })?;
+        Ok(found)
+    }
+
+    /// Numbers of the coins that must not be used.
+    fn excluded(&mut self, request: &SelectionRequest) -> Result<FxHashSet<i64>, SqlError> {
+        let mut excluded = FxHashSet::default();
+        for outpoint in &request.exclude {
+            excluded.extend(self.coin_id(outpoint)?);
+        }
+        Ok(excluded)
+    }
+
+    /// Outputs and scripts of coins, by number.
+    pub(super) fn chosen(&mut self, ids: &[i64]) -> Result<Vec<Chosen>, SqlError> {
+        let keys: Vec<Value<'_>> = ids.iter().map(|id| Value::from(*id)).collect();
+        let fixed = [self.id()];
+        let mut chosen = Vec::with_capacity(ids.len());
+        self.tx.query_in(SELECT_CHOSEN, "", &fixed, 1, &keys, |row| {
+            let (outpoint, script) = (rows::outpoint(row, 1)?, row.bytes(3)?.to_vec());
+            chosen.push(Chosen { id: row.int(0)?, outpoint, script });
+            Ok(())
+        })?;
+        chosen.sort_unstable_by_key(|coin| coin.id);
+        chosen.dedup_by_key(|coin| coin.id);
+        if chosen.len() == ids.len() {
+            return Ok(chosen);
+        }
+        Err(rows::bad("a coin has no transaction or no address"))
     }
 
     /// Sum of all eligible coins, without the excluded ones.
     pub(super) fn eligible_sum(&mut self, request: &SelectionRequest) -> Result<u64, LedgerError> {
         let filter = self.filter(request);
-        let all = self.tx.query_one(SUM, &filter, |row| rows::sum(row, 0))?;
-        let mut excluded = BTreeSet::new();
-        for outpoint in &request.exclude {
-            excluded.extend(self.coin_id(outpoint)?);
-        }
+        let all = format!("{SUM}{ELIGIBLE}$8");
+        let all = self.tx.query_one(&all, &filter, |row| rows::sum(row, 0))?;
+        let mut excluded: Vec<i64> = self.excluded(request)?.into_iter().collect();
+        excluded.sort_unstable();
         let keys: Vec<Value<'_>> = excluded.into_iter().map(Value::from).collect();
         let mut without = 0;
-        self.tx.query_in(SUM_OF, "", &filter, 1, &keys, |row| {
+        let some = format!("{SUM}{ELIGIBLE}$8 AND u.id IN");
+        self.tx.query_in(&some, "", &filter, 1, &keys, |row| {
             without += rows::sum(row, 0)?;
             Ok(())
         })?;
         Ok(all.saturating_sub(without))
+    }
+}
+
+impl Probe {
+    /// Writes the probe as one part of a statement, with its bound as a further parameter.
+    fn write(self, text: &mut String, parameters: &mut Vec<Value<'_>>, limit: usize) {
+        let next = parameters.len() + 1;
+        let (bound, lowest, condition, order) = match self {
+            Self::Largest => (None, FILTERS, String::new(), "u.amount DESC, u.id DESC"),
+            Self::UpTo(amount) => {
+                let condition = format!(" AND u.amount <= ${next}");
+                (Some(amount), FILTERS, condition, "u.amount DESC, u.id DESC")
+            }
+            // Takes the place of the limit for dust: an index search has one lower end.
+            Self::Above(amount) => (Some(amount), next, String::new(), "u.amount, u.id"),
+            Self::OldFrom(height) => {
+                let condition = format!(" AND u.parent_class = 4 AND u.parent_height >= ${next}");
+                (Some(height), FILTERS, condition, "u.parent_height, u.id")
+            }
+        };
+        parameters.extend(bound.map(Value::from));
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "SELECT * FROM (SELECT u.id, u.amount, u.address_id, u.parent_height FROM utxos u
+             WHERE {ELIGIBLE}${lowest}{condition} ORDER BY {order} LIMIT {limit}) p{next}"
+        );
     }
 }
 
@@ -224,15 +242,11 @@ fn dust(request: &SelectionRequest) -> i64 {
     i64::try_from(request.fee_rate.fee(164)).unwrap_or(i64::MAX)
 }
 
-fn read_coin(row: &Row<'_>) -> Result<WindowCoin, SqlError> {
-    Ok(WindowCoin {
-        outpoint: rows::outpoint(row, 0)?,
-        candidate: Candidate {
-            id: row.int(2)?,
-            amount: rows::amount(row, 3)?,
-            weight: rows::u32_at(row, 4)?,
-            height: rows::height(row, 5)?,
-        },
-        script: row.bytes(6)?.to_vec(),
+fn read_candidate(row: &Row<'_>) -> Result<Candidate, SqlError> {
+    Ok(Candidate {
+        id: row.int(0)?,
+        amount: rows::amount(row, 1)?,
+        weight: rows::u32_at(row, 2)?,
+        height: rows::height(row, 3)?,
     })
 }

@@ -193,6 +193,18 @@ impl Model {
         Ok(())
     }
 
+    /// Whether only coins of the wallet pay for `tx` and for all its ancestors in no block.
+    fn is_trusted(&self, tx: &NewTx, owns: &impl Fn(&OutPoint) -> bool) -> bool {
+        tx.inputs.iter().all(|input| {
+            owns(input)
+                && match &self.txs[input.txid()] {
+                    (_, Stand::Block(_)) => true,
+                    (parent, Stand::Published) => self.is_trusted(parent, owns),
+                    _ => false,
+                }
+        })
+    }
+
     /// Every unspent output of the wallet that counts, with its class.
     pub(crate) fn coins(&self, is_own: impl Fn(&[u8]) -> bool) -> BTreeMap<OutPoint, Seen> {
         let owns = |output: &OutPoint| {
@@ -205,7 +217,7 @@ impl Model {
         for (txid, (tx, stand)) in &self.txs {
             let class = match stand {
                 Stand::Pending => CoinClass::Pending,
-                Stand::Published if tx.inputs.iter().all(&owns) => CoinClass::Trusted,
+                Stand::Published if self.is_trusted(tx, &owns) => CoinClass::Trusted,
                 Stand::Published => CoinClass::Untrusted,
                 Stand::Block(_) => CoinClass::Confirmed,
                 _ => continue,

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use utxokeep_core::{Height, OutPoint, Txid, hex_encode};
 use utxokeep_testkit::RegtestA;
 use utxokeep_wallet::{
-    CoinClass, CoinQuery, ConfirmationRange, HistoryQuery, HistoryScope, Ledger, OwnInput,
-    TxDetail, WalletId,
+    CoinQuery, ConfirmationRange, HistoryQuery, HistoryScope, Ledger, TxDetail, WalletId,
 };
 
 use crate::chain::NOW;
@@ -85,7 +84,7 @@ impl<'l> Answers<'l> {
         loop {
             let page = self.ledger.coins(self.wallet, &query, NOW).unwrap();
             let Some(last) = page.last() else { return found };
-            query.after = Some((last.amount, last.id));
+            query.after = Some((last.amount, last.outpoint));
             for coin in &page {
                 let height = coin.height.unwrap();
                 let depth = self.tip.get() - height.get();
@@ -117,30 +116,6 @@ impl<'l> Answers<'l> {
         let dead = self.unconfirmed().into_iter().filter(|(_, is_live)| !is_live);
         let inputs = dead.flat_map(|(txid, _)| self.detail(&txid).inputs);
         inputs.map(|input| names(&input.outpoint)).collect()
-    }
-
-    /// Sum of coins that own transactions make although they spend what a stranger has not
-    /// confirmed. The node trusts those less than the ledger does.
-    pub(crate) fn trusted_too_early(&self) -> u64 {
-        let mut sum = 0;
-        let mut query = CoinQuery::default();
-        loop {
-            let page = self.ledger.coins(self.wallet, &query, NOW).unwrap();
-            let Some(last) = page.last() else { return sum };
-            query.after = Some((last.amount, last.id));
-            let early = page.iter().filter(|coin| {
-                coin.class == CoinClass::Trusted && !self.is_own_all_the_way(coin.outpoint.txid())
-            });
-            sum += early.map(|coin| coin.amount.get()).sum::<u64>();
-        }
-    }
-
-    fn is_own_all_the_way(&self, txid: &Txid) -> bool {
-        let detail = self.detail(txid);
-        let is_own = |input: &OwnInput| {
-            input.amount.is_some() && self.is_own_all_the_way(input.outpoint.txid())
-        };
-        detail.summary.state.block().is_some() || detail.inputs.iter().all(is_own)
     }
 
     fn detail(&self, txid: &Txid) -> TxDetail {

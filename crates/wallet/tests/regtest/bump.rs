@@ -4,7 +4,7 @@ use utxokeep_chains::read_psbt;
 use utxokeep_core::{Txid, wallet::CodecError};
 use utxokeep_wallet::{
     Amount, BumpPlan, BumpRequest, Bumped, FeeRate, InvalidReason, LeaseTerms, Ledger, LedgerError,
-    NewOutput, NewTx, RecordOptions, Seen, TxState, WalletId,
+    NewOutput, NewTx, RecordOptions, Seen, SelectionRequest, TxState, WalletId,
 };
 
 use crate::{
@@ -131,18 +131,25 @@ fn without_change_more_coins_are_leased(url: &str) {
 fn small_change_is_left_out_or_filled_up(url: &str) {
     let (ledger, wallet) = rich_wallet(url);
     let terms = owner(1);
-    let (selection, mut outputs) = selected(&ledger, wallet, 70_000_000, 1, &terms);
+    // One input, so that the sizes below are known: 141 virtual bytes with change, 110 without.
+    let value = Amount::new(70_000_000).unwrap();
+    let request_one = SelectionRequest {
+        inputs_max: 1,
+        ..SelectionRequest::new(value, FeeRate::per_vbyte(1), 7)
+    };
+    let selection = ledger.select_and_lease(wallet, &request_one, &terms, NOW).unwrap();
     let change = 1_000;
-    outputs[0].amount = Amount::new(selection.input_total - change - 200).unwrap();
     let script = change_script(&ledger, wallet);
-    outputs.truncate(1);
-    outputs.push(NewOutput { amount: Amount::new(change).unwrap(), script });
+    let outputs = vec![
+        stranger(selection.input_total - change - 200),
+        NewOutput { amount: Amount::new(change).unwrap(), script },
+    ];
     let old = unsigned(&psbt(&ledger, wallet, &selection.coins, &outputs, 200));
     ledger.record(wallet, &old, Seen::Mempool, &RecordOptions::default(), NOW).unwrap();
     let size = |plan: &BumpPlan| plan.weight.div_ceil(4);
 
     // Just too little would be left: all of it goes to the fee.
-    let without = ledger.plan_bump(wallet, &old.txid, &request(6, &terms), NOW).unwrap();
+    let without = ledger.plan_bump(wallet, &old.txid, &request(7, &terms), NOW).unwrap();
     assert_eq!((without.change, without.fee), (None, 1_200));
     assert_eq!(without.outputs, outputs[..1]);
     // Not even that is enough: another coin comes in, and its change goes to the same script.

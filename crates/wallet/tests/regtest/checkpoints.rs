@@ -169,10 +169,9 @@ fn compare_wallet(ours: &Answers<'_>, node: &Node<'_>, name: &str) -> Vec<String
     differences.extend(difference(&coins, &listed));
 
     let balance = ours.ledger.balance(ours.wallet, &BalanceQuery::default(), NOW).unwrap();
-    let early = ours.trusted_too_early();
     let sums = [
-        balance.confirmed + balance.trusted_unconfirmed - early,
-        balance.untrusted_unconfirmed + early,
+        balance.confirmed + balance.trusted_unconfirmed,
+        balance.untrusted_unconfirmed,
         balance.immature,
     ];
     let Balances { trusted, untrusted_pending, immature } = &node.balances[name];

@@ -20,7 +20,7 @@ pub(crate) fn coins(ledger: &Ledger, wallet: WalletId) -> BTreeSet<String> {
     loop {
         let page = ledger.coins(wallet, &query, NOW).unwrap();
         let Some(last) = page.last() else { return found };
-        query.after = Some((last.amount, last.id));
+        query.after = Some((last.amount, last.outpoint));
         found.extend(page.iter().map(|coin| {
             format!("{} {} {:?} {}", coin.outpoint, coin.amount, coin.height, coin.coinbase)
         }));

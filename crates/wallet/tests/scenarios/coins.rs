@@ -39,8 +39,11 @@ fn s100_one_coin(w: &mut World<'_>) {
 }
 
 fn s101_coins_come_by_amount_in_pages(w: &mut World<'_>) {
-    let receive = pay(1, &[outside(1)], &[30, 10, 20, 10, 40]);
-    w.mine(&[&receive]);
+    let high = pay(9, &[outside(9)], &[10]);
+    let receive = pay(5, &[outside(1)], &[30, 10, 20, 10, 40]);
+    let low = pay(1, &[outside(2)], &[25, 10]);
+    w.mine(&[&high]);
+    w.mine(&[&receive, &low]);
     let mut order = Vec::new();
     let mut query = CoinQuery { limit: 2, ..CoinQuery::default() };
     loop {
@@ -48,10 +51,13 @@ fn s101_coins_come_by_amount_in_pages(w: &mut World<'_>) {
         let Some(last) = page.last() else {
             break;
         };
-        query.after = Some((last.amount, last.id));
-        order.extend(page.iter().map(|coin| coin.outpoint.index()));
+        query.after = Some((last.amount, last.outpoint));
+        order.extend(page.iter().map(|coin| coin.outpoint));
     }
-    assert_eq!(order, [1, 3, 2, 0, 4]);
+    // By amount, then transaction id, then index; not in the order they were recorded.
+    let expected = [(&low, 1), (&receive, 1), (&receive, 3), (&high, 0), (&receive, 2), (&low, 0)];
+    assert_eq!(order[..6], expected.map(|(tx, index)| out(tx, index)));
+    assert_eq!(order[6..], [out(&receive, 0), out(&receive, 4)]);
 }
 
 fn s103_coins_by_confirmations(w: &mut World<'_>) {

@@ -27,6 +27,7 @@ crate::on_both!(
     s017_a_credit_beyond_the_outputs_is_refused,
     s018_the_same_input_twice_is_refused,
     s020_amounts_beyond_any_chain_are_refused,
+    s020b_the_highest_block_there_can_be_fits,
     s021_a_credit_to_an_unknown_script_is_refused,
     s023_a_data_output_is_never_ours,
     s026_an_exact_duplicate_is_one_row,
@@ -213,6 +214,21 @@ fn s020_amounts_beyond_any_chain_are_refused(w: &mut World<'_>) {
     assert!(w.unmined().is_empty());
 }
 
+fn s020b_the_highest_block_there_can_be_fits(w: &mut World<'_>) {
+    let receive = pay(1, &[outside(1)], &[50]);
+    let highest = w.block_at(u32::MAX);
+    w.mine(&[]);
+    let error = w.record(&receive, Seen::Block(highest, u32::MAX)).unwrap_err();
+    assert!(matches!(error, LedgerError::BlockNotFound { .. }));
+    assert!(w.ledger.transaction(w.wallet, &receive.txid).is_err());
+    let batch = [(receive.clone(), Seen::Block(highest, u32::MAX))];
+    w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
+    w.check();
+    assert_eq!(w.state(&receive), TxState::Confirmed(Height::new(u32::MAX)));
+    // Far above the tip nothing counts.
+    assert_eq!(w.balance().total(), 0);
+}
+
 fn s021_a_credit_to_an_unknown_script_is_refused(w: &mut World<'_>) {
     let mut receive = pay(1, &[outside(1)], &[50, -5]);
     receive.credits = Credits::Exactly(vec![0, 1]);
@@ -263,6 +279,9 @@ fn s028_a_parent_that_becomes_ours_is_spent_at_once(w: &mut World<'_>) {
     receive.credits = Credits::Watched;
     w.mempool(&receive);
     assert_eq!(w.outpoints(), [out(&spend, 0)]);
+    // All inputs are ours now; the stranger's payment behind them has still to confirm.
+    assert_eq!(w.balance().untrusted_unconfirmed, 40);
+    w.mine(&[&receive]);
     assert_eq!(w.balance().trusted_unconfirmed, 40);
 }
 

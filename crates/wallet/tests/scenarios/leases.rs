@@ -287,10 +287,12 @@ fn select_answers_with_what_there_is(w: &mut World<'_>) {
     w.create(&pay(4, &[outside(4)], &[70]));
     lease(w, 1, out(&funding, 1)).unwrap();
     let error = w.ledger.select(w.wallet, &request(10_000), w.now).unwrap_err();
-    let LedgerError::InsufficientFunds { needed, available, leased, immature, pending } = error
+    let LedgerError::InsufficientFunds { needed, available, leased, immature, held_back, pending } =
+        error
     else {
         panic!("{error}");
     };
+    assert_eq!(held_back, 0);
     assert_eq!((available, leased, immature, pending), (10_000, 4_000, 5_000, 670));
     assert_eq!(needed, 10_000 + FeeRate::per_vbyte(1).fee(166));
 }

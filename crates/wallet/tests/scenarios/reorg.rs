@@ -53,9 +53,10 @@ fn s081_a_spend_outlives_two_disconnects(w: &mut World<'_>) {
     w.mine(&[&spend]);
     w.undo();
     assert_eq!(w.outpoints(), [out(&spend, 1)]);
+    assert_eq!(w.balance().trusted_unconfirmed, 39);
     w.undo();
     assert_eq!(w.outpoints(), [out(&spend, 1)]);
-    assert_eq!(w.balance().trusted_unconfirmed, 39);
+    assert_eq!(w.balance().untrusted_unconfirmed, 39);
 }
 
 fn s082_the_double_spent_original_confirms_after_all(w: &mut World<'_>) {
@@ -68,7 +69,7 @@ fn s082_the_double_spent_original_confirms_after_all(w: &mut World<'_>) {
     assert_eq!(w.state(&original), TxState::Failed);
     w.undo();
     w.undo();
-    assert_eq!(w.balance().trusted_unconfirmed, 30);
+    assert_eq!(w.balance().untrusted_unconfirmed, 30);
     w.mine(&[&original]);
     assert_eq!((w.state(&double), w.state(&spend)), (TxState::Failed, TxState::Failed));
     assert_eq!((w.balance().confirmed, w.balance().total()), (50, 50));

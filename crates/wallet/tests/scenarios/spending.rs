@@ -266,6 +266,8 @@ fn s061_a_late_parent_links_its_child(w: &mut World<'_>) {
     assert_eq!(w.balance().untrusted_unconfirmed, 40);
     w.mempool(&parent);
     assert_eq!(w.outpoints(), [out(&child, 0)]);
+    assert_eq!(w.balance().untrusted_unconfirmed, 40);
+    w.mine(&[&parent]);
     assert_eq!(w.balance().trusted_unconfirmed, 40);
 }
 
@@ -303,6 +305,8 @@ fn s064_a_late_parent_with_several_credits(w: &mut World<'_>) {
     w.mempool(&both);
     w.mempool(&parent);
     assert_eq!(w.outpoints(), [out(&first, 0), out(&both, 0)]);
+    assert_eq!(w.balance().untrusted_unconfirmed, 160);
+    w.mine(&[&parent]);
     assert_eq!(w.balance().trusted_unconfirmed, 160);
 }
 

@@ -46,6 +46,8 @@ pub(in crate::cli) enum Prune {
     Pause(Connect),
     /// Let a paused pruner go on, beginning with the newest height.
     Resume(Connect),
+    /// Keep transactions until a height, whatever else would let them go.
+    Preserve(PrunePreserve),
     /// Bring deleted transactions back, as far as `[pruner] undo_blocks` reached when they went.
     Restore(PruneRestore),
 }
@@ -106,6 +108,18 @@ pub(in crate::cli) struct PruneBacklog {
     /// Height to ask for, which may lie ahead; by default that of the newest block.
     #[arg(long, value_name = "HEIGHT")]
     pub(in crate::cli) height: Option<Height>,
+    #[command(flatten)]
+    pub(in crate::cli) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PrunePreserve {
+    /// The transactions, as nodes print them. Those that are not there are passed over.
+    #[arg(required = true, value_name = "TXID", value_parser = parse_txid)]
+    pub(in crate::cli) txids: Vec<Txid>,
+    /// Height until which they are kept.
+    #[arg(long, value_name = "HEIGHT")]
+    pub(in crate::cli) until: Height,
     #[command(flatten)]
     pub(in crate::cli) target: Target,
 }

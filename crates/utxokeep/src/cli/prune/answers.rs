@@ -183,6 +183,18 @@ impl Human for Backlog {
     }
 }
 
+/// What is kept.
+#[derive(Debug, Serialize)]
+pub(super) struct Preserved {
+    pub(super) preserved: u64,
+}
+
+impl Human for Preserved {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("preserved", self.preserved);
+    }
+}
+
 /// What came back.
 #[derive(Debug, Serialize)]
 pub(super) struct Restored {

@@ -62,6 +62,8 @@ calls! {
     explain(PrunerExplainRequest) -> PrunerExplainResponse;
     /// What is past due.
     backlog(PrunerBacklogRequest) -> PrunerBacklogResponse;
+    /// Keeps transactions.
+    preserve(PrunerPreserveRequest) -> PrunerPreserveResponse;
     /// Brings deleted transactions back.
     restore(PrunerRestoreRequest) -> PrunerRestoreResponse;
 }

@@ -1,0 +1,319 @@
+//! Which transactions are known to be settled, without reading their records.
+//!
+//! Safe deletion asks of every child whether it is settled. Most children of what is due were mined
+//! in a few blocks, so the journal of those heights is kept in memory, within a limit. What is not
+//! in it is read.
+//!
+//! # Invariants
+//!
+//! * What is known is true: a transaction is forgotten before the commit that unsettles it.
+//! * A commit that relied on what is known and one that makes a transaction leave exclude each
+//!   other; the later of them sees that the state changed.
+
+use std::{
+    collections::{BTreeMap, btree_map},
+    sync::{
+        PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use rustc_hash::FxHashMap;
+use utxokeep_core::{Corrupt, Height, Txid};
+use utxokeep_kv::{Batch, Durability, Kv, Read, Scan};
+
+use super::{
+    everything,
+    journal::{Replay, Shift, key},
+};
+use crate::{
+    error::StoreError,
+    tables::{META, SETTLED},
+};
+
+/// How often the store was opened, so that rows of the journal are numbered upwards for ever.
+const OPENED: &[u8] = b"settled_opened";
+/// Rows of the journal below this height count for nothing.
+const FLOOR: &[u8] = b"settled_floor";
+
+/// Rows that one opening can number.
+const NUMBERS_PER_OPENING: u64 = 1 << 40;
+
+/// Memory that one entry takes at most: key, height and mark, in a map that has just grown, and once
+/// more while it is loaded.
+const ENTRY_BYTES_MAX: usize = 121;
+
+/// Memory by default: for 1.1 million transactions.
+const BYTES_MAX: usize = 128 << 20;
+
+/// Rows of the journal that are deleted at a time.
+const TRIMMED_ROWS_MAX: usize = 1_000;
+
+/// A mistake to plant, to see whether tests notice it.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProofFault {
+    /// The journal does not say who left.
+    LeavingNotWritten = 1,
+    /// Memory does not forget who left.
+    LeavingNotForgotten = 2,
+    /// A commit does not look whether somebody left since its verdict.
+    OvertakenIgnored = 3,
+}
+
+/// Settled transactions in memory.
+#[derive(Debug, Default)]
+struct Known {
+    heights: FxHashMap<Txid, Height>,
+    /// How many there are of each height.
+    counts: BTreeMap<Height, usize>,
+    /// Everything up to here was loaded, or did not fit.
+    loaded_to: Option<Height>,
+    /// Lower heights were forgotten to make room.
+    forgotten_below: Height,
+}
+
+/// What is known of settled transactions.
+#[derive(Debug)]
+pub(super) struct Proofs {
+    bytes_max: AtomicUsize,
+    /// Held by who makes somebody leave, alone, and by who relies on nobody having left.
+    gate: RwLock<()>,
+    /// Counts how often somebody left who may have been relied on.
+    state: AtomicU64,
+    known: RwLock<Known>,
+    number: AtomicU64,
+    /// Rows below it count for nothing, and none are written.
+    floor: AtomicU32,
+    /// Rows below it may be deleted.
+    keep_from: AtomicU32,
+    fault: AtomicU8,
+}
+
+/// What a panic left half done is never more than too little known.
+fn shared<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn alone<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn number(bytes: Option<Vec<u8>>) -> Result<u64, StoreError> {
+    let Some(bytes) = bytes else { return Ok(0) };
+    let bytes = bytes.try_into().map_err(|_| Corrupt::new("journal", "not 8 bytes long"))?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+impl Proofs {
+    /// Nothing is known yet; notes that the store was opened once more.
+    pub(super) fn open(kv: &impl Kv) -> Result<Self, StoreError> {
+        let opened = number(kv.get(META, OPENED)?)?.saturating_add(1);
+        let floor = u32::try_from(number(kv.get(META, FLOOR)?)?).unwrap_or(u32::MAX);
+        let mut batch = Batch::new();
+        batch.put(META, OPENED, &opened.to_be_bytes());
+        kv.commit(batch, Durability::Buffered)?;
+        Ok(Self {
+            bytes_max: AtomicUsize::new(BYTES_MAX),
+            gate: RwLock::default(),
+            state: AtomicU64::new(0),
+            known: RwLock::default(),
+            number: AtomicU64::new(opened.saturating_mul(NUMBERS_PER_OPENING)),
+            floor: AtomicU32::new(floor),
+            keep_from: AtomicU32::new(floor),
+            fault: AtomicU8::new(0),
+        })
+    }
+
+    pub(super) fn set_bytes_max(&self, bytes: usize) {
+        self.bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn plant(&self, fault: ProofFault) {
+        self.fault.store(fault as u8, Ordering::Relaxed);
+    }
+
+    fn has(&self, fault: ProofFault) -> bool {
+        self.fault.load(Ordering::Relaxed) == fault as u8
+    }
+
+    /// Changes when somebody leaves who may have been relied on.
+    pub(super) fn state(&self) -> u64 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// Heights of those of the transactions that are known.
+    pub(super) fn settled(&self, txids: &[Txid]) -> Vec<Option<Height>> {
+        let known = shared(&self.known);
+        txids.iter().map(|txid| known.heights.get(txid).copied()).collect()
+    }
+
+    /// Puts what changes into the batch that changes it.
+    pub(super) fn journal(&self, shift: &Shift, batch: &mut Batch) {
+        let floor = Height::new(self.floor.load(Ordering::Acquire));
+        let writes_left = !self.has(ProofFault::LeavingNotWritten);
+        shift.put_rows(batch, floor, writes_left, || self.number.fetch_add(1, Ordering::Relaxed));
+    }
+
+    /// Runs the commit of a change, unless it relied on a state that has changed: then it answers
+    /// `false`. Should the commit fail, less is known than could be, which does no harm.
+    pub(super) fn commit(
+        &self,
+        shift: &Shift,
+        is_pruning: bool,
+        relied_on: Option<u64>,
+        commit: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
+        if shift.left().is_empty() && relied_on.is_none() {
+            return commit().map(|()| true);
+        }
+        let is_overtaken = || {
+            relied_on.is_some_and(|state| state != self.state())
+                && !self.has(ProofFault::OvertakenIgnored)
+        };
+        // What the pruner deletes has left markers: others may have relied on it.
+        if is_pruning || shift.left().is_empty() {
+            let _together = shared(&self.gate);
+            if is_overtaken() {
+                return Ok(false);
+            }
+            self.forget(shift);
+            return commit().map(|()| true);
+        }
+        let _alone = alone(&self.gate);
+        if is_overtaken() {
+            return Ok(false);
+        }
+        if self.forget(shift) {
+            self.state.fetch_add(1, Ordering::AcqRel);
+        }
+        commit().map(|()| true)
+    }
+
+    /// Forgets who leaves; answers whether any of them may have been relied on.
+    fn forget(&self, shift: &Shift) -> bool {
+        let loaded_to = shared(&self.known).loaded_to;
+        let of_interest = |height: &Height| loaded_to.is_some_and(|to| *height <= to);
+        if self.has(ProofFault::LeavingNotForgotten) || !shift.left().keys().any(of_interest) {
+            return false;
+        }
+        let mut known = alone(&self.known);
+        for txid in shift.left().values().flatten() {
+            known.remove(txid);
+        }
+        true
+    }
+
+    /// Loads what settled up to a height and is not loaded yet, newest first, as far as there is
+    /// memory.
+    pub(super) fn load(&self, read: &dyn Read, until: Height) -> Result<(), StoreError> {
+        let is_loaded = |known: &Known| known.loaded_to.is_some_and(|to| to >= until);
+        if is_loaded(&shared(&self.known)) {
+            return Ok(());
+        }
+        let _alone = alone(&self.gate);
+        let mut known = alone(&self.known);
+        if is_loaded(&known) {
+            return Ok(());
+        }
+        let entries_max = self.bytes_max.load(Ordering::Relaxed) / ENTRY_BYTES_MAX;
+        let floor = Height::new(self.floor.load(Ordering::Acquire));
+        let first = known.loaded_to.map_or(floor, |to| to.plus(1)).max(floor);
+        let end = until.get().checked_add(1).map(|next| key(Height::new(next), 0));
+        let scan = Scan {
+            from: &key(first, 0),
+            until: end.as_ref().map(<[u8; 12]>::as_slice),
+            reverse: true,
+            ..everything()
+        };
+        let (mut replay, mut new, mut full_at) = (Replay::default(), Vec::new(), None);
+        if entries_max == 0 {
+            full_at = Some(until.plus(1));
+        } else {
+            read.scan(SETTLED, &scan, &mut |row, value| {
+                let height = replay.take(row, value, |txid, height| new.push((txid, height)));
+                full_at = height.filter(|_| new.len() >= entries_max);
+                height.is_some() && full_at.is_none()
+            })?;
+        }
+        known.make_room(new.len(), entries_max);
+        known.add(&new);
+        known.loaded_to = Some(until);
+        // What is not in memory is not wanted on disk any more either.
+        let keep_from = known.forgotten_below.max(full_at.unwrap_or_default());
+        self.keep_from.fetch_max(keep_from.get(), Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Deletes some of the rows that are not wanted any more, where there are.
+    pub(super) fn trim(&self, kv: &impl Kv) -> Result<(), StoreError> {
+        let keep_from = self.keep_from.load(Ordering::Acquire);
+        if keep_from <= self.floor.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        batch.put(META, FLOOR, &u64::from(keep_from).to_be_bytes());
+        let end = key(Height::new(keep_from), 0);
+        let scan = Scan { until: Some(&end), limit: TRIMMED_ROWS_MAX, ..everything() };
+        let trimmed = kv.scan(SETTLED, &scan, &mut |row, _| {
+            batch.delete(SETTLED, row);
+            true
+        })?;
+        kv.commit(batch, Durability::Buffered)?;
+        // Only then nobody writes there any more. The rest of a long journal goes with the next.
+        if trimmed < TRIMMED_ROWS_MAX {
+            self.floor.fetch_max(keep_from, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+}
+
+impl Known {
+    fn add(&mut self, new: &[(Txid, Height)]) {
+        self.heights.reserve(new.len());
+        for of_height in new.chunk_by(|(_, a), (_, b)| a == b) {
+            let before = self.heights.len();
+            for (txid, height) in of_height {
+                self.heights.entry(*txid).or_insert(*height);
+            }
+            let added = self.heights.len() - before;
+            if added > 0 {
+                *self.counts.entry(of_height[0].1).or_default() += added;
+            }
+        }
+    }
+
+    fn remove(&mut self, txid: &Txid) {
+        if let Some(height) = self.heights.remove(txid)
+            && let btree_map::Entry::Occupied(mut count) = self.counts.entry(height)
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+
+    /// Forgets the lowest heights where so many more would not fit, and then so many that it does
+    /// not have to be done again soon.
+    fn make_room(&mut self, more: usize, entries_max: usize) {
+        if self.heights.len() + more <= entries_max {
+            return;
+        }
+        let wanted = entries_max.saturating_sub(more).min(entries_max / 2);
+        let (mut left, mut from) = (self.heights.len(), Height::GENESIS);
+        for (height, count) in &self.counts {
+            if left <= wanted {
+                break;
+            }
+            left -= count;
+            from = height.plus(1);
+        }
+        self.heights.retain(|_, height| *height >= from);
+        self.counts = self.counts.split_off(&from);
+        self.forgotten_below = self.forgotten_below.max(from);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! What the tables hold, as the rules ask for it.
+
+use std::cell::{Cell, RefCell};
+
+use utxokeep_core::{
+    Corrupt, Height, OutPoint, Txid,
+    node::{NodeTx, Slot, TxRecord, decode_body, decode_record, decode_slot, decode_spends},
+};
+use utxokeep_kv::{Read, Scan, TableId};
+
+use super::{everything, proofs::Proofs, table};
+use crate::{
+    backend::{HeightIndex, SlotPage, View},
+    error::StoreError,
+    locks::Held,
+    tables::{
+        BODIES, DELETED_CHILDREN, META, RECORDS, SLOTS, child_key, from_height_key, height_key,
+    },
+};
+
+/// Up to this many rows are read one by one: less to set up than one read of many.
+const SINGLE_READS_MAX: usize = 4;
+
+/// From so many outputs on, those of a transaction are read by walking over them.
+const WALKED_OUTPUTS_MIN: u32 = 8;
+
+/// What a write holds, and what it would have to hold but somebody else does.
+pub(super) struct Locked<'l> {
+    pub(super) held: Held<'l>,
+    pub(super) taken: Vec<Txid>,
+}
+
+/// What the tables hold.
+pub(super) struct Rows<'r, 'l> {
+    pub(super) read: &'r dyn Read,
+    /// Inside a write: a record that is read is locked first.
+    pub(super) locked: Option<&'r RefCell<Locked<'l>>>,
+    /// Inside a write: what is known without reading.
+    pub(super) proofs: Option<&'r Proofs>,
+    /// The state of what is known that the work relied on, if it did.
+    pub(super) relied_on: Cell<Option<u64>>,
+}
+
+impl Rows<'_, '_> {
+    /// Reads many rows in one pass, sorted by key.
+    fn many<const N: usize, T: Clone>(
+        &self,
+        table: TableId,
+        keys: impl Iterator<Item = [u8; N]>,
+        decode: impl Fn(usize, &[u8]) -> Result<T, Corrupt>,
+    ) -> Result<Vec<Option<T>>, StoreError> {
+        let mut sorted: Vec<_> = keys.zip(0usize..).collect();
+        if sorted.len() <= SINGLE_READS_MAX {
+            let one = |(key, at): ([u8; N], usize)| -> Result<Option<T>, StoreError> {
+                let value = self.read.get(table, &key)?;
+                Ok(value.map(|value| decode(at, &value)).transpose()?)
+            };
+            return sorted.into_iter().map(one).collect();
+        }
+        sorted.sort_unstable();
+        let keys: Vec<&[u8]> = sorted.iter().map(|(key, _)| key.as_slice()).collect();
+        let mut found = vec![None; sorted.len()];
+        let mut damage = None;
+        self.read.multi_get(table, &keys, &mut |number, value| {
+            let at = sorted[number].1;
+            match value.map(|value| decode(at, value)).transpose() {
+                Ok(row) => found[at] = row,
+                Err(error) => damage = Some(error),
+            }
+        })?;
+        damage.map_or(Ok(found), |error| Err(error.into()))
+    }
+
+    /// Outputs of one transaction, which are neighbours.
+    fn walk_outputs(&self, txid: &Txid, count: u32) -> Result<Vec<(u32, Slot)>, StoreError> {
+        let (first, end) = (OutPoint::new(*txid, 0).to_key(), OutPoint::new(*txid, count).to_key());
+        let scan = Scan { from: &first, until: Some(&end), ..everything() };
+        let (mut found, mut damage) = (Vec::with_capacity(count.min(1_000) as usize), None);
+        self.read.scan(SLOTS, &scan, &mut |key, value| {
+            match (OutPoint::from_key(key), decode_slot(value)) {
+                (Some(outpoint), Ok(slot)) => found.push((outpoint.index(), slot)),
+                (_, Err(error)) => damage = Some(error),
+                (None, _) => damage = Some(Corrupt::new("output", "its key is not 36 bytes long")),
+            }
+            damage.is_none()
+        })?;
+        damage.map_or(Ok(found), |error| Err(error.into()))
+    }
+
+    /// Keys and values behind a key, at most `limit`.
+    fn behind(
+        &self,
+        table: TableId,
+        after: Option<&[u8]>,
+        until: Option<&[u8]>,
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), StoreError> {
+        let from = after.map(|after| [after, &[0]].concat()).unwrap_or_default();
+        let scan = Scan { from: &from, until, limit, ..everything() };
+        self.read.scan(table, &scan, &mut |key, value| {
+            each(key, value);
+            true
+        })?;
+        Ok(())
+    }
+}
+
+impl View for Rows<'_, '_> {
+    fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, StoreError> {
+        if let Some(locked) = self.locked {
+            let mut locked = locked.borrow_mut();
+            let taken = locked.held.try_lock(txids);
+            if !taken.is_empty() {
+                locked.taken.extend(taken);
+                return Err(StoreError::Contended);
+            }
+        }
+        self.many(RECORDS, txids.iter().map(|id| *id.as_bytes()), |_, bytes| decode_record(bytes))
+    }
+
+    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError> {
+        self.many(SLOTS, outpoints.iter().map(|outpoint| outpoint.to_key()), |_, bytes| {
+            decode_slot(bytes)
+        })
+    }
+
+    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, Slot)>>, StoreError> {
+        let is_few = |count: u32| count < WALKED_OUTPUTS_MIN;
+        let few = of.iter().filter(|(_, count)| is_few(*count));
+        let outpoints = few.flat_map(|&(id, count)| (0..count).map(move |n| OutPoint::new(id, n)));
+        let outpoints: Vec<OutPoint> = outpoints.collect();
+        let mut few = self.slots(&outpoints)?.into_iter();
+        let mut all = Vec::with_capacity(of.len());
+        for &(txid, count) in of {
+            all.push(if is_few(count) {
+                let found = (0..count).zip(few.by_ref());
+                found.filter_map(|(vout, slot)| Some((vout, slot?))).collect()
+            } else {
+                self.walk_outputs(&txid, count)?
+            });
+        }
+        Ok(all)
+    }
+
+    fn settled(&self, txids: &[Txid], until: Height) -> Result<Vec<Option<Height>>, StoreError> {
+        let Some(proofs) = self.proofs else { return Ok(vec![None; txids.len()]) };
+        proofs.load(self.read, until)?;
+        // First the state, then what it says: whoever changes it in between is noticed.
+        let state = proofs.state();
+        self.relied_on.set(Some(self.relied_on.get().unwrap_or(state)));
+        Ok(proofs.settled(txids))
+    }
+
+    fn bodies(&self, txids: &[Txid]) -> Result<Vec<Option<NodeTx>>, StoreError> {
+        self.many(BODIES, txids.iter().map(|id| *id.as_bytes()), |at, bytes| {
+            decode_body(txids[at], bytes)
+        })
+    }
+
+    fn spends(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<OutPoint>>>, StoreError> {
+        let keys = txids.iter().map(|txid| *txid.as_bytes());
+        self.many(BODIES, keys, |_, bytes| decode_spends(bytes))
+    }
+
+    fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, StoreError> {
+        Ok(self.read.get(DELETED_CHILDREN, &child_key(parent, child))?.is_some())
+    }
+
+    fn by_height(
+        &self,
+        index: HeightIndex,
+        until: Height,
+        after: Option<(Height, Txid)>,
+        limit: usize,
+    ) -> Result<Vec<(Height, Txid)>, StoreError> {
+        let after = after.map(|(height, txid)| height_key(height, &txid));
+        let until = until.get().checked_add(1).map(|next| Height::new(next).to_key());
+        let (mut found, mut is_damaged) = (Vec::new(), false);
+        self.behind(
+            table(index),
+            after.as_ref().map(<[u8; 36]>::as_slice),
+            until.as_ref().map(<[u8; 4]>::as_slice),
+            limit,
+            &mut |key, _| match from_height_key(key) {
+                Some(row) => found.push(row),
+                None => is_damaged = true,
+            },
+        )?;
+        if is_damaged {
+            return Err(Corrupt::new("index row", "not 36 bytes long").into());
+        }
+        Ok(found)
+    }
+
+    fn is_indexed(
+        &self,
+        index: HeightIndex,
+        height: Height,
+        txid: &Txid,
+    ) -> Result<bool, StoreError> {
+        Ok(self.read.get(table(index), &height_key(height, txid))?.is_some())
+    }
+
+    fn txids_after(&self, after: Option<&Txid>, limit: usize) -> Result<Vec<Txid>, StoreError> {
+        let mut found = Vec::new();
+        let after = after.map(|txid| txid.as_bytes().as_slice());
+        self.behind(RECORDS, after, None, limit, &mut |key, _| {
+            found.extend(Txid::from_slice(key));
+        })?;
+        Ok(found)
+    }
+
+    fn slots_after(&self, after: Option<&OutPoint>, limit: usize) -> Result<SlotPage, StoreError> {
+        let mut found = Vec::new();
+        let after = after.map(|outpoint| outpoint.to_key());
+        let after = after.as_ref().map(<[u8; 36]>::as_slice);
+        self.behind(SLOTS, after, None, limit, &mut |key, value| {
+            found.extend(OutPoint::from_key(key).map(|outpoint| (outpoint, decode_slot(value))));
+        })?;
+        Ok(found)
+    }
+
+    fn state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.read.get(META, name.as_bytes())?)
+    }
+
+    fn states(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let mut found = Vec::new();
+        // Names are ASCII.
+        let until = [prefix.as_bytes(), &[0x7f]].concat();
+        let after = after.unwrap_or(prefix).as_bytes();
+        self.behind(META, Some(after), Some(&until), limit, &mut |key, value| {
+            found.push((String::from_utf8_lossy(key).into_owned(), value.to_vec()));
+        })?;
+        Ok(found)
+    }
+}

@@ -1,0 +1,137 @@
+//! Wallets, and what they watch: addresses, descriptors, labels.
+
+use serde::Serialize;
+
+use super::{Desk, files, rows, shown::describe_tip};
+use crate::{
+    cli::{
+        args::{
+            AddressAdd, AddressNext, DescriptorAdd, Disconnect, LabelsExport, LabelsImport,
+            OnePage, Paging, WalletCreate,
+        },
+        error::CliError,
+        exit::Exit,
+        output::{self, Human, Lines},
+    },
+    wallets::{
+        AddAddresses, AddDescriptor, CreateWallet, LedgerTip, Listed, RollBack, Wallets,
+        WatchAddress,
+    },
+};
+
+/// Keychain for payments by others.
+const RECEIVING: u32 = 0;
+
+/// The longest file of labels.
+const LABELS_BYTES_MAX: usize = 64 << 20;
+
+/// What was written to a file of labels.
+#[derive(Debug, Serialize)]
+struct LabelsExported {
+    labels: usize,
+}
+
+impl Human for LabelsExported {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("labels", self.labels);
+    }
+}
+
+/// Where a ledger stands after it was rolled back.
+#[derive(Debug, Serialize)]
+struct RolledBack {
+    tip: Option<LedgerTip>,
+}
+
+impl Human for RolledBack {
+    fn describe(&self, lines: &mut Lines) {
+        describe_tip(lines, self.tip.as_ref());
+    }
+}
+
+impl Desk {
+    pub(super) fn create(&self, args: &WalletCreate) -> anyhow::Result<Exit> {
+        let request = CreateWallet {
+            name: args.wallet.name.clone(),
+            chain: args.network.chain.clone(),
+            network: args.network.network.clone(),
+        };
+        self.print(&self.wallets.create_wallet(&request)?)
+    }
+
+    pub(super) fn list(&self, paging: &Paging) -> anyhow::Result<Exit> {
+        self.print(&rows(paging, |page| self.wallets.list_wallets(&page))?)
+    }
+
+    pub(super) fn show(&self, name: &str) -> anyhow::Result<Exit> {
+        self.print(&self.wallets.show_wallet(name)?)
+    }
+
+    pub(super) fn add_addresses(&self, args: &AddressAdd) -> anyhow::Result<Exit> {
+        let watch = |address: &String| WatchAddress {
+            address: address.clone(),
+            spend_weight: args.spend_weight,
+        };
+        let request = AddAddresses { addresses: args.addresses.iter().map(watch).collect() };
+        self.print(&self.wallets.add_addresses(&args.wallet.name, &request)?)
+    }
+
+    pub(super) fn list_addresses(&self, args: &OnePage) -> anyhow::Result<Exit> {
+        let name = &args.wallet.name;
+        self.print(&rows(&args.page, |page| self.wallets.list_addresses(name, &page))?)
+    }
+
+    pub(super) fn next_address(&self, args: &AddressNext) -> anyhow::Result<Exit> {
+        let name = &args.wallet.name;
+        let descriptor = if let Some(id) = args.descriptor {
+            id
+        } else {
+            let keychains = self.wallets.list_descriptors(name)?;
+            let receiving = keychains.iter().find(|each| each.keychain == RECEIVING);
+            receiving.ok_or_else(|| CliError::NoKeychain { wallet: name.clone() })?.id
+        };
+        self.print(&self.wallets.next_address(name, descriptor)?)
+    }
+
+    pub(super) fn add_descriptor(&self, args: &DescriptorAdd) -> anyhow::Result<Exit> {
+        let request = AddDescriptor {
+            descriptor: args.descriptor.clone(),
+            keychain: args.keychain,
+            lookahead: args.lookahead,
+            next_index: args.next_index,
+        };
+        self.print(&Listed::whole(self.wallets.add_descriptor(&args.wallet.name, &request)?))
+    }
+
+    pub(super) fn list_descriptors(&self, name: &str) -> anyhow::Result<Exit> {
+        self.print(&Listed::whole(self.wallets.list_descriptors(name)?))
+    }
+
+    pub(super) fn export_labels(&self, args: &LabelsExport) -> anyhow::Result<Exit> {
+        let Some(path) = &args.out else {
+            output::text(&self.wallets.export_labels(&args.wallet.name)?)?;
+            return Ok(Exit::Success);
+        };
+        let file = files::NewFile::create(path)?;
+        let lines = self.wallets.export_labels(&args.wallet.name)?;
+        file.write(lines.as_bytes())?;
+        self.print(&LabelsExported { labels: lines.lines().count() })
+    }
+
+    pub(super) fn import_labels(&self, args: &LabelsImport) -> anyhow::Result<Exit> {
+        let lines = files::read_text(&args.file, LABELS_BYTES_MAX)?;
+        self.print(&self.wallets.import_labels(&args.wallet.name, &lines)?)
+    }
+
+    pub(super) fn verify(&self, name: &str) -> anyhow::Result<Exit> {
+        let verified = self.wallets.verify_wallet(name)?;
+        self.print(&verified)?;
+        Ok(if verified.is_sound { Exit::Success } else { Exit::Unsound })
+    }
+
+    pub(super) fn disconnect(&self, args: &Disconnect) -> anyhow::Result<Exit> {
+        let network = Wallets::find_network(&args.network.chain, &args.network.network)?;
+        let tip = self.wallets.roll_back(network, RollBack { from_height: args.from_height })?;
+        self.print(&RolledBack { tip })
+    }
+}

@@ -1,0 +1,116 @@
+//! Files that commands read and write.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use crate::cli::error::CliError;
+
+/// The text of a file, or of stdin when the name is `-`. More than `bytes_max` is refused.
+pub(super) fn read_text(path: &Path, bytes_max: usize) -> Result<String, CliError> {
+    let failed = |source| CliError::ReadFile { path: path.to_owned(), source };
+    let mut input: Box<dyn Read> = if path.as_os_str() == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(File::open(path).map_err(failed)?)
+    };
+    let mut text = String::new();
+    // One byte above the limit tells a file that fits from one that does not.
+    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+    input.by_ref().take(limit).read_to_string(&mut text).map_err(failed)?;
+    if text.len() > bytes_max {
+        return Err(CliError::FileTooLong { path: path.to_owned(), bytes_max });
+    }
+    Ok(text)
+}
+
+/// A file that did not exist before. It goes away again unless it is written.
+pub(super) struct NewFile {
+    path: PathBuf,
+    file: File,
+    is_written: bool,
+}
+
+impl NewFile {
+    pub(super) fn create(path: &Path) -> Result<Self, CliError> {
+        let file = File::create_new(path)
+            .map_err(|source| CliError::WriteFile { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), file, is_written: false })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn write(mut self, content: &[u8]) -> Result<(), CliError> {
+        let written = self.file.write_all(content).and_then(|()| self.file.sync_all());
+        written.map_err(|source| CliError::WriteFile { path: self.path.clone(), source })?;
+        self.is_written = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_written {
+            // An empty file that stays harms nobody.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A file to which lines of JSON are added.
+pub(super) struct Archive {
+    path: PathBuf,
+    file: File,
+}
+
+impl Archive {
+    pub(super) fn open(path: &Path) -> Result<Self, CliError> {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        let file = file.map_err(|source| CliError::WriteFile { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Adds rows, and waits until they are on disk.
+    pub(super) fn append(&mut self, rows: &[impl Serialize]) -> Result<(), CliError> {
+        let failed = |source| CliError::NotArchived { path: self.path.clone(), source };
+        let mut lines = Vec::new();
+        for row in rows {
+            serde_json::to_writer(&mut lines, row).map_err(|error| failed(error.into()))?;
+            lines.push(b'\n');
+        }
+        self.file.write_all(&lines).and_then(|()| self.file.sync_all()).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_files_are_refused_and_short_ones_read() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("text");
+        fs::write(&path, "12345").unwrap();
+        assert_eq!(read_text(&path, 5).unwrap(), "12345");
+        assert!(matches!(read_text(&path, 4), Err(CliError::FileTooLong { bytes_max: 4, .. })));
+        fs::write(&path, [0xff]).unwrap();
+        assert!(matches!(read_text(&path, 5), Err(CliError::ReadFile { .. })));
+    }
+
+    #[test]
+    fn a_new_file_stays_only_if_it_is_written_and_never_replaces_another() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("new");
+        drop(NewFile::create(&path).unwrap());
+        assert!(!path.exists());
+        NewFile::create(&path).unwrap().write(b"text").unwrap();
+        assert!(NewFile::create(&path).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"text");
+    }
+}

@@ -1,0 +1,244 @@
+//! Answers for people: wallets, what they watch and what they have.
+//!
+//! Names and labels are text of somebody else; they are printed with their control characters
+//! written out, so that they cannot steer a terminal.
+
+use super::utc::utc;
+use crate::{
+    cli::output::{Human, Lines},
+    wallets::{
+        Abandoned, AddressInfo, Archive, BalanceInfo, CoinInfo, DescriptorInfo, LabelsImported,
+        LedgerTip, Listed, NewAddressInfo, RecordedInfo, ReplacementInfo, TxDetails, TxInfo,
+        Verified, WalletInfo, WalletStatus, Watched,
+    },
+};
+
+/// One line of a list.
+pub(super) trait Row {
+    fn row(&self) -> String;
+}
+
+impl<T: Row> Human for Listed<T> {
+    fn describe(&self, lines: &mut Lines) {
+        for item in &self.items {
+            lines.row(item.row());
+        }
+        lines.field("rows", self.items.len());
+        if let Some(cursor) = &self.next_cursor {
+            lines.field("more", format_args!("yes; raise --limit, or add --cursor {cursor}"));
+        }
+    }
+}
+
+pub(super) const fn yes(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "no" }
+}
+
+pub(super) fn describe_tip(lines: &mut Lines, tip: Option<&LedgerTip>) {
+    match tip {
+        Some(tip) => lines.field("as of", format_args!("height {} block {}", tip.height, tip.hash)),
+        None => lines.field("as of", "before the first block"),
+    };
+}
+
+impl Row for WalletInfo {
+    fn row(&self) -> String {
+        let network = format!("{}/{}", self.chain, self.network);
+        format!("{network:<20} {} {}", utc(self.created_at_us), self.name.escape_debug())
+    }
+}
+
+impl Human for WalletInfo {
+    fn describe(&self, lines: &mut Lines) {
+        lines
+            .field("wallet", self.name.escape_debug())
+            .field("network", format_args!("{}/{}", self.chain, self.network))
+            .field("made", utc(self.created_at_us));
+    }
+}
+
+impl Human for WalletStatus {
+    fn describe(&self, lines: &mut Lines) {
+        self.wallet.describe(lines);
+        describe_tip(lines, self.tip.as_ref());
+    }
+}
+
+impl Row for AddressInfo {
+    fn row(&self) -> String {
+        let used = if self.used { "used  " } else { "unused" };
+        let address = self.address.as_ref().unwrap_or(&self.script);
+        format!("{:>8} {used} {address}", self.id)
+    }
+}
+
+impl Human for Watched {
+    fn describe(&self, lines: &mut Lines) {
+        let ids: Vec<String> = self.address_ids.iter().map(ToString::to_string).collect();
+        lines.field("watched", ids.len()).field("numbers", ids.join(" "));
+    }
+}
+
+impl Row for DescriptorInfo {
+    fn row(&self) -> String {
+        let purpose = match self.keychain {
+            0 => "receiving".to_owned(),
+            1 => "change   ".to_owned(),
+            other => format!("keychain {other}"),
+        };
+        let range = if self.is_ranged {
+            format!("next {} watched to {}", self.next_index, self.derived_count)
+        } else {
+            "one script".to_owned()
+        };
+        format!("{:>4} {purpose} {range} {}", self.id, self.descriptor)
+    }
+}
+
+impl Human for NewAddressInfo {
+    fn describe(&self, lines: &mut Lines) {
+        lines
+            .optional("address", self.address.as_ref())
+            .field("script", &self.script)
+            .field("index", self.index);
+    }
+}
+
+impl Human for BalanceInfo {
+    fn describe(&self, lines: &mut Lines) {
+        lines
+            .field("confirmed", self.confirmed)
+            .field("trusted unconfirmed", self.trusted_unconfirmed)
+            .field("untrusted unconfirmed", self.untrusted_unconfirmed)
+            .field("pending", self.pending)
+            .field("immature", self.immature)
+            .field("leased", self.leased)
+            .field("held back", self.held_back)
+            .field("available", self.available)
+            .field("total", self.total);
+        describe_tip(lines, self.tip.as_ref());
+    }
+}
+
+impl Row for CoinInfo {
+    fn row(&self) -> String {
+        let place = match self.height {
+            Some(height) => format!("height {height} ({} confirmations)", self.confirmations),
+            None => self.class.to_owned(),
+        };
+        let coinbase = if self.coinbase { " coinbase" } else { "" };
+        let leased = if self.leased { " leased" } else { "" };
+        let held_back = if self.spendable { "" } else { " held back" };
+        let amount = self.amount.to_string();
+        format!("{:<70} {amount:>20} {place}{coinbase}{leased}{held_back}", self.outpoint)
+    }
+}
+
+/// What became of a transaction.
+fn state(tx: &TxInfo) -> String {
+    let mut state = match tx.height {
+        Some(height) => format!("height {height}"),
+        None => tx.status.to_owned(),
+    };
+    if tx.waiting {
+        state.push_str(", waits to be published");
+    }
+    if let Some(reason) = tx.invalid_reason.filter(|reason| *reason != tx.status) {
+        state.push_str(", ");
+        state.push_str(reason);
+    }
+    state
+}
+
+impl Row for TxInfo {
+    fn row(&self) -> String {
+        format!("{} {} {:>20} {}", self.txid, utc(self.received_at_us), self.delta, state(self))
+    }
+}
+
+impl Human for TxDetails {
+    fn describe(&self, lines: &mut Lines) {
+        let tx = &self.summary;
+        lines.field("transaction", &tx.txid).field("state", state(tx));
+        if let Some(by) = &tx.invalidated_by {
+            lines.field("because of", by);
+        }
+        if let Some(label) = &self.label {
+            lines.field("label", format_args!("{label:?}"));
+        }
+        lines
+            .field("recorded", utc(tx.received_at_us))
+            .field("coinbase", yes(tx.coinbase))
+            .field("spent", tx.spent)
+            .field("received", tx.received)
+            .field("delta", &tx.delta)
+            .optional("fee", tx.fee);
+        for input in &self.inputs {
+            let amount = input.amount.map_or_else(|| "-".to_owned(), |own| own.to_string());
+            lines.field("input", format_args!("{:<70} {amount:>20}", input.outpoint));
+        }
+        for output in &self.outputs {
+            lines.field("own output", format_args!("{} {}", output.index, output.amount));
+        }
+        lines.optional("bytes", self.raw.as_ref().map(|raw| raw.len() / 2));
+    }
+}
+
+impl Row for ReplacementInfo {
+    fn row(&self) -> String {
+        let (new, old) = (&self.replacement, &self.replaced);
+        format!("{} {new} for {old} {}", utc(self.created_at_us), self.reason)
+    }
+}
+
+impl Human for RecordedInfo {
+    fn describe(&self, lines: &mut Lines) {
+        lines
+            .field("transaction", &self.txid)
+            .field("change", self.change)
+            .field("status", self.status)
+            .optional("height", self.height);
+        if self.waiting {
+            lines.field("waits", "to be published");
+        }
+        for loser in &self.losers {
+            lines.field("lost inputs", loser);
+        }
+        for failed in &self.failed_descendants {
+            lines.field("failed with it", failed);
+        }
+    }
+}
+
+impl Human for Abandoned {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("given up", &self.txid);
+        for failed in &self.failed_descendants {
+            lines.field("failed with it", failed);
+        }
+    }
+}
+
+impl Human for LabelsImported {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("labels", self.labels).field("ignored", self.ignored);
+    }
+}
+
+impl Human for Archive {
+    fn describe(&self, lines: &mut Lines) {
+        for tx in &self.transactions {
+            lines.row(tx.summary.row());
+        }
+        lines.field("removed", self.transactions.len());
+    }
+}
+
+impl Human for Verified {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("sound", yes(self.is_sound));
+        for found in &self.violations {
+            lines.row(format!("  {}: {} rows, first {}", found.rule, found.rows, found.first_id));
+        }
+    }
+}

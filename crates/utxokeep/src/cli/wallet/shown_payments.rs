@@ -1,0 +1,95 @@
+//! Answers for people: leases, selections, transactions to be signed.
+
+use super::{
+    shown::{Row, yes},
+    utc::utc,
+};
+use crate::{
+    cli::output::{Human, Lines},
+    wallets::{BumpInfo, LeaseInfo, Leased, PsbtInfo, Released, SelectedInfo, SelectionInfo},
+};
+
+impl Row for LeaseInfo {
+    fn row(&self) -> String {
+        let end = if self.held {
+            match self.spent_height {
+                Some(height) => format!("held, spent at height {height}"),
+                None => "held".to_owned(),
+            }
+        } else {
+            format!("until {}", utc(self.expires_at_us))
+        };
+        let amount = self.amount.to_string();
+        format!("{:<70} {amount:>20} {end} owner {}", self.outpoint, self.owner)
+    }
+}
+
+impl Human for Leased {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("owner", &self.owner).field("leased until", utc(self.expires_at_us));
+    }
+}
+
+impl Human for Released {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("released", self.leases);
+    }
+}
+
+fn describe_inputs(lines: &mut Lines, coins: &[SelectedInfo]) {
+    for coin in coins {
+        let amount = coin.amount.to_string();
+        lines.field("input", format_args!("{:<70} {amount:>20}", coin.outpoint));
+    }
+}
+
+impl Human for SelectionInfo {
+    fn describe(&self, lines: &mut Lines) {
+        describe_inputs(lines, &self.coins);
+        lines
+            .field("sum", self.input_total)
+            .field("fee", self.fee)
+            .optional("change", self.change)
+            .field("chosen by", format_args!("{}, waste {}", self.algorithm, self.waste));
+        if let Some(leased) = &self.leased {
+            leased.describe(lines);
+        }
+    }
+}
+
+/// The id, which people must not rely on while a signature can change it.
+fn describe_txid(lines: &mut Lines, txid: &str, is_final: bool) {
+    let until = if is_final { "" } else { " (changes when it is signed)" };
+    lines.field("transaction", format_args!("{txid}{until}"));
+}
+
+impl Human for PsbtInfo {
+    fn describe(&self, lines: &mut Lines) {
+        describe_txid(lines, &self.txid, self.is_txid_final);
+        self.selection.describe(lines);
+        if let Some(address) = &self.change_address {
+            lines.field("change to", address);
+        }
+        lines.field("recorded", yes(self.recorded.is_some()));
+    }
+}
+
+impl Human for BumpInfo {
+    fn describe(&self, lines: &mut Lines) {
+        describe_txid(lines, &self.txid, self.is_txid_final);
+        lines.field("replaces", &self.replaces);
+        for evicted in &self.evicts {
+            lines.field("pushes out", evicted);
+        }
+        describe_inputs(lines, &self.inputs);
+        lines
+            .field("added inputs", self.inputs.len().saturating_sub(self.kept_inputs))
+            .field("fee", self.fee)
+            .field("replaced fees", self.replaced_fees)
+            .field("weight", self.weight);
+        if let Some(leased) = &self.leased {
+            leased.describe(lines);
+        }
+        lines.field("recorded", yes(self.recorded.is_some()));
+    }
+}

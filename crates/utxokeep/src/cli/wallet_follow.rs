@@ -1,0 +1,288 @@
+//! `wallet follow` and `wallet scan`, and the ledger that follows beside `serve`.
+
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+use serde::Serialize;
+use utxokeep_chains::{XorKey, cardano::NodeOptions};
+use utxokeep_core::{Height, hex_decode};
+use utxokeep_kv::RocksKv;
+use utxokeep_wallet::Ledger;
+
+use super::{
+    error::CliError,
+    exit::Exit,
+    follow,
+    interrupt::Interrupt,
+    open::{Index, Session},
+    output::{self, Human, Lines},
+    progress::Progress,
+};
+use crate::{
+    wallet_follow::{Bodies, RecentBlocks, WalletFollower, WalletFollowing},
+    wallets::Wallets,
+};
+
+/// How often a waiting command looks whether it is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Where bodies of blocks are.
+#[derive(Debug, Args)]
+pub(super) struct BlockPlaces {
+    /// Bitcoin: key of obfuscated files, 16 hexadecimal digits; by default that of `xor.dat` beside them.
+    #[arg(long, value_name = "HEX", value_parser = parse_xor_key)]
+    xor_key: Option<XorKey>,
+    /// Directory with the node's block files or its immutable database, or a file of blocks; by
+    /// default that of the configuration. Repeat it for more.
+    #[arg(long, value_name = "DIR")]
+    blocks: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WalletFollow {
+    #[command(flatten)]
+    places: BlockPlaces,
+    /// Stop as soon as the ledger is where the database is.
+    #[arg(long)]
+    until_tip: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WalletScan {
+    /// Name of the wallet.
+    name: String,
+    /// First block to look at; by default the first of the database.
+    #[arg(long, value_name = "HEIGHT")]
+    from: Option<Height>,
+    #[command(flatten)]
+    places: BlockPlaces,
+}
+
+fn parse_xor_key(text: &str) -> Result<XorKey, &'static str> {
+    hex_decode(text).and_then(|bytes| bytes.try_into().ok()).ok_or("expected 16 hexadecimal digits")
+}
+
+#[derive(Debug, Serialize)]
+struct Followed {
+    network: String,
+    height: Option<u32>,
+    best_hash: Option<String>,
+    chain_height: Option<u32>,
+    applied: u64,
+    undone: u64,
+    transactions: u64,
+    interrupted: bool,
+    seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Rescanned {
+    wallet: String,
+    network: String,
+    from: u32,
+    blocks: u64,
+    transactions: u64,
+    /// Where to go on after an interruption.
+    next: Option<u32>,
+    seconds: f64,
+}
+
+/// Brings the ledger to the tip of the database, and keeps it there until Ctrl-C.
+pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<Exit> {
+    let started = Instant::now();
+    let interrupt = Interrupt::watch()?;
+    let wallets = open(session)?;
+    let index = session.open()?;
+    let mut follower = follower(session, &wallets, &index, &args.places)?;
+    let poll = poll(session);
+    let mut progress = Progress::start("following", false);
+    let mut chain_height = None;
+    let is_stopped = || interrupt.is_asked();
+    let ended = loop {
+        let step = match follower.step(&is_stopped) {
+            Ok(step) => step,
+            Err(_) if is_stopped() => break Ok(()),
+            Err(error) => break Err(error),
+        };
+        chain_height = step.chain;
+        let (done, total) = (count(step.ledger), count(step.chain));
+        progress.update(done, total, || "blocks".to_owned());
+        if is_stopped() || (step.is_done && args.until_tip) {
+            break Ok(());
+        }
+        if step.is_done {
+            pause(poll, &is_stopped);
+        }
+    };
+    progress.finish();
+    ended?;
+    let network = follower.network();
+    let tip = wallets.ledger().tip(network)?;
+    let total = follower.total();
+    let report = Followed {
+        network: network.to_string(),
+        height: tip.map(|(height, _)| height.get()),
+        best_hash: tip.map(|(_, hash)| network.hash_text(hash.as_bytes())),
+        chain_height: chain_height.map(Height::get),
+        applied: total.applied,
+        undone: total.undone,
+        transactions: total.recorded,
+        interrupted: is_stopped(),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    output::result(session.json(), &report)?;
+    Ok(if report.interrupted { Exit::Interrupted } else { Exit::Success })
+}
+
+/// Looks at blocks again that the ledger has passed, for one wallet.
+pub(super) fn scan(session: &Session, args: &WalletScan) -> anyhow::Result<Exit> {
+    let started = Instant::now();
+    let interrupt = Interrupt::watch()?;
+    let wallets = open(session)?;
+    let wallet = wallets.ledger().wallet_named(&args.name)?;
+    let index = session.open()?;
+    let mut follower = follower(session, &wallets, &index, &args.places)?;
+    let first = index.status()?.started_mid_chain_at.unwrap_or_default();
+    let from = args.from.unwrap_or(first);
+    let mut progress = Progress::start("scanning", false);
+    let mut on_block = |height: Height, end: Height| {
+        let place = |height: Height| u64::from(height.get().saturating_sub(from.get())) + 1;
+        progress.update(place(height), place(end), || format!("blocks, height {height}"));
+    };
+    let scanned = follower.scan(wallet.id, from, &|| interrupt.is_asked(), &mut on_block);
+    progress.finish();
+    let scanned = scanned?;
+    let report = Rescanned {
+        wallet: wallet.name,
+        network: follower.network().to_string(),
+        from: from.get(),
+        blocks: scanned.blocks,
+        transactions: scanned.transactions,
+        next: scanned.next.map(Height::get),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    output::result(session.json(), &report)?;
+    let Some(next) = scanned.next else { return Ok(Exit::Success) };
+    output::note(format_args!("stopped; what was found stays. Go on with --from {next}"));
+    Ok(Exit::Interrupted)
+}
+
+impl Human for Followed {
+    fn describe(&self, lines: &mut Lines) {
+        lines
+            .field("network", &self.network)
+            .optional("height", self.height)
+            .optional("best hash", self.best_hash.as_ref())
+            .optional("chain height", self.chain_height)
+            .field("applied", self.applied)
+            .field("undone", self.undone)
+            .field("transactions", self.transactions)
+            .field("seconds", format_args!("{:.2}", self.seconds));
+    }
+}
+
+impl Human for Rescanned {
+    fn describe(&self, lines: &mut Lines) {
+        lines
+            .field("wallet", &self.wallet)
+            .field("network", &self.network)
+            .field("from", self.from)
+            .field("blocks", self.blocks)
+            .field("transactions", self.transactions);
+        if let Some(next) = self.next {
+            lines.field("go on from", next);
+        }
+        lines.field("seconds", format_args!("{:.2}", self.seconds));
+    }
+}
+
+/// Blocks up to a height.
+fn count(height: Option<Height>) -> u64 {
+    height.map_or(0, |height| u64::from(height.get()) + 1)
+}
+
+fn pause(wait: Duration, is_stopped: &dyn Fn() -> bool) {
+    let until = Instant::now() + wait;
+    while !is_stopped() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(LOOK_EVERY));
+    }
+}
+
+fn poll(session: &Session) -> Duration {
+    Duration::from_millis(session.config().wallet.follow_poll_ms.get().into())
+}
+
+/// The ledger of the configuration.
+fn open(session: &Session) -> anyhow::Result<Wallets> {
+    let config = &session.config().wallet;
+    Ok(Wallets::open(&config.url, config)?)
+}
+
+/// The ledger of the configuration, if that names one.
+pub(super) fn open_if_named(session: &Session) -> anyhow::Result<Option<Wallets>> {
+    let is_named = !session.config().wallet.url.is_empty();
+    is_named.then(|| open(session)).transpose()
+}
+
+/// Whether a ledger is to follow the database in `serve`.
+pub(super) fn is_asked(session: &Session) -> bool {
+    let config = &session.config().wallet;
+    !config.url.is_empty() && config.follow_chain
+}
+
+/// The directories of the configuration.
+fn configured_places(session: &Session) -> Vec<PathBuf> {
+    let blocks = &session.config().wallet.blocks;
+    Some(PathBuf::from(blocks)).filter(|_| !blocks.is_empty()).into_iter().collect()
+}
+
+fn follower(
+    session: &Session,
+    wallets: &Wallets,
+    index: &Index,
+    places: &BlockPlaces,
+) -> anyhow::Result<WalletFollower<RocksKv>> {
+    let settings = index.settings();
+    if settings.network().is_cardano() && places.xor_key.is_some() {
+        return Err(CliError::WrongFlag { flag: "--xor-key", network: settings.network() }.into());
+    }
+    let paths =
+        if places.blocks.is_empty() { configured_places(session) } else { places.blocks.clone() };
+    let (decoder, data) = (&settings.decoder, session.data());
+    let mut bodies = Bodies::nowhere().and_files(&paths, decoder, places.xor_key, data);
+    if let Some(source) = &session.config().chain.source {
+        let node = follow::options(session, index, source)?.node;
+        bodies = bodies.and_node(None, node, decoder);
+    }
+    let from = Height::new(session.config().wallet.follow_from_height);
+    Ok(WalletFollower::new(wallets.ledger().clone(), index.clone(), bodies, from))
+}
+
+/// Starts to follow beside the server, if the configuration asks for it and there is a database.
+pub(super) fn in_background(
+    session: &Session,
+    ledger: Option<&Ledger>,
+    index: Option<&Index>,
+    live: Option<(NodeOptions, RecentBlocks)>,
+) -> anyhow::Result<Option<WalletFollowing>> {
+    let (Some(ledger), Some(index)) = (ledger.filter(|_| is_asked(session)), index) else {
+        return Ok(None);
+    };
+    let decoder = &index.settings().decoder;
+    let paths = configured_places(session);
+    let mut bodies = Bodies::nowhere().and_files(&paths, decoder, None, session.data());
+    if let Some((node, recent)) = live {
+        bodies = bodies.and_node(Some(recent), node, decoder);
+    }
+    let from = Height::new(session.config().wallet.follow_from_height);
+    let follower = WalletFollower::new(ledger.clone(), index.clone(), bodies, from);
+    Ok(Some(WalletFollowing::start(follower, poll(session))?))
+}

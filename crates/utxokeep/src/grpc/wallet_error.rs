@@ -1,0 +1,123 @@
+//! Refusals of the wallet ledger, as the contract says them: a status, a word, figures.
+
+use tonic::{
+    Code, Status,
+    metadata::{MetadataMap, MetadataValue},
+};
+use utxokeep_wallet::LedgerError;
+
+use super::calls::CallError;
+use crate::wallets::{ErrorKind, WalletsError};
+
+const CODE: &str = "utxokeep-code";
+
+impl From<WalletsError> for CallError {
+    fn from(error: WalletsError) -> Self {
+        Self::Wallets(Box::new(error))
+    }
+}
+
+/// Whether somebody who runs the server should know of it.
+pub(super) fn is_fault_of_the_server(error: &WalletsError) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Internal)
+}
+
+pub(super) fn status(error: &WalletsError) -> Status {
+    let code = match error.kind() {
+        ErrorKind::Invalid => Code::InvalidArgument,
+        ErrorKind::NotFound => Code::NotFound,
+        ErrorKind::Exists => Code::AlreadyExists,
+        ErrorKind::Refused => Code::FailedPrecondition,
+        ErrorKind::Unavailable => Code::Unavailable,
+        ErrorKind::Internal => Code::Internal,
+    };
+    let mut metadata = MetadataMap::new();
+    metadata.insert(CODE, MetadataValue::from_static(error.code()));
+    if let WalletsError::Ledger(error) = error {
+        for (key, figure) in figures(error) {
+            metadata.insert(key, MetadataValue::from(figure));
+        }
+    }
+    Status::with_metadata(code, error.to_string(), metadata)
+}
+
+/// What a program needs to know to do better.
+fn figures(error: &LedgerError) -> Vec<(&'static str, u64)> {
+    match *error {
+        LedgerError::InsufficientFunds {
+            needed,
+            available,
+            leased,
+            immature,
+            held_back,
+            pending,
+        } => vec![
+            ("utxokeep-needed", needed),
+            ("utxokeep-available", available),
+            ("utxokeep-leased", leased),
+            ("utxokeep-immature", immature),
+            ("utxokeep-held-back", held_back),
+            ("utxokeep-pending", pending),
+        ],
+        LedgerError::TooManyInputs { needed, available, inputs_max } => vec![
+            ("utxokeep-needed", needed),
+            ("utxokeep-available", available),
+            ("utxokeep-inputs-max", u64::try_from(inputs_max).unwrap_or(u64::MAX)),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use utxokeep_core::Txid;
+    use utxokeep_sql::SqlError;
+
+    use super::*;
+
+    fn text<'s>(status: &'s Status, key: &str) -> Option<&'s str> {
+        status.metadata().get(key).map(|value| value.to_str().unwrap())
+    }
+
+    #[test]
+    fn every_kind_has_its_status_and_a_word() {
+        let txid = Txid::from_bytes([7; 32]);
+        let cases = [
+            (LedgerError::NoCodec, Code::InvalidArgument, "no_formats"),
+            (LedgerError::TxNotFound(txid), Code::NotFound, "unknown_transaction"),
+            (LedgerError::WalletExists("w".to_owned()), Code::AlreadyExists, "wallet_exists"),
+            (LedgerError::NotALeaf(txid), Code::FailedPrecondition, "not_a_leaf"),
+            (
+                LedgerError::Sql(SqlError::Unavailable { source: "gone".into() }),
+                Code::Unavailable,
+                "database",
+            ),
+            (LedgerError::Damaged { what: "x".to_owned() }, Code::Internal, "damaged"),
+        ];
+        for (error, code, word) in cases {
+            let status = status(&error.into());
+            assert_eq!((status.code(), text(&status, CODE)), (code, Some(word)));
+        }
+    }
+
+    #[test]
+    fn figures_go_along() {
+        let error = LedgerError::InsufficientFunds {
+            needed: 6,
+            available: 5,
+            leased: 4,
+            immature: 3,
+            held_back: 2,
+            pending: 1,
+        };
+        let poor = status(&error.into());
+        let keys = ["needed", "available", "leased", "immature", "held-back", "pending"];
+        for (key, figure) in keys.into_iter().zip(["6", "5", "4", "3", "2", "1"]) {
+            assert_eq!(text(&poor, &format!("utxokeep-{key}")), Some(figure), "{key}");
+        }
+        let error = LedgerError::TooManyInputs { needed: 9, available: 8, inputs_max: 7 };
+        let many = status(&error.into());
+        assert_eq!(text(&many, "utxokeep-inputs-max"), Some("7"));
+        assert_eq!(text(&many, "utxokeep-needed"), Some("9"));
+    }
+}

@@ -1,0 +1,355 @@
+//! Every operation of the contract of wallets: check the request, ask the ledger, make the answer.
+//!
+//! Streams are in `wallet_streams`; what spends is in `wallet_payments`.
+
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "every operation has the same shape, so that the service can call any of them"
+)]
+
+use super::{
+    calls::CallError,
+    fault::{Within, each, required},
+    operations::fitting,
+    proto, wallet_from_proto as from,
+    wallet_texts::Texts,
+    wallet_to_proto as to,
+};
+use crate::wallets::{
+    AddAddresses, AddDescriptor, BalanceOf, ConfirmTx, CreateWallet, LOOKAHEAD_DEFAULT, ListCoins,
+    ListTransactions, Page, RollBack, SetLabel, Wallets,
+};
+
+/// The most that requests and answers may hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Entries of a page.
+    pub(super) page_entries: usize,
+    /// Bytes of an answer to a read.
+    pub(super) answer_bytes: usize,
+}
+
+/// An answer, or why there is none.
+pub(super) type Answer<T> = Result<T, CallError>;
+
+/// Conversions for the network of a wallet.
+pub(super) fn texts(wallets: &Wallets, name: &str) -> Answer<Texts> {
+    Ok(Texts(wallets.network_of(name)?))
+}
+
+/// Conversions for a network that a request names.
+fn texts_of(chain: String, network: &str) -> Answer<Texts> {
+    Ok(Texts(Wallets::find_network(&from::chain(chain), network)?))
+}
+
+pub(super) fn create_wallet(
+    wallets: &Wallets,
+    request: proto::CreateWalletRequest,
+    _: &Limits,
+) -> Answer<proto::CreateWalletResponse> {
+    let proto::CreateWalletRequest { name, chain, network } = request;
+    let made = wallets.create_wallet(&CreateWallet { name, chain: from::chain(chain), network })?;
+    Ok(proto::CreateWalletResponse { wallet: Some(to::wallet(made)) })
+}
+
+pub(super) fn list_wallets(
+    wallets: &Wallets,
+    request: proto::ListWalletsRequest,
+    limits: &Limits,
+) -> Answer<proto::ListWalletsResponse> {
+    let page = from::page(request.cursor, request.page_entries, limits.page_entries)?;
+    let found = wallets.list_wallets(&page)?;
+    let answer = proto::ListWalletsResponse {
+        wallets: found.items.into_iter().map(to::wallet).collect(),
+        next_cursor: found.next_cursor,
+    };
+    fitting(answer, limits.answer_bytes)
+}
+
+pub(super) fn get_wallet(
+    wallets: &Wallets,
+    request: proto::GetWalletRequest,
+    _: &Limits,
+) -> Answer<proto::GetWalletResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    Ok(texts.wallet_status(wallets.show_wallet(&request.wallet)?))
+}
+
+pub(super) fn add_addresses(
+    wallets: &Wallets,
+    request: proto::AddAddressesRequest,
+    _: &Limits,
+) -> Answer<proto::AddAddressesResponse> {
+    let addresses = each("addresses", request.addresses, from::watch_address)?;
+    let watched = wallets.add_addresses(&request.wallet, &AddAddresses { addresses })?;
+    Ok(proto::AddAddressesResponse { address_ids: watched.address_ids })
+}
+
+pub(super) fn list_addresses(
+    wallets: &Wallets,
+    request: proto::ListAddressesRequest,
+    limits: &Limits,
+) -> Answer<proto::ListAddressesResponse> {
+    let page = from::page(request.cursor, request.page_entries, limits.page_entries)?;
+    let found = wallets.list_addresses(&request.wallet, &page)?;
+    let answer = proto::ListAddressesResponse {
+        addresses: found.items.into_iter().map(to::address).collect(),
+        next_cursor: found.next_cursor,
+    };
+    fitting(answer, limits.answer_bytes)
+}
+
+pub(super) fn add_descriptor(
+    wallets: &Wallets,
+    request: proto::AddDescriptorRequest,
+    _: &Limits,
+) -> Answer<proto::AddDescriptorResponse> {
+    let new = AddDescriptor {
+        descriptor: request.descriptor,
+        keychain: request.keychain,
+        lookahead: request.lookahead.unwrap_or(LOOKAHEAD_DEFAULT),
+        next_index: request.next_index,
+    };
+    let descriptors = wallets.add_descriptor(&request.wallet, &new)?;
+    let descriptors = descriptors.into_iter().map(to::descriptor).collect();
+    Ok(proto::AddDescriptorResponse { descriptors })
+}
+
+pub(super) fn list_descriptors(
+    wallets: &Wallets,
+    request: proto::ListDescriptorsRequest,
+    limits: &Limits,
+) -> Answer<proto::ListDescriptorsResponse> {
+    let descriptors = wallets.list_descriptors(&request.wallet)?;
+    let descriptors = descriptors.into_iter().map(to::descriptor).collect();
+    fitting(proto::ListDescriptorsResponse { descriptors }, limits.answer_bytes)
+}
+
+pub(super) fn next_address(
+    wallets: &Wallets,
+    request: proto::NextAddressRequest,
+    _: &Limits,
+) -> Answer<proto::NextAddressResponse> {
+    Ok(to::new_address(wallets.next_address(&request.wallet, request.descriptor_id)?))
+}
+
+pub(super) fn get_balance(
+    wallets: &Wallets,
+    request: proto::GetBalanceRequest,
+    _: &Limits,
+) -> Answer<proto::GetBalanceResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let of = BalanceOf {
+        min_confirmations: request.min_confirmations,
+        max_confirmations: request.max_confirmations,
+    };
+    Ok(texts.balance(&wallets.balance(&request.wallet, &of)?))
+}
+
+pub(super) fn list_coins(
+    wallets: &Wallets,
+    request: proto::ListCoinsRequest,
+    limits: &Limits,
+) -> Answer<proto::ListCoinsResponse> {
+    let Page { cursor, count } =
+        from::page(request.cursor, request.page_entries, limits.page_entries)?;
+    let list = ListCoins {
+        min_confirmations: request.min_confirmations,
+        max_confirmations: request.max_confirmations,
+        only_free: request.only_free,
+        descriptor: request.descriptor_id,
+        address: request.address_id,
+        cursor,
+        count,
+    };
+    let texts = texts(wallets, &request.wallet)?;
+    let found = wallets.list_coins(&request.wallet, &list)?;
+    let answer = proto::ListCoinsResponse {
+        coins: found.items.iter().map(|coin| texts.coin(coin)).collect(),
+        next_cursor: found.next_cursor,
+    };
+    fitting(answer, limits.answer_bytes)
+}
+
+pub(super) fn get_coin(
+    wallets: &Wallets,
+    request: proto::GetCoinRequest,
+    _: &Limits,
+) -> Answer<proto::GetCoinResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let outpoint = required("outpoint", request.outpoint)?;
+    let outpoint = texts.outpoint(&outpoint).within("outpoint")?;
+    let coin = wallets.show_coin(&request.wallet, &outpoint)?;
+    Ok(proto::GetCoinResponse { coin: Some(texts.coin(&coin)) })
+}
+
+pub(super) fn list_transactions(
+    wallets: &Wallets,
+    request: proto::ListTransactionsRequest,
+    limits: &Limits,
+) -> Answer<proto::ListTransactionsResponse> {
+    let Page { cursor, count } =
+        from::page(request.cursor, request.page_entries, limits.page_entries)?;
+    let list = ListTransactions {
+        unconfirmed: request.only_unconfirmed,
+        from_height: request.from_height,
+        to_height: request.to_height,
+        newest_first: request.newest_first,
+        cursor,
+        count,
+    };
+    let texts = texts(wallets, &request.wallet)?;
+    let found = wallets.list_transactions(&request.wallet, &list)?;
+    let answer = proto::ListTransactionsResponse {
+        transactions: found.items.iter().map(|tx| texts.transaction(tx)).collect(),
+        next_cursor: found.next_cursor,
+    };
+    fitting(answer, limits.answer_bytes)
+}
+
+pub(super) fn get_transaction(
+    wallets: &Wallets,
+    request: proto::GetTransactionRequest,
+    limits: &Limits,
+) -> Answer<proto::GetTransactionResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let txid = texts.hash(&request.txid).within("txid")?;
+    let details = texts.details(wallets.show_transaction(&request.wallet, &txid)?);
+    fitting(proto::GetTransactionResponse { details: Some(details) }, limits.answer_bytes)
+}
+
+pub(super) fn list_replacements(
+    wallets: &Wallets,
+    request: proto::ListReplacementsRequest,
+    limits: &Limits,
+) -> Answer<proto::ListReplacementsResponse> {
+    let page = from::page(None, request.page_entries, limits.page_entries)?;
+    let texts = texts(wallets, &request.wallet)?;
+    let txid = texts.hash(&request.txid).within("txid")?;
+    let edges = wallets.list_replacements(&request.wallet, &txid, &page)?;
+    let replacements = edges.iter().map(|edge| texts.replacement(edge)).collect();
+    fitting(proto::ListReplacementsResponse { replacements }, limits.answer_bytes)
+}
+
+pub(super) fn record_transaction(
+    wallets: &Wallets,
+    mut request: proto::RecordTransactionRequest,
+    _: &Limits,
+) -> Answer<proto::RecordTransactionResponse> {
+    let name = std::mem::take(&mut request.wallet);
+    let texts = texts(wallets, &name)?;
+    let recorded = wallets.record_tx(&name, &texts.record_tx(request)?)?;
+    Ok(proto::RecordTransactionResponse { recorded: Some(texts.recorded(&recorded)) })
+}
+
+pub(super) fn publish_transaction(
+    wallets: &Wallets,
+    request: proto::PublishTransactionRequest,
+    _: &Limits,
+) -> Answer<proto::PublishTransactionResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let txid = texts.hash(&request.txid).within("txid")?;
+    let recorded = wallets.publish_tx(&request.wallet, &txid)?;
+    Ok(proto::PublishTransactionResponse { recorded: Some(texts.recorded(&recorded)) })
+}
+
+pub(super) fn confirm_transaction(
+    wallets: &Wallets,
+    request: proto::ConfirmTransactionRequest,
+    _: &Limits,
+) -> Answer<proto::ConfirmTransactionResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let txid = texts.hash(&request.txid).within("txid")?;
+    let confirm = ConfirmTx { block: texts.block(request.block)?, position: request.position };
+    let recorded = wallets.confirm_tx(&request.wallet, &txid, &confirm)?;
+    Ok(proto::ConfirmTransactionResponse { recorded: Some(texts.recorded(&recorded)) })
+}
+
+pub(super) fn abandon_transaction(
+    wallets: &Wallets,
+    request: proto::AbandonTransactionRequest,
+    _: &Limits,
+) -> Answer<proto::AbandonTransactionResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let txid = texts.hash(&request.txid).within("txid")?;
+    Ok(texts.abandoned(&wallets.abandon_tx(&request.wallet, &txid)?))
+}
+
+pub(super) fn remove_transaction(
+    wallets: &Wallets,
+    request: proto::RemoveTransactionRequest,
+    _: &Limits,
+) -> Answer<proto::RemoveTransactionResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let txid = texts.hash(&request.txid).within("txid")?;
+    wallets.remove_tx(&request.wallet, &txid)?;
+    Ok(proto::RemoveTransactionResponse {})
+}
+
+pub(super) fn set_transaction_label(
+    wallets: &Wallets,
+    request: proto::SetTransactionLabelRequest,
+    _: &Limits,
+) -> Answer<proto::SetTransactionLabelResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let txid = texts.hash(&request.txid).within("txid")?;
+    wallets.set_tx_label(&request.wallet, &txid, &SetLabel { label: request.label })?;
+    Ok(proto::SetTransactionLabelResponse {})
+}
+
+pub(super) fn import_labels(
+    wallets: &Wallets,
+    request: proto::ImportLabelsRequest,
+    _: &Limits,
+) -> Answer<proto::ImportLabelsResponse> {
+    Ok(to::labels_imported(wallets.import_labels(&request.wallet, &request.lines)?))
+}
+
+pub(super) fn verify_wallet(
+    wallets: &Wallets,
+    request: proto::VerifyWalletRequest,
+    _: &Limits,
+) -> Answer<proto::VerifyWalletResponse> {
+    Ok(to::verified(wallets.verify_wallet(&request.wallet)?))
+}
+
+pub(super) fn get_tip(
+    wallets: &Wallets,
+    request: proto::GetTipRequest,
+    _: &Limits,
+) -> Answer<proto::GetTipResponse> {
+    let texts = texts_of(request.chain, &request.network)?;
+    let tip = wallets.tip(texts.0)?;
+    Ok(proto::GetTipResponse { tip: tip.map(|tip| texts.tip(&tip)) })
+}
+
+pub(super) fn apply_block(
+    wallets: &Wallets,
+    mut request: proto::ApplyBlockRequest,
+    _: &Limits,
+) -> Answer<proto::ApplyBlockResponse> {
+    let texts = texts_of(std::mem::take(&mut request.chain), &request.network)?;
+    let applied = wallets.apply_block(texts.0, &texts.apply_block(request)?)?;
+    Ok(texts.applied(&applied))
+}
+
+pub(super) fn disconnect_block(
+    wallets: &Wallets,
+    mut request: proto::DisconnectBlockRequest,
+    _: &Limits,
+) -> Answer<proto::DisconnectBlockResponse> {
+    let texts = texts_of(std::mem::take(&mut request.chain), &request.network)?;
+    let tip = wallets.disconnect_block(texts.0, &texts.disconnect_block(request)?)?;
+    Ok(proto::DisconnectBlockResponse { tip: tip.map(|tip| texts.tip(&tip)) })
+}
+
+pub(super) fn roll_back(
+    wallets: &Wallets,
+    request: proto::RollBackRequest,
+    _: &Limits,
+) -> Answer<proto::RollBackResponse> {
+    let texts = texts_of(request.chain, &request.network)?;
+    let from_height = required("from_height", request.from_height)?;
+    let tip = wallets.roll_back(texts.0, RollBack { from_height })?;
+    Ok(proto::RollBackResponse { tip: tip.map(|tip| texts.tip(&tip)) })
+}

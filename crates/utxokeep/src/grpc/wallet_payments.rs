@@ -1,0 +1,92 @@
+//! The operations that spend: selections, leases, transactions to be signed, higher fees.
+
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "every operation has the same shape, so that the service can call any of them"
+)]
+
+use super::{
+    fault::{Within, required},
+    operations::fitting,
+    proto, wallet_from_proto as from,
+    wallet_operations::{Answer, Limits, texts},
+    wallet_texts::lease_owner,
+    wallet_to_proto as to,
+};
+use crate::wallets::{AcquireLeases, ReleaseLeases, Wallets};
+
+pub(super) fn acquire_leases(
+    wallets: &Wallets,
+    request: proto::AcquireLeasesRequest,
+    _: &Limits,
+) -> Answer<proto::AcquireLeasesResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let acquire = AcquireLeases {
+        outpoints: texts.outpoints("outpoints", request.outpoints)?,
+        lease: from::lease_for(request.terms).within("terms")?,
+    };
+    let leased = wallets.acquire_leases(&request.wallet, &acquire)?;
+    Ok(proto::AcquireLeasesResponse { leased: Some(to::leased(&leased)) })
+}
+
+pub(super) fn release_leases(
+    wallets: &Wallets,
+    request: proto::ReleaseLeasesRequest,
+    _: &Limits,
+) -> Answer<proto::ReleaseLeasesResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let outpoint = request.outpoint.map(|outpoint| texts.outpoint(&outpoint));
+    let release = ReleaseLeases {
+        owner: lease_owner(&request.owner).within("owner")?,
+        outpoint: outpoint.transpose().within("outpoint")?,
+    };
+    let released = wallets.release_leases(&request.wallet, &release)?;
+    Ok(proto::ReleaseLeasesResponse { leases: released.leases })
+}
+
+pub(super) fn list_leases(
+    wallets: &Wallets,
+    request: proto::ListLeasesRequest,
+    limits: &Limits,
+) -> Answer<proto::ListLeasesResponse> {
+    let page = from::page(request.cursor, request.page_entries, limits.page_entries)?;
+    let texts = texts(wallets, &request.wallet)?;
+    let found = wallets.list_leases(&request.wallet, &page)?;
+    let answer = proto::ListLeasesResponse {
+        leases: found.items.iter().map(|lease| texts.lease(lease)).collect(),
+        next_cursor: found.next_cursor,
+    };
+    fitting(answer, limits.answer_bytes)
+}
+
+pub(super) fn select_coins(
+    wallets: &Wallets,
+    request: proto::SelectCoinsRequest,
+    _: &Limits,
+) -> Answer<proto::SelectCoinsResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let coins = texts.coins(required("coins", request.coins)?).within("coins")?;
+    let selection = wallets.select_coins(&request.wallet, &coins)?;
+    Ok(proto::SelectCoinsResponse { selection: Some(texts.selection(&selection)) })
+}
+
+pub(super) fn create_psbt(
+    wallets: &Wallets,
+    mut request: proto::CreatePsbtRequest,
+    _: &Limits,
+) -> Answer<proto::CreatePsbtResponse> {
+    let name = std::mem::take(&mut request.wallet);
+    let texts = texts(wallets, &name)?;
+    Ok(texts.psbt(wallets.create_psbt(&name, &texts.create_psbt(request)?)?))
+}
+
+pub(super) fn bump_fee(
+    wallets: &Wallets,
+    mut request: proto::BumpFeeRequest,
+    _: &Limits,
+) -> Answer<proto::BumpFeeResponse> {
+    let name = std::mem::take(&mut request.wallet);
+    let texts = texts(wallets, &name)?;
+    let txid = texts.hash(&request.txid).within("txid")?;
+    Ok(texts.bump(wallets.bump_fee(&name, &txid, &from::bump_fee(request)?)?))
+}

@@ -1,0 +1,267 @@
+//! From the answers of the wallet ledger to messages.
+
+use super::{
+    proto,
+    wallet_texts::{Texts, hex_bytes, signed},
+};
+use crate::wallets::{
+    Abandoned, AddressInfo, BalanceInfo, BlockApplied, BumpInfo, CoinInfo, DescriptorInfo,
+    LabelsImported, LeaseInfo, Leased, LedgerTip, NewAddressInfo, PsbtInfo, RecordedInfo,
+    ReplacementInfo, SelectedInfo, SelectionInfo, TxDetails, TxInfo, Verified, ViolationInfo,
+    WalletInfo, WalletStatus,
+};
+
+/// The number of a word in an enum of the contract, whose names are the words in capitals.
+fn number<E: Into<i32>>(prefix: &str, word: &str, find: fn(&str) -> Option<E>) -> i32 {
+    find(&format!("{prefix}_{}", word.to_ascii_uppercase())).map_or(0, Into::into)
+}
+
+fn status(word: &str) -> i32 {
+    number("WALLET_TX_STATUS", word, proto::WalletTxStatus::from_str_name)
+}
+
+fn reason(word: &str) -> i32 {
+    number("WALLET_INVALID_REASON", word, proto::WalletInvalidReason::from_str_name)
+}
+
+fn class(word: &str) -> i32 {
+    number("WALLET_COIN_CLASS", word, proto::WalletCoinClass::from_str_name)
+}
+
+fn change(word: &str) -> i32 {
+    number("WALLET_CHANGE", word, proto::WalletChange::from_str_name)
+}
+
+fn algorithm(word: &str) -> i32 {
+    number("WALLET_ALGORITHM", word, proto::WalletAlgorithm::from_str_name)
+}
+
+fn count(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+pub(super) fn wallet(wallet: WalletInfo) -> proto::Wallet {
+    let WalletInfo { name, chain, network, created_at_us } = wallet;
+    proto::Wallet { name, chain, network, created_at_us }
+}
+
+pub(super) fn address(info: AddressInfo) -> proto::WalletAddress {
+    let AddressInfo { id, address, script, spend_weight, used } = info;
+    let script = hex_bytes(&script);
+    proto::WalletAddress { id, address, script, spend_weight, is_used: used }
+}
+
+pub(super) fn descriptor(info: DescriptorInfo) -> proto::WalletDescriptor {
+    proto::WalletDescriptor {
+        id: info.id,
+        descriptor: info.descriptor,
+        keychain: info.keychain,
+        is_ranged: info.is_ranged,
+        next_index: info.next_index,
+        derived_count: info.derived_count,
+        lookahead: info.lookahead,
+    }
+}
+
+pub(super) fn new_address(info: NewAddressInfo) -> proto::NextAddressResponse {
+    let NewAddressInfo { index, address_id, address, script } = info;
+    proto::NextAddressResponse { index, address_id, address, script: hex_bytes(&script) }
+}
+
+pub(super) fn labels_imported(done: LabelsImported) -> proto::ImportLabelsResponse {
+    proto::ImportLabelsResponse { labels: count(done.labels), ignored: count(done.ignored) }
+}
+
+pub(super) fn verified(verified: Verified) -> proto::VerifyWalletResponse {
+    let violation = |found: ViolationInfo| proto::WalletViolation {
+        rule: found.rule.to_owned(),
+        rows: found.rows,
+        first_id: found.first_id,
+    };
+    proto::VerifyWalletResponse {
+        is_sound: verified.is_sound,
+        violations: verified.violations.into_iter().map(violation).collect(),
+    }
+}
+
+pub(super) fn leased(leased: &Leased) -> proto::Leased {
+    proto::Leased { owner: hex_bytes(&leased.owner), expires_at_us: leased.expires_at_us }
+}
+
+impl Texts {
+    pub(super) fn tip(self, tip: &LedgerTip) -> proto::LedgerTip {
+        proto::LedgerTip { height: tip.height, hash: self.hash_bytes(&tip.hash) }
+    }
+
+    pub(super) fn wallet_status(self, status: WalletStatus) -> proto::GetWalletResponse {
+        proto::GetWalletResponse {
+            tip: status.tip.map(|tip| self.tip(&tip)),
+            wallet: Some(wallet(status.wallet)),
+        }
+    }
+
+    pub(super) fn balance(self, balance: &BalanceInfo) -> proto::GetBalanceResponse {
+        proto::GetBalanceResponse {
+            confirmed: balance.confirmed.0,
+            trusted_unconfirmed: balance.trusted_unconfirmed.0,
+            untrusted_unconfirmed: balance.untrusted_unconfirmed.0,
+            pending: balance.pending.0,
+            immature: balance.immature.0,
+            leased: balance.leased.0,
+            held_back: balance.held_back.0,
+            available: balance.available.0,
+            total: balance.total.0,
+            tip: balance.tip.as_ref().map(|tip| self.tip(tip)),
+        }
+    }
+
+    pub(super) fn coin(self, coin: &CoinInfo) -> proto::WalletCoin {
+        proto::WalletCoin {
+            outpoint: Some(self.outpoint_message(&coin.outpoint)),
+            amount: coin.amount.0,
+            address_id: coin.address_id,
+            class: class(coin.class),
+            height: coin.height,
+            confirmations: coin.confirmations,
+            is_coinbase: coin.coinbase,
+            is_leased: coin.leased,
+            is_spendable: coin.spendable,
+        }
+    }
+
+    pub(super) fn transaction(self, tx: &TxInfo) -> proto::WalletTransaction {
+        proto::WalletTransaction {
+            txid: self.hash_bytes(&tx.txid),
+            status: status(tx.status),
+            height: tx.height,
+            position: tx.position,
+            is_coinbase: tx.coinbase,
+            is_waiting: tx.waiting,
+            received_at_us: tx.received_at_us,
+            spent: tx.spent.0,
+            received: tx.received.0,
+            delta: signed(&tx.delta),
+            fee: tx.fee.map(|fee| fee.0),
+            invalid_reason: tx.invalid_reason.map(reason),
+            invalidated_by: tx.invalidated_by.as_ref().map(|by| self.hash_bytes(by)),
+        }
+    }
+
+    pub(super) fn details(self, details: TxDetails) -> proto::WalletTransactionDetails {
+        let inputs = details.inputs.iter().map(|input| proto::WalletInput {
+            outpoint: Some(self.outpoint_message(&input.outpoint)),
+            amount: input.amount.map(|amount| amount.0),
+        });
+        let outputs = details
+            .outputs
+            .iter()
+            .map(|output| proto::WalletOwnOutput { index: output.index, amount: output.amount.0 });
+        proto::WalletTransactionDetails {
+            transaction: Some(self.transaction(&details.summary)),
+            inputs: inputs.collect(),
+            outputs: outputs.collect(),
+            raw: details.raw.as_deref().map(hex_bytes),
+            label: details.label,
+        }
+    }
+
+    pub(super) fn replacement(self, edge: &ReplacementInfo) -> proto::WalletReplacement {
+        proto::WalletReplacement {
+            replaced: self.hash_bytes(&edge.replaced),
+            replacement: self.hash_bytes(&edge.replacement),
+            reason: reason(edge.reason),
+            created_at_us: edge.created_at_us,
+        }
+    }
+
+    pub(super) fn recorded(self, recorded: &RecordedInfo) -> proto::WalletRecorded {
+        proto::WalletRecorded {
+            txid: self.hash_bytes(&recorded.txid),
+            change: change(recorded.change),
+            status: status(recorded.status),
+            height: recorded.height,
+            is_waiting: recorded.waiting,
+            losers: self.hashes_bytes(&recorded.losers),
+            failed_descendants: self.hashes_bytes(&recorded.failed_descendants),
+        }
+    }
+
+    pub(super) fn abandoned(self, abandoned: &Abandoned) -> proto::AbandonTransactionResponse {
+        proto::AbandonTransactionResponse {
+            txid: self.hash_bytes(&abandoned.txid),
+            failed_descendants: self.hashes_bytes(&abandoned.failed_descendants),
+        }
+    }
+
+    pub(super) fn lease(self, lease: &LeaseInfo) -> proto::WalletLease {
+        proto::WalletLease {
+            outpoint: Some(self.outpoint_message(&lease.outpoint)),
+            amount: lease.amount.0,
+            owner: hex_bytes(&lease.owner),
+            expires_at_us: lease.expires_at_us,
+            hold_confirmations: lease.hold_confirmations,
+            is_held: lease.held,
+            spent_height: lease.spent_height,
+        }
+    }
+
+    fn selected(self, coin: &SelectedInfo) -> proto::SelectedCoin {
+        proto::SelectedCoin {
+            outpoint: Some(self.outpoint_message(&coin.outpoint)),
+            amount: coin.amount.0,
+            script: hex_bytes(&coin.script),
+            weight: coin.weight,
+        }
+    }
+
+    pub(super) fn selection(self, selection: &SelectionInfo) -> proto::CoinSelection {
+        proto::CoinSelection {
+            coins: selection.coins.iter().map(|coin| self.selected(coin)).collect(),
+            input_total: selection.input_total.0,
+            fee: selection.fee.0,
+            change: selection.change.map(|change| change.0),
+            waste: signed(&selection.waste),
+            algorithm: algorithm(selection.algorithm),
+            leased: selection.leased.as_ref().map(leased),
+        }
+    }
+
+    pub(super) fn psbt(self, made: PsbtInfo) -> proto::CreatePsbtResponse {
+        proto::CreatePsbtResponse {
+            txid: self.hash_bytes(&made.txid),
+            is_txid_final: made.is_txid_final,
+            selection: Some(self.selection(&made.selection)),
+            recorded: made.recorded.map(|recorded| self.recorded(&recorded)),
+            psbt: made.psbt,
+            change_address: made.change_address,
+        }
+    }
+
+    pub(super) fn bump(self, bump: BumpInfo) -> proto::BumpFeeResponse {
+        proto::BumpFeeResponse {
+            replaces: self.hash_bytes(&bump.replaces),
+            evicts: self.hashes_bytes(&bump.evicts),
+            inputs: bump.inputs.iter().map(|coin| self.selected(coin)).collect(),
+            kept_inputs: count(bump.kept_inputs),
+            fee: bump.fee.0,
+            replaced_fees: bump.replaced_fees.0,
+            weight: bump.weight,
+            txid: self.hash_bytes(&bump.txid),
+            is_txid_final: bump.is_txid_final,
+            leased: bump.leased.as_ref().map(leased),
+            recorded: bump.recorded.map(|recorded| self.recorded(&recorded)),
+            psbt: bump.psbt,
+        }
+    }
+
+    pub(super) fn applied(self, applied: &BlockApplied) -> proto::ApplyBlockResponse {
+        proto::ApplyBlockResponse {
+            already_applied: applied.already_applied,
+            recorded: count(applied.recorded),
+            tip: applied.tip.as_ref().map(|tip| self.tip(tip)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

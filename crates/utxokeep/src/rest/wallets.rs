@@ -1,0 +1,85 @@
+//! Routes of the wallet ledger. They read and write; the chain index is not touched.
+//!
+//! # Invariants
+//!
+//! * What a request means is said in [`crate::wallets`]; here is only its way over HTTP.
+//! * A request counts from its arrival until its work is done, also when nobody waits any more.
+//! * Nothing of a wallet is to be kept by caches on the way.
+
+mod admission;
+mod body;
+mod directory;
+mod faults;
+mod history;
+mod labels;
+mod ledger;
+mod payments;
+mod records;
+
+use axum::{
+    Json,
+    http::{HeaderValue, header},
+    middleware::map_response,
+    response::Response,
+};
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::error::{ApiError, ErrorBody};
+
+pub use admission::WalletState;
+
+/// An answer in JSON, or why there is none.
+type Answer<T> = Result<Json<T>, ApiError>;
+
+#[derive(OpenApi)]
+#[openapi(
+    components(schemas(ErrorBody)),
+    tags((
+        name = "wallets",
+        description = "The wallet ledger, when `[wallet] url` is set. These routes write, and \
+                       there is no authentication: let the server listen on the loopback address \
+                       only, and put a proxy that knows its users in front of it. A write that \
+                       takes longer than a request may is still carried out; look what became of \
+                       it before you send it again."
+    ))
+)]
+struct Description;
+
+/// Routes and their description, made from the same list.
+pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(directory::list_wallets, directory::create_wallet))
+        .routes(routes!(directory::show_wallet))
+        .routes(routes!(directory::list_addresses, directory::add_addresses))
+        .routes(routes!(directory::list_descriptors, directory::add_descriptor))
+        .routes(routes!(directory::next_address))
+        .routes(routes!(history::wallet_balance))
+        .routes(routes!(history::list_wallet_utxos))
+        .routes(routes!(history::show_wallet_utxo))
+        .routes(routes!(history::list_transactions, records::record_transaction))
+        .routes(routes!(history::show_transaction, records::remove_transaction))
+        .routes(routes!(history::list_replacements))
+        .routes(routes!(records::publish_transaction))
+        .routes(routes!(records::confirm_transaction))
+        .routes(routes!(records::abandon_transaction))
+        .routes(routes!(payments::bump_fee))
+        .routes(routes!(payments::list_leases, payments::acquire_leases, payments::release_leases))
+        .routes(routes!(payments::select_coins))
+        .routes(routes!(payments::create_psbt))
+        .routes(routes!(labels::set_transaction_label))
+        .routes(routes!(labels::export_labels, labels::import_labels))
+        .routes(routes!(history::prune_wallet))
+        .routes(routes!(history::verify_wallet))
+        .routes(routes!(ledger::ledger_tip))
+        .routes(routes!(ledger::apply_block))
+        .routes(routes!(ledger::disconnect_block))
+        .routes(routes!(ledger::roll_back))
+        .route_layer(map_response(keep_nowhere))
+}
+
+async fn keep_nowhere(mut response: Response) -> Response {
+    let value = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, value);
+    response
+}

@@ -1,0 +1,106 @@
+//! What wallet routes share, and the one way they reach the ledger.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Json, extract::FromRequestParts, http::request::Parts};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Answer;
+use crate::{
+    config::RestConfig,
+    rest::{error::ApiError, state::run_within},
+    wallets::{Wallets, WalletsError},
+};
+
+/// What wallet routes share; clones share it too.
+#[derive(Debug, Clone)]
+pub struct WalletState(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    wallets: Wallets,
+    request_timeout: Duration,
+    body_bytes_max: usize,
+    /// One permit for each request that is read or worked on.
+    permits: Arc<Semaphore>,
+}
+
+impl WalletState {
+    /// Answers from a ledger within the limits of `config`.
+    #[must_use]
+    pub fn new(wallets: Wallets, config: &RestConfig) -> Self {
+        let requests_max = config.concurrent_requests_max.get() as usize;
+        Self(Arc::new(Shared {
+            wallets,
+            request_timeout: Duration::from_millis(config.request_timeout_ms.get().into()),
+            body_bytes_max: (config.body_kib_max.get() as usize).saturating_mul(1 << 10),
+            permits: Arc::new(Semaphore::new(requests_max.min(Semaphore::MAX_PERMITS))),
+        }))
+    }
+
+    pub(super) fn request_timeout(&self) -> Duration {
+        self.0.request_timeout
+    }
+
+    pub(super) fn body_bytes_max(&self) -> usize {
+        self.0.body_bytes_max
+    }
+
+    /// Whether the ledger answers; gets through under load.
+    pub(in crate::rest) async fn check(&self) -> Result<(), ApiError> {
+        let wallets = self.0.wallets.clone();
+        let work = move || Ok(wallets.check()?);
+        run_within(self.0.request_timeout, ApiError::Timeout, work).await
+    }
+}
+
+/// A request that was let in. It comes first among the arguments of a handler, so that a body is
+/// only read when there is room for it.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    state: WalletState,
+    permit: OwnedSemaphorePermit,
+}
+
+impl FromRequestParts<WalletState> for Admitted {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(_: &mut Parts, state: &WalletState) -> Result<Self, ApiError> {
+        let permits = Arc::clone(&state.0.permits);
+        let permit = permits.try_acquire_owned().map_err(|_| ApiError::Overloaded)?;
+        Ok(Self { state: state.clone(), permit })
+    }
+}
+
+impl Admitted {
+    /// Asks the ledger, on a thread that may block.
+    pub(super) async fn read<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&Wallets) -> Result<T, WalletsError> + Send + 'static,
+    ) -> Answer<T> {
+        self.run(ApiError::Timeout, work).await
+    }
+
+    /// Changes the ledger, on a thread that may block.
+    pub(super) async fn write<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&Wallets) -> Result<T, WalletsError> + Send + 'static,
+    ) -> Answer<T> {
+        self.run(ApiError::WriteTimeout, work).await
+    }
+
+    async fn run<T: Send + 'static>(
+        self,
+        late: ApiError,
+        work: impl FnOnce(&Wallets) -> Result<T, WalletsError> + Send + 'static,
+    ) -> Answer<T> {
+        let Self { state, permit } = self;
+        let limit = state.0.request_timeout;
+        // The permit goes with the work: what outlives its request still counts.
+        let work = move || {
+            let _permit = permit;
+            Ok(work(&state.0.wallets)?)
+        };
+        run_within(limit, late, work).await.map(Json)
+    }
+}

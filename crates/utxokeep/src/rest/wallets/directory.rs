@@ -1,0 +1,175 @@
+//! Wallets, and what they watch.
+
+use axum::{Json, http::StatusCode};
+
+use super::{
+    Answer,
+    admission::Admitted,
+    body::Posted,
+    faults::{BodyFaults, ReadFaults, WriteFaults},
+};
+use crate::{
+    rest::{
+        error::ApiError,
+        params::{Params, Segments},
+    },
+    wallets::{
+        AddAddresses, AddDescriptor, AddressInfo, CreateWallet, DescriptorInfo, Listed,
+        NewAddressInfo, Page, WalletInfo, WalletStatus, Watched,
+    },
+};
+
+/// All wallets
+///
+/// In the order they were made.
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets",
+    tag = "wallets",
+    params(Page),
+    responses((status = 200, description = "A page of wallets", body = Listed<WalletInfo>), ReadFaults)
+)]
+pub(super) async fn list_wallets(
+    admitted: Admitted,
+    Params(page): Params<Page>,
+) -> Answer<Listed<WalletInfo>> {
+    admitted.read(move |wallets| wallets.list_wallets(&page)).await
+}
+
+/// Make a wallet
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets",
+    tag = "wallets",
+    request_body = CreateWallet,
+    responses((status = 201, description = "The new wallet", body = WalletInfo), BodyFaults)
+)]
+pub(super) async fn create_wallet(
+    admitted: Admitted,
+    Posted(request): Posted<CreateWallet>,
+) -> Result<(StatusCode, Json<WalletInfo>), ApiError> {
+    let made = admitted.write(move |wallets| wallets.create_wallet(&request)).await?;
+    Ok((StatusCode::CREATED, made))
+}
+
+/// One wallet
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    responses(
+        (status = 200, description = "The wallet, and how far the ledger has come on its network",
+            body = WalletStatus),
+        ReadFaults,
+    )
+)]
+pub(super) async fn show_wallet(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+) -> Answer<WalletStatus> {
+    admitted.read(move |wallets| wallets.show_wallet(&name)).await
+}
+
+/// Watched addresses
+///
+/// In the order they were added, those of descriptors included.
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}/addresses",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), Page),
+    responses(
+        (status = 200, description = "A page of addresses", body = Listed<AddressInfo>),
+        ReadFaults,
+    )
+)]
+pub(super) async fn list_addresses(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Params(page): Params<Page>,
+) -> Answer<Listed<AddressInfo>> {
+    admitted.read(move |wallets| wallets.list_addresses(&name, &page)).await
+}
+
+/// Watch addresses
+///
+/// All or none. What is watched already stays as it is.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/addresses",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = AddAddresses,
+    responses((status = 200, description = "They are watched now", body = Watched), BodyFaults)
+)]
+pub(super) async fn add_addresses(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Posted(request): Posted<AddAddresses>,
+) -> Answer<Watched> {
+    admitted.write(move |wallets| wallets.add_addresses(&name, &request)).await
+}
+
+/// Keychains
+///
+/// All of them at once.
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}/descriptors",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    responses(
+        (status = 200, description = "The keychains", body = Listed<DescriptorInfo>),
+        ReadFaults,
+    )
+)]
+pub(super) async fn list_descriptors(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+) -> Answer<Listed<DescriptorInfo>> {
+    admitted.read(move |wallets| wallets.list_descriptors(&name).map(Listed::whole)).await
+}
+
+/// Watch a descriptor
+///
+/// Adding the same again changes nothing. Blocks that were applied before are not looked at again.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/descriptors",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = AddDescriptor,
+    responses(
+        (status = 200, description = "Its keychains, one for each path",
+            body = Listed<DescriptorInfo>),
+        BodyFaults,
+    )
+)]
+pub(super) async fn add_descriptor(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Posted(request): Posted<AddDescriptor>,
+) -> Answer<Listed<DescriptorInfo>> {
+    admitted.write(move |wallets| wallets.add_descriptor(&name, &request).map(Listed::whole)).await
+}
+
+/// Hand out the next address of a keychain
+///
+/// No address is handed out twice.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/descriptors/{id}/next-address",
+    tag = "wallets",
+    params(
+        ("wallet" = String, Path, description = "Name of the wallet"),
+        ("id" = i64, Path, description = "Number of the keychain"),
+    ),
+    responses((status = 200, description = "The address", body = NewAddressInfo), WriteFaults)
+)]
+pub(super) async fn next_address(
+    admitted: Admitted,
+    Segments((name, id)): Segments<(String, i64)>,
+) -> Answer<NewAddressInfo> {
+    admitted.write(move |wallets| wallets.next_address(&name, id)).await
+}

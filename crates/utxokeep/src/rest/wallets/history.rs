@@ -1,0 +1,188 @@
+//! What a wallet has and had, and taking leave of what is old.
+
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{
+    Answer,
+    admission::Admitted,
+    body::Posted,
+    faults::{BodyFaults, ReadFaults},
+};
+use crate::{
+    rest::params::{Params, Segments},
+    wallets::{
+        Archive, BalanceInfo, BalanceOf, CoinInfo, ListCoins, ListTransactions, Listed, Page,
+        PruneWallet, ReplacementInfo, TxDetails, TxInfo, Verified, Wallets,
+    },
+};
+
+/// Length of a list that has no pages.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Count {
+    /// Rows of the list; `page_rows_max` of the configuration is the most.
+    #[param(nullable = false)]
+    count: Option<u32>,
+}
+
+/// Balance of a wallet
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}/balance",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), BalanceOf),
+    responses((status = 200, description = "The balance", body = BalanceInfo), ReadFaults)
+)]
+pub(super) async fn wallet_balance(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Params(of): Params<BalanceOf>,
+) -> Answer<BalanceInfo> {
+    admitted.read(move |wallets| wallets.balance(&name, &of)).await
+}
+
+/// Unspent outputs of a wallet
+///
+/// By amount. What a live transaction spends is not listed.
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}/utxos",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), ListCoins),
+    responses(
+        (status = 200, description = "A page of unspent outputs", body = Listed<CoinInfo>),
+        ReadFaults,
+    )
+)]
+pub(super) async fn list_wallet_utxos(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Params(list): Params<ListCoins>,
+) -> Answer<Listed<CoinInfo>> {
+    admitted.read(move |wallets| wallets.list_coins(&name, &list)).await
+}
+
+/// One unspent output of a wallet
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}/utxos/{outpoint}",
+    tag = "wallets",
+    params(
+        ("wallet" = String, Path, description = "Name of the wallet"),
+        ("outpoint" = String, Path, description = "The output, as `TXID:INDEX`"),
+    ),
+    responses((status = 200, description = "The output", body = CoinInfo), ReadFaults)
+)]
+pub(super) async fn show_wallet_utxo(
+    admitted: Admitted,
+    Segments((name, outpoint)): Segments<(String, String)>,
+) -> Answer<CoinInfo> {
+    admitted.read(move |wallets| wallets.show_coin(&name, &outpoint)).await
+}
+
+/// History of a wallet
+///
+/// In the order of recording; with `from_height` or `to_height` in the order of the chain.
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}/transactions",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), ListTransactions),
+    responses(
+        (status = 200, description = "A page of transactions", body = Listed<TxInfo>),
+        ReadFaults,
+    )
+)]
+pub(super) async fn list_transactions(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Params(list): Params<ListTransactions>,
+) -> Answer<Listed<TxInfo>> {
+    admitted.read(move |wallets| wallets.list_transactions(&name, &list)).await
+}
+
+/// One transaction, whatever became of it
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}/transactions/{txid}",
+    tag = "wallets",
+    params(
+        ("wallet" = String, Path, description = "Name of the wallet"),
+        ("txid" = String, Path, description = "Transaction id"),
+    ),
+    responses((status = 200, description = "The transaction", body = TxDetails), ReadFaults)
+)]
+pub(super) async fn show_transaction(
+    admitted: Admitted,
+    Segments((name, txid)): Segments<(String, String)>,
+) -> Answer<TxDetails> {
+    admitted.read(move |wallets| wallets.show_transaction(&name, &txid)).await
+}
+
+/// What a transaction replaced, and what replaced it
+///
+/// Oldest first.
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}/transactions/{txid}/replacements",
+    tag = "wallets",
+    params(
+        ("wallet" = String, Path, description = "Name of the wallet"),
+        ("txid" = String, Path, description = "Transaction id"),
+        Count,
+    ),
+    responses(
+        (status = 200, description = "The replacements", body = Listed<ReplacementInfo>),
+        ReadFaults,
+    )
+)]
+pub(super) async fn list_replacements(
+    admitted: Admitted,
+    Segments((name, txid)): Segments<(String, String)>,
+    Params(only): Params<Count>,
+) -> Answer<Listed<ReplacementInfo>> {
+    let page = Page { cursor: None, count: only.count };
+    let list =
+        move |wallets: &Wallets| wallets.list_replacements(&name, &txid, &page).map(Listed::whole);
+    admitted.read(list).await
+}
+
+/// Remove old transactions
+///
+/// What they held is in the answer, and nowhere else from then on. Labels stay.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/prune",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = PruneWallet,
+    responses((status = 200, description = "What was removed", body = Archive), BodyFaults)
+)]
+pub(super) async fn prune_wallet(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Posted(request): Posted<PruneWallet>,
+) -> Answer<Archive> {
+    admitted.write(move |wallets| wallets.prune_wallet(&name, &request)).await
+}
+
+/// Check that everything stored about a wallet fits together
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}/verify",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    responses(
+        (status = 200, description = "Whether it does, and the rules that are broken",
+            body = Verified),
+        ReadFaults,
+    )
+)]
+pub(super) async fn verify_wallet(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+) -> Answer<Verified> {
+    admitted.read(move |wallets| wallets.verify_wallet(&name)).await
+}

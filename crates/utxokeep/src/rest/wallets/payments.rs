@@ -1,0 +1,126 @@
+//! Spending: leases, selections, transactions to be signed, higher fees.
+
+use super::{
+    Answer,
+    admission::Admitted,
+    body::Posted,
+    faults::{BodyFaults, ReadFaults, WriteFaults},
+};
+use crate::{
+    rest::params::{Params, Segments},
+    wallets::{
+        AcquireLeases, BumpFee, BumpInfo, CreatePsbt, LeaseInfo, Leased, Listed, Page, PsbtInfo,
+        ReleaseLeases, Released, SelectCoins, SelectionInfo,
+    },
+};
+
+/// Active leases
+#[utoipa::path(
+    get,
+    path = "/api/v1/wallets/{wallet}/leases",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), Page),
+    responses((status = 200, description = "A page of leases", body = Listed<LeaseInfo>), ReadFaults)
+)]
+pub(super) async fn list_leases(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Params(page): Params<Page>,
+) -> Answer<Listed<LeaseInfo>> {
+    admitted.read(move |wallets| wallets.list_leases(&name, &page)).await
+}
+
+/// Lease outputs
+///
+/// All or none. Those that the owner has leased already are renewed.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/leases",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = AcquireLeases,
+    responses((status = 200, description = "They are leased", body = Leased), BodyFaults)
+)]
+pub(super) async fn acquire_leases(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Posted(request): Posted<AcquireLeases>,
+) -> Answer<Leased> {
+    admitted.write(move |wallets| wallets.acquire_leases(&name, &request)).await
+}
+
+/// End one lease of an owner, or all
+#[utoipa::path(
+    delete,
+    path = "/api/v1/wallets/{wallet}/leases",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet"), ReleaseLeases),
+    responses((status = 200, description = "How many ended", body = Released), WriteFaults)
+)]
+pub(super) async fn release_leases(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Params(request): Params<ReleaseLeases>,
+) -> Answer<Released> {
+    admitted.write(move |wallets| wallets.release_leases(&name, &request)).await
+}
+
+/// Choose coins
+///
+/// With `lease` they are leased in the same step; without it nothing is changed.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/selections",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = SelectCoins,
+    responses((status = 200, description = "The choice", body = SelectionInfo), BodyFaults)
+)]
+pub(super) async fn select_coins(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Posted(request): Posted<SelectCoins>,
+) -> Answer<SelectionInfo> {
+    admitted.write(move |wallets| wallets.select_coins(&name, &request)).await
+}
+
+/// Make a transaction to be signed
+///
+/// Coins are chosen and leased. The ledger has no keys: sign and send elsewhere, then publish.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/psbts",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = CreatePsbt,
+    responses((status = 200, description = "The transaction", body = PsbtInfo), BodyFaults)
+)]
+pub(super) async fn create_psbt(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Posted(request): Posted<CreatePsbt>,
+) -> Answer<PsbtInfo> {
+    admitted.write(move |wallets| wallets.create_psbt(&name, &request)).await
+}
+
+/// Raise the fee of a transaction that is in no block
+///
+/// Makes its replacement, to be signed. The old one stays live until that is published.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/transactions/{txid}/bump",
+    tag = "wallets",
+    params(
+        ("wallet" = String, Path, description = "Name of the wallet"),
+        ("txid" = String, Path, description = "Transaction id"),
+    ),
+    request_body = BumpFee,
+    responses((status = 200, description = "The replacement", body = BumpInfo), BodyFaults)
+)]
+pub(super) async fn bump_fee(
+    admitted: Admitted,
+    Segments((name, txid)): Segments<(String, String)>,
+    Posted(request): Posted<BumpFee>,
+) -> Answer<BumpInfo> {
+    admitted.write(move |wallets| wallets.bump_fee(&name, &txid, &request)).await
+}

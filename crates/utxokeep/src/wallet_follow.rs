@@ -1,0 +1,155 @@
+//! The wallet ledger follows the chain database of the program.
+//!
+//! The chain database decides which branch is followed and knows every hash of it. It keeps no
+//! bodies, so those come from where they are: blocks that have just arrived, files, the node.
+//!
+//! # Invariants
+//!
+//! * Blocks are applied one by one, and each leaves nothing or everything: a stop or a crash at any
+//!   moment is gone on from.
+//! * One step looks at one snapshot of the chain database.
+//! * A chain database that is further back than it could be rolled back is being made anew. The
+//!   ledger waits for it in place of going back with it.
+
+mod background;
+mod bitcoin;
+mod bodies;
+mod cardano;
+mod chain;
+mod error;
+mod meter;
+mod node;
+mod recent;
+mod scan;
+
+use std::cell::RefCell;
+
+use utxokeep_core::{Height, Network};
+use utxokeep_index::{ChainIndex, View};
+use utxokeep_kv::Kv;
+use utxokeep_wallet::{FollowError, FollowOptions, FollowReport, Ledger, Micros};
+
+pub(crate) use self::background::WalletFollowing;
+use self::chain::IndexedChain;
+pub use self::{
+    bodies::Bodies,
+    error::{BodyError, WalletFollowError},
+    meter::METRICS,
+    recent::RecentBlocks,
+    scan::Scanned,
+};
+use crate::clock::now_us;
+
+/// Blocks that are applied before a new snapshot is taken.
+const STEP_BLOCKS_MAX: usize = 64;
+
+/// Brings a ledger to the tip of a chain database.
+#[derive(Debug)]
+pub struct WalletFollower<K> {
+    ledger: Ledger,
+    index: ChainIndex<K>,
+    bodies: Bodies,
+    first_height: Height,
+    total: FollowReport,
+}
+
+/// Where a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The last block of the ledger.
+    pub ledger: Option<Height>,
+    /// The last block of the chain database.
+    pub chain: Option<Height>,
+    /// Whether nothing is left to do for now.
+    pub is_done: bool,
+}
+
+impl<K: Kv> WalletFollower<K> {
+    /// A ledger that has seen no block starts at `first_height`, or where the chain database does.
+    pub fn new(ledger: Ledger, index: ChainIndex<K>, bodies: Bodies, first_height: Height) -> Self {
+        Self { ledger, index, bodies, first_height, total: FollowReport::default() }
+    }
+
+    /// The network of the chain database.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        self.index.settings().network()
+    }
+
+    /// What was done so far, by steps that failed too.
+    #[must_use]
+    pub const fn total(&self) -> FollowReport {
+        self.total
+    }
+
+    /// Goes back to the fork, if there is one, then forward by some blocks.
+    pub fn step(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<Step, WalletFollowError> {
+        let network = self.network();
+        let view = self.index.view()?;
+        let mut step = Step {
+            ledger: self.ledger_height()?,
+            chain: view.tip().map(|(height, _)| height),
+            is_done: false,
+        };
+        meter::stands(step.ledger, step.chain);
+        self.check_reach(&step)?;
+        let mut options = FollowOptions::new(network);
+        if step.ledger.is_none() {
+            let start = self.index.status()?.started_mid_chain_at;
+            options.first_height = self.first_height.max(start.unwrap_or_default());
+        }
+        let looked_in = self.bodies.names();
+        let chain = chain(&self.index, view, &mut self.bodies, is_stopped);
+        // Block by block, so that what was done before a failure is counted; first only back.
+        for blocks_max in std::iter::once(0).chain(std::iter::repeat_n(1, STEP_BLOCKS_MAX)) {
+            options.blocks_max = blocks_max;
+            let did = self.ledger.follow(&chain, &options, Micros::new(now_us()));
+            let did = did.map_err(|error| explained(error, &looked_in))?;
+            meter::did(&did);
+            self.total.applied += did.applied;
+            self.total.undone += did.undone;
+            self.total.recorded += did.recorded;
+            step.is_done = blocks_max > 0 && did.applied == 0;
+            if step.is_done || is_stopped() {
+                break;
+            }
+        }
+        drop(chain);
+        step.ledger = self.ledger_height()?;
+        meter::stands(step.ledger, step.chain);
+        Ok(step)
+    }
+
+    fn ledger_height(&self) -> Result<Option<Height>, WalletFollowError> {
+        Ok(self.ledger.tip(self.network())?.map(|(height, _)| height))
+    }
+
+    /// Refuses to go back further than the chain database itself could have gone.
+    fn check_reach(&self, step: &Step) -> Result<(), WalletFollowError> {
+        let (Some(ledger), Some(chain)) = (step.ledger, step.chain) else { return Ok(()) };
+        let horizon = self.index.settings().window.horizon();
+        if chain.plus(horizon) < ledger {
+            return Err(WalletFollowError::ChainBehind { chain, ledger });
+        }
+        Ok(())
+    }
+}
+
+fn chain<'c, K: Kv>(
+    index: &'c ChainIndex<K>,
+    view: View<'c, K::Snapshot<'c>>,
+    bodies: &'c mut Bodies,
+    is_stopped: &'c dyn Fn() -> bool,
+) -> IndexedChain<'c, K::Snapshot<'c>> {
+    IndexedChain { view, settings: index.settings(), bodies: RefCell::new(bodies), is_stopped }
+}
+
+/// Says what to do about an error that the ledger cannot help with.
+fn explained(error: FollowError, looked_in: &str) -> WalletFollowError {
+    match error {
+        FollowError::MissingBody { height } => {
+            WalletFollowError::MissingBody { height, looked_in: looked_in.to_owned() }
+        }
+        other => other.into(),
+    }
+}

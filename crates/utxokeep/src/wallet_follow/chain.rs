@@ -1,0 +1,56 @@
+//! The chain index as the ledger sees it: hashes from one snapshot, bodies from where they are.
+
+use std::cell::RefCell;
+
+use utxokeep_chains::tx_places;
+use utxokeep_core::{BlockHash, Height};
+use utxokeep_index::{Settings, View};
+use utxokeep_kv::Read;
+use utxokeep_wallet::{BlockBody, ChainError, FollowedChain};
+
+use super::{
+    bodies::{Bodies, Wanted},
+    error::BodyError,
+};
+
+/// A chain as of one moment.
+pub(super) struct IndexedChain<'c, S> {
+    pub(super) view: View<'c, S>,
+    pub(super) settings: &'c Settings,
+    pub(super) bodies: RefCell<&'c mut Bodies>,
+    pub(super) is_stopped: &'c dyn Fn() -> bool,
+}
+
+impl<S: Read> IndexedChain<'_, S> {
+    fn wanted(&self, hash: &BlockHash) -> Result<Option<Wanted>, ChainError> {
+        let Some(height) = self.view.height_of(hash)? else { return Ok(None) };
+        let Some(entry) = self.view.block(height)? else { return Ok(None) };
+        let below =
+            height.parent().map(|below| Ok::<_, ChainError>((below, self.view.block(below)?)));
+        let parent = below.transpose()?.and_then(|(below, entry)| Some(entry?.point(below)));
+        let tip = self.view.tip().map_or(height, |(tip, _)| tip);
+        Ok(Some(Wanted { point: entry.point(height), parent, tip }))
+    }
+}
+
+impl<S: Read> FollowedChain for IndexedChain<'_, S> {
+    fn tip(&self) -> Result<Option<(Height, BlockHash)>, ChainError> {
+        Ok(self.view.tip().map(|(height, entry)| (height, entry.hash)))
+    }
+
+    fn hash_at(&self, height: Height) -> Result<Option<BlockHash>, ChainError> {
+        Ok(self.view.block(height)?.map(|entry| entry.hash))
+    }
+
+    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+        if (self.is_stopped)() {
+            return Err(BodyError::Stopped.into());
+        }
+        let Some(wanted) = self.wanted(hash)? else { return Ok(None) };
+        let raw = self.bodies.borrow_mut().raw(&wanted, self.is_stopped)?;
+        let Some(raw) = raw else { return Ok(None) };
+        let is_cardano = self.settings.network().is_cardano();
+        let tx_places = if is_cardano { Vec::new() } else { tx_places(&raw)? };
+        Ok(Some(BlockBody { block: self.settings.decoder.decode(raw)?, tx_places }))
+    }
+}

@@ -1,0 +1,85 @@
+//! Why the ledger does not get further.
+
+use utxokeep_chains::{SourceError, cardano::NodeError};
+use utxokeep_core::Height;
+use utxokeep_index::StoreError;
+use utxokeep_wallet::{FollowError, LedgerError};
+
+/// Why following stopped. What was applied before stays applied, and the next attempt goes on
+/// there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WalletFollowError {
+    /// A body is in none of the places that were named.
+    #[error(
+        "the body of block {height} is not at hand, looked in {looked_in}: name the directory with \
+         the node's blocks in [wallet] blocks or with --blocks; blocks before it stay applied"
+    )]
+    MissingBody {
+        /// Height of the block.
+        height: Height,
+        /// The places.
+        looked_in: String,
+    },
+    /// The chain database is further back than any rollback reaches.
+    #[error(
+        "the chain database ends at block {chain}, far below block {ledger} of the ledger; nothing \
+         was changed: wait until it has caught up, or give the ledger its own new database"
+    )]
+    ChainBehind {
+        /// Where the chain database ends.
+        chain: Height,
+        /// Where the ledger ends.
+        ledger: Height,
+    },
+    /// The ledger has not followed this chain.
+    #[error(
+        "the ledger is not on the chain of the chain database; follow it first, then scan; nothing \
+         was changed"
+    )]
+    NotFollowed,
+    /// The ledger or the chain refused.
+    #[error(transparent)]
+    Follow(#[from] FollowError),
+    /// The ledger refused.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The chain database could not be read.
+    #[error(transparent)]
+    Index(#[from] StoreError),
+}
+
+impl WalletFollowError {
+    /// A short name, for metrics.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::MissingBody { .. } | Self::Follow(FollowError::MissingBody { .. }) => {
+                "missing_body"
+            }
+            Self::ChainBehind { .. } => "chain_behind",
+            Self::NotFollowed => "not_followed",
+            Self::Follow(FollowError::WrongBody { .. }) => "wrong_body",
+            Self::Follow(FollowError::NoCommonBlock { .. }) => "no_common_block",
+            Self::Follow(FollowError::Ledger(LedgerError::Sql(_)))
+            | Self::Ledger(LedgerError::Sql(_)) => "database",
+            Self::Follow(FollowError::Ledger(_)) | Self::Ledger(_) => "ledger",
+            Self::Follow(_) | Self::Index(_) => "chain",
+        }
+    }
+}
+
+/// Why a body could not be fetched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// Files could not be read.
+    #[error(transparent)]
+    Files(#[from] SourceError),
+    /// The node could not be asked.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The program is asked to stop.
+    #[error("stopped while a block was looked for")]
+    Stopped,
+}

@@ -1,0 +1,52 @@
+//! What is counted while the ledger follows.
+
+use metrics::{counter, gauge};
+use utxokeep_core::{Height, MetricKind, metric_list};
+use utxokeep_wallet::FollowReport;
+
+metric_list! {
+    HEIGHT = "utxokeep_wallet_follow_height", Gauge, "",
+        "Height of the last block that the ledger has applied.";
+    LAG = "utxokeep_wallet_follow_lag_blocks", Gauge, "",
+        "Blocks that the chain database has and the ledger has not.";
+    APPLIED = "utxokeep_wallet_follow_blocks_applied_total", Counter, "",
+        "Blocks that the ledger applied.";
+    UNDONE = "utxokeep_wallet_follow_blocks_undone_total", Counter, "",
+        "Blocks that the ledger took back, because they left the chain.";
+    RECORDED = "utxokeep_wallet_follow_transactions_total", Counter, "",
+        "Transactions that blocks brought, over all wallets.";
+    FAILURES = "utxokeep_wallet_follow_failures_total", Counter, "",
+        "Attempts to go on that failed, by reason: missing_body, wrong_body, no_common_block, \
+         chain_behind, database, ledger, chain.";
+}
+
+/// Tells the recorder what each metric means.
+pub(super) fn describe() {
+    for metric in METRICS {
+        match metric.kind {
+            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.help),
+            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
+            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
+        }
+    }
+    // A counter that was never touched is not shown; these start at 0.
+    counter!(APPLIED).increment(0);
+    counter!(UNDONE).increment(0);
+}
+
+pub(super) fn did(report: &FollowReport) {
+    counter!(APPLIED).increment(report.applied);
+    counter!(UNDONE).increment(report.undone);
+    counter!(RECORDED).increment(report.recorded);
+}
+
+pub(super) fn stands(ledger: Option<Height>, chain: Option<Height>) {
+    let height = |height: Option<Height>| height.map_or(0, |height| i64::from(height.get()) + 1);
+    let lag = u32::try_from(height(chain) - height(ledger)).unwrap_or(0);
+    gauge!(LAG).set(f64::from(lag));
+    gauge!(HEIGHT).set(f64::from(ledger.unwrap_or_default().get()));
+}
+
+pub(super) fn failed(reason: &'static str) {
+    counter!(FAILURES, "reason" => reason).increment(1);
+}

@@ -1,0 +1,110 @@
+//! Bodies from the node that the chain index follows.
+//!
+//! Blocks reach the ledger as they arrive. Those that arrived before it was there, or while it was
+//! held up, are asked for again, on a connection of their own.
+
+use std::{fmt, time::Duration};
+
+use utxokeep_chains::{
+    BlockDecoder,
+    cardano::{NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint, decode_header},
+};
+use utxokeep_core::{BlockHash, Height};
+
+use super::{bodies::Wanted, error::BodyError};
+
+/// How often a waiting reader looks whether it is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A node that is asked for blocks.
+pub(super) struct NodeBodies {
+    options: NodeOptions,
+    decoder: BlockDecoder,
+    /// Stands behind the last block that was asked for.
+    connection: Option<NodeConnection>,
+}
+
+impl fmt::Debug for NodeBodies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeBodies").field("address", &self.options.address).finish_non_exhaustive()
+    }
+}
+
+impl NodeBodies {
+    /// Connects when it is needed.
+    pub(super) const fn new(options: NodeOptions, decoder: BlockDecoder) -> Self {
+        Self { options, decoder, connection: None }
+    }
+
+    /// Where the node is.
+    pub(super) fn address(&self) -> String {
+        self.options.address.to_string()
+    }
+
+    /// Ends the connection: a node need not wait for somebody who reads elsewhere.
+    pub(super) fn close(&mut self) {
+        self.connection = None;
+    }
+
+    /// The bytes of a block; `None` when it is not on the node's chain.
+    pub(super) fn raw(
+        &mut self,
+        wanted: &Wanted,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Vec<u8>>, BodyError> {
+        if let Some(connection) = self.connection.take()
+            && let Ok(Some(raw)) = self.read(connection, wanted, is_stopped)
+        {
+            return Ok(Some(raw));
+        }
+        let points = match wanted.parent {
+            Some(parent) => vec![NodePoint { slot: parent.slot, hash: *parent.hash.as_bytes() }],
+            None if wanted.point.height == Height::GENESIS => Vec::new(),
+            // The database starts with this block, so that nothing tells where it is.
+            None => return Ok(None),
+        };
+        match NodeConnection::open(self.options.clone(), &points) {
+            Ok(connection) => self.read(connection, wanted, is_stopped),
+            Err(NodeError::NoIntersection { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads up to the block. The connection is kept only if the block came.
+    fn read(
+        &mut self,
+        mut connection: NodeConnection,
+        wanted: &Wanted,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Vec<u8>>, BodyError> {
+        let before = wanted.parent.map(|parent| parent.hash);
+        loop {
+            if is_stopped() {
+                return Err(BodyError::Stopped);
+            }
+            match connection.next(LOOK_EVERY)? {
+                None => {}
+                Some(NodeEvent::RolledBack(point)) if hash_of(point) == before => {}
+                Some(NodeEvent::RolledBack(_) | NodeEvent::AtTip) => return Ok(None),
+                Some(NodeEvent::Block(raw)) => match self.place(&raw) {
+                    Some((hash, _)) if hash == wanted.point.hash => {
+                        self.connection = Some(connection);
+                        return Ok(Some(raw));
+                    }
+                    Some((_, true)) => {}
+                    _ => return Ok(None),
+                },
+            }
+        }
+    }
+
+    /// Hash of a block, and whether it only marks the start of an epoch.
+    fn place(&self, raw: &[u8]) -> Option<(BlockHash, bool)> {
+        let info = decode_header(raw, self.decoder.genesis()?).ok()?;
+        Some((info.header.hash, info.is_boundary))
+    }
+}
+
+fn hash_of(point: Option<NodePoint>) -> Option<BlockHash> {
+    point.map(|point| BlockHash::from_bytes(point.hash))
+}

@@ -1,0 +1,157 @@
+//! The wallet ledger as the program offers it: texts in, texts out.
+//!
+//! Command line, REST and gRPC offer the same operations. They are written once, here: each takes
+//! a request as a client writes it (addresses, hexadecimal, decimal strings), and answers with a
+//! model that is the JSON of command line and REST. gRPC translates its messages to and from the
+//! same models.
+//!
+//! # Invariants
+//!
+//! * A request that is refused has changed nothing; [`WalletsError::kind`] says whose fault it is.
+//! * Times come from one clock, randomness from one place; everything below is a function.
+
+mod answers;
+mod chains;
+mod directory;
+mod error;
+mod history;
+mod payments;
+mod records;
+mod requests;
+mod texts;
+
+use std::sync::Arc;
+
+use utxokeep_chains::BitcoinCodec;
+use utxokeep_core::{Network, wallet::WalletId};
+use utxokeep_sql::{Database, Isolation, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
+use utxokeep_wallet::{Ledger, Limits, Maturity, Micros, Wallet};
+
+use crate::{clock::now_us, config::WalletConfig};
+
+pub use self::{
+    answers::*,
+    directory::LabelPlace,
+    error::{ErrorKind, OpenError, WalletsError},
+    requests::*,
+};
+
+/// The ledger, and the defaults of the configuration. Clones share its connections.
+#[derive(Debug, Clone)]
+pub struct Wallets {
+    ledger: Ledger,
+    config: WalletConfig,
+}
+
+impl Wallets {
+    /// Opens the ledger that `url` names; one that does not exist is made.
+    pub fn open(url: &str, config: &WalletConfig) -> Result<Self, OpenError> {
+        let (engine, place) = url.split_once(':').unwrap_or((url, ""));
+        match engine {
+            "sqlite" | "postgres" | "postgresql" if place.is_empty() => {
+                return Err(OpenError::NoPlace { engine: engine.to_owned() });
+            }
+            "sqlite" | "postgres" | "postgresql" => {}
+            _ => return Err(OpenError::UnknownEngine { engine: engine.to_owned() }),
+        }
+        metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
+        let failed = |source| OpenError::Ledger {
+            place: crate::node_store::shown(engine, place).to_owned(),
+            source,
+        };
+        let database = Database::open(url, &sql_options(config)).map_err(|e| failed(e.into()))?;
+        let ledger = Ledger::open(database, limits(config), Micros::new(now_us()));
+        let isolation =
+            if config.serializable { Isolation::Serializable } else { Isolation::ReadCommitted };
+        let ledger = ledger.map_err(failed)?.with_isolation(isolation);
+        let codec = Arc::new(BitcoinCodec);
+        Ok(Self { ledger: ledger.with_codec(codec), config: config.clone() })
+    }
+
+    /// The ledger itself.
+    #[must_use]
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The settings it was opened with.
+    #[must_use]
+    pub const fn config(&self) -> &WalletConfig {
+        &self.config
+    }
+
+    /// Whether the database answers.
+    pub fn check(&self) -> Result<(), WalletsError> {
+        self.ledger.wallets(None, 1)?;
+        Ok(())
+    }
+
+    /// The network of a wallet, which never changes.
+    pub fn network_of(&self, name: &str) -> Result<Network, WalletsError> {
+        Ok(self.wallet(name)?.network)
+    }
+
+    fn wallet(&self, name: &str) -> Result<Wallet, WalletsError> {
+        Ok(self.ledger.wallet_named(name)?)
+    }
+
+    fn wallet_id(&self, name: &str) -> Result<WalletId, WalletsError> {
+        Ok(self.wallet(name)?.id)
+    }
+
+    const fn maturity(&self) -> Maturity {
+        Maturity::blocks_above(self.config.coinbase_maturity_blocks)
+    }
+}
+
+fn now() -> Micros {
+    Micros::new(now_us())
+}
+
+fn sql_options(config: &WalletConfig) -> Options {
+    let durability = if config.fsync {
+        utxokeep_sql::Durability::Synced
+    } else {
+        utxokeep_sql::Durability::Relaxed
+    };
+    Options {
+        durability,
+        connections_max: config.sql_connections_max.get() as usize,
+        ..Options::default()
+    }
+}
+
+const fn limits(config: &WalletConfig) -> Limits {
+    Limits {
+        cascade_txs_max: config.cascade_txs_max.get() as usize,
+        tx_inputs_max: config.tx_inputs_max.get() as usize,
+        tx_outputs_max: config.tx_outputs_max.get() as usize,
+        raw_tx_bytes_max: config.raw_tx_bytes_max.get() as usize,
+        label_chars_max: config.label_chars_max.get() as usize,
+        page_rows_max: config.page_rows_max.get() as usize,
+        selection_window_coins_max: config.selection_window_coins_max.get() as usize,
+        selection_search_coins_max: config.selection_search_coins_max.get() as usize,
+        selection_rounds_max: config.selection_rounds_max.get() as usize,
+        lease_batch_max: config.lease_batch_max.get() as usize,
+        batch_txs_max: config.batch_txs_max.get() as usize,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_ledger() {
+        assert_eq!(limits(&WalletConfig::default()), Limits::default());
+    }
+
+    #[test]
+    fn wrong_urls_are_refused_without_showing_what_may_be_secret() {
+        for url in ["redis://me:secret@host/db", "", "data", "rocksdb:x", "sqlite:"] {
+            let error = Wallets::open(url, &WalletConfig::default()).unwrap_err().to_string();
+            assert!(error.contains("use sqlite:FILE"), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

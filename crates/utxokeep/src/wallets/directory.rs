@@ -1,0 +1,172 @@
+//! Wallets, and what they watch: addresses, descriptors, labels.
+
+use utxokeep_core::Network;
+use utxokeep_wallet::{LabelKind, NewAddress, NewDescriptor, WalletId};
+
+use super::{
+    AddAddresses, AddDescriptor, AddressInfo, CreateWallet, DescriptorInfo, LabelsImported,
+    LedgerTip, Listed, NewAddressInfo, Page, SetLabel, Verified, WalletInfo, WalletStatus, Wallets,
+    WalletsError, Watched, now, texts,
+};
+
+/// A label, as a place in the list of all.
+pub type LabelPlace = (LabelKind, String);
+
+impl Wallets {
+    /// Rows of a page.
+    pub(super) fn rows(&self, count: Option<u32>) -> usize {
+        count.unwrap_or(u32::MAX).clamp(1, self.config.page_rows_max.get()) as usize
+    }
+
+    /// The last block of a network that the ledger has applied.
+    pub fn tip(&self, network: Network) -> Result<Option<LedgerTip>, WalletsError> {
+        Ok(self.ledger.tip(network)?.map(|tip| LedgerTip::new(network, tip)))
+    }
+
+    /// Makes a wallet.
+    pub fn create_wallet(&self, request: &CreateWallet) -> Result<WalletInfo, WalletsError> {
+        let network = Network::find(&request.chain, &request.network)?;
+        Ok(WalletInfo::new(&self.ledger.create_wallet(&request.name, network, now())?))
+    }
+
+    /// A page of all wallets, in the order they were made.
+    pub fn list_wallets(&self, page: &Page) -> Result<Listed<WalletInfo>, WalletsError> {
+        let after = number_cursor(page)?.map(WalletId::new);
+        let rows = self.rows(page.count);
+        let wallets = self.ledger.wallets(after, rows)?;
+        Ok(Listed::new(&wallets, rows, |last| last.id.to_string(), WalletInfo::new))
+    }
+
+    /// One wallet.
+    pub fn show_wallet(&self, name: &str) -> Result<WalletStatus, WalletsError> {
+        let wallet = self.wallet(name)?;
+        Ok(WalletStatus { wallet: WalletInfo::new(&wallet), tip: self.tip(wallet.network)? })
+    }
+
+    /// Watches addresses, all or none. What is watched already stays as it is.
+    pub fn add_addresses(
+        &self,
+        name: &str,
+        request: &AddAddresses,
+    ) -> Result<Watched, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let watch = |each: &super::WatchAddress| {
+            let script = texts::script(wallet.network, &each.address)?;
+            let address = texts::address(wallet.network, &script);
+            Ok(NewAddress { script, address, spend_weight: each.spend_weight })
+        };
+        let addresses: Vec<NewAddress> =
+            request.addresses.iter().map(watch).collect::<Result<_, WalletsError>>()?;
+        let address_ids = self.ledger.add_addresses(wallet.id, &addresses, now())?;
+        Ok(Watched { address_ids })
+    }
+
+    /// A page of watched addresses, in the order they were added.
+    pub fn list_addresses(
+        &self,
+        name: &str,
+        page: &Page,
+    ) -> Result<Listed<AddressInfo>, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let after = number_cursor(page)?.unwrap_or(0);
+        let rows = self.rows(page.count);
+        let addresses = self.ledger.addresses(wallet.id, after, rows)?;
+        Ok(Listed::new(
+            &addresses,
+            rows,
+            |last| last.id.to_string(),
+            |each| AddressInfo::new(wallet.network, each),
+        ))
+    }
+
+    /// Watches a descriptor.
+    pub fn add_descriptor(
+        &self,
+        name: &str,
+        request: &AddDescriptor,
+    ) -> Result<Vec<DescriptorInfo>, WalletsError> {
+        let wallet = self.wallet(name)?;
+        if wallet.network.is_cardano() {
+            let what = "an output descriptor";
+            return Err(WalletsError::WrongChain { what, network: wallet.network });
+        }
+        let new = NewDescriptor {
+            text: request.descriptor.clone(),
+            keychain: request.keychain,
+            lookahead: request.lookahead,
+            next_index: request.next_index,
+        };
+        let watched = self.ledger.add_descriptor(wallet.id, &new, now())?;
+        Ok(watched.into_iter().map(DescriptorInfo::from).collect())
+    }
+
+    /// The keychains of a wallet.
+    pub fn list_descriptors(&self, name: &str) -> Result<Vec<DescriptorInfo>, WalletsError> {
+        let watched = self.ledger.descriptors(self.wallet_id(name)?)?;
+        Ok(watched.into_iter().map(DescriptorInfo::from).collect())
+    }
+
+    /// Hands out the next address of a keychain.
+    pub fn next_address(
+        &self,
+        name: &str,
+        descriptor: i64,
+    ) -> Result<NewAddressInfo, WalletsError> {
+        let wallet = self.wallet_id(name)?;
+        Ok(self.ledger.reveal_next_address(wallet, descriptor, now())?.into())
+    }
+
+    /// Sets the label of a transaction; empty text clears it.
+    pub fn set_tx_label(
+        &self,
+        name: &str,
+        txid: &str,
+        request: &SetLabel,
+    ) -> Result<(), WalletsError> {
+        let wallet = self.wallet(name)?;
+        let txid = texts::txid(wallet.network, txid)?;
+        Ok(self.ledger.set_tx_label(wallet.id, &txid, &request.label, now())?)
+    }
+
+    /// All labels as lines of BIP-329. Labels that are set meanwhile may be missing.
+    pub fn export_labels(&self, name: &str) -> Result<String, WalletsError> {
+        let (mut lines, mut after) = (String::new(), None);
+        while let Some((page, last)) = self.export_labels_page(name, after.as_ref())? {
+            lines.push_str(&page);
+            after = Some(last);
+        }
+        Ok(lines)
+    }
+
+    /// The labels behind one, as lines of BIP-329, with the last of them; `None` at the end.
+    pub fn export_labels_page(
+        &self,
+        name: &str,
+        after: Option<&LabelPlace>,
+    ) -> Result<Option<(String, LabelPlace)>, WalletsError> {
+        let after = after.map(|(kind, reference)| (*kind, reference.as_str()));
+        let (page, last) = self.ledger.export_labels(self.wallet_id(name)?, after, usize::MAX)?;
+        Ok(last.map(|last| (page, last)))
+    }
+
+    /// Sets labels from lines of BIP-329, all or none.
+    pub fn import_labels(&self, name: &str, lines: &str) -> Result<LabelsImported, WalletsError> {
+        let imported = self.ledger.import_labels(self.wallet_id(name)?, lines, now())?;
+        Ok(LabelsImported { labels: imported.labels, ignored: imported.ignored })
+    }
+
+    /// Checks that everything stored about a wallet fits together.
+    pub fn verify_wallet(&self, name: &str) -> Result<Verified, WalletsError> {
+        Ok(self.ledger.verify(self.wallet_id(name)?)?.into())
+    }
+}
+
+/// A cursor that is the number of the last row.
+pub(super) fn number_cursor(page: &Page) -> Result<Option<i64>, WalletsError> {
+    let parse = |text: &String| text.parse().map_err(|_| bad_cursor());
+    page.cursor.as_ref().map(parse).transpose()
+}
+
+pub(super) fn bad_cursor() -> WalletsError {
+    WalletsError::field("cursor", "this is no cursor of this list")
+}

@@ -1,0 +1,212 @@
+//! Why the ledger could not be opened, and why an operation was refused.
+
+use utxokeep_chains::PsbtError;
+use utxokeep_core::UnknownNetwork;
+use utxokeep_sql::SqlError;
+use utxokeep_wallet::LedgerError;
+
+use crate::owners::OwnerError;
+
+/// URLs of a ledger.
+const ENGINES: &str = "sqlite:FILE or postgres://USER@HOST/DATABASE";
+
+/// Why the ledger could not be opened. It was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A URL that names no engine. Only its beginning is shown: the rest may hold a password.
+    #[error("wallet.url: \"{engine}\" names no engine of the wallet ledger; use {ENGINES}")]
+    UnknownEngine {
+        /// What stands before the first colon.
+        engine: String,
+    },
+    /// A URL that does not say where.
+    #[error("wallet.url: \"{engine}:\" does not say where the wallet ledger is; use {ENGINES}")]
+    NoPlace {
+        /// What stands before the first colon.
+        engine: String,
+    },
+    /// The database could not be opened or brought up to date.
+    #[error("cannot open the wallet ledger at {place}")]
+    Ledger {
+        /// Where it is.
+        place: String,
+        /// What the ledger says.
+        #[source]
+        source: LedgerError,
+    },
+}
+
+impl OpenError {
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownEngine { .. } | Self::NoPlace { .. } => ErrorKind::Invalid,
+            Self::Ledger { source, .. } => match source {
+                LedgerError::Sql(SqlError::Config { .. }) => ErrorKind::Invalid,
+                LedgerError::Sql(SqlError::Migration(_)) => ErrorKind::Refused,
+                other => ErrorKind::of(other),
+            },
+        }
+    }
+}
+
+/// Whose fault an error is, and what a client can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request cannot be right; sending it again is no use.
+    Invalid,
+    /// What it names does not exist.
+    NotFound,
+    /// What it would make exists already.
+    Exists,
+    /// The state of the wallet does not allow it now.
+    Refused,
+    /// The database is away or busy; the same request may work later.
+    Unavailable,
+    /// Stored data is damaged.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Whose fault an error of the ledger is.
+    #[must_use]
+    pub const fn of(error: &LedgerError) -> Self {
+        kind_of(error)
+    }
+}
+
+/// Why an operation was refused or failed. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WalletsError {
+    /// The ledger refused.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// A text that names no address or script.
+    #[error(transparent)]
+    Owner(#[from] OwnerError),
+    /// A network that is not known.
+    #[error(transparent)]
+    Network(#[from] UnknownNetwork),
+    /// No transaction could be built.
+    #[error(transparent)]
+    Psbt(#[from] PsbtError),
+    /// A part of the request that cannot be read.
+    #[error("{field}: {what}; nothing was changed")]
+    Field {
+        /// Which part.
+        field: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Something that only chains with scripts of Bitcoin have.
+    #[error("{what} is not there on {network}; nothing was changed")]
+    WrongChain {
+        /// What was asked for.
+        what: &'static str,
+        /// The network of the wallet.
+        network: utxokeep_core::Network,
+    },
+}
+
+impl WalletsError {
+    pub(super) fn field(field: &'static str, what: impl Into<String>) -> Self {
+        Self::Field { field, what: what.into() }
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Ledger(error) => kind_of(error),
+            Self::Owner(_)
+            | Self::Network(_)
+            | Self::Psbt(_)
+            | Self::Field { .. }
+            | Self::WrongChain { .. } => ErrorKind::Invalid,
+        }
+    }
+
+    /// A word for programs; never changes once given.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Ledger(error) => code_of(error),
+            Self::Owner(_) => "bad_address",
+            Self::Network(_) => "unknown_network",
+            Self::Psbt(_) => "cannot_build_psbt",
+            Self::Field { .. } => "bad_request",
+            Self::WrongChain { .. } => "wrong_chain",
+        }
+    }
+}
+
+const fn kind_of(error: &LedgerError) -> ErrorKind {
+    match error {
+        LedgerError::WalletNotFound(_)
+        | LedgerError::WalletNameNotFound(_)
+        | LedgerError::TxNotFound(_)
+        | LedgerError::UtxoNotFound(_)
+        | LedgerError::AddressIdNotFound(_)
+        | LedgerError::DescriptorNotFound(_) => ErrorKind::NotFound,
+        LedgerError::WalletExists(_) => ErrorKind::Exists,
+        LedgerError::InvalidTx { .. }
+        | LedgerError::InvalidArgument { .. }
+        | LedgerError::OutputOutOfRange { .. }
+        | LedgerError::NotPaid { .. }
+        | LedgerError::NoCodec
+        | LedgerError::Codec(_)
+        | LedgerError::Amount(_)
+        | LedgerError::Network(_) => ErrorKind::Invalid,
+        LedgerError::Sql(
+            SqlError::Unavailable { .. }
+            | SqlError::Transient { .. }
+            | SqlError::RetriesExhausted { .. }
+            | SqlError::CommitUnknown { .. }
+            | SqlError::StatementTimeout { .. },
+        ) => ErrorKind::Unavailable,
+        LedgerError::Damaged { .. } | LedgerError::Sql(_) => ErrorKind::Internal,
+        _ => ErrorKind::Refused,
+    }
+}
+
+const fn code_of(error: &LedgerError) -> &'static str {
+    match error {
+        LedgerError::WalletNotFound(_) | LedgerError::WalletNameNotFound(_) => "unknown_wallet",
+        LedgerError::WalletExists(_) => "wallet_exists",
+        LedgerError::InvalidTx { .. } => "invalid_transaction",
+        LedgerError::InvalidArgument { .. } => "bad_request",
+        LedgerError::TxNotFound(_) => "unknown_transaction",
+        LedgerError::OutputOutOfRange { .. } => "output_out_of_range",
+        LedgerError::AddressNotFound { .. } => "address_not_watched",
+        LedgerError::AddressIdNotFound(_) => "unknown_address",
+        LedgerError::NotPaid { .. } => "not_paid",
+        LedgerError::SpentBelow { .. } => "spent_below",
+        LedgerError::HeldBack { .. } => "held_back",
+        LedgerError::Conflict { .. } => "conflict",
+        LedgerError::InvalidParent { .. } => "invalid_parent",
+        LedgerError::Refused { .. } => "wrong_state",
+        LedgerError::BlockNotFound { .. } => "unknown_block",
+        LedgerError::BlockMismatch { .. } => "block_mismatch",
+        LedgerError::NotNextBlock { .. } => "not_next_block",
+        LedgerError::NotTip { .. } => "not_tip",
+        LedgerError::CascadeTooLarge { .. } => "cascade_too_large",
+        LedgerError::UtxoNotFound(_) => "unknown_output",
+        LedgerError::AlreadyLeased { .. } => "already_leased",
+        LedgerError::NotLeaseOwner { .. } => "not_lease_owner",
+        LedgerError::InsufficientFunds { .. } => "insufficient_funds",
+        LedgerError::TooManyInputs { .. } => "too_many_inputs",
+        LedgerError::NotALeaf(_) => "not_a_leaf",
+        LedgerError::DescriptorNotFound(_) => "unknown_descriptor",
+        LedgerError::NotBumpable { .. } => "not_bumpable",
+        LedgerError::NoCodec => "no_formats",
+        LedgerError::Codec(_) => "cannot_read",
+        LedgerError::Amount(_) => "bad_amount",
+        LedgerError::Network(_) => "unknown_network",
+        LedgerError::Damaged { .. } => "damaged",
+        LedgerError::Sql(_) => "database",
+        _ => "refused",
+    }
+}

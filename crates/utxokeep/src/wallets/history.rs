@@ -1,0 +1,171 @@
+//! What a wallet has, and how it came about.
+
+use utxokeep_core::{Height, Network, OutPoint, wallet::ConfirmationRange};
+use utxokeep_wallet::{
+    Amount, BalanceQuery, CoinQuery, CoinScope, Direction, HistoryCursor, HistoryQuery,
+    HistoryScope, PruneRule, Wallet,
+};
+
+use super::{
+    Archive, BalanceInfo, BalanceOf, CoinInfo, LedgerTip, ListCoins, ListTransactions, Listed,
+    Page, PruneWallet, ReplacementInfo, TxDetails, TxInfo, Wallets, WalletsError,
+    directory::bad_cursor, now, texts,
+};
+
+impl Wallets {
+    /// The balance of a wallet.
+    pub fn balance(&self, name: &str, of: &BalanceOf) -> Result<BalanceInfo, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let range = range(of.min_confirmations, of.max_confirmations)?;
+        let query = BalanceQuery { range, maturity: self.maturity() };
+        let balance = self.ledger.balance(wallet.id, &query, now())?;
+        Ok(BalanceInfo::new(&balance, self.tip(wallet.network)?))
+    }
+
+    /// A page of unspent outputs, by amount.
+    pub fn list_coins(
+        &self,
+        name: &str,
+        list: &ListCoins,
+    ) -> Result<Listed<CoinInfo>, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let rows = self.rows(list.count);
+        let after = list.cursor.as_deref().map(|text| coin_cursor(wallet.network, text));
+        let query = CoinQuery {
+            scope: coin_scope(list)?,
+            range: range(list.min_confirmations, list.max_confirmations)?,
+            with_leased: !list.only_free,
+            after: after.transpose()?,
+            limit: rows,
+        };
+        let coins = self.ledger.coins(wallet.id, &query, now())?;
+        let tip = self.tip_height(&wallet)?;
+        Ok(Listed::new(
+            &coins,
+            rows,
+            |last| {
+                let outpoint = texts::outpoint_text(wallet.network, &last.outpoint);
+                format!("{}.{outpoint}", last.amount)
+            },
+            |coin| CoinInfo::new(wallet.network, tip, coin),
+        ))
+    }
+
+    /// One unspent output.
+    pub fn show_coin(&self, name: &str, outpoint: &str) -> Result<CoinInfo, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let outpoint = texts::outpoint(wallet.network, outpoint)?;
+        let coin = self.ledger.coin(wallet.id, &outpoint, now())?;
+        Ok(CoinInfo::new(wallet.network, self.tip_height(&wallet)?, &coin))
+    }
+
+    /// A page of the history.
+    pub fn list_transactions(
+        &self,
+        name: &str,
+        list: &ListTransactions,
+    ) -> Result<Listed<TxInfo>, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let rows = self.rows(list.count);
+        let after = list.cursor.as_deref().map(|text| HistoryCursor::parse(text).ok_or(text));
+        let query = HistoryQuery {
+            scope: scope(list)?,
+            direction: if list.newest_first { Direction::Backward } else { Direction::Forward },
+            after: after.transpose().map_err(|_| bad_cursor())?,
+            limit: rows,
+        };
+        let history = self.ledger.history(wallet.id, &query)?;
+        Ok(Listed::new(
+            &history,
+            rows,
+            |last| last.cursor.to_string(),
+            |tx| TxInfo::new(wallet.network, tx),
+        ))
+    }
+
+    /// One transaction, whatever became of it.
+    pub fn show_transaction(&self, name: &str, txid: &str) -> Result<TxDetails, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let txid = texts::txid(wallet.network, txid)?;
+        let detail = self.ledger.transaction(wallet.id, &txid)?;
+        let label = self.ledger.tx_label(wallet.id, &txid)?;
+        Ok(TxDetails::new(wallet.network, &detail, label))
+    }
+
+    /// What a transaction replaced and what replaced it, oldest first.
+    pub fn list_replacements(
+        &self,
+        name: &str,
+        txid: &str,
+        page: &Page,
+    ) -> Result<Vec<ReplacementInfo>, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let txid = texts::txid(wallet.network, txid)?;
+        let edges = self.ledger.replacements(wallet.id, &txid, self.rows(page.count))?;
+        Ok(edges.iter().map(|edge| ReplacementInfo::new(wallet.network, edge)).collect())
+    }
+
+    /// Removes old rows, and answers what they held. Labels stay.
+    pub fn prune_wallet(&self, name: &str, request: &PruneWallet) -> Result<Archive, WalletsError> {
+        let wallet = self.wallet(name)?;
+        if request.dead_older_than_secs.is_none() && request.confirmed_up_to.is_none() {
+            let what = "say what may go: dead_older_than_secs, confirmed_up_to, or both";
+            return Err(WalletsError::field("prune", what));
+        }
+        let now = now();
+        let age_us = |secs: u64| i64::try_from(secs.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
+        let rule = PruneRule {
+            dead_before: request.dead_older_than_secs.map(|secs| now.plus(-age_us(secs))),
+            confirmed_up_to: request.confirmed_up_to.map(Height::new),
+            txs_max: self.rows(request.txs_max),
+        };
+        let archive = self.ledger.prune(wallet.id, &rule, now)?;
+        let details = archive.iter().map(|detail| TxDetails::new(wallet.network, detail, None));
+        Ok(Archive { transactions: details.collect() })
+    }
+
+    fn tip_height(&self, wallet: &Wallet) -> Result<Option<Height>, WalletsError> {
+        let tip: Option<LedgerTip> = self.tip(wallet.network)?;
+        Ok(tip.map(|tip| Height::new(tip.height)))
+    }
+}
+
+pub(super) fn range(min: u32, max: Option<u32>) -> Result<ConfirmationRange, WalletsError> {
+    if max.is_some_and(|max| max < min) {
+        let what = "this is below min_confirmations";
+        return Err(WalletsError::field("max_confirmations", what));
+    }
+    Ok(ConfirmationRange { min, max })
+}
+
+fn coin_scope(list: &ListCoins) -> Result<CoinScope, WalletsError> {
+    match (list.descriptor, list.address) {
+        (None, None) => Ok(CoinScope::All),
+        (Some(id), None) => Ok(CoinScope::Keychain(id)),
+        (None, Some(id)) => Ok(CoinScope::Address(id)),
+        (Some(_), Some(_)) => {
+            Err(WalletsError::field("descriptor", "ask for a keychain or for an address, not both"))
+        }
+    }
+}
+
+fn scope(list: &ListTransactions) -> Result<HistoryScope, WalletsError> {
+    match (list.unconfirmed, list.from_height, list.to_height) {
+        (false, None, None) => Ok(HistoryScope::All),
+        (true, None, None) => Ok(HistoryScope::Unconfirmed),
+        (true, ..) => {
+            Err(WalletsError::field("unconfirmed", "what is in no block has no height; give one"))
+        }
+        (false, from, to) => Ok(HistoryScope::Heights(
+            Height::new(from.unwrap_or(0)),
+            Height::new(to.unwrap_or(u32::MAX)),
+        )),
+    }
+}
+
+fn coin_cursor(network: Network, text: &str) -> Result<(Amount, OutPoint), WalletsError> {
+    let (amount, outpoint) = text.split_once('.').ok_or_else(bad_cursor)?;
+    let amount =
+        amount.parse().ok().and_then(|raw| Amount::new(raw).ok()).ok_or_else(bad_cursor)?;
+    Ok((amount, texts::outpoint(network, outpoint).map_err(|_| bad_cursor())?))
+}

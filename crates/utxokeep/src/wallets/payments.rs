@@ -1,0 +1,393 @@
+//! Spending: selections, leases, transactions to be signed, higher fees.
+
+use utxokeep_chains::{PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt, build_psbt};
+use utxokeep_core::{
+    Network,
+    wallet::{ChangePolicy, CodecError},
+};
+use utxokeep_wallet::{
+    Algorithm, Amount, BumpPlan, BumpRequest, CHANGE_KEYCHAIN, FeeRate, LeaseTerms, NewOutput,
+    RecordOptions, Seen, SelectedCoin, Selection, SelectionRequest, Wallet,
+};
+
+use super::{
+    AcquireLeases, BumpFee, BumpInfo, CreatePsbt, LeaseFor, LeaseInfo, Leased, Listed, Page, PayTo,
+    PsbtInfo, RecordedInfo, ReleaseLeases, Released, SelectCoins, SelectedInfo, SelectionInfo,
+    Units, Wallets, WalletsError, directory::number_cursor, now, records::new_tx, texts,
+};
+
+/// Attempts to bump a fee while others change what was planned.
+const PLANS_MAX: u32 = 5;
+
+impl Wallets {
+    /// Leases outputs, all or none.
+    pub fn acquire_leases(
+        &self,
+        name: &str,
+        request: &AcquireLeases,
+    ) -> Result<Leased, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let outpoints = texts::outpoints(wallet.network, &request.outpoints)?;
+        let terms = self.terms(&request.lease)?;
+        let until = self.ledger.acquire_leases(wallet.id, &outpoints, &terms, now())?;
+        Ok(Leased::new(&terms.owner, until))
+    }
+
+    /// Ends one lease of an owner, or all.
+    pub fn release_leases(
+        &self,
+        name: &str,
+        request: &ReleaseLeases,
+    ) -> Result<Released, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let owner = texts::owner(&request.owner)?;
+        let Some(outpoint) = &request.outpoint else {
+            return Ok(Released { leases: self.ledger.release_all(wallet.id, &owner, now())? });
+        };
+        let outpoint = texts::outpoint(wallet.network, outpoint)?;
+        self.ledger.release_lease(wallet.id, &owner, &outpoint, now())?;
+        Ok(Released { leases: 1 })
+    }
+
+    /// A page of active leases.
+    pub fn list_leases(&self, name: &str, page: &Page) -> Result<Listed<LeaseInfo>, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let rows = self.rows(page.count);
+        let after = number_cursor(page)?.unwrap_or(0);
+        let leases = self.ledger.leases(wallet.id, after, rows, now())?;
+        Ok(Listed::new(
+            &leases,
+            rows,
+            |last| last.utxo_id.to_string(),
+            |lease| LeaseInfo::new(wallet.network, lease),
+        ))
+    }
+
+    /// Selects coins, and leases them in the same step if that is asked for.
+    pub fn select_coins(
+        &self,
+        name: &str,
+        request: &SelectCoins,
+    ) -> Result<SelectionInfo, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let selection = self.selection_request(wallet.network, request)?;
+        let Some(lease) = &request.lease else {
+            let selected = self.ledger.select(wallet.id, &selection, now())?;
+            return Ok(selection_info(wallet.network, &selected, None));
+        };
+        let terms = self.terms(lease)?;
+        let selected = self.ledger.select_and_lease(wallet.id, &selection, &terms, now())?;
+        Ok(selection_info(wallet.network, &selected, Some(&terms)))
+    }
+
+    /// Selects and leases coins, and makes the transaction that spends them, to be signed.
+    pub fn create_psbt(&self, name: &str, request: &CreatePsbt) -> Result<PsbtInfo, WalletsError> {
+        let wallet = self.wallet(name)?;
+        if wallet.network.is_cardano() {
+            return Err(WalletsError::WrongChain { what: "a PSBT", network: wallet.network });
+        }
+        if request.payment.outputs.is_empty() {
+            return Err(WalletsError::field("outputs", "a payment pays somebody"));
+        }
+        let selection = self.selection_request(wallet.network, &request.payment)?;
+        let terms = self.terms(request.payment.lease.as_ref().unwrap_or(&LeaseFor::default()))?;
+        let selected = self.ledger.select_and_lease(wallet.id, &selection, &terms, now())?;
+        let finished = self.finish_psbt(&wallet, request, &selected, &terms);
+        if finished.is_err() {
+            for coin in &selected.coins {
+                // They would end by themselves; what matters to the caller is the first error.
+                let _ = self.ledger.release_lease(wallet.id, &terms.owner, &coin.outpoint, now());
+            }
+        }
+        finished
+    }
+
+    fn finish_psbt(
+        &self,
+        wallet: &Wallet,
+        request: &CreatePsbt,
+        selected: &Selection,
+        terms: &LeaseTerms,
+    ) -> Result<PsbtInfo, WalletsError> {
+        let network = wallet.network;
+        let mut outputs = new_outputs(network, &request.payment.outputs)?;
+        let mut change_address = None;
+        if let Some(change) = selected.change {
+            let script = self.change_script(wallet, request.change_address.as_deref())?;
+            change_address = texts::address(network, &script);
+            outputs.push(NewOutput { amount: Units(change).amount()?, script });
+        }
+        let psbt =
+            self.psbt(wallet, &selected.coins, &outputs, selected.fee, request.lock_height)?;
+        let mut recorded = None;
+        if request.record && psbt.is_txid_final {
+            let new = new_tx(&psbt.unsigned_tx)?;
+            let options = RecordOptions::default();
+            let done = self.ledger.record(wallet.id, &new, Seen::Created, &options, now())?;
+            recorded = Some(RecordedInfo::new(network, &done));
+        }
+        Ok(PsbtInfo {
+            txid: texts::txid_text(network, &psbt.txid),
+            psbt: psbt.base64,
+            is_txid_final: psbt.is_txid_final,
+            selection: selection_info(network, selected, Some(terms)),
+            change_address,
+            recorded,
+        })
+    }
+
+    /// Makes the replacement of a transaction with a higher fee. It waits to be published.
+    pub fn bump_fee(
+        &self,
+        name: &str,
+        txid: &str,
+        request: &BumpFee,
+    ) -> Result<BumpInfo, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let txid = texts::txid(wallet.network, txid)?;
+        let usual = BumpRequest::new(request.fee_rate.0, texts::random());
+        let bump = BumpRequest {
+            incremental_rate: request
+                .incremental_rate
+                .map_or(usual.incremental_rate, |rate| rate.0),
+            change: request.change,
+            change_min_value: request.change_min.map_or(usual.change_min_value, |min| min.0),
+            lease_of: request.lease_of.as_deref().map(texts::owner).transpose()?,
+            inputs_max: request.inputs_max.map_or(usual.inputs_max, |max| max as usize),
+            ..usual
+        };
+        let terms = self.terms(&request.lease)?;
+        let mut attempt = 1;
+        loop {
+            // What a builder needs to know is read before: the ledger is busy while it runs.
+            let plan = self.ledger.plan_bump(wallet.id, &txid, &bump, now())?;
+            let psbt = self.psbt(&wallet, &plan.inputs, &plan.outputs, plan.fee, 0)?;
+            let mut answer = bump_info(wallet.network, &plan, &psbt);
+            if request.dry_run {
+                return Ok(answer);
+            }
+            let new = psbt.is_txid_final.then(|| new_tx(&psbt.unsigned_tx)).transpose()?;
+            let mut is_stale = false;
+            let mut build = |again: &BumpPlan| {
+                is_stale = *again != plan;
+                if is_stale {
+                    return Err(CodecError::new("the wallet changed meanwhile; try again"));
+                }
+                Ok(new.clone())
+            };
+            let bumped = self.ledger.bump_fee(wallet.id, &txid, &bump, &terms, &mut build, now());
+            if bumped.is_err() && is_stale && attempt < PLANS_MAX {
+                attempt += 1;
+                continue;
+            }
+            let bumped = bumped?;
+            answer.leased = Some(Leased::new(&terms.owner, bumped.leased_until));
+            answer.recorded =
+                bumped.recorded.map(|recorded| RecordedInfo::new(wallet.network, &recorded));
+            return Ok(answer);
+        }
+    }
+
+    fn terms(&self, lease: &LeaseFor) -> Result<LeaseTerms, WalletsError> {
+        let seconds = lease.seconds.unwrap_or(self.config.lease_secs_default.get());
+        let seconds_max = self.config.lease_secs_max.get();
+        if seconds == 0 || seconds > seconds_max {
+            let what = format!("a lease lasts between 1 and {seconds_max} seconds");
+            return Err(WalletsError::field("seconds", what));
+        }
+        let owner = lease.owner.as_deref().map(texts::owner).transpose()?;
+        let owner = owner.unwrap_or_else(texts::new_owner);
+        let terms = LeaseTerms::until(owner, i64::from(seconds) * 1_000_000);
+        Ok(LeaseTerms { hold_confirmations: lease.hold_confirmations, ..terms })
+    }
+
+    fn selection_request(
+        &self,
+        network: Network,
+        request: &SelectCoins,
+    ) -> Result<SelectionRequest, WalletsError> {
+        let outputs = new_outputs(network, &request.outputs)?;
+        let value = match (outputs.as_slice(), request.value) {
+            ([], Some(value)) => value.amount()?,
+            ([], None) => {
+                return Err(WalletsError::field("outputs", "say what is paid, or give a value"));
+            }
+            (_, Some(_)) => {
+                return Err(WalletsError::field("value", "the outputs say how much is paid"));
+            }
+            (outputs, None) => {
+                let sum: u64 = outputs.iter().map(|output| output.amount.get()).sum();
+                Units(sum).amount()?
+            }
+        };
+        let usual = SelectionRequest::new(
+            value,
+            request.fee_rate.0,
+            request.seed.unwrap_or_else(texts::random),
+        );
+        let long_term = request.long_term_fee_rate.map_or(FeeRate::per_vbyte(10), |rate| rate.0);
+        let change = ChangePolicy {
+            min_value: request.change_min.map_or(usual.change.min_value, |min| min.0),
+            ..usual.change
+        };
+        Ok(SelectionRequest {
+            base_weight: if outputs.is_empty() { usual.base_weight } else { weight(&outputs) },
+            long_term_fee_rate: long_term,
+            change,
+            algorithm: request.algorithm.into(),
+            min_confirmations: request.min_confirmations.unwrap_or(usual.min_confirmations),
+            maturity: self.maturity(),
+            allow_untrusted: request.allow_untrusted,
+            allow_pending: request.allow_pending,
+            exclude: texts::outpoints(network, &request.exclude)?,
+            inputs_max: request.inputs_max.map_or(usual.inputs_max, |max| max as usize),
+            ..usual
+        })
+    }
+
+    /// Where change goes: where the client says, or to a new address of the change keychain.
+    fn change_script(&self, wallet: &Wallet, asked: Option<&str>) -> Result<Vec<u8>, WalletsError> {
+        if let Some(address) = asked {
+            return texts::script(wallet.network, address);
+        }
+        let keychains = self.ledger.descriptors(wallet.id)?;
+        let keychain = keychains.iter().find(|each| each.keychain == CHANGE_KEYCHAIN);
+        let keychain = keychain.ok_or_else(|| {
+            let what = "the wallet has no change keychain; say where change goes";
+            WalletsError::field("change_address", what)
+        })?;
+        Ok(self.ledger.reveal_next_address(wallet.id, keychain.id, now())?.script)
+    }
+
+    fn psbt(
+        &self,
+        wallet: &Wallet,
+        coins: &[SelectedCoin],
+        outputs: &[NewOutput],
+        fee: u64,
+        lock_height: u32,
+    ) -> Result<UnsignedPsbt, WalletsError> {
+        let scripts = coins.iter().map(|coin| &coin.script);
+        let scripts = scripts.chain(outputs.iter().map(|output| &output.script)).cloned();
+        let sources = self.ledger.script_sources(wallet.id, &scripts.collect::<Vec<_>>())?;
+        let origin = |script: &[u8]| {
+            let source = sources.iter().find(|source| source.script == script)?;
+            Some(ScriptOrigin { descriptor: source.descriptor.clone(), index: source.index })
+        };
+        let mut inputs = Vec::with_capacity(coins.len());
+        for coin in coins {
+            inputs.push(PsbtInput {
+                outpoint: coin.outpoint,
+                value: coin.amount.get(),
+                script: coin.script.clone(),
+                parent: self.ledger.transaction(wallet.id, coin.outpoint.txid())?.raw,
+                origin: origin(&coin.script),
+            });
+        }
+        let outputs = outputs.iter().map(|output| PsbtOutput {
+            value: output.amount.get(),
+            script: output.script.clone(),
+            origin: origin(&output.script),
+        });
+        let outputs = outputs.collect();
+        let request = PsbtRequest { network: wallet.network, inputs, outputs, fee, lock_height };
+        Ok(build_psbt(&request)?)
+    }
+}
+
+fn new_outputs(network: Network, outputs: &[PayTo]) -> Result<Vec<NewOutput>, WalletsError> {
+    let mut sum = 0u64;
+    let mut output = |to: &PayTo| {
+        let amount: Amount = to.amount.amount()?;
+        sum = Units(sum.saturating_add(amount.get())).amount()?.get();
+        Ok(NewOutput { amount, script: texts::script(network, &to.address)? })
+    };
+    outputs.iter().map(&mut output).collect()
+}
+
+/// Weight of a transaction with these outputs, without inputs and change.
+fn weight(outputs: &[NewOutput]) -> u32 {
+    // Version, lock time and both counts; a change output may make the second one longer.
+    let counts = 1 + length_bytes(outputs.len() + 1);
+    let bytes: usize = outputs
+        .iter()
+        .map(|output| 8 + length_bytes(output.script.len()) + output.script.len())
+        .sum();
+    let weight = (8 + counts + bytes) * 4 + 2;
+    u32::try_from(weight).unwrap_or(u32::MAX)
+}
+
+/// Bytes of a number in front of a list.
+const fn length_bytes(length: usize) -> usize {
+    match length {
+        0..=0xfc => 1,
+        0xfd..=0xffff => 3,
+        _ => 5,
+    }
+}
+
+fn selected_info(network: Network, coin: &SelectedCoin) -> SelectedInfo {
+    SelectedInfo {
+        outpoint: texts::outpoint_text(network, &coin.outpoint),
+        amount: Units(coin.amount.get()),
+        script: utxokeep_core::hex_encode(&coin.script),
+        weight: coin.weight,
+    }
+}
+
+fn selection_info(
+    network: Network,
+    selection: &Selection,
+    terms: Option<&LeaseTerms>,
+) -> SelectionInfo {
+    SelectionInfo {
+        coins: selection.coins.iter().map(|coin| selected_info(network, coin)).collect(),
+        input_total: Units(selection.input_total),
+        fee: Units(selection.fee),
+        change: selection.change.map(Units),
+        waste: selection.waste.to_string(),
+        algorithm: algorithm_name(selection.algorithm),
+        leased: terms.zip(selection.leased_until).map(|(t, until)| Leased::new(&t.owner, until)),
+    }
+}
+
+const fn algorithm_name(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::LeastWaste => "least_waste",
+        Algorithm::LargestFirst => "largest_first",
+        Algorithm::OldestFirst => "oldest_first",
+        Algorithm::SingleRandomDraw => "single_random_draw",
+        Algorithm::BranchAndBound => "branch_and_bound",
+    }
+}
+
+fn bump_info(network: Network, plan: &BumpPlan, psbt: &UnsignedPsbt) -> BumpInfo {
+    let text = |txid: &_| texts::txid_text(network, txid);
+    BumpInfo {
+        replaces: text(&plan.replaces),
+        evicts: plan.evicts.iter().map(text).collect(),
+        inputs: plan.inputs.iter().map(|coin| selected_info(network, coin)).collect(),
+        kept_inputs: plan.kept_inputs,
+        fee: Units(plan.fee),
+        replaced_fees: Units(plan.replaced_fees),
+        weight: plan.weight,
+        psbt: psbt.base64.clone(),
+        txid: text(&psbt.txid),
+        is_txid_final: psbt.is_txid_final,
+        leased: None,
+        recorded: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_native_segwit_output_weighs_what_the_ledger_assumes() {
+        let output = NewOutput { amount: Amount::ZERO, script: vec![0; 22] };
+        let usual = SelectionRequest::new(Amount::ZERO, FeeRate::per_vbyte(1), 0);
+        assert_eq!(weight(std::slice::from_ref(&output)), usual.base_weight);
+        assert_eq!(weight(&vec![output; 252]), (8 + 1 + 3 + 252 * 31) * 4 + 2);
+    }
+}

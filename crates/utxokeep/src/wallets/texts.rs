@@ -1,0 +1,241 @@
+//! From the texts of requests to what the ledger takes, and back.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, schema::Type},
+};
+use utxokeep_chains::{
+    cardano::{Owner, address_text, parse_owner},
+    parse_address_or_script, script_to_address,
+};
+use utxokeep_core::{
+    BlockHash, Height, Network, OutPoint, Txid, hex_decode,
+    wallet::{Amount, FeeRate, LeaseId},
+};
+
+use super::WalletsError;
+use crate::owners::OwnerError;
+
+/// An amount in the smallest unit: written as a decimal string, read from a string or a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Units(pub u64);
+
+impl Units {
+    pub(super) fn amount(self) -> Result<Amount, WalletsError> {
+        Ok(Amount::new(self.0).map_err(utxokeep_wallet::LedgerError::from)?)
+    }
+}
+
+impl std::fmt::Display for Units {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::str::FromStr for Units {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl Serialize for Units {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Units {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = number_text(deserializer)?;
+        text.parse().map_err(|_| de::Error::custom("an amount is a whole number, not negative"))
+    }
+}
+
+impl PartialSchema for Units {
+    fn schema() -> RefOr<Schema> {
+        decimal("An amount in the smallest unit, as a decimal string.", "150000")
+    }
+}
+
+impl ToSchema for Units {}
+
+/// A fee for each virtual byte: a decimal number with up to three places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate(pub FeeRate);
+
+impl std::str::FromStr for Rate {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "a fee rate is a number per virtual byte, such as 12 or 1.5";
+        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || part.len() > 3 || !is_digits(whole) || !is_digits(part) {
+            return Err(WRONG);
+        }
+        let whole: u64 = whole.parse().map_err(|_| WRONG)?;
+        let thousandths: u64 = format!("{part:0<3}").parse().map_err(|_| WRONG)?;
+        // A virtual byte is four weight units; what does not come out even is rounded up.
+        let per_kilo_weight =
+            whole.checked_mul(250).ok_or(WRONG)?.saturating_add(thousandths.div_ceil(4));
+        let units = u32::try_from(per_kilo_weight).map_err(|_| WRONG)?;
+        Ok(Self(FeeRate::per_kilo_weight(units)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        number_text(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl PartialSchema for Rate {
+    fn schema() -> RefOr<Schema> {
+        decimal("A fee for each virtual byte, with up to three decimal places.", "12.5")
+    }
+}
+
+impl ToSchema for Rate {}
+
+fn decimal(description: &str, example: &str) -> RefOr<Schema> {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some(description))
+        .examples([serde_json::Value::from(example)])
+        .into()
+}
+
+/// The digits of a number or of a string.
+fn number_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    match serde_json::Value::deserialize(deserializer)? {
+        serde_json::Value::String(text) => Ok(text),
+        serde_json::Value::Number(number) => Ok(number.to_string()),
+        _ => Err(de::Error::custom("expected a number, or a number in a string")),
+    }
+}
+
+pub(super) fn hash(
+    network: Network,
+    field: &'static str,
+    text: &str,
+) -> Result<[u8; 32], WalletsError> {
+    network.parse_hash(text).map_err(|error| WalletsError::field(field, error.to_string()))
+}
+
+pub(super) fn txid(network: Network, text: &str) -> Result<Txid, WalletsError> {
+    hash(network, "txid", text).map(Txid::from_bytes)
+}
+
+pub(super) fn block_hash(network: Network, text: &str) -> Result<BlockHash, WalletsError> {
+    hash(network, "hash", text).map(BlockHash::from_bytes)
+}
+
+pub(super) fn outpoint(network: Network, text: &str) -> Result<OutPoint, WalletsError> {
+    let wrong = || {
+        let what = format!("{text:?} is no output; write TXID:INDEX");
+        WalletsError::field("outpoint", what)
+    };
+    let (id, index) = text.rsplit_once([':', '#']).ok_or_else(wrong)?;
+    let id = network.parse_hash(id).map_err(|_| wrong())?;
+    let index = index.parse().map_err(|_| wrong())?;
+    Ok(OutPoint::new(Txid::from_bytes(id), index))
+}
+
+pub(super) fn outpoints(network: Network, texts: &[String]) -> Result<Vec<OutPoint>, WalletsError> {
+    texts.iter().map(|text| outpoint(network, text)).collect()
+}
+
+pub(super) fn txid_text(network: Network, txid: &Txid) -> String {
+    network.hash_text(txid.as_bytes())
+}
+
+pub(super) fn outpoint_text(network: Network, outpoint: &OutPoint) -> String {
+    format!("{}:{}", txid_text(network, outpoint.txid()), outpoint.index())
+}
+
+/// The script that an address stands for; on Bitcoin also a script in hexadecimal.
+pub(super) fn script(network: Network, text: &str) -> Result<Vec<u8>, WalletsError> {
+    if !network.is_cardano() {
+        return Ok(parse_address_or_script(text, network).map_err(OwnerError::from)?);
+    }
+    match parse_owner(text, network).map_err(OwnerError::from)? {
+        Owner::Address(address) => Ok(address),
+        Owner::Payment(_) | Owner::Stake(_) => {
+            let what = format!("{text:?} is a credential; a wallet watches whole addresses");
+            Err(WalletsError::field("address", what))
+        }
+    }
+}
+
+/// The address of a script, where it has one.
+pub(super) fn address(network: Network, script: &[u8]) -> Option<String> {
+    if network.is_cardano() {
+        return Some(address_text(script));
+    }
+    script_to_address(script, network)
+}
+
+pub(super) fn bytes(field: &'static str, hex: &str) -> Result<Vec<u8>, WalletsError> {
+    hex_decode(hex).ok_or_else(|| WalletsError::field(field, "this is not hexadecimal"))
+}
+
+pub(super) fn owner(text: &str) -> Result<LeaseId, WalletsError> {
+    LeaseId::from_hex(text)
+        .map_err(|_| WalletsError::field("owner", "an owner is 64 hexadecimal digits"))
+}
+
+/// An owner that nobody else has, for those who do not bring one.
+pub(super) fn new_owner() -> LeaseId {
+    let mut bytes = [0; 32];
+    for part in bytes.chunks_exact_mut(8) {
+        part.copy_from_slice(&random().to_be_bytes());
+    }
+    LeaseId::from_bytes(bytes)
+}
+
+/// A number that differs from call to call. Not for secrets.
+pub(super) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+pub(super) fn tip_text(network: Network, tip: (Height, BlockHash)) -> (u32, String) {
+    (tip.0.get(), network.hash_text(tip.1.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read_from_strings_and_numbers_and_written_as_strings() {
+        let read = |json: &str| serde_json::from_str::<Units>(json).map(|units| units.0);
+        assert_eq!(read("7").unwrap(), 7);
+        assert_eq!(read("\"18446744073709551615\"").unwrap(), u64::MAX);
+        for wrong in ["-1", "1.5", "\"\"", "\"1e3\"", "null", "[1]", "\"18446744073709551616\""] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(serde_json::to_string(&Units(5)).unwrap(), "\"5\"");
+    }
+
+    #[test]
+    fn fee_rates_round_up_to_what_weights_can_say() {
+        let rate = |text: &str| text.parse::<Rate>().map(|rate| rate.0.get());
+        for (text, units) in [("1", 250), ("1.5", 375), ("0.001", 1), ("12.05", 3_013), ("0", 0)] {
+            assert_eq!(rate(text), Ok(units), "{text}");
+        }
+        for wrong in ["", ".5", "-1", "1.2345", "1e3", "99999999999", "x"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(serde_json::from_str::<Rate>("1.5").unwrap().0.get(), 375);
+    }
+
+    #[test]
+    fn random_owners_differ() {
+        assert_ne!(new_owner(), new_owner());
+    }
+}

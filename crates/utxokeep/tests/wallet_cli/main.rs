@@ -1,0 +1,9 @@
+//! `utxokeep wallet` as a user meets it: the program runs, on a ledger of its own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod answers;
+mod program;
+mod refusals;
+mod spending;
+mod story;

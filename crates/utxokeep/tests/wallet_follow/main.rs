@@ -1,0 +1,8 @@
+//! The wallet ledger follows the chain database, as a user runs it: beside `serve`, killed, rolled
+//! back, without bodies, on both SQL engines and on both chains.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bitcoin;
+mod cardano;
+mod program;

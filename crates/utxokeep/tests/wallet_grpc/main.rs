@@ -1,0 +1,11 @@
+//! Wallets over gRPC: a real server on a port of its own, and the generated client.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod concurrent;
+mod pages;
+mod program;
+mod refusals;
+mod served;
+mod story;
+mod world;

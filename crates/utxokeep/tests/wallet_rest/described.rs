@@ -1,0 +1,119 @@
+//! The description of the API: it lists every wallet route, and every route it lists is there.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use utxokeep::rest::openapi;
+
+use crate::client::{Api, txid};
+
+const ROUTES: &[&str] = &[
+    "GET /api/v1/wallets",
+    "POST /api/v1/wallets",
+    "GET /api/v1/wallets/{wallet}",
+    "GET /api/v1/wallets/{wallet}/addresses",
+    "POST /api/v1/wallets/{wallet}/addresses",
+    "GET /api/v1/wallets/{wallet}/descriptors",
+    "POST /api/v1/wallets/{wallet}/descriptors",
+    "POST /api/v1/wallets/{wallet}/descriptors/{id}/next-address",
+    "GET /api/v1/wallets/{wallet}/balance",
+    "GET /api/v1/wallets/{wallet}/utxos",
+    "GET /api/v1/wallets/{wallet}/utxos/{outpoint}",
+    "GET /api/v1/wallets/{wallet}/transactions",
+    "POST /api/v1/wallets/{wallet}/transactions",
+    "GET /api/v1/wallets/{wallet}/transactions/{txid}",
+    "DELETE /api/v1/wallets/{wallet}/transactions/{txid}",
+    "POST /api/v1/wallets/{wallet}/transactions/{txid}/publish",
+    "POST /api/v1/wallets/{wallet}/transactions/{txid}/confirm",
+    "POST /api/v1/wallets/{wallet}/transactions/{txid}/abandon",
+    "POST /api/v1/wallets/{wallet}/transactions/{txid}/bump",
+    "GET /api/v1/wallets/{wallet}/transactions/{txid}/replacements",
+    "PUT /api/v1/wallets/{wallet}/transactions/{txid}/label",
+    "GET /api/v1/wallets/{wallet}/leases",
+    "POST /api/v1/wallets/{wallet}/leases",
+    "DELETE /api/v1/wallets/{wallet}/leases",
+    "POST /api/v1/wallets/{wallet}/selections",
+    "POST /api/v1/wallets/{wallet}/psbts",
+    "GET /api/v1/wallets/{wallet}/labels",
+    "POST /api/v1/wallets/{wallet}/labels",
+    "POST /api/v1/wallets/{wallet}/prune",
+    "GET /api/v1/wallets/{wallet}/verify",
+    "GET /api/v1/ledger/{chain}/{network}/tip",
+    "POST /api/v1/ledger/{chain}/{network}/blocks",
+    "POST /api/v1/ledger/{chain}/{network}/disconnect",
+    "POST /api/v1/ledger/{chain}/{network}/rollback",
+];
+
+/// Every operation of a description, as method and path, with what is said of it.
+fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let paths = document["paths"].as_object().unwrap().iter();
+    let each = paths.flat_map(|(path, item)| {
+        let methods = item.as_object().unwrap().iter();
+        methods.map(move |(method, said)| (format!("{} {path}", method.to_uppercase()), said))
+    });
+    each.collect()
+}
+
+#[test]
+fn a_server_of_wallets_describes_exactly_its_routes() {
+    let api = Api::new();
+    let served = api.get("/openapi.json").json();
+    let whole = serde_json::to_value(openapi()).unwrap();
+    let described = operations(&served);
+    for (name, said) in &described {
+        let (method, path) = name.split_once(' ').unwrap();
+        assert_eq!(*said, &whole["paths"][path][method.to_lowercase()], "{name}");
+    }
+    let names: BTreeSet<&str> = described.iter().map(|(name, _)| name.as_str()).collect();
+    let expected: BTreeSet<&str> =
+        ROUTES.iter().copied().chain(["GET /health", "GET /metrics"]).collect();
+    assert_eq!(names, expected);
+
+    let text = served.to_string();
+    for part in text.split("\"$ref\":\"#/components/schemas/").skip(1) {
+        let name = part.split('"').next().unwrap();
+        assert!(served["components"]["schemas"][name].is_object(), "{name} leads nowhere");
+    }
+    assert!(api.get("/docs/").text.contains("swagger-ui"));
+}
+
+#[test]
+fn every_operation_of_the_whole_api_has_a_name_of_its_own_and_says_how_it_fails() {
+    let whole = serde_json::to_value(openapi()).unwrap();
+    let operations = operations(&whole);
+    let ids: BTreeSet<&str> =
+        operations.iter().map(|(_, said)| said["operationId"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), operations.len());
+    for (name, said) in operations.iter().filter(|(name, _)| ROUTES.contains(&name.as_str())) {
+        assert_eq!(said["tags"], json!(["wallets"]), "{name}");
+        assert!(said["summary"].is_string(), "{name}");
+        let responses = said["responses"].as_object().unwrap();
+        let mut statuses = vec!["400", "404", "500", "503"];
+        if said["requestBody"].is_object() {
+            statuses.extend(["408", "409", "413"]);
+        }
+        for status in statuses {
+            let schema = &responses[status]["content"]["application/json"]["schema"]["$ref"];
+            assert_eq!(schema, "#/components/schemas/ErrorBody", "{name} {status}");
+        }
+    }
+}
+
+#[test]
+fn every_route_is_there() {
+    let api = Api::new();
+    for route in ROUTES {
+        let (method, path) = route.split_once(' ').unwrap();
+        let path = path
+            .replace("{wallet}", "none")
+            .replace("{id}", "1")
+            .replace("{outpoint}", &format!("{}:0", txid(1)))
+            .replace("{txid}", &txid(1))
+            .replace("{chain}", "bitcoin")
+            .replace("{network}", "regtest");
+        let body = if method == "GET" { "" } else { "{}" };
+        let reply = api.send(method, &path, "application/json", body);
+        assert!([200, 400, 404].contains(&reply.status), "{route}: {reply:?}");
+        assert!(!reply.text.contains("unknown_route"), "{route}: {reply:?}");
+    }
+}

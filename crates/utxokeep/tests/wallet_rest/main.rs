@@ -1,0 +1,11 @@
+//! Wallets over REST, with a real server on a port of its own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod client;
+mod described;
+mod errors;
+mod lists;
+mod load;
+mod program;
+mod story;
