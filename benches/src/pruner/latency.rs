@@ -50,8 +50,16 @@ fn p99(mut sample: Vec<Duration>) -> f64 {
     sample.get(at).map_or(0.0, Duration::as_secs_f64)
 }
 
-/// Spends of single transactions, at rest and during a run.
+/// Spends of single transactions, at rest and during a run, with one chunk at a time and with two.
 pub(super) fn measure_spends(dir: &Path, due: u64) -> anyhow::Result<()> {
+    for parallel_chunks in [1, 2] {
+        let settings = PrunerSettings { parallel_chunks, ..PrunerSettings::default() };
+        measure_spends_with(dir, due, &settings)?;
+    }
+    Ok(())
+}
+
+fn measure_spends_with(dir: &Path, due: u64, settings: &PrunerSettings) -> anyhow::Result<()> {
     let place = dir.join("prune-latency");
     let store = rocks::open(&place)?;
     let coins = 400_000;
@@ -77,11 +85,11 @@ pub(super) fn measure_spends(dir: &Path, due: u64) -> anyhow::Result<()> {
     let started = Instant::now();
     let idle = spend(&mut || started.elapsed() > Duration::from_secs(5))?;
     let is_over = AtomicBool::new(false);
-    let (settings, control) = (PrunerSettings::default(), Control::default());
+    let control = Control::default();
     let clock = MonotonicClock::default();
     let (busy, took) = thread::scope(|scope| -> anyhow::Result<_> {
         let run = scope.spawn(|| {
-            let run = Run { store: &*store, settings: &settings, clock: &clock, control: &control };
+            let run = Run { store: &*store, settings, clock: &clock, control: &control };
             let started = Instant::now();
             let report = run.at(family.due(), &mut None);
             is_over.store(true, Ordering::Release);
@@ -94,9 +102,10 @@ pub(super) fn measure_spends(dir: &Path, due: u64) -> anyhow::Result<()> {
     })?;
     let ratio = p99(busy.clone()) / p99(idle.clone());
     output::line(&format!(
-        "spends at rest: {}; while {due} records are deleted in {took:.1?}: {}; p99 {ratio:.1} \
-         times that at rest; {:.0} MB of memory at most",
+        "spends at rest: {}; while {due} records are deleted in {took:.1?}, {} chunks at a time: {}; \
+         p99 {ratio:.1} times that at rest; {:.0} MB of memory at most",
         output::percentiles(idle),
+        settings.parallel_chunks,
         output::percentiles(busy),
         output::mega(peak_memory_bytes())
     ));

@@ -231,7 +231,7 @@ fn a_record_that_does_not_decode_is_kept_and_does_not_hold_up_the_others() {
     let children = due(store.as_ref());
     let mut damage = Batch::new();
     damage.put(table("tx_records"), children[3].txid.as_bytes(), b"not a record");
-    kv.commit(damage, Durability::Buffered).unwrap();
+    kv.0.commit(damage, Durability::Buffered).unwrap();
     let report = completed(&pruner(&store));
     assert_eq!((report.deleted, report.unreadable, report.examined), (5, 1, 6));
 }
@@ -241,7 +241,7 @@ fn with_files(kv: &Faulty, dir: &std::path::Path) -> Arc<dyn PruneStore> {
     let settings = Settings { inline_body_bytes_max: 0, ..Settings::default() };
     let url = format!("file:{}", dir.display());
     let blobs = Blobs::open(&url, Durability::Buffered, 5_000).unwrap();
-    let store = NodeStore::on_kv(kv.clone(), settings, Durability::Buffered).unwrap();
+    let store = NodeStore::on_kv(kv.0.clone(), settings, Durability::Buffered).unwrap();
     Arc::new(store.with_blobs(blobs))
 }
 

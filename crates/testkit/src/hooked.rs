@@ -8,8 +8,8 @@ use utxokeep_kv::{
 
 /// What happens before a call reaches the engine. An error is answered in its place.
 pub trait Hook: Send + Sync {
-    /// Before many rows are read.
-    fn multi_get(&self, _keys: &[&[u8]]) {}
+    /// Before rows are read by their keys.
+    fn read(&self, _table: TableId, _keys: &[&[u8]]) {}
 
     /// Before a batch is committed.
     fn commit(&self, _batch: &Batch) -> Result<(), KvError> {
@@ -46,6 +46,7 @@ impl<K, H> HookedKv<K, H> {
 
 impl<K: Read + Send, H: Hook> Read for HookedKv<K, H> {
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
+        self.hook.read(table, &[key]);
         self.kv.get(table, key)
     }
 
@@ -55,7 +56,7 @@ impl<K: Read + Send, H: Hook> Read for HookedKv<K, H> {
         keys: &[&[u8]],
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), KvError> {
-        self.hook.multi_get(keys);
+        self.hook.read(table, keys);
         self.kv.multi_get(table, keys, found)
     }
 

@@ -56,7 +56,7 @@ impl Dying {
 }
 
 impl Hook for Dying {
-    fn multi_get(&self, keys: &[&[u8]]) {
+    fn read(&self, _: TableId, keys: &[&[u8]]) {
         assert!(keys.is_sorted(), "the port asks for ascending keys");
     }
 
