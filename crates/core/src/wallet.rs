@@ -17,6 +17,7 @@ mod script;
 mod select;
 mod status;
 mod types;
+mod weight;
 
 pub use balance::{Balance, Bucket, CoinClass, CoinFacts, CoinView};
 pub use codec::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch};
@@ -24,8 +25,8 @@ pub use conflict::{Outcome, Rival, judge_rival, parents_first};
 pub use depth::{ConfirmationRange, Maturity, confirmations};
 pub use script::is_paid;
 pub use select::{
-    Candidate, ChangePolicy, FeeRate, Payment, Picked, draw_in_order, estimated_spend_weight,
-    shuffled, waste,
+    Candidate, ChangePolicy, FeeRate, Payment, Picked, draw_in_order, shuffled, waste,
 };
 pub use status::{Event, InvalidReason, Refused, TxState, TxStatus, next};
 pub use types::{Amount, AmountTooLarge, LeaseId, Micros, WalletId};
+pub use weight::{count_weight, estimated_spend_weight, output_weight, weight_without_inputs};

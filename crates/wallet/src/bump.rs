@@ -37,7 +37,7 @@ pub struct BumpRequest {
     /// Which output of the old transaction is change. When not given, the one to the change
     /// keychain of a descriptor, if there is exactly one.
     pub change: Option<u32>,
-    /// Below which amount change is left out.
+    /// Below which amount change is left out; below what nodes relay it always is.
     pub change_min_value: u64,
     /// Leases of this owner on the inputs move to the new owner.
     pub lease_of: Option<LeaseId>,

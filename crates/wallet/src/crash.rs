@@ -2,6 +2,8 @@
 //!
 //! `UTXOKEEP_CRASH_AT=POINT:N` ends the process the N-th time it comes by the point of that name,
 //! without any destructor, as `kill -9` does. A build without debug assertions has no such places.
+//!
+//! The storage port has the same for itself; depending on it would bring RocksDB into every wallet.
 
 #[cfg(debug_assertions)]
 pub(crate) fn point(name: &str) {

@@ -212,18 +212,6 @@ pub fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// Weight of an input that spends a standard Bitcoin script with one signature; scripts that are
-/// not known count like the largest of these.
-#[must_use]
-pub fn estimated_spend_weight(script: &[u8]) -> u32 {
-    match script {
-        [0x00, 0x14, rest @ ..] if rest.len() == 20 => 272,
-        [0x51, 0x20, rest @ ..] if rest.len() == 32 => 230,
-        [0xa9, 0x14, rest @ ..] if rest.len() == 21 => 364,
-        _ => 592,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

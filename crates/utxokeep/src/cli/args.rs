@@ -365,7 +365,7 @@ fn check_tx_hash(text: &str) -> Result<String, HashParseError> {
     Txid::from_hex(text).map(|_| text.to_owned())
 }
 
-fn parse_xor_key(text: &str) -> Result<XorKey, &'static str> {
+pub(super) fn parse_xor_key(text: &str) -> Result<XorKey, &'static str> {
     hex_decode(text).and_then(|bytes| bytes.try_into().ok()).ok_or("expected 16 hexadecimal digits")
 }
 

@@ -9,11 +9,12 @@ use std::{
 use clap::Args;
 use serde::Serialize;
 use utxokeep_chains::{XorKey, cardano::NodeOptions};
-use utxokeep_core::{Height, hex_decode};
+use utxokeep_core::Height;
 use utxokeep_kv::RocksKv;
 use utxokeep_wallet::Ledger;
 
 use super::{
+    args::parse_xor_key,
     error::CliError,
     exit::Exit,
     follow,
@@ -60,10 +61,6 @@ pub(super) struct WalletScan {
     from: Option<Height>,
     #[command(flatten)]
     places: BlockPlaces,
-}
-
-fn parse_xor_key(text: &str) -> Result<XorKey, &'static str> {
-    hex_decode(text).and_then(|bytes| bytes.try_into().ok()).ok_or("expected 16 hexadecimal digits")
 }
 
 #[derive(Debug, Serialize)]

@@ -1,13 +1,16 @@
 //! Spending: selections, leases, transactions to be signed, higher fees.
 
-use utxokeep_chains::{PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt, build_psbt};
+use utxokeep_chains::{
+    BitcoinCodec, PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt, build_psbt,
+};
 use utxokeep_core::{
     Network,
-    wallet::{ChangePolicy, CodecError},
+    wallet::{ChainCodec as _, ChangePolicy, CodecError, weight_without_inputs},
 };
 use utxokeep_wallet::{
-    Algorithm, Amount, BumpPlan, BumpRequest, CHANGE_KEYCHAIN, FeeRate, LeaseTerms, NewOutput,
-    RecordOptions, Seen, SelectedCoin, Selection, SelectionRequest, Wallet,
+    Algorithm, Amount, BumpPlan, BumpRequest, CHANGE_KEYCHAIN, FeeRate, LeaseTerms, LedgerError,
+    NewOutput, RecordOptions, Seen, SelectedCoin, Selection, SelectionRequest, Wallet,
+    WatchedDescriptor,
 };
 
 use super::{
@@ -70,7 +73,7 @@ impl Wallets {
         request: &SelectCoins,
     ) -> Result<SelectionInfo, WalletsError> {
         let wallet = self.wallet(name)?;
-        let selection = self.selection_request(wallet.network, request)?;
+        let selection = self.selection_request(&wallet, request, None)?;
         let Some(lease) = &request.lease else {
             let selected = self.ledger.select(wallet.id, &selection, now())?;
             return Ok(selection_info(wallet.network, &selected, None));
@@ -89,7 +92,8 @@ impl Wallets {
         if request.payment.outputs.is_empty() {
             return Err(WalletsError::field("outputs", "a payment pays somebody"));
         }
-        let selection = self.selection_request(wallet.network, &request.payment)?;
+        let change_address = request.change_address.as_deref();
+        let selection = self.selection_request(&wallet, &request.payment, change_address)?;
         let terms = self.terms(request.payment.lease.as_ref().unwrap_or(&LeaseFor::default()))?;
         let selected = self.ledger.select_and_lease(wallet.id, &selection, &terms, now())?;
         let finished = self.finish_psbt(&wallet, request, &selected, &terms);
@@ -203,10 +207,11 @@ impl Wallets {
 
     fn selection_request(
         &self,
-        network: Network,
+        wallet: &Wallet,
         request: &SelectCoins,
+        change_address: Option<&str>,
     ) -> Result<SelectionRequest, WalletsError> {
-        let outputs = new_outputs(network, &request.outputs)?;
+        let outputs = new_outputs(wallet.network, &request.outputs)?;
         let value = match (outputs.as_slice(), request.value) {
             ([], Some(value)) => value.amount()?,
             ([], None) => {
@@ -226,12 +231,12 @@ impl Wallets {
             request.seed.unwrap_or_else(texts::random),
         );
         let long_term = request.long_term_fee_rate.map_or(FeeRate::per_vbyte(10), |rate| rate.0);
-        let change = ChangePolicy {
-            min_value: request.change_min.map_or(usual.change.min_value, |min| min.0),
-            ..usual.change
-        };
+        let mut change = self.change_policy(wallet, change_address)?;
+        change.min_value = request.change_min.map_or(change.min_value, |min| min.0);
+        let scripts = outputs.iter().map(|output| output.script.as_slice());
+        let weight = u32::try_from(weight_without_inputs(scripts, 1)).unwrap_or(u32::MAX);
         Ok(SelectionRequest {
-            base_weight: if outputs.is_empty() { usual.base_weight } else { weight(&outputs) },
+            base_weight: if outputs.is_empty() { usual.base_weight } else { weight },
             long_term_fee_rate: long_term,
             change,
             algorithm: request.algorithm.into(),
@@ -239,10 +244,34 @@ impl Wallets {
             maturity: self.maturity(),
             allow_untrusted: request.allow_untrusted,
             allow_pending: request.allow_pending,
-            exclude: texts::outpoints(network, &request.exclude)?,
+            exclude: texts::outpoints(wallet.network, &request.exclude)?,
             inputs_max: request.inputs_max.map_or(usual.inputs_max, |max| max as usize),
             ..usual
         })
+    }
+
+    fn change_keychain(&self, wallet: &Wallet) -> Result<Option<WatchedDescriptor>, WalletsError> {
+        let keychains = self.ledger.descriptors(wallet.id)?;
+        Ok(keychains.into_iter().find(|each| each.keychain == CHANGE_KEYCHAIN))
+    }
+
+    /// What change weighs and when it is dust. All scripts of a keychain are alike, so its first one
+    /// stands for the one that will be handed out.
+    fn change_policy(
+        &self,
+        wallet: &Wallet,
+        asked: Option<&str>,
+    ) -> Result<ChangePolicy, WalletsError> {
+        if let Some(address) = asked {
+            return Ok(ChangePolicy::to(&texts::script(wallet.network, address)?, None));
+        }
+        let Some(keychain) = self.change_keychain(wallet)? else {
+            return Ok(ChangePolicy::default());
+        };
+        let derived = BitcoinCodec.derive(wallet.network, &keychain.text, 0..1);
+        let derived = derived.map_err(LedgerError::from)?;
+        let policy = derived.first().map(|one| ChangePolicy::to(&one.script, one.spend_weight));
+        Ok(policy.unwrap_or_default())
     }
 
     /// Where change goes: where the client says, or to a new address of the change keychain.
@@ -250,9 +279,7 @@ impl Wallets {
         if let Some(address) = asked {
             return texts::script(wallet.network, address);
         }
-        let keychains = self.ledger.descriptors(wallet.id)?;
-        let keychain = keychains.iter().find(|each| each.keychain == CHANGE_KEYCHAIN);
-        let keychain = keychain.ok_or_else(|| {
+        let keychain = self.change_keychain(wallet)?.ok_or_else(|| {
             let what = "the wallet has no change keychain; say where change goes";
             WalletsError::field("change_address", what)
         })?;
@@ -303,27 +330,6 @@ fn new_outputs(network: Network, outputs: &[PayTo]) -> Result<Vec<NewOutput>, Wa
         Ok(NewOutput { amount, script: texts::script(network, &to.address)? })
     };
     outputs.iter().map(&mut output).collect()
-}
-
-/// Weight of a transaction with these outputs, without inputs and change.
-fn weight(outputs: &[NewOutput]) -> u32 {
-    // Version, lock time and both counts; a change output may make the second one longer.
-    let counts = 1 + length_bytes(outputs.len() + 1);
-    let bytes: usize = outputs
-        .iter()
-        .map(|output| 8 + length_bytes(output.script.len()) + output.script.len())
-        .sum();
-    let weight = (8 + counts + bytes) * 4 + 2;
-    u32::try_from(weight).unwrap_or(u32::MAX)
-}
-
-/// Bytes of a number in front of a list.
-const fn length_bytes(length: usize) -> usize {
-    match length {
-        0..=0xfc => 1,
-        0xfd..=0xffff => 3,
-        _ => 5,
-    }
 }
 
 fn selected_info(network: Network, coin: &SelectedCoin) -> SelectedInfo {
@@ -381,13 +387,95 @@ fn bump_info(network: Network, plan: &BumpPlan, psbt: &UnsignedPsbt) -> BumpInfo
 
 #[cfg(test)]
 mod tests {
+    use utxokeep_core::wallet::output_weight;
+
     use super::*;
+    use crate::{
+        config::WalletConfig,
+        wallets::{AddDescriptor, ApplyBlock, BlockPlace, BlockTx, Choose, CreateWallet, PlainTx},
+    };
+
+    const TAPROOT: &str = "tr([0c5f9a1e/86h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ/<0;1>/*)";
+    const ELSEWHERE: &str = "0014751e76e8199196d454941c45d1b3a323f1433bd6";
+    /// Pays to a public key hash: change there is longer still, and dust below 546.
+    const OLD_FORM: &str = "76a914751e76e8199196d454941c45d1b3a323f1433bd688ac";
+
+    /// A wallet of taproot keys with one coin.
+    fn rich(dir: &std::path::Path, amount: u64) -> Wallets {
+        let url = format!("sqlite:{}", dir.join("ledger").display());
+        let wallets = Wallets::open(&url, &WalletConfig::default()).unwrap();
+        let (name, network) = ("w".to_owned(), "regtest".to_owned());
+        let wallet = CreateWallet { name, chain: "bitcoin".to_owned(), network };
+        wallets.create_wallet(&wallet).unwrap();
+        let descriptor = TAPROOT.to_owned();
+        let keys = AddDescriptor { descriptor, keychain: 0, lookahead: 25, next_index: 0 };
+        let keychains = wallets.add_descriptor("w", &keys).unwrap();
+        let address = wallets.next_address("w", keychains[0].id).unwrap().address.unwrap();
+        let paid = PlainTx {
+            txid: "11".repeat(32),
+            inputs: vec![format!("{}:0", "22".repeat(32))],
+            outputs: vec![PayTo { address, amount: Units(amount) }],
+            coinbase: false,
+        };
+        let block = ApplyBlock {
+            block: BlockPlace { height: 7, hash: "33".repeat(32), time: 1 },
+            parent: None,
+            transactions: vec![BlockTx::Parts(paid)],
+        };
+        wallets.apply_block(Network::BitcoinRegtest, &block).unwrap();
+        wallets
+    }
+
+    fn pay(value: u64, change_address: Option<&str>) -> CreatePsbt {
+        CreatePsbt {
+            payment: SelectCoins {
+                outputs: vec![PayTo { address: ELSEWHERE.to_owned(), amount: Units(value) }],
+                value: None,
+                fee_rate: "1".parse().unwrap(),
+                long_term_fee_rate: None,
+                algorithm: Choose::LargestFirst,
+                min_confirmations: None,
+                allow_untrusted: false,
+                allow_pending: false,
+                exclude: Vec::new(),
+                inputs_max: None,
+                change_min: None,
+                seed: Some(1),
+                lease: None,
+            },
+            change_address: change_address.map(str::to_owned),
+            lock_height: 0,
+            record: false,
+        }
+    }
 
     #[test]
-    fn one_native_segwit_output_weighs_what_the_ledger_assumes() {
-        let output = NewOutput { amount: Amount::ZERO, script: vec![0; 22] };
-        let usual = SelectionRequest::new(Amount::ZERO, FeeRate::per_vbyte(1), 0);
-        assert_eq!(weight(std::slice::from_ref(&output)), usual.base_weight);
-        assert_eq!(weight(&vec![output; 252]), (8 + 1 + 3 + 252 * 31) * 4 + 2);
+    fn change_that_is_longer_than_usual_is_paid_for() {
+        for (asked, script_len) in [(None, 34), (Some(OLD_FORM), 25)] {
+            let dir = tempfile::tempdir().unwrap();
+            let wallets = rich(dir.path(), 100_000);
+            let made = wallets.create_psbt("w", &pay(50_000, asked)).unwrap();
+            assert!(made.selection.change.is_some() && made.change_address.is_some());
+            let outputs = output_weight(&[0; 22]) + output_weight(&vec![0; script_len]);
+            let weight = 42 + outputs + u64::from(made.selection.coins[0].weight);
+            assert_eq!(made.selection.fee, Units(weight.div_ceil(4)), "one for each virtual byte");
+        }
+    }
+
+    #[test]
+    fn change_that_nodes_would_call_dust_goes_to_the_fee() {
+        // What is left is above the limit of a native segwit key, and below that of this script.
+        for (asked, left) in [(None, 300), (Some(OLD_FORM), 500)] {
+            let dir = tempfile::tempdir().unwrap();
+            let wallets = rich(dir.path(), 100_000);
+            let with_change = wallets.create_psbt("w", &pay(50_000, asked)).unwrap();
+            let owner = with_change.selection.leased.unwrap().owner;
+            let release = ReleaseLeases { owner, outpoint: None };
+            wallets.release_leases("w", &release).unwrap();
+            let value = 100_000 - with_change.selection.fee.0 - left;
+            let made = wallets.create_psbt("w", &pay(value, asked)).unwrap();
+            assert_eq!(made.selection.change, None);
+            assert_eq!(made.selection.fee, Units(100_000 - value));
+        }
     }
 }

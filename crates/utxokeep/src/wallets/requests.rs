@@ -363,7 +363,8 @@ pub struct SelectCoins {
     #[serde(default)]
     #[schema(nullable = false)]
     pub inputs_max: Option<u32>,
-    /// Change below this goes to the fee; 294 when not given.
+    /// Change below this goes to the fee; when not given, what nodes call dust for the address that
+    /// change goes to, 294 for a native segwit key.
     #[serde(default)]
     #[schema(nullable = false)]
     pub change_min: Option<Units>,

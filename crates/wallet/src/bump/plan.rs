@@ -2,7 +2,10 @@
 
 use utxokeep_core::{
     Txid,
-    wallet::{Amount, ChainCodec, ChangePolicy, InvalidReason, TxState},
+    wallet::{
+        Amount, ChainCodec, ChangePolicy, InvalidReason, TxState, count_weight, output_weight,
+        weight_without_inputs,
+    },
 };
 use utxokeep_sql::Value;
 
@@ -28,8 +31,6 @@ const SELECT_CHANGE: &str = "SELECT DISTINCT u.output_index
 
 /// Transactions that one replacement may push out.
 const EVICTED_MAX: usize = 100;
-/// Version, lock time, marker, and the counts of inputs and outputs.
-const BARE_WEIGHT: u64 = 42;
 
 /// The old transaction, and what replacing it must pay for.
 struct Old {
@@ -176,7 +177,7 @@ impl Session<'_, '_> {
         selection.inputs_max = room.min(self.limits.lease_batch_max);
         selection.change = ChangePolicy {
             output_weight: u32::try_from(draft.change_weight).unwrap_or(u32::MAX),
-            min_value: if draft.old.change.is_some() { request.change_min_value } else { u64::MAX },
+            min_value: draft.change_min,
             ..ChangePolicy::default()
         };
         let selected = self.select(&selection)?;
@@ -203,12 +204,15 @@ struct Draft<'o> {
     /// Weight without change.
     weight: u64,
     change_weight: u64,
+    /// Less change than this is left out; never less than nodes relay.
+    change_min: u64,
 }
 
 impl<'o> Draft<'o> {
     fn new(old: &'o Old, request: &'o BumpRequest) -> Self {
         let change = old.change.and_then(|at| old.outputs.get(at));
-        let change_weight = change.map_or(0, output_weight);
+        let change_weight = change.map_or(0, |change| output_weight(&change.script));
+        let dust = |change: &NewOutput| ChangePolicy::to(&change.script, None).min_value;
         let all: u64 = old.outputs.iter().map(|output| output.amount.get()).sum();
         Self {
             old,
@@ -218,15 +222,15 @@ impl<'o> Draft<'o> {
             has_payments: old.outputs.len() > usize::from(change.is_some()),
             weight: weight_of(&old.inputs, &old.outputs) - change_weight,
             change_weight,
+            change_min: change
+                .map_or(u64::MAX, |change| request.change_min_value.max(dust(change))),
         }
     }
 
     fn funding(&self) -> Funding {
         let left = self.paid_in.saturating_sub(self.payments);
         let fee = required(self.request, self.old.fees, self.weight + self.change_weight);
-        let change = left.checked_sub(fee).filter(|change| {
-            self.old.change.is_some() && *change >= self.request.change_min_value.max(1)
-        });
+        let change = left.checked_sub(fee).filter(|change| *change >= self.change_min);
         let least = required(self.request, self.old.fees, self.weight);
         if change.is_some() || (self.has_payments && left >= least) {
             Funding::OldCoins { change }
@@ -250,18 +254,8 @@ fn required(request: &BumpRequest, replaced_fees: u64, weight: u64) -> u64 {
 
 fn weight_of(inputs: &[SelectedCoin], outputs: &[NewOutput]) -> u64 {
     let inputs_weight: u64 = inputs.iter().map(|coin| u64::from(coin.weight)).sum();
-    let counts = [inputs.len(), outputs.len()].into_iter().filter(|count| *count > 252).count();
-    BARE_WEIGHT
-        + inputs_weight
-        + outputs.iter().map(output_weight).sum::<u64>()
-        // From 253 on a count takes two bytes more.
-        + counts as u64 * 8
-}
-
-fn output_weight(output: &NewOutput) -> u64 {
-    let len = output.script.len() as u64;
-    let prefix = if len > 252 { 3 } else { 1 };
-    (8 + prefix + len) * 4
+    let scripts = outputs.iter().map(|output| output.script.as_slice());
+    weight_without_inputs(scripts, 0) + inputs_weight + count_weight(inputs.len())
 }
 
 fn refuse(txid: &Txid, what: &'static str) -> LedgerError {

@@ -93,7 +93,7 @@ pub(in crate::cli) struct Coins {
     /// The most inputs; by default 250.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) inputs_max: Option<u32>,
-    /// Change below this goes to the fee; by default 294.
+    /// Change below this goes to the fee; by default what nodes call dust for its address.
     #[arg(long, value_name = "AMOUNT")]
     pub(in crate::cli) change_min: Option<Units>,
     /// Decides what is random; by default another one each time.
