@@ -149,8 +149,9 @@ impl Pooled for PostgresConnection {
 }
 
 impl PostgresConnection {
-    pub(crate) fn begin(&mut self, mode: &str) -> Result<(), SqlError> {
-        self.batch(mode)
+    /// Runs text that begins or divides a transaction.
+    pub(crate) fn control(&mut self, sql: &str) -> Result<(), SqlError> {
+        self.batch(sql)
     }
 
     /// Anything but a clear answer of the server leaves open what became of the commit.

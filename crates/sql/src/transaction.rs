@@ -38,7 +38,8 @@ pub(crate) enum On<'c> {
 ///
 /// A statement that fails ends the transaction on both engines: later ones give
 /// [`SqlError::Aborted`], and it cannot be committed. Where a conflict is expected, write
-/// `ON CONFLICT DO NOTHING` and look at the number of rows.
+/// `ON CONFLICT DO NOTHING` and look at the number of rows. Work that may fail without taking the rest
+/// along goes into a [`Transaction::savepoint`].
 ///
 /// Statements are in the subset that both engines understand. Parameters are `$1`, `$2` and so on.
 /// Integers are 64 bits; cast sums, as in `CAST(SUM(value) AS BIGINT)`.
@@ -47,20 +48,22 @@ pub struct Transaction<'c> {
     open: bool,
     failed: bool,
     obstacle: Option<SqlError>,
+    /// Savepoints that are open, for their names.
+    savepoints: u32,
 }
 
 impl<'c> Transaction<'c> {
     pub(crate) fn begin(mut on: On<'c>, mode: Mode) -> Result<Self, SqlError> {
         match &mut on {
             On::Sqlite(connection) => connection.begin(matches!(mode, Mode::Write(_)))?,
-            On::Postgres(connection) => connection.begin(match mode {
+            On::Postgres(connection) => connection.control(match mode {
                 Mode::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
                 Mode::Write(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
                 Mode::Write(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
                 Mode::Write(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
             })?,
         }
-        Ok(Self { on, open: true, failed: false, obstacle: None })
+        Ok(Self { on, open: true, failed: false, obstacle: None, savepoints: 0 })
     }
 
     /// Which engine this runs on.
@@ -240,6 +243,41 @@ impl<'c> Transaction<'c> {
     ) -> Result<(), SqlError> {
         let chunks = chunks(listed(List::In, head, tail, fixed, columns), keys)?;
         self.query_chunks(&chunks, fixed, each)
+    }
+
+    /// Runs `body` so that its failure undoes only what it did: on an error the transaction is as it
+    /// was before, and goes on. They may be nested.
+    ///
+    /// Two kinds of failure end the whole transaction all the same: one that another transaction
+    /// caused, because then everything is run again, and a connection that is lost.
+    pub fn savepoint<T, E: From<SqlError>>(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let name = format!("savepoint_{}", self.savepoints);
+        self.control(&format!("SAVEPOINT {name}"))?;
+        self.savepoints += 1;
+        let outcome = body(self);
+        self.savepoints -= 1;
+        let outcome = match outcome {
+            // The body looked away from a failure; what it believes to have done is not there.
+            Ok(_) if self.failed => Err(SqlError::Aborted.into()),
+            outcome => outcome,
+        };
+        if outcome.is_ok() {
+            self.control(&format!("RELEASE SAVEPOINT {name}"))?;
+        } else if self.obstacle.is_none() {
+            self.failed = false;
+            self.control(&format!("ROLLBACK TO SAVEPOINT {name}; RELEASE SAVEPOINT {name}"))?;
+        }
+        outcome
+    }
+
+    fn control(&mut self, sql: &str) -> Result<(), SqlError> {
+        self.run(|on| match on {
+            On::Sqlite(connection) => connection.batch(sql),
+            On::Postgres(connection) => connection.control(sql),
+        })
     }
 
     /// The engine's plan for a statement, a line per step. For tests that pin plans.

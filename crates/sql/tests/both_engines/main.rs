@@ -3,6 +3,7 @@
 
 mod migrations;
 mod place;
+mod savepoints;
 mod sets;
 mod transactions;
 mod values;

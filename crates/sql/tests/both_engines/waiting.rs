@@ -191,3 +191,23 @@ fn of_two_transactions_that_wait_for_each_other_one_runs_again() {
     assert_eq!(runs, 3);
     assert_eq!(sum(&database), 4);
 }
+
+#[test]
+fn a_deadlock_inside_a_savepoint_runs_everything_again() {
+    let Some(place) = Place::postgres() else { return };
+    let database = place.with_tables(TABLE);
+    let both = |tx: &mut Transaction<'_>, meet: &dyn Fn(), ids: [i64; 2]| {
+        increment(tx, ids[0])?;
+        meet();
+        // Whoever looks away from it does not commit half of the work.
+        let _ = tx.savepoint(|tx| increment(tx, ids[1]));
+        Ok(())
+    };
+    let runs = overlap(
+        Isolation::ReadCommitted,
+        &database,
+        [&|tx, meet| both(tx, meet, [1, 2]), &|tx, meet| both(tx, meet, [2, 1])],
+    );
+    assert_eq!(runs, 3);
+    assert_eq!(sum(&database), 4);
+}
