@@ -7,17 +7,17 @@ mod detach;
 mod relevant;
 mod scan;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
     BlockHash, Height, Network,
-    wallet::{Micros, WalletId, parents_first},
+    wallet::{Evidence, Micros, WalletId, parents_first},
 };
 use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
 
 use crate::{
     BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, RecordOptions, Recorded, Seen, birthday,
-    crash, follow, ledger::ensure_chain, lifecycle::family, rows, session::Session,
+    crash, follow, ingest::check_shape, ledger::ensure_chain, lifecycle::family, rows, session::Session,
 };
 
 const SELECT_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1";
@@ -79,7 +79,7 @@ impl Ledger {
             }
             let mut applied = Applied::default();
             self.widen_chain(chain.tx, chain.id, txs, now)?;
-            for (wallet, places) in relevant::by_wallet(chain.tx, chain.id, txs)? {
+            for (wallet, places) in chain.concerned(block.height, txs)? {
                 let wallet = WalletId::new(wallet);
                 let mut session = Session::lock(chain.tx, self.limits, wallet, now)?;
                 let recorded = session.record_block(&block, txs, &places)?;
@@ -206,6 +206,24 @@ impl<'t, 'c> LockedChain<'t, 'c> {
         Ok(())
     }
 
+    /// Positions of the transactions that concern each wallet. A wallet that claims to have one at
+    /// this height is concerned, whether the block holds it or not.
+    fn concerned(
+        &mut self,
+        height: Height,
+        txs: &[NewTx],
+    ) -> Result<BTreeMap<i64, Vec<usize>>, LedgerError> {
+        let mut places = relevant::by_wallet(self.tx, self.id, txs)?;
+        // What no chain can contain spoils the block for everybody.
+        let concerned: BTreeSet<usize> = places.values().flatten().copied().collect();
+        concerned.into_iter().try_for_each(|at| check_shape(&txs[at]))?;
+        let key = [Value::from(self.id), Value::from(height.get())];
+        for wallet in self.tx.query_all(SELECT_TOUCHED, &key, |row| row.int(0))? {
+            places.entry(wallet).or_default();
+        }
+        Ok(places)
+    }
+
     fn stored_below(&mut self, height: Height) -> Result<Tip, SqlError> {
         let key = [Value::from(self.id), Value::from(height.get())];
         Ok(self.tx.query_opt(SELECT_BLOCK_BELOW, &key, |row| rows::tip(row, 0, 1))?.flatten())
@@ -232,13 +250,28 @@ impl<'t, 'c> LockedChain<'t, 'c> {
 }
 
 impl Session<'_, '_> {
+    /// Records what a block holds for this wallet, and takes out of it whatever was claimed to be
+    /// in it and is not.
     fn record_block(
         &mut self,
         block: &BlockRef,
         txs: &[NewTx],
         places: &[usize],
     ) -> Result<Vec<Recorded>, LedgerError> {
-        self.ensure_block(block, true)?;
+        self.evidence = Evidence::Block;
+        self.assert_block(block)?;
+        let recorded = self.record_placed(block, txs, places)?;
+        let held = places.iter().map(|at| txs[*at].txid).collect();
+        self.detach_others(block.height, &held)?;
+        Ok(recorded)
+    }
+
+    fn record_placed(
+        &mut self,
+        block: &BlockRef,
+        txs: &[NewTx],
+        places: &[usize],
+    ) -> Result<Vec<Recorded>, LedgerError> {
         let order = parents_first(&family(places.iter().map(|at| &txs[*at])));
         let batch: Vec<(&NewTx, u32)> = order
             .iter()

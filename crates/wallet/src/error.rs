@@ -89,12 +89,28 @@ pub enum LedgerError {
         height: Height,
     },
     /// The ledger knows another block, or another time of it, at this height.
-    #[error("block {hash} at height {height} is not the one the ledger has; disconnect that first")]
+    #[error(
+        "block {hash} is not the one the ledger has at height {height}, or its time is another; \
+         check height, hash and time; nothing was changed"
+    )]
     BlockMismatch {
         /// Height of the block.
         height: Height,
         /// The hash that was given.
         hash: BlockHash,
+    },
+    /// The ledger knows another position of the transaction in its block.
+    #[error(
+        "transaction {txid} is at position {position} of block {height}, not where this says; \
+         nothing was changed"
+    )]
+    PositionMismatch {
+        /// The transaction.
+        txid: Txid,
+        /// Height of its block.
+        height: Height,
+        /// Where it is.
+        position: u32,
     },
     /// The block does not follow the tip.
     #[error("block {height} does not follow the tip of the ledger, which is {}", tip_text(*.tip))]
@@ -111,18 +127,6 @@ pub enum LedgerError {
         height: Height,
         /// The tip.
         tip: Option<(Height, BlockHash)>,
-    },
-    /// A coinbase to disconnect is spent by a block that stays: no valid chain has that.
-    #[error(
-        "coinbase {coinbase} cannot be disconnected, because {spender} in block {height} below spends from it; no valid chain has such a block: roll back to below {height} and follow from a source that was checked"
-    )]
-    SpentBelow {
-        /// The coinbase.
-        coinbase: Txid,
-        /// What spends from it.
-        spender: Txid,
-        /// Block of the spender.
-        height: Height,
     },
     /// More descendants than one operation may touch.
     #[error(

@@ -1,16 +1,22 @@
 //! Recording a transaction. The order of the steps matters: everything is judged before anything
 //! is written, and losers let go of their inputs before the winner takes them.
 
+mod ancestors;
 mod bulk;
+mod bytes;
 mod cascade;
 mod check;
 mod coins;
+mod content;
 mod rivals;
 mod trust;
 
-pub(crate) use cascade::Loser;
-pub(crate) use check::label as check_label;
-use utxokeep_core::wallet::{Event, TxState, next};
+pub(crate) use cascade::{Loser, RESET_LEASES};
+pub(crate) use check::{label as check_label, shape as check_shape};
+use utxokeep_core::{
+    OutPoint, Txid,
+    wallet::{Event, Evidence, TxState, next},
+};
 use utxokeep_sql::Value;
 
 use crate::{
@@ -24,9 +30,10 @@ const INSERT_TX: &str = "INSERT INTO transactions (wallet_id, id, chain_id, txid
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 const UPDATE_TX: &str = "UPDATE transactions
     SET status = $3, is_waiting = $4, block_height = $5, block_position = $6,
-        owned_input_count = $7, invalid_reason = NULL, invalidated_by_tx_id = NULL,
-        raw_tx = COALESCE(raw_tx, $8)
+        owned_input_count = $7, invalid_reason = NULL, invalidated_by_tx_id = NULL
     WHERE wallet_id = $1 AND id = $2";
+const SET_POSITION: &str =
+    "UPDATE transactions SET block_position = $3 WHERE wallet_id = $1 AND id = $2";
 const INSERT_INPUTS: &str = "INSERT INTO tx_inputs
     (wallet_id, tx_id, input_index, prev_txid, prev_index, claim) VALUES";
 const UPDATE_CLAIMS: &str = "UPDATE tx_inputs SET claim = 1 WHERE wallet_id = $1 AND tx_id = $2";
@@ -58,24 +65,57 @@ impl Session<'_, '_> {
         options: &RecordOptions,
         beyond_tip: bool,
     ) -> Result<Recorded, LedgerError> {
-        check::new_tx(new, &self.limits)?;
+        check::shape(new)?;
+        if self.evidence == Evidence::Claim {
+            check::within_limits(new, &self.limits)?;
+        }
+        self.check_bytes(new)?;
+        let mut stored = self.stored(&new.txid)?;
+        if let Some(known) = stored
+            && !self.has_content(&known, new)?
+        {
+            if self.evidence == Evidence::Claim {
+                let what = "it is stored with other inputs or outputs";
+                return Err(LedgerError::invalid_tx(what));
+            }
+            stored = Some(self.rewrite(&known, new)?);
+        }
+        self.record_known(new, stored, seen, options, beyond_tip)
+    }
+
+    /// Records a transaction whose stored inputs and outputs, if any, are those of `new`.
+    pub(crate) fn record_known(
+        &mut self,
+        new: &NewTx,
+        stored: Option<StoredTx>,
+        seen: Seen,
+        options: &RecordOptions,
+        beyond_tip: bool,
+    ) -> Result<Recorded, LedgerError> {
         let label = self.checked_label(options)?;
         let credits = self.resolve_credits(new)?;
-        let stored = self.stored(&new.txid)?;
-        if stored.is_some_and(|stored| stored.coinbase != new.coinbase) {
-            return Err(LedgerError::invalid_tx("it is stored with another coinbase flag"));
-        }
         let (event, position) = match seen {
             Seen::Created => (Event::Create, None),
             Seen::Mempool => (Event::Publish, None),
             Seen::Block(block, position) => {
-                self.ensure_block(&block, beyond_tip)?;
+                match self.evidence {
+                    Evidence::Claim => self.claim_block(&block, beyond_tip)?,
+                    Evidence::Block => self.assert_block(&block)?,
+                }
                 (Event::Confirm(block.height), Some(position))
             }
         };
-        let state = next(stored.map(|stored| stored.state), new.coinbase, event)
+        let state = next(stored.map(|stored| stored.state), new.coinbase, event, self.evidence)
             .map_err(|refused| LedgerError::Refused { txid: new.txid, refused })?;
         let unchanged = stored.is_some_and(|stored| stored.state == state && state.is_live());
+
+        if unchanged {
+            self.keep_position(&new.txid, stored.as_ref(), position)?;
+        }
+        let mut revived = Vec::new();
+        if self.evidence == Evidence::Block && !unchanged && position.is_some() {
+            revived = self.revive_ancestors(new)?;
+        }
 
         let mut losers = Vec::new();
         let mut waiting = stored.is_some_and(|stored| stored.waiting && unchanged);
@@ -102,6 +142,9 @@ impl Session<'_, '_> {
             plan.owned_inputs = i64::try_from(parents.len()).unwrap_or(i64::MAX);
         }
         let id = self.write_tx(&plan, unchanged)?;
+        if stored.is_some() {
+            self.keep_bytes(id, new.raw.as_deref())?;
+        }
         self.invalidate(&doomed, id)?;
         if waiting && !unchanged {
             self.link_waiting(new, id)?;
@@ -127,7 +170,7 @@ impl Session<'_, '_> {
             let row = [self.id(), Value::from(&name), Value::from(label)];
             self.tx.execute(INSERT_LABEL, &row)?;
         }
-        Ok(Recorded {
+        let mut recorded = Recorded {
             txid: new.txid,
             change: match stored {
                 None => Change::Inserted,
@@ -139,7 +182,34 @@ impl Session<'_, '_> {
             waiting,
             losers: doomed.losers(),
             failed_descendants: doomed.descendants(),
-        })
+        };
+        for ancestor in revived {
+            recorded.losers.extend(ancestor.losers);
+            recorded.failed_descendants.extend(ancestor.failed_descendants);
+        }
+        Ok(recorded)
+    }
+
+    /// The position of a transaction that stays in its block: a block corrects it, a claim must not
+    /// contradict it.
+    fn keep_position(
+        &mut self,
+        txid: &Txid,
+        stored: Option<&StoredTx>,
+        position: Option<u32>,
+    ) -> Result<(), LedgerError> {
+        let (Some(stored), Some(position)) = (stored, position) else { return Ok(()) };
+        match (stored.position, stored.state.block(), self.evidence) {
+            (Some(known), Some(height), Evidence::Claim) if known != position => {
+                Err(LedgerError::PositionMismatch { txid: *txid, height, position: known })
+            }
+            (known, _, Evidence::Block) if known != Some(position) => {
+                let row = [self.id(), Value::from(stored.id), Value::from(position)];
+                self.tx.execute(SET_POSITION, &row)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn checked_label<'o>(
@@ -154,7 +224,7 @@ impl Session<'_, '_> {
     }
 
     /// Text form of a transaction id, as the chain's own tools print it.
-    pub(crate) fn tx_text(&self, txid: &utxokeep_core::Txid) -> String {
+    pub(crate) fn tx_text(&self, txid: &Txid) -> String {
         if self.network.is_cardano() { txid.to_hex() } else { txid.to_reversed_hex() }
     }
 
@@ -164,7 +234,6 @@ impl Session<'_, '_> {
         let status = Value::from(plan.state.status().code());
         let height = rows::height_value(plan.state.block());
         let position = Value::from(plan.position);
-        let raw = Value::from(new.raw.as_deref());
         if let Some(stored) = plan.stored {
             if !unchanged {
                 self.tx.execute(
@@ -177,7 +246,6 @@ impl Session<'_, '_> {
                         height,
                         position,
                         Value::from(plan.owned_inputs),
-                        raw,
                     ],
                 )?;
             }
@@ -201,7 +269,7 @@ impl Session<'_, '_> {
                 Value::from(i64::try_from(new.inputs.len()).unwrap_or(i64::MAX)),
                 Value::from(plan.owned_inputs),
                 Value::from(total),
-                raw,
+                Value::from(new.raw.as_deref()),
             ],
         )?;
         Ok(id)
@@ -215,20 +283,26 @@ impl Session<'_, '_> {
             }
             return Ok(());
         }
-        let claim = Value::from(if plan.waiting { WAITS } else { HOLDS });
-        let mut values = Vec::with_capacity(plan.new.inputs.len() * 6);
-        for (index, input) in (0i64..).zip(&plan.new.inputs) {
+        let claim = if plan.waiting { WAITS } else { HOLDS };
+        let values = self.input_rows(id, &plan.new.inputs, claim);
+        self.tx.insert_rows(INSERT_INPUTS, "", 6, &values)?;
+        Ok(())
+    }
+
+    /// Rows for [`INSERT_INPUTS`].
+    fn input_rows<'i>(&self, id: i64, inputs: &'i [OutPoint], claim: i64) -> Vec<Value<'i>> {
+        let mut values = Vec::with_capacity(inputs.len() * 6);
+        for (index, input) in (0i64..).zip(inputs) {
             values.extend([
                 self.id(),
                 Value::from(id),
                 Value::from(index),
                 Value::from(input.txid().as_bytes()),
                 Value::from(input.index()),
-                claim,
+                Value::from(claim),
             ]);
         }
-        self.tx.insert_rows(INSERT_INPUTS, "", 6, &values)?;
-        Ok(())
+        values
     }
 }
 

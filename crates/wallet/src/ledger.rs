@@ -33,7 +33,7 @@ pub struct Ledger {
     pub(crate) database: Database,
     pub(crate) limits: Limits,
     isolation: Isolation,
-    codec: Option<Arc<dyn ChainCodec>>,
+    pub(crate) codec: Option<Arc<dyn ChainCodec>>,
     closed: Arc<AtomicBool>,
 }
 

@@ -21,6 +21,7 @@ mod descriptors;
 mod error;
 mod follow;
 mod ingest;
+mod known_blocks;
 mod labels;
 mod leases;
 mod ledger;

@@ -1,18 +1,14 @@
 //! What users and followers do with single transactions.
 
 use utxokeep_core::{
-    OutPoint, Txid,
-    wallet::{Event, Micros, WalletId, next, parents_first},
+    Txid,
+    wallet::{Event, Evidence, Micros, WalletId, next, parents_first},
 };
-use utxokeep_sql::Value;
 
 use crate::{
-    BlockRef, Credits, Ledger, LedgerError, NewTx, RecordOptions, Recorded, Seen, rows,
+    BlockRef, Credits, Ledger, LedgerError, NewTx, RecordOptions, Recorded, Seen,
     session::Session,
 };
-
-const SELECT_INPUTS: &str = "SELECT prev_txid, prev_index FROM tx_inputs
-    WHERE wallet_id = $1 AND tx_id = $2 ORDER BY input_index";
 
 impl Ledger {
     /// Records a transaction as it was seen. Recording the same again changes nothing.
@@ -27,6 +23,7 @@ impl Ledger {
         now: Micros,
     ) -> Result<Recorded, LedgerError> {
         self.write_wallet(wallet, now, |session| {
+            session.codec.clone_from(&self.codec);
             self.widen_wallet(session, [new])?;
             session.record(new, seen, options, false)
         })
@@ -44,6 +41,7 @@ impl Ledger {
         let order = parents_first(&family(batch.iter().map(|(new, _)| new)));
         let options = RecordOptions::default();
         self.write_wallet(wallet, now, |session| {
+            session.codec.clone_from(&self.codec);
             self.widen_wallet(session, batch.iter().map(|(new, _)| new))?;
             let record = |at: &usize| session.record(&batch[*at].0, batch[*at].1, &options, true);
             order.iter().map(record).collect()
@@ -85,7 +83,7 @@ impl Ledger {
     ) -> Result<Vec<Txid>, LedgerError> {
         self.write_wallet(wallet, now, |session| {
             let stored = session.known(txid)?;
-            let end = next(Some(stored.state), stored.coinbase, Event::Abandon)
+            let end = next(Some(stored.state), stored.coinbase, Event::Abandon, Evidence::Claim)
                 .map_err(|refused| LedgerError::Refused { txid: *txid, refused })?;
             Ok(session.end(stored.id, *txid, end)?.descendants())
         })
@@ -104,20 +102,17 @@ impl Ledger {
 
 impl Session<'_, '_> {
     /// Records a stored transaction again, from what is stored of it.
-    fn record_stored(&mut self, txid: &Txid, seen: Seen) -> Result<Recorded, LedgerError> {
+    pub(crate) fn record_stored(&mut self, txid: &Txid, seen: Seen) -> Result<Recorded, LedgerError> {
         let stored = self.known(txid)?;
-        let key = [self.id(), Value::from(stored.id)];
-        let inputs: Vec<OutPoint> =
-            self.tx.query_all(SELECT_INPUTS, &key, |row| rows::outpoint(row, 0))?;
         let new = NewTx {
             txid: *txid,
-            inputs,
+            inputs: self.inputs_of(stored.id)?,
             outputs: Vec::new(),
             coinbase: stored.coinbase,
             raw: None,
             credits: Credits::Exactly(Vec::new()),
         };
-        self.record(&new, seen, &RecordOptions::default(), false)
+        self.record_known(&new, Some(stored), seen, &RecordOptions::default(), false)
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use utxokeep_core::{
     Height, Txid,
-    wallet::{Event, Micros, WalletId, next},
+    wallet::{Event, Evidence, Micros, WalletId, next},
 };
 use utxokeep_sql::{SqlError, Value};
 
@@ -63,7 +63,7 @@ impl Ledger {
     ) -> Result<(), LedgerError> {
         self.write_wallet(wallet, now, |session| {
             let stored = session.known(txid)?;
-            next(Some(stored.state), stored.coinbase, Event::Abandon)
+            next(Some(stored.state), stored.coinbase, Event::Abandon, Evidence::Claim)
                 .map_err(|refused| LedgerError::Refused { txid: *txid, refused })?;
             if session.has_children(txid)? || session.replaced_others(stored.id)? {
                 return Err(LedgerError::NotALeaf(*txid));

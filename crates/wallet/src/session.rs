@@ -3,9 +3,11 @@
 //! The lock is the row of the wallet. It also holds the counters from which rows get their
 //! numbers, so numbers need no other coordination.
 
+use std::sync::Arc;
+
 use utxokeep_core::{
     BlockHash, Height, Network, Txid,
-    wallet::{Maturity, Micros, TxState, WalletId},
+    wallet::{ChainCodec, Evidence, Maturity, Micros, TxState, WalletId},
 };
 use utxokeep_sql::{Dialect, Row, SqlError, Transaction, Value};
 
@@ -19,11 +21,8 @@ const SELECT_CHAIN: &str = "SELECT c.chain, c.network, c.tip_height, c.tip_hash
     FROM wallets w JOIN chains c ON c.id = w.chain_id WHERE w.id = $1";
 const UPDATE_COUNTERS: &str = "UPDATE wallets
     SET next_tx_id = $2, next_utxo_id = $3, next_address_id = $4 WHERE id = $1";
-const SELECT_BLOCK: &str = "SELECT hash, time_us FROM blocks WHERE chain_id = $1 AND height = $2";
-const INSERT_BLOCK: &str = "INSERT INTO blocks (chain_id, height, hash, time_us)
-    VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
 const SELECT_TX: &str =
-    "SELECT id, status, block_height, is_coinbase, is_waiting, owned_input_count
+    "SELECT id, status, block_height, is_coinbase, is_waiting, owned_input_count, block_position
     FROM transactions WHERE chain_id = $1 AND txid = $2 AND wallet_id = $3";
 const MEASURE_TABLES: &str =
     "ANALYZE wallets; ANALYZE addresses; ANALYZE transactions; ANALYZE tx_inputs; ANALYZE utxos";
@@ -46,9 +45,13 @@ pub(crate) struct Session<'t, 'c> {
     pub(crate) network: Network,
     pub(crate) tip: Option<(Height, BlockHash)>,
     pub(crate) now: Micros,
+    /// Whose word the changes of this session rest on.
+    pub(crate) evidence: Evidence,
+    /// Reads bytes of transactions, where they have to be compared.
+    pub(crate) codec: Option<Arc<dyn ChainCodec>>,
     counters: Counters,
     stored_counters: Counters,
-    known_block: Option<BlockRef>,
+    pub(crate) known_block: Option<BlockRef>,
     has_leases: Option<bool>,
     pub(crate) has_held_back: Option<bool>,
 }
@@ -61,6 +64,7 @@ pub(crate) struct StoredTx {
     pub(crate) coinbase: bool,
     pub(crate) waiting: bool,
     pub(crate) owned_inputs: i64,
+    pub(crate) position: Option<u32>,
 }
 
 impl<'t, 'c> Session<'t, 'c> {
@@ -120,6 +124,8 @@ impl<'t, 'c> Session<'t, 'c> {
             network,
             tip,
             now,
+            evidence: Evidence::Claim,
+            codec: None,
             counters,
             stored_counters: counters,
             known_block: None,
@@ -198,39 +204,6 @@ impl<'t, 'c> Session<'t, 'c> {
         self.has_leases = Some(found.is_some());
         Ok(found.is_some())
     }
-
-    /// Makes sure that the row of `block` exists and is this block. Unless `beyond_tip` is set,
-    /// the chain must have reached it.
-    pub(crate) fn ensure_block(
-        &mut self,
-        block: &BlockRef,
-        beyond_tip: bool,
-    ) -> Result<(), LedgerError> {
-        if self.known_block.as_ref() == Some(block) {
-            return Ok(());
-        }
-        let mismatch = LedgerError::BlockMismatch { height: block.height, hash: block.hash };
-        if self.tip.is_some_and(|(height, hash)| height == block.height && hash != block.hash) {
-            return Err(mismatch);
-        }
-        if !beyond_tip && self.tip_height().is_none_or(|tip| block.height > tip) {
-            return Err(LedgerError::BlockNotFound { height: block.height });
-        }
-        let key = [Value::from(self.chain), Value::from(block.height.get())];
-        let read = |row: &Row<'_>| Ok((row.array::<32>(0)?, row.int(1)?));
-        let mut found = self.tx.query_opt(SELECT_BLOCK, &key, read)?;
-        if found.is_none() {
-            let hash = Value::from(block.hash.as_bytes());
-            self.tx
-                .execute(INSERT_BLOCK, &[key[0], key[1], hash, Value::from(block.time.get())])?;
-            found = self.tx.query_opt(SELECT_BLOCK, &key, read)?;
-        }
-        if found != Some((*block.hash.as_bytes(), block.time.get())) {
-            return Err(mismatch);
-        }
-        self.known_block = Some(*block);
-        Ok(())
-    }
 }
 
 fn read_stored(row: &Row<'_>) -> Result<StoredTx, SqlError> {
@@ -240,5 +213,6 @@ fn read_stored(row: &Row<'_>) -> Result<StoredTx, SqlError> {
         coinbase: rows::flag(row, 3)?,
         waiting: rows::flag(row, 4)?,
         owned_inputs: row.int(5)?,
+        position: row.opt_int(6)?.map(|_| rows::u32_at(row, 6)).transpose()?,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ::bitcoin::{Transaction, consensus::encode};
+use ::bitcoin::{Transaction, TxIn, consensus::encode};
 use utxokeep_core::{OutPoint, Txid, wallet::DecodedTx};
 
 use super::{DecodeError, HEADER_LEN, reader::Reader};
@@ -39,7 +39,10 @@ pub fn decode_tx(raw: &[u8]) -> Result<DecodedTx, TxDecodeError> {
         .iter()
         .map(|output| (output.value.to_sat(), output.script_pubkey.to_bytes()))
         .collect();
-    Ok(DecodedTx { txid: txid_of(&tx.compute_txid()), inputs, outputs, is_coinbase })
+    let is_signed = |input: &&TxIn| !input.script_sig.is_empty() || !input.witness.is_empty();
+    let signed_inputs = tx.input.iter().filter(is_signed).count();
+    let txid = txid_of(&tx.compute_txid());
+    Ok(DecodedTx { txid, inputs, outputs, is_coinbase, signed_inputs })
 }
 
 /// Where the transactions of a raw block lie in its bytes, in order.

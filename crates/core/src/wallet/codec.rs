@@ -40,6 +40,8 @@ pub struct DecodedTx {
     pub outputs: Vec<(u64, Vec<u8>)>,
     /// Whether it is a coinbase.
     pub is_coinbase: bool,
+    /// How many inputs carry a signature script or a witness.
+    pub signed_inputs: usize,
 }
 
 /// Why a text or bytes could not be read; the source tells.

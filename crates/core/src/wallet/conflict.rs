@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::types::Txid;
 
-use super::status::{InvalidReason, TxState};
+use super::status::{Evidence, InvalidReason, TxState};
 
 /// A stored live transaction that spends an output the new one spends too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +31,22 @@ pub enum Outcome {
 /// Decides about one rival of a transaction that is about to be in state `new`.
 ///
 /// `declared` means that the caller, or the mempool of the node, said that it is a replacement.
+///
+/// Two blocks of one chain never spend an output twice. So what a followed block proves to be in
+/// the chain wins over a rival that was claimed to be, while two claims are refused.
 #[must_use]
-pub const fn judge_rival(new: TxState, declared: bool, rival: Rival) -> Outcome {
+pub const fn judge_rival(
+    new: TxState,
+    evidence: Evidence,
+    declared: bool,
+    rival: Rival,
+) -> Outcome {
     match (new, rival.state) {
-        // Two blocks of one chain cannot spend an output twice: somebody forgot a disconnect.
+        _ if matches!(evidence, Evidence::Block) => Outcome::RivalLoses(if declared {
+            InvalidReason::Replaced
+        } else {
+            InvalidReason::DoubleSpent
+        }),
         (_, TxState::Confirmed(_)) => Outcome::Refuse,
         (TxState::Confirmed(_) | TxState::Unconfirmed, _) if declared => {
             Outcome::RivalLoses(InvalidReason::Replaced)
@@ -97,8 +109,26 @@ mod tests {
         Rival { state, waiting: false }
     }
 
+    fn judge_rival(new: TxState, declared: bool, rival: Rival) -> Outcome {
+        super::judge_rival(new, Evidence::Claim, declared, rival)
+    }
+
     #[test]
-    fn a_block_beats_everything_but_another_block() {
+    fn the_evidence_of_a_block_beats_even_a_claimed_confirmation() {
+        let by_block =
+            |new, declared, state| super::judge_rival(new, Evidence::Block, declared, rival(state));
+        let lost = Outcome::RivalLoses(InvalidReason::DoubleSpent);
+        for state in [TxState::Pending, TxState::Unconfirmed, CONFIRMED] {
+            assert_eq!(by_block(CONFIRMED, false, state), lost);
+            // An ancestor that must be in the chain, at a height that is not known.
+            assert_eq!(by_block(TxState::Unconfirmed, false, state), lost);
+            let replaced = Outcome::RivalLoses(InvalidReason::Replaced);
+            assert_eq!(by_block(CONFIRMED, true, state), replaced);
+        }
+    }
+
+    #[test]
+    fn a_claimed_block_beats_everything_but_another_block() {
         for state in [TxState::Pending, TxState::Unconfirmed] {
             assert_eq!(
                 judge_rival(CONFIRMED, false, rival(state)),

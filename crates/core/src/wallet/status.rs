@@ -179,6 +179,17 @@ pub enum Event {
     LoseAncestor,
 }
 
+/// Whose word an event rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Evidence {
+    /// A user or a client says so. A claim never undoes what is known of blocks.
+    #[default]
+    Claim,
+    /// A block that the ledger follows or scans says so. It outranks every claim, and a stored
+    /// confirmation that contradicts it was one.
+    Block,
+}
+
 /// Why an event cannot happen to a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -201,9 +212,24 @@ pub enum Refused {
 ///
 /// A dead transaction that is published or confirmed again comes back to life. The caller has to
 /// make sure that its inputs are free first (publish), or free them (confirm).
+///
+/// With the evidence of a block a confirmation moves to that block, and is lost with the inputs.
 #[expect(clippy::match_same_arms, reason = "one line for each row of the table")]
-pub fn next(from: Option<TxState>, coinbase: bool, event: Event) -> Result<TxState, Refused> {
+pub fn next(
+    from: Option<TxState>,
+    coinbase: bool,
+    event: Event,
+    evidence: Evidence,
+) -> Result<TxState, Refused> {
     use TxState::{Confirmed, Failed, Orphaned, Pending, Replaced, Unconfirmed};
+    let from = match (from, event, evidence) {
+        (
+            Some(Confirmed(_)),
+            Event::Confirm(_) | Event::Lose { .. } | Event::LoseAncestor,
+            Evidence::Block,
+        ) => Some(Unconfirmed),
+        _ => from,
+    };
     match (from, event) {
         (None, Event::Confirm(height)) => Ok(Confirmed(height)),
         (None, Event::Create | Event::Publish) if coinbase => Err(Refused::CoinbaseOutsideBlock),
@@ -249,6 +275,25 @@ mod tests {
         TxState::Failed,
         TxState::Orphaned,
     ];
+
+    fn next(from: Option<TxState>, coinbase: bool, event: Event) -> Result<TxState, Refused> {
+        super::next(from, coinbase, event, Evidence::Claim)
+    }
+
+    #[test]
+    fn the_evidence_of_a_block_moves_and_undoes_a_claimed_confirmation() {
+        let by_block =
+            |event| super::next(Some(TxState::Confirmed(H)), false, event, Evidence::Block);
+        let real = Height::new(9);
+        assert_eq!(by_block(Event::Confirm(real)), Ok(TxState::Confirmed(real)));
+        assert_eq!(by_block(Event::Confirm(H)), Ok(TxState::Confirmed(H)));
+        assert_eq!(by_block(Event::Lose { declared: false }), Ok(TxState::Failed));
+        assert_eq!(by_block(Event::Lose { declared: true }), Ok(TxState::Replaced));
+        assert_eq!(by_block(Event::LoseAncestor), Ok(TxState::Failed));
+        // A block says nothing about what a user wants.
+        assert_eq!(by_block(Event::Abandon), Err(Refused::Confirmed(H)));
+        assert_eq!(by_block(Event::Disconnect), Ok(TxState::Unconfirmed));
+    }
 
     #[test]
     fn codes_read_back_and_unknown_ones_do_not() {

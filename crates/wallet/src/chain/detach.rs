@@ -1,59 +1,94 @@
-//! Taking blocks back, for one wallet.
+//! Taking transactions out of blocks, for one wallet.
 
+use rustc_hash::FxHashSet;
 use utxokeep_core::{
-    Height,
-    wallet::{CoinClass, Refused, TxState},
+    Height, Txid,
+    wallet::{CoinClass, Evidence, TxState},
 };
-use utxokeep_sql::Value;
+use utxokeep_sql::{Row, SqlError, Value};
 
-use crate::{LedgerError, rows, session::Session};
+use crate::{LedgerError, ingest::RESET_LEASES, rows, session::Session};
 
-const SELECT_COINBASES: &str = "SELECT id, txid FROM transactions
-    WHERE wallet_id = $1 AND block_height >= $2 AND is_coinbase = 1 ORDER BY id";
-const RESET_LEASES: &str = "UPDATE utxo_leases SET spent_height = NULL
-    WHERE wallet_id = $1 AND spent_height >= $2";
-const DETACH_COINS: &str = "UPDATE utxos SET parent_class = $3, parent_height = NULL
-    WHERE wallet_id = $1 AND tx_id IN (
-        SELECT id FROM transactions WHERE wallet_id = $1 AND block_height >= $2
-            AND is_coinbase = 0 AND (input_count = owned_input_count) = ($4 = 1))";
-const SELECT_DOUBTFUL: &str = "SELECT DISTINCT u.tx_id FROM transactions t
-    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
-    WHERE t.wallet_id = $1 AND t.block_height >= $2 AND t.is_coinbase = 0
-        AND u.parent_class < 3 AND u.spent_by_tx_id IS NOT NULL";
-const SELECT_DOUBTFUL_PARENTS: &str = "SELECT DISTINCT u.tx_id FROM transactions t
-    JOIN utxos u ON u.wallet_id = t.wallet_id AND u.spent_by_tx_id = t.id
-    WHERE t.wallet_id = $1 AND t.block_height >= $2 AND t.is_coinbase = 0
-        AND u.parent_class < 3";
+const SELECT_FROM: &str = "SELECT id, txid, is_coinbase FROM transactions
+    WHERE wallet_id = $1 AND block_height >= $2 ORDER BY id";
+const SELECT_AT: &str = "SELECT id, txid, is_coinbase FROM transactions
+    WHERE wallet_id = $1 AND block_height = $2 ORDER BY id";
+const DETACH_COINS: &str = "UPDATE utxos SET parent_class = $2, parent_height = NULL
+    WHERE wallet_id = $1 AND tx_id IN (SELECT id FROM transactions
+        WHERE wallet_id = $1 AND (input_count = owned_input_count) = ($3 = 1) AND id IN";
+const SELECT_DOUBTFUL: &str = "SELECT DISTINCT tx_id FROM utxos
+    WHERE wallet_id = $1 AND parent_class < 3 AND spent_by_tx_id IS NOT NULL AND tx_id IN";
+const SELECT_DOUBTFUL_PARENTS: &str = "SELECT DISTINCT tx_id FROM utxos
+    WHERE wallet_id = $1 AND parent_class < 3 AND spent_by_tx_id IN";
 const DETACH_TXS: &str = "UPDATE transactions SET block_height = NULL, block_position = NULL
-    WHERE wallet_id = $1 AND block_height >= $2 AND is_coinbase = 0";
+    WHERE wallet_id = $1 AND id IN";
+
+/// A transaction that is to leave its block.
+struct Confirmed {
+    id: i64,
+    txid: Txid,
+    is_coinbase: bool,
+}
 
 impl Session<'_, '_> {
-    /// Takes this wallet's transactions out of all blocks from `height` on. Payments come first,
-    /// so that what spends from a coinbase is unconfirmed when the coinbase ends.
+    /// Takes this wallet's transactions out of all blocks from `height` on.
     pub(super) fn detach_from(&mut self, height: Height) -> Result<(), LedgerError> {
-        let key = [self.id(), Value::from(height.get())];
-        let coinbases = self
-            .tx
-            .query_all(SELECT_COINBASES, &key, |row| Ok((row.int(0)?, rows::txid(row, 1)?)))?;
-        self.tx.execute(RESET_LEASES, &key)?;
+        let all = self.confirmed(SELECT_FROM, height)?;
+        self.detach(&all)
+    }
+
+    /// Takes out of the block at `height` what was claimed to be in it and is not.
+    pub(super) fn detach_others(
+        &mut self,
+        height: Height,
+        held: &FxHashSet<Txid>,
+    ) -> Result<(), LedgerError> {
+        let mut claimed = self.confirmed(SELECT_AT, height)?;
+        claimed.retain(|tx| !held.contains(&tx.txid));
+        self.detach(&claimed)
+    }
+
+    fn confirmed(&mut self, statement: &str, height: Height) -> Result<Vec<Confirmed>, SqlError> {
+        let read = |row: &Row<'_>| {
+            let is_coinbase = rows::flag(row, 2)?;
+            Ok(Confirmed { id: row.int(0)?, txid: rows::txid(row, 1)?, is_coinbase })
+        };
+        self.tx.query_all(statement, &[self.id(), Value::from(height.get())], read)
+    }
+
+    /// Payments come first, so that what spends from a coinbase is unconfirmed when that ends. That
+    /// a block has left the chain is a fact: nothing that was claimed about a descendant, and no
+    /// limit, holds it up.
+    fn detach(&mut self, txs: &[Confirmed]) -> Result<(), LedgerError> {
+        if txs.is_empty() {
+            return Ok(());
+        }
+        self.evidence = Evidence::Block;
+        let fixed = [self.id()];
+        let all: Vec<Value<'_>> = txs.iter().map(|tx| Value::from(tx.id)).collect();
+        let payments: Vec<Value<'_>> =
+            txs.iter().filter(|tx| !tx.is_coinbase).map(|tx| Value::from(tx.id)).collect();
+        if self.has_leases()? {
+            self.tx.execute_in(RESET_LEASES, ")", &fixed, 1, &all)?;
+        }
         for (class, trusted) in [(CoinClass::Trusted, 1i64), (CoinClass::Untrusted, 0)] {
-            let row = [key[0], key[1], Value::from(class.code()), Value::from(trusted)];
-            self.tx.execute(DETACH_COINS, &row)?;
+            let fixed = [self.id(), Value::from(class.code()), Value::from(trusted)];
+            self.tx.execute_in(DETACH_COINS, ")", &fixed, 1, &payments)?;
         }
         // Whoever spends from these is not trusted any more; they may lie in no block already.
-        let mut doubtful = self.tx.query_all(SELECT_DOUBTFUL, &key, |row| row.int(0))?;
-        doubtful.extend(self.tx.query_all(SELECT_DOUBTFUL_PARENTS, &key, |row| row.int(0))?);
+        let mut doubtful = Vec::new();
+        for statement in [SELECT_DOUBTFUL, SELECT_DOUBTFUL_PARENTS] {
+            self.tx.query_in(statement, "", &fixed, 1, &payments, |row| {
+                doubtful.push(row.int(0)?);
+                Ok(())
+            })?;
+        }
         doubtful.sort_unstable();
         doubtful.dedup();
-        let detached = self.tx.execute(DETACH_TXS, &key)?;
-        self.lower_trust(doubtful, usize::try_from(detached).unwrap_or(usize::MAX))?;
-        for (id, coinbase) in coinbases {
-            self.end(id, coinbase, TxState::Orphaned).map_err(|error| match error {
-                LedgerError::Refused { txid: spender, refused: Refused::Confirmed(height) } => {
-                    LedgerError::SpentBelow { coinbase, spender, height }
-                }
-                other => other,
-            })?;
+        self.tx.execute_in(DETACH_TXS, "", &fixed, 1, &payments)?;
+        self.lower_trust(doubtful)?;
+        for coinbase in txs.iter().filter(|tx| tx.is_coinbase) {
+            self.end(coinbase.id, coinbase.txid, TxState::Orphaned)?;
         }
         Ok(())
     }

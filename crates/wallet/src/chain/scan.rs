@@ -1,9 +1,10 @@
 //! Looking again at blocks that the ledger has passed, for a wallet that watches more than before.
 
-use utxokeep_core::wallet::{Micros, WalletId};
+use rustc_hash::FxHashSet;
+use utxokeep_core::wallet::{Evidence, Micros, WalletId};
 
 use super::relevant;
-use crate::{BlockRef, Ledger, LedgerError, NewTx, Recorded};
+use crate::{BlockRef, Ledger, LedgerError, NewTx, Recorded, ingest::check_shape};
 
 impl Ledger {
     /// Records what a block holds for one wallet. The block must lie on the ledger's chain, at or
@@ -23,11 +24,21 @@ impl Ledger {
             if session.tip_height().is_none_or(|tip| block.height > tip) {
                 return Err(LedgerError::BlockNotFound { height: block.height });
             }
+            if !session.is_followed(block)? {
+                return Err(LedgerError::BlockMismatch { height: block.height, hash: block.hash });
+            }
+            session.evidence = Evidence::Block;
             self.widen_wallet(session, txs)?;
             let mut places = relevant::by_wallet(session.tx, session.chain, txs)?;
             match places.remove(&wallet.get()) {
-                None => Ok(Vec::new()),
-                Some(places) => session.record_block(block, txs, &places),
+                None => {
+                    session.detach_others(block.height, &FxHashSet::default())?;
+                    Ok(Vec::new())
+                }
+                Some(places) => {
+                    places.iter().try_for_each(|at| check_shape(&txs[*at]))?;
+                    session.record_block(block, txs, &places)
+                }
             }
         })
     }

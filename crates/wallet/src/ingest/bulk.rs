@@ -1,7 +1,7 @@
 //! The short way for blocks of new transactions without conflicts: a few statements for all.
 //!
 //! It is taken only when nothing has to be decided: no transaction is stored, nobody else wants
-//! its inputs, nothing stored spends from it, and its stored parents are live. Everything else goes
+//! its inputs, nothing stored spends from it, and its stored parents are published. Everything else goes
 //! the long way, one by one.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,7 +11,7 @@ use utxokeep_core::{
 };
 use utxokeep_sql::{SqlError, Value};
 
-use super::{HOLDS, INSERT_INPUTS, check};
+use super::{HOLDS, INSERT_INPUTS};
 use crate::{Change, Credits, LedgerError, NewTx, Recorded, rows, session::Session};
 
 const SELECT_STORED: &str =
@@ -63,11 +63,8 @@ impl Session<'_, '_> {
         batch: &[Placed<'_>],
         height: Height,
     ) -> Result<Option<Vec<Recorded>>, LedgerError> {
-        for (new, _) in batch {
-            check::new_tx(new, &self.limits)?;
-            if new.credits != Credits::Watched {
-                return Ok(None);
-            }
+        if batch.iter().any(|(new, _)| new.credits != Credits::Watched) {
+            return Ok(None);
         }
         let Some(facts) = self.facts(batch)? else {
             return Ok(None);
@@ -127,7 +124,7 @@ impl Session<'_, '_> {
         }
         let mut parents = FxHashMap::default();
         self.tx.query_rows(PARENTS_HEAD, PARENTS_TAIL, &in_chain, 2, &inputs, |row| {
-            decide |= !rows::status(row, 2)?.is_live();
+            decide |= rows::status(row, 2)? != TxStatus::Published;
             if let Some(utxo) = row.opt_int(3)? {
                 parents.insert(rows::outpoint(row, 0)?, utxo);
             }
@@ -196,15 +193,8 @@ impl Session<'_, '_> {
                 Value::from(total),
                 Value::from(new.raw.as_deref()),
             ]);
+            inputs.extend(self.input_rows(*id, &new.inputs, HOLDS));
             for (index, input) in (0i64..).zip(&new.inputs) {
-                inputs.extend([
-                    self.id(),
-                    Value::from(*id),
-                    Value::from(index),
-                    Value::from(input.txid().as_bytes()),
-                    Value::from(input.index()),
-                    Value::from(HOLDS),
-                ]);
                 if let Some(utxo) = facts.parents.get(input) {
                     spends.extend([Value::from(*utxo), Value::from(*id), Value::from(index)]);
                     spent.push(*id);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use utxokeep_core::{
     Txid,
-    wallet::{Event, InvalidReason, TxState, TxStatus, next},
+    wallet::{Event, Evidence, InvalidReason, TxState, TxStatus, next},
 };
 use utxokeep_sql::{SqlError, Value};
 
@@ -21,6 +21,10 @@ const HOLDERS_TAIL: &str = ") AS v CROSS JOIN tx_inputs i CROSS JOIN transaction
 const WAITING_TAIL: &str = ") AS v CROSS JOIN tx_inputs i CROSS JOIN transactions t
     WHERE i.prev_txid = v.column1 AND i.wallet_id = $1 AND i.claim = 2
         AND t.wallet_id = i.wallet_id AND t.id = i.tx_id";
+/// No block spends the outputs any more; a lease that is held goes on.
+pub(crate) const RESET_LEASES: &str = "UPDATE utxo_leases SET spent_height = NULL
+    WHERE wallet_id = $1 AND spent_height IS NOT NULL AND utxo_id IN (SELECT id FROM utxos
+        WHERE wallet_id = $1 AND spent_by_tx_id IN";
 const FREE_COINS: &str = "UPDATE utxos SET spent_by_tx_id = NULL, spent_input_index = NULL
     WHERE wallet_id = $1 AND spent_by_tx_id IN";
 const FREE_INPUTS: &str = "UPDATE tx_inputs SET claim = 0 WHERE wallet_id = $1 AND tx_id IN";
@@ -108,7 +112,7 @@ impl Session<'_, '_> {
                 if is_root || dependents.contains_key(&id) {
                     continue;
                 }
-                next(Some(state), false, Event::LoseAncestor)
+                next(Some(state), false, Event::LoseAncestor, self.evidence)
                     .map_err(|refused| LedgerError::Refused { txid, refused })?;
                 if winner == Some(id) {
                     return Err(LedgerError::Conflict { txid, rivals: vec![parent] });
@@ -117,7 +121,7 @@ impl Session<'_, '_> {
                 root_of.insert(txid, root);
                 dependents.insert(id, Dependent { txid, root });
                 frontier.push(txid);
-                let rows_max = self.limits.cascade_txs_max;
+                let rows_max = self.cascade_txs_max();
                 if dependents.len() + roots.len() > rows_max {
                     return Err(LedgerError::CascadeTooLarge { rows_max });
                 }
@@ -161,10 +165,22 @@ impl Session<'_, '_> {
         Ok(())
     }
 
+    /// How many transactions one event may change. What a block brings about has to be done
+    /// whatever it takes; it is bounded by what the wallet has in no block.
+    pub(super) const fn cascade_txs_max(&self) -> usize {
+        match self.evidence {
+            Evidence::Claim => self.limits.cascade_txs_max,
+            Evidence::Block => usize::MAX,
+        }
+    }
+
     /// Frees what the transactions spend, and takes what they pay out of the balance.
-    fn let_go(&mut self, ids: impl Iterator<Item = i64>) -> Result<(), SqlError> {
+    pub(super) fn let_go(&mut self, ids: impl Iterator<Item = i64>) -> Result<(), SqlError> {
         let keys: Vec<Value<'_>> = ids.map(Value::from).collect();
         let fixed = [self.id()];
+        if self.has_leases()? {
+            self.tx.execute_in(RESET_LEASES, ")", &fixed, 1, &keys)?;
+        }
         for statement in [FREE_COINS, FREE_INPUTS, KILL_COINS] {
             self.tx.execute_in(statement, "", &fixed, 1, &keys)?;
         }

@@ -5,12 +5,9 @@ use utxokeep_core::wallet::Amount;
 
 use crate::{Credits, LedgerError, Limits, NewTx};
 
-/// Refuses what no chain can contain and what is beyond the limits.
-pub(super) fn new_tx(new: &NewTx, limits: &Limits) -> Result<(), LedgerError> {
+/// Refuses what is beyond the limits. What is in a block is there, however large.
+pub(super) fn within_limits(new: &NewTx, limits: &Limits) -> Result<(), LedgerError> {
     let refuse = |what: String| Err(LedgerError::invalid_tx(what));
-    if new.coinbase != new.inputs.is_empty() {
-        return refuse("a coinbase, and only a coinbase, is given without inputs".to_owned());
-    }
     if new.inputs.len() > limits.tx_inputs_max || new.outputs.len() > limits.tx_outputs_max {
         return refuse(format!(
             "it has {} inputs and {} outputs, at most {} and {} are allowed",
@@ -22,6 +19,15 @@ pub(super) fn new_tx(new: &NewTx, limits: &Limits) -> Result<(), LedgerError> {
     }
     if new.raw.as_ref().is_some_and(|raw| raw.len() > limits.raw_tx_bytes_max) {
         return refuse(format!("it is longer than {} bytes", limits.raw_tx_bytes_max));
+    }
+    Ok(())
+}
+
+/// Refuses what no chain can contain.
+pub(crate) fn shape(new: &NewTx) -> Result<(), LedgerError> {
+    let refuse = |what: String| Err(LedgerError::invalid_tx(what));
+    if new.coinbase != new.inputs.is_empty() {
+        return refuse("a coinbase, and only a coinbase, is given without inputs".to_owned());
     }
     let mut seen = FxHashSet::default();
     if let Some(twice) = new.inputs.iter().find(|input| !seen.insert(**input)) {

@@ -48,7 +48,7 @@ impl Session<'_, '_> {
         let mut refused = Vec::new();
         for rival in self.rivals(new, own_id)? {
             let seen = Rival { state: rival.state, waiting: rival.waiting };
-            match judge_rival(state, declared, seen) {
+            match judge_rival(state, self.evidence, declared, seen) {
                 Outcome::RivalLoses(reason) => {
                     judged.losers.push(Loser { id: rival.id, txid: rival.txid, reason });
                 }

@@ -51,18 +51,12 @@ impl Session<'_, '_> {
 
     /// Carries on that `id` has become trusted or confirmed.
     pub(super) fn raise_trust(&mut self, id: i64) -> Result<(), LedgerError> {
-        self.carry_trust(SELECT_RISING, RAISE, vec![id], self.limits.cascade_txs_max)
+        self.carry_trust(SELECT_RISING, RAISE, vec![id])
     }
 
-    /// Carries on that `doubtful` are not trusted any more. A rollback may change as many
-    /// transactions as it takes out of blocks, and the limit on top of that.
-    pub(crate) fn lower_trust(
-        &mut self,
-        doubtful: Vec<i64>,
-        detached: usize,
-    ) -> Result<(), LedgerError> {
-        let rows_max = self.limits.cascade_txs_max.saturating_add(detached);
-        self.carry_trust(SELECT_FALLING, LOWER, doubtful, rows_max)
+    /// Carries on that `doubtful` are not trusted any more.
+    pub(crate) fn lower_trust(&mut self, doubtful: Vec<i64>) -> Result<(), LedgerError> {
+        self.carry_trust(SELECT_FALLING, LOWER, doubtful)
     }
 
     fn carry_trust(
@@ -70,8 +64,8 @@ impl Session<'_, '_> {
         select: &str,
         update: &str,
         start: Vec<i64>,
-        rows_max: usize,
     ) -> Result<(), LedgerError> {
+        let rows_max = self.cascade_txs_max();
         let fixed = [self.id()];
         let mut frontier = start;
         let mut changed = 0;

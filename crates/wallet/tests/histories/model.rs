@@ -32,7 +32,8 @@ impl Stand {
 pub(crate) enum Met {
     Here,
     Mempool,
-    Block(u32),
+    /// Somebody says that it is in the block at this height.
+    Claim(u32),
 }
 
 /// The ledger must refuse too.
@@ -42,7 +43,10 @@ pub(crate) struct No;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Model {
     pub(crate) txs: BTreeMap<Txid, (NewTx, Stand)>,
-    pub(crate) blocks: Vec<Vec<Txid>>,
+    /// What the chain holds, from [`FIRST`] on.
+    pub(crate) blocks: Vec<Vec<NewTx>>,
+    /// What the chain holds below, where the ledger never looked.
+    pub(crate) early: BTreeMap<Txid, NewTx>,
     pub(crate) leases: BTreeMap<OutPoint, (LeaseId, i64)>,
 }
 
@@ -85,8 +89,8 @@ impl Model {
     pub(crate) fn record(&mut self, tx: &NewTx, met: Met, declared: bool) -> Result<(), No> {
         let was = self.txs.get(&tx.txid).map(|(_, stand)| *stand);
         let to = match (was, met) {
-            (Some(Stand::Block(now)), Met::Block(height)) if now != height => return Err(No),
-            (_, Met::Block(height)) => Stand::Block(height),
+            (Some(Stand::Block(now)), Met::Claim(height)) if now != height => return Err(No),
+            (_, Met::Claim(height)) => Stand::Block(height),
             (Some(Stand::Block(_) | Stand::Published), _) => was.unwrap(),
             (_, _) if tx.coinbase => return Err(No),
             (_, Met::Mempool) => Stand::Published,
@@ -149,26 +153,82 @@ impl Model {
         }
     }
 
-    /// A block is taken whole or not at all. `txs` has parents before children.
-    pub(crate) fn connect(&mut self, txs: &[NewTx]) -> Result<(), No> {
-        let mut after = self.clone();
+    /// Whether the chain can hold `tx` on top of its blocks and of `below` in the same block.
+    pub(crate) fn is_valid(&self, tx: &NewTx, below: &[NewTx], made: &[NewTx]) -> bool {
+        let chain = || self.blocks.iter().flatten().chain(below).chain(self.early.values());
+        let is_spent = |input| chain().any(|other| other.inputs.contains(input));
+        let is_there = |txid: &Txid| chain().any(|other| other.txid == *txid);
+        let has_parent = |input: &OutPoint| {
+            is_there(input.txid()) || made.iter().all(|other| other.txid != *input.txid())
+        };
+        !is_there(&tx.txid) && tx.inputs.iter().all(|input| !is_spent(input) && has_parent(input))
+    }
+
+    /// A block that is followed: whatever it holds is true. `txs` has parents before children.
+    pub(crate) fn connect(&mut self, txs: Vec<NewTx>) {
         let height = self.next_height();
-        for tx in txs {
-            after.record(tx, Met::Block(height), false)?;
+        for tx in &txs {
+            self.prove(tx, Stand::Block(height));
         }
-        after.blocks.push(txs.iter().map(|tx| tx.txid).collect());
-        *self = after;
-        Ok(())
+        let held: BTreeSet<Txid> = txs.iter().map(|tx| tx.txid).collect();
+        self.detach(|at, txid| at == height && !held.contains(txid));
+        self.blocks.push(txs);
+    }
+
+    /// The chain holds `tx`, and so all it spends from; whoever wants the same is wrong.
+    fn prove(&mut self, tx: &NewTx, to: Stand) {
+        let was = self.txs.get(&tx.txid).map(|(_, stand)| *stand);
+        if was != Some(to) {
+            if to != Stand::Published {
+                self.prove_parents(tx);
+            }
+            let end = if was == Some(Stand::Waiting) { Stand::Replaced } else { Stand::Failed };
+            let shares = |other: &NewTx| other.inputs.iter().any(|input| tx.inputs.contains(input));
+            let losers: BTreeSet<Txid> = self
+                .txs
+                .iter()
+                .filter(|(id, (other, stand))| **id != tx.txid && stand.is_live() && shares(other))
+                .map(|(id, _)| *id)
+                .collect();
+            let dependents = self.dependents(&losers);
+            for (txid, stand) in
+                losers.into_iter().map(|id| (id, end)).chain(dependents.into_iter().map(failed))
+            {
+                self.txs.get_mut(&txid).unwrap().1 = stand;
+            }
+            self.txs.insert(tx.txid, (tx.clone(), to));
+        }
+        self.settle(tx, to);
+    }
+
+    fn prove_parents(&mut self, tx: &NewTx) {
+        for input in &tx.inputs {
+            let Some((parent, stand)) = self.txs.get(input.txid()).cloned() else { continue };
+            let is_in_doubt =
+                matches!(stand, Stand::Pending | Stand::Waiting | Stand::Replaced | Stand::Failed);
+            if is_in_doubt {
+                self.prove_parents(&parent);
+                self.prove(&parent, Stand::Published);
+            }
+        }
     }
 
     pub(crate) fn disconnect(&mut self) {
-        let txids = self.blocks.pop().unwrap();
+        self.blocks.pop().unwrap();
+        let height = self.next_height();
+        self.detach(|at, _| at >= height);
+    }
+
+    /// Takes transactions out of their blocks.
+    fn detach(&mut self, leaves: impl Fn(u32, &Txid) -> bool) {
         let mut orphans = BTreeSet::new();
-        for txid in txids {
-            let (tx, stand) = self.txs.get_mut(&txid).unwrap();
+        for (txid, (tx, stand)) in &mut self.txs {
+            if !matches!(*stand, Stand::Block(at) if leaves(at, txid)) {
+                continue;
+            }
             *stand = if tx.coinbase { Stand::Orphaned } else { Stand::Published };
             if tx.coinbase {
-                orphans.insert(txid);
+                orphans.insert(*txid);
             }
         }
         for txid in self.dependents(&orphans) {
@@ -219,6 +279,8 @@ impl Model {
                 Stand::Pending => CoinClass::Pending,
                 Stand::Published if self.is_trusted(tx, &owns) => CoinClass::Trusted,
                 Stand::Published => CoinClass::Untrusted,
+                // Without a tip nothing has a confirmation.
+                Stand::Block(_) if self.blocks.is_empty() => continue,
                 Stand::Block(_) => CoinClass::Confirmed,
                 _ => continue,
             };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use utxokeep_core::{BlockHash, Height, Network, OutPoint, Txid};
 use utxokeep_wallet::{
     Amount, BalanceQuery, BlockRef, Coin, CoinClass, CoinQuery, Credits, HistoryQuery, LeaseId,
-    LeaseTerms, Ledger, LinkedBlock, Maturity, Micros, NewAddress, NewOutput, NewTx, RecordOptions,
-    Seen, Tip, TxState, TxSummary, WalletId,
+    LeaseTerms, Ledger, LedgerError, LinkedBlock, Maturity, Micros, NewAddress, NewOutput, NewTx,
+    RecordOptions, Seen, Tip, TxState, TxSummary, WalletId,
 };
 
 use crate::model::{self, FIRST, Met, Model, Stand};
@@ -69,6 +69,8 @@ fn is_own(script: &[u8]) -> bool {
 struct History<'l> {
     ledger: &'l Ledger,
     wallet: WalletId,
+    /// Watches the same scripts and is told nothing: it has what the chain has.
+    observer: WalletId,
     seed: u64,
     model: Model,
     random: Random,
@@ -82,14 +84,19 @@ struct History<'l> {
 impl<'l> History<'l> {
     fn new(ledger: &'l Ledger, seed: u64) -> Self {
         let now = Micros::new(1_000_000);
-        let wallet = ledger.create_wallet(&format!("history {seed}"), NETWORK, now).unwrap().id;
+        let create =
+            |name| ledger.create_wallet(&format!("{name} {seed}"), NETWORK, now).unwrap().id;
+        let (wallet, observer) = (create("history"), create("observer"));
         let scripts: Vec<NewAddress> = (0..5)
             .map(|n| NewAddress { script: own(seed, n), address: None, spend_weight: None })
             .collect();
-        ledger.add_addresses(wallet, &scripts, now).unwrap();
+        for each in [wallet, observer] {
+            ledger.add_addresses(each, &scripts, now).unwrap();
+        }
         Self {
             ledger,
             wallet,
+            observer,
             seed,
             model: Model::default(),
             random: Random(seed),
@@ -119,7 +126,7 @@ impl<'l> History<'l> {
 
     fn step(&mut self) {
         self.now = self.now.plus(1_000);
-        match self.random.below(20) {
+        match self.random.below(22) {
             0..=3 => {
                 let tx = self.receive();
                 self.record(&tx);
@@ -139,6 +146,7 @@ impl<'l> History<'l> {
             15 => self.reconnect(),
             16 => self.there_and_back(),
             17 => self.abandon(),
+            18 | 19 => self.claim(),
             _ => self.lease(),
         }
         self.compare();
@@ -175,7 +183,12 @@ impl<'l> History<'l> {
             Some(reused) if self.random.below(4) == 0 => reused,
             _ => fresh,
         };
-        self.made(vec![input], false)
+        let tx = self.made(vec![input], false);
+        // Its block may lie before the start of the ledger, which nobody knows.
+        if input == fresh && self.random.below(6) == 0 {
+            self.model.early.insert(tx.txid, tx.clone());
+        }
+        tx
     }
 
     /// We spend one or two outputs, spent already or not, live or not.
@@ -212,6 +225,37 @@ impl<'l> History<'l> {
         LinkedBlock { block, parent: self.chain.last().map(|below| below.block.hash) }
     }
 
+    /// Somebody says that a transaction is in a block, which may be true.
+    fn claim(&mut self) {
+        let Some(tx) = self.random.pick(&self.made).cloned() else { return };
+        let is_known = self.random.below(2) == 0;
+        let block = match self.random.pick(&self.chain) {
+            Some(linked) if is_known => linked.block,
+            _ => {
+                let height = u32::try_from(self.random.below(4)).unwrap();
+                let mut hash = [0x33; 32];
+                hash[..4].copy_from_slice(&height.to_be_bytes());
+                let (hash, time) = (BlockHash::from_bytes(hash), Micros::new(0));
+                BlockRef { height: Height::new(height), hash, time }
+            }
+        };
+        let stand = self.model.txs.get(&tx.txid).map(|(_, stand)| *stand);
+        if self.chain.is_empty() || stand == Some(Stand::Block(block.height.get())) {
+            return;
+        }
+        if is_known && block.height.get() >= FIRST {
+            let other = BlockRef { hash: BlockHash::from_bytes(self.name()), ..block };
+            let seen = Seen::Block(other, 1);
+            let options = RecordOptions::default();
+            let refused = self.ledger.record(self.wallet, &tx, seen, &options, self.now);
+            assert!(matches!(refused, Err(LedgerError::BlockMismatch { .. })), "{refused:?}");
+        }
+        let expected = self.model.record(&tx, Met::Claim(block.height.get()), false);
+        let (seen, options) = (Seen::Block(block, 1), RecordOptions::default());
+        let outcome = self.ledger.record(self.wallet, &tx, seen, &options, self.now);
+        assert_eq!(outcome.is_ok(), expected.is_ok(), "{outcome:?}");
+    }
+
     /// A block of old and new transactions, sometimes with a coinbase.
     fn mine(&mut self) {
         let mut txs: Vec<NewTx> = Vec::new();
@@ -223,31 +267,50 @@ impl<'l> History<'l> {
                 0 => self.spend(),
                 _ => self.random.pick(&self.made).cloned(),
             };
-            txs.extend(tx.filter(|tx| txs.iter().all(|other| other.txid != tx.txid)));
+            txs.extend(tx.filter(|tx| !tx.coinbase && self.model.is_valid(tx, &txs, &self.made)));
         }
         let linked = self.next_linked();
         self.connect(linked, &txs);
-        // A coinbase exists only in its block; nobody spends one that never was.
-        let stored = &self.model.txs;
-        self.made.retain(|tx| !tx.coinbase || stored.contains_key(&tx.txid));
     }
 
     fn connect(&mut self, linked: LinkedBlock, txs: &[NewTx]) {
-        let expected = self.model.connect(&parents_first(txs));
-        let outcome = self.ledger.apply_block(NETWORK, &linked, txs, self.now);
-        assert_eq!(outcome.is_ok(), expected.is_ok(), "{outcome:?}");
-        if outcome.is_ok() {
-            self.chain.push(linked);
-            self.undone.clear();
+        self.model.connect(parents_first(txs));
+        self.ledger.apply_block(NETWORK, &linked, txs, self.now).unwrap();
+        self.chain.push(linked);
+        self.undone.clear();
+        self.compare_observer();
+    }
+
+    /// The wallet that was told nothing has what the blocks say, whatever the other one claims.
+    fn compare_observer(&self) {
+        assert_eq!(self.ledger.verify(self.observer).unwrap(), []);
+        let chain: Vec<&NewTx> = self.model.blocks.iter().flatten().collect();
+        let mut expected = BTreeMap::new();
+        for tx in &chain {
+            for (index, output) in (0u32..).zip(&tx.outputs) {
+                let outpoint = OutPoint::new(tx.txid, index);
+                let is_spent = chain.iter().any(|other| other.inputs.contains(&outpoint));
+                if is_own(&output.script) && !is_spent {
+                    expected.insert(outpoint, output.amount.get());
+                }
+            }
         }
+        let is_in_chain = |txid: &Txid| chain.iter().any(|tx| tx.txid == *txid);
+        let found = self.ledger.outputs_to_watch(self.observer, 0, 1_000).unwrap();
+        let found: BTreeMap<OutPoint, u64> = found
+            .iter()
+            .filter(|output| is_in_chain(output.outpoint.txid()))
+            .map(|output| (output.outpoint, output.amount.get()))
+            .collect();
+        assert_eq!(found, expected);
     }
 
     fn disconnect(&mut self) {
         if let Some(linked) = self.chain.pop() {
-            let txids = self.model.blocks.last().unwrap();
-            let txs = txids.iter().map(|txid| self.model.txs[txid].0.clone()).collect();
+            let txs = self.model.blocks.last().unwrap().clone();
             self.model.disconnect();
             self.ledger.disconnect_block(NETWORK, &linked, self.now).unwrap();
+            self.compare_observer();
             self.undone.push((linked, txs));
         }
     }

@@ -96,6 +96,7 @@ fn the_least_bump_pays_for_its_own_size(url: &str) {
         txid: Txid::from_bytes([0xcd; 32]),
         inputs: vec![coin],
         outputs: vec![stranger(spent - 40_000)],
+        raw: None,
         ..old.clone()
     };
     ledger.record(wallet, &child, Seen::Mempool, &RecordOptions::default(), NOW).unwrap();

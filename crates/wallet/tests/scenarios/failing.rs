@@ -4,7 +4,7 @@ use utxokeep_core::Height;
 use utxokeep_sql::{Dialect, SqlError, Value};
 use utxokeep_wallet::{
     BalanceQuery, Coin, CoinQuery, HistoryQuery, LeaseId, LeaseTerms, Ledger, LedgerError, Limits,
-    NewTx, RecordOptions, Seen, Tip, TxDetail, TxState, WalletId,
+    RecordOptions, Seen, Tip, TxDetail, TxState, WalletId,
 };
 
 use crate::world::{NETWORK, SECOND, World, mint, out, outside, pay};
@@ -18,7 +18,6 @@ crate::on_both!(
     s093b_a_block_that_cannot_be_deleted_stays,
     s127b_damaged_values_are_loud,
     s129_a_closed_ledger_answers_nothing,
-    a_coinbase_spent_below_is_named,
 );
 
 const TABLES: [&str; 9] = [
@@ -326,31 +325,4 @@ fn s129_a_closed_ledger_answers_nothing(w: &mut World<'_>) {
     }
     let balance = still_open.unwrap().balance(w.wallet, &BalanceQuery::default(), now).unwrap();
     assert_eq!(balance.confirmed, 50);
-}
-
-/// A block that spends a coinbase from above itself: no chain has that, a broken source may.
-fn a_coinbase_spent_below_is_named(w: &mut World<'_>) {
-    let reward = mint(1, &[50]);
-    w.mine(&[]);
-    w.mine_to(102);
-    let linked = w.mine(&[&reward]);
-    let spend = pay(2, &[out(&reward, 0)], &[40]);
-    let later = pay(3, &[out(&spend, 0)], &[30]);
-    let batch: Vec<(NewTx, Seen)> = vec![
-        (spend.clone(), Seen::Block(w.block_at(101), 0)),
-        (later.clone(), Seen::Block(w.block_at(102), 0)),
-    ];
-    w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
-    let before = everything(w);
-    let error = w.ledger.disconnect_block(NETWORK, &linked, w.now).unwrap_err();
-    let LedgerError::SpentBelow { coinbase, spender, height } = &error else { panic!("{error}") };
-    assert_eq!((*coinbase, *spender), (reward.txid, spend.txid));
-    assert_eq!(*height, Height::new(101));
-    assert!(error.to_string().contains("roll back to below 101"), "{error}");
-    assert_eq!(everything(w), before);
-    // What the message asks for works.
-    w.ledger.rollback_from(NETWORK, *height, w.now).unwrap();
-    w.check();
-    let states = [&reward, &spend, &later].map(|tx| w.state(tx));
-    assert_eq!(states, [TxState::Orphaned, TxState::Failed, TxState::Failed]);
 }

@@ -508,10 +508,10 @@ fn s060_a_cascade_beyond_the_limit_changes_nothing(url: &str) {
         w.mempool(&last);
     }
     let winner = pay(20, &[out(&funding, 0)], &[-45]);
-    let error = w.try_mine(&[&winner]).unwrap_err();
+    let options = RecordOptions { replaces: true, label: None };
+    let error = w.record_with(&winner, Seen::Mempool, &options).unwrap_err();
     assert!(matches!(error, LedgerError::CascadeTooLarge { rows_max: 5 }));
     assert_eq!((w.state(&root), w.state(&last)), (TxState::Unconfirmed, TxState::Unconfirmed));
-    assert_eq!(w.ledger.tip(crate::world::NETWORK).unwrap().unwrap().0, Height::new(100));
     assert!(w.ledger.transaction(w.wallet, &winner.txid).is_err());
     assert!(w.ledger.abandon(w.wallet, &root.txid, w.now).is_err());
     assert_eq!(w.outpoints(), [out(&last, 0)]);

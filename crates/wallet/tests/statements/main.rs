@@ -132,7 +132,11 @@ fn statements(database: &Database, all: &[&Text]) -> Vec<String> {
     for text in all.iter().filter(|text| is_for(&text.text, dialect)) {
         match role(&text.text) {
             Some(Role::Whole) => whole.push(text.text.clone()),
-            Some(Role::Keys) => whole.push(format!("{} (NULL)", text.text)),
+            Some(Role::Keys) => {
+                // The list may stand in a query inside.
+                let open = text.text.matches('(').count() - text.text.matches(')').count();
+                whole.push(format!("{} (NULL){}", text.text, ")".repeat(open)));
+            }
             Some(Role::Rows) => whole.push(format!("{}{}", text.text, row(&text.text))),
             _ => {}
         }
