@@ -17,7 +17,8 @@ use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
 
 use crate::{
     BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, RecordOptions, Recorded, Seen, birthday,
-    crash, follow, ingest::check_shape, ledger::ensure_chain, lifecycle::family, rows, session::Session,
+    crash, follow, ingest::check_shape, ledger::ensure_chain, lifecycle::family, rows,
+    session::Session, standing,
 };
 
 const SELECT_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1";
@@ -34,6 +35,8 @@ const DROP_DEEP_LEASES: &str = "DELETE FROM utxo_leases
 const SELECT_TOUCHED: &str = "SELECT DISTINCT wallet_id FROM transactions
     WHERE chain_id = $1 AND block_height >= $2 ORDER BY wallet_id";
 
+pub use self::scan::RescanStep;
+
 /// Where a chain ends.
 pub type Tip = Option<(Height, BlockHash)>;
 
@@ -44,6 +47,8 @@ pub struct Applied {
     pub already_applied: bool,
     /// What was recorded, by wallet.
     pub recorded: BTreeMap<WalletId, Vec<Recorded>>,
+    /// Wallets that could not take the block and are set aside now, with the reason.
+    pub set_aside: BTreeMap<WalletId, String>,
 }
 
 impl Ledger {
@@ -58,6 +63,9 @@ impl Ledger {
 
     /// Applies the next block to all wallets of a network. `txs` are its transactions in the order
     /// of the block; those that concern no wallet are skipped.
+    ///
+    /// A wallet that cannot take it is left as it was and set aside, and the block goes on; see
+    /// [`Ledger::request_rescan`].
     ///
     /// The first block may have any height. Applying the tip again changes nothing.
     pub fn apply_block(
@@ -78,14 +86,33 @@ impl Ledger {
                 return Err(LedgerError::NotNextBlock { height: block.height, tip: chain.tip });
             }
             let mut applied = Applied::default();
-            self.widen_chain(chain.tx, chain.id, txs, now)?;
+            let mut skipped = standing::set_aside(chain.tx, chain.id)?;
+            for (wallet, error) in self.widen_chain(chain.tx, chain.id, txs, &skipped, now)? {
+                skipped.insert(wallet.get());
+                let reason = chain.set_wallet_aside(wallet, &block, error, now)?;
+                applied.set_aside.insert(wallet, reason);
+            }
             for (wallet, places) in chain.concerned(block.height, txs)? {
+                if skipped.contains(&wallet) {
+                    continue;
+                }
                 let wallet = WalletId::new(wallet);
-                let mut session = Session::lock(chain.tx, self.limits, wallet, now)?;
-                let recorded = session.record_block(&block, txs, &places)?;
-                session.finish()?;
-                crash::point("in_block");
-                applied.recorded.insert(wallet, recorded);
+                let recorded = chain.tx.savepoint(|tx| {
+                    let mut session = Session::lock(tx, self.limits, wallet, now)?;
+                    let recorded = session.record_block(&block, txs, &places)?;
+                    session.finish()?;
+                    crash::point("in_block");
+                    Ok(recorded)
+                });
+                match recorded {
+                    Ok(recorded) => {
+                        applied.recorded.insert(wallet, recorded);
+                    }
+                    Err(error) => {
+                        let reason = chain.set_wallet_aside(wallet, &block, error, now)?;
+                        applied.set_aside.insert(wallet, reason);
+                    }
+                }
             }
             let row = [Value::from(chain.id), Value::from(block.height.get())];
             chain.tx.execute(DROP_DEEP_LEASES, &row)?;
@@ -114,7 +141,7 @@ impl Ledger {
                 return Err(LedgerError::NotTip { height: block.height, tip: chain.tip });
             }
             chain.detach_from(block.height, self.limits, now)?;
-            chain.set_tip(below)
+            chain.go_back_to(below)
         })
     }
 
@@ -131,7 +158,7 @@ impl Ledger {
             chain.detach_from(height, self.limits, now)?;
             if chain.tip.is_some_and(|(tip, _)| tip >= height) {
                 let below = chain.stored_below(height)?;
-                chain.set_tip(below)?;
+                chain.go_back_to(below)?;
             }
             Ok(chain.tip)
         })
@@ -146,13 +173,40 @@ impl Ledger {
         now: Micros,
     ) -> Result<(), LedgerError> {
         self.write(|tx| {
-            let mut chain = LockedChain::lock(tx, network)?;
-            if chain.tip.is_none_or(|(tip, _)| tip < target.0) {
-                return Err(LedgerError::NotTip { height: target.0, tip: chain.tip });
-            }
-            chain.detach_from(target.0.plus(1), self.limits, now)?;
-            chain.set_tip(Some(target))
+            let chain = LockedChain::lock(tx, network)?;
+            self.go_back(chain, target, now)
         })
+    }
+
+    /// Like [`Ledger::rollback_to`], as long as the tip is still the one that was looked at: another
+    /// follower may have gone back already, and forward again.
+    pub(crate) fn rollback_from_tip(
+        &self,
+        network: Network,
+        looked_at: (Height, BlockHash),
+        target: (Height, BlockHash),
+        now: Micros,
+    ) -> Result<(), LedgerError> {
+        self.write(|tx| {
+            let chain = LockedChain::lock(tx, network)?;
+            if chain.tip != Some(looked_at) {
+                return Err(LedgerError::NotTip { height: looked_at.0, tip: chain.tip });
+            }
+            self.go_back(chain, target, now)
+        })
+    }
+
+    fn go_back(
+        &self,
+        mut chain: LockedChain<'_, '_>,
+        target: (Height, BlockHash),
+        now: Micros,
+    ) -> Result<(), LedgerError> {
+        if chain.tip.is_none_or(|(tip, _)| tip < target.0) {
+            return Err(LedgerError::NotTip { height: target.0, tip: chain.tip });
+        }
+        chain.detach_from(target.0.plus(1), self.limits, now)?;
+        chain.go_back_to(Some(target))
     }
 
     /// Takes the blocks above `height` back for one wallet only, so that it can be scanned again.
@@ -204,6 +258,29 @@ impl<'t, 'c> LockedChain<'t, 'c> {
         self.tx.execute(UPDATE_TIP, &[Value::from(self.id), height, Value::from(hash)])?;
         self.tip = tip;
         Ok(())
+    }
+
+    /// The tip after blocks were taken back.
+    fn go_back_to(&mut self, tip: Tip) -> Result<(), LedgerError> {
+        self.set_tip(tip)?;
+        standing::forget_above(self.tx, self.id, tip)?;
+        Ok(())
+    }
+
+    /// Sets a wallet aside if the error is its own, and answers the reason; any other stops the
+    /// block for all.
+    fn set_wallet_aside(
+        &mut self,
+        wallet: WalletId,
+        block: &BlockRef,
+        error: LedgerError,
+        now: Micros,
+    ) -> Result<String, LedgerError> {
+        if !error.is_of_wallet() {
+            return Err(error);
+        }
+        standing::set_wallet_aside(self.tx, wallet, block, &error, false, now)?;
+        Ok(error.to_string())
     }
 
     /// Positions of the transactions that concern each wallet. A wallet that claims to have one at

@@ -128,6 +128,17 @@ pub enum LedgerError {
         /// The tip.
         tip: Option<(Height, BlockHash)>,
     },
+    /// The wallet lacks blocks, so that its coins may be spent already.
+    #[error(
+        "the wallet is set aside, because it could not take block {height} ({reason}); its coins \
+         may be spent since, so nothing was selected, leased or paid: rescan it, then try again"
+    )]
+    SetAside {
+        /// The block.
+        height: Height,
+        /// Why it could not be taken.
+        reason: String,
+    },
     /// More descendants than one operation may touch.
     #[error(
         "more than {rows_max} transactions depend on this one, nothing was changed; raise the limit of cascades"

@@ -23,7 +23,11 @@ use utxokeep_core::{Block, BlockHash, Height, Network, wallet::Micros};
 
 pub use self::convert::block_txs;
 pub(crate) use self::recent::{forget, remember};
-use crate::{Applied, BlockRef, Ledger, LedgerError, LinkedBlock};
+use crate::{Applied, BlockRef, Ledger, LedgerError, LinkedBlock, Tip};
+
+/// How often another follower may be faster before that is an error. Each time it has done a part of
+/// the work; more than this means that two chains are followed into one ledger.
+const RACES_MAX: u32 = 10_000;
 
 /// Why a chain could not be read.
 pub type ChainError = Box<dyn Error + Send + Sync>;
@@ -115,6 +119,9 @@ impl FollowOptions {
 
 impl Ledger {
     /// Brings the ledger to the tip of `chain`: back to the fork, then forward.
+    ///
+    /// Other programs may follow the same chain into the same ledger. Whoever finds that another one
+    /// was faster reads the cursor again and goes on there.
     pub fn follow(
         &self,
         chain: &dyn FollowedChain,
@@ -122,26 +129,47 @@ impl Ledger {
         now: Micros,
     ) -> Result<FollowReport, FollowError> {
         let mut report = FollowReport::default();
+        let mut races = 0;
+        loop {
+            let mut cursor = self.tip(options.network)?;
+            let outcome = self.follow_from(&mut cursor, chain, options, &mut report, now);
+            match outcome {
+                Err(FollowError::Ledger(
+                    LedgerError::NotNextBlock { tip, .. } | LedgerError::NotTip { tip, .. },
+                )) if tip != cursor && races < RACES_MAX => races += 1,
+                outcome => return outcome.map(|()| report),
+            }
+        }
+    }
+
+    /// Follows as long as the tip of the ledger is where `cursor` says.
+    fn follow_from(
+        &self,
+        cursor: &mut Tip,
+        chain: &dyn FollowedChain,
+        options: &FollowOptions,
+        report: &mut FollowReport,
+        now: Micros,
+    ) -> Result<(), FollowError> {
         let Some((end, _)) = chain.tip().map_err(FollowError::Chain)? else {
-            return Ok(report);
+            return Ok(());
         };
-        let mut cursor = self.tip(options.network)?;
-        if let Some((height, hash)) = cursor
+        if let Some((height, hash)) = *cursor
             && chain.hash_at(height).map_err(FollowError::Chain)? != Some(hash)
         {
             let fork = self
                 .common_block(options.network, height, chain)?
                 .ok_or(FollowError::NoCommonBlock { tip: height })?;
-            self.rollback_to(options.network, fork, now)?;
-            report.undone = u64::from(height.get().saturating_sub(fork.0.get()));
-            cursor = Some(fork);
+            self.rollback_from_tip(options.network, (height, hash), fork, now)?;
+            report.undone += u64::from(height.get().saturating_sub(fork.0.get()));
+            *cursor = Some(fork);
         }
         while report.applied < options.blocks_max {
             let height = cursor.map_or(options.first_height, |(height, _)| height.plus(1));
             if height > end {
                 break;
             }
-            let parent = match cursor {
+            let parent = match *cursor {
                 Some((_, hash)) => Some(hash),
                 None => match height.parent() {
                     Some(below) => chain.hash_at(below).map_err(FollowError::Chain)?,
@@ -149,11 +177,11 @@ impl Ledger {
                 },
             };
             let (hash, applied) = self.follow_one(chain, options.network, height, parent, now)?;
-            report.applied += 1;
+            report.applied += u64::from(!applied.already_applied);
             report.recorded += applied.recorded.values().map(|each| each.len() as u64).sum::<u64>();
-            cursor = Some((height, hash));
+            *cursor = Some((height, hash));
         }
-        Ok(report)
+        Ok(())
     }
 
     fn follow_one(

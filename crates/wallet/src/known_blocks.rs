@@ -10,7 +10,7 @@ use utxokeep_sql::{Row, SqlError, Value};
 use crate::{BlockRef, LedgerError, session::Session};
 
 const SELECT_FOLLOWED: &str =
-    "SELECT hash FROM recent_blocks WHERE chain_id = $1 AND height = $2";
+    "SELECT hash, time_us FROM recent_blocks WHERE chain_id = $1 AND height = $2";
 const SELECT_BLOCK: &str = "SELECT hash, time_us FROM blocks WHERE chain_id = $1 AND height = $2";
 const INSERT_BLOCK: &str = "INSERT INTO blocks (chain_id, height, hash, time_us)
     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
@@ -20,6 +20,9 @@ const UPSERT_BLOCK: &str = "INSERT INTO blocks (chain_id, height, hash, time_us)
 const SELECT_ELSEWHERE: &str =
     "SELECT height FROM blocks WHERE chain_id = $1 AND hash = $3 AND height <> $2";
 const SET_HASH: &str = "UPDATE blocks SET hash = $3 WHERE chain_id = $1 AND height = $2";
+
+/// Hash of a block that was followed, and its time where that is known.
+type Followed = ([u8; 32], Option<i64>);
 
 impl Session<'_, '_> {
     /// Accepts somebody's word for a block, if nothing that the ledger knows contradicts it. Unless
@@ -39,7 +42,11 @@ impl Session<'_, '_> {
         if !beyond_tip && self.tip_height().is_none_or(|tip| block.height > tip) {
             return Err(LedgerError::BlockNotFound { height: block.height });
         }
-        if !self.is_followed(block)? {
+        let followed = self.followed(block)?;
+        let is_other = |(hash, time): Followed| {
+            hash != *block.hash.as_bytes() || time.is_some_and(|time| time != block.time.get())
+        };
+        if followed.is_some_and(is_other) {
             return Err(mismatch);
         }
         let row = self.block_row(block);
@@ -59,9 +66,14 @@ impl Session<'_, '_> {
     /// Whether `block` is the one that was followed at its height; heights of which the ledger has
     /// no memory may have been any block.
     pub(crate) fn is_followed(&mut self, block: &BlockRef) -> Result<bool, SqlError> {
+        Ok(self.followed(block)?.is_none_or(|(hash, _)| hash == *block.hash.as_bytes()))
+    }
+
+    /// What was followed at the height of `block`.
+    fn followed(&mut self, block: &BlockRef) -> Result<Option<Followed>, SqlError> {
         let key = [Value::from(self.chain), Value::from(block.height.get())];
-        let followed = self.tx.query_opt(SELECT_FOLLOWED, &key, |row| row.array::<32>(0))?;
-        Ok(followed.is_none_or(|hash| hash == *block.hash.as_bytes()))
+        let read = |row: &Row<'_>| Ok((row.array::<32>(0)?, row.opt_int(1)?));
+        self.tx.query_opt(SELECT_FOLLOWED, &key, read)
     }
 
     /// Writes down a block that is followed or scanned, whatever was claimed about its height.

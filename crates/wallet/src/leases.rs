@@ -228,6 +228,7 @@ impl Session<'_, '_> {
         coins: &[(i64, OutPoint)],
         terms: &LeaseTerms,
     ) -> Result<Micros, LedgerError> {
+        self.check_has_all_blocks()?;
         let expires_at = self.now.plus(terms.duration_us);
         let mut coins = coins.to_vec();
         coins.dedup();

@@ -109,6 +109,14 @@ impl Ledger {
         self.read(|tx| Ok(tx.query_all(SELECT_WALLETS, &parameters, read_wallet)?))
     }
 
+    /// The wallet of this number.
+    pub fn wallet(&self, id: WalletId) -> Result<Wallet, LedgerError> {
+        let parameters = [Value::from(id.get() - 1), Value::from(1)];
+        let found =
+            self.read(|tx| Ok(tx.query_opt(SELECT_WALLETS, &parameters, read_wallet)?))?;
+        found.filter(|wallet| wallet.id == id).ok_or(LedgerError::WalletNotFound(id))
+    }
+
     /// The wallet of this name.
     pub fn wallet_named(&self, name: &str) -> Result<Wallet, LedgerError> {
         self.read(|tx| {

@@ -32,15 +32,17 @@ mod rows;
 mod schema;
 mod schema_descriptors;
 mod schema_marks;
+mod schema_rescans;
 mod select;
 mod session;
+mod standing;
 mod statistics;
 mod types;
 mod verify;
 
 pub use balance::BalanceQuery;
 pub use bump::{BumpPlan, BumpRequest, Bumped};
-pub use chain::{Applied, Tip};
+pub use chain::{Applied, RescanStep, Tip};
 pub use descriptors::{
     CHANGE_KEYCHAIN, NewDescriptor, RevealedAddress, ScriptSource, WatchedDescriptor,
 };
@@ -59,6 +61,7 @@ pub use list::{
 pub use prune::PruneRule;
 pub use schema::{COMPONENT, MIGRATIONS, migrate, unmigrate};
 pub use select::{Algorithm, SelectedCoin, Selection, SelectionRequest};
+pub use standing::{LaggingWallet, Rescan, SetAside, Standing};
 pub use types::{
     Address, BlockRef, Change, Credits, Limits, LinkedBlock, NewAddress, NewOutput, NewTx,
     RecordOptions, Recorded, Seen, Wallet,

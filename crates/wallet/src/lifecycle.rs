@@ -6,8 +6,7 @@ use utxokeep_core::{
 };
 
 use crate::{
-    BlockRef, Credits, Ledger, LedgerError, NewTx, RecordOptions, Recorded, Seen,
-    session::Session,
+    BlockRef, Credits, Ledger, LedgerError, NewTx, RecordOptions, Recorded, Seen, session::Session,
 };
 
 impl Ledger {
@@ -102,7 +101,11 @@ impl Ledger {
 
 impl Session<'_, '_> {
     /// Records a stored transaction again, from what is stored of it.
-    pub(crate) fn record_stored(&mut self, txid: &Txid, seen: Seen) -> Result<Recorded, LedgerError> {
+    pub(crate) fn record_stored(
+        &mut self,
+        txid: &Txid,
+        seen: Seen,
+    ) -> Result<Recorded, LedgerError> {
         let stored = self.known(txid)?;
         let new = NewTx {
             txid: *txid,

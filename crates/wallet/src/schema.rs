@@ -5,7 +5,7 @@
 
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
-use crate::{Micros, labels::marks, schema_descriptors, schema_marks, statistics};
+use crate::{Micros, labels::marks, schema_descriptors, schema_marks, schema_rescans, statistics};
 
 /// Name of this part of the schema in the table of migrations.
 pub const COMPONENT: &str = "wallet";
@@ -24,6 +24,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "marks, birthdays, trust by ancestors",
         up: schema_marks::UP,
         down: schema_marks::DOWN,
+    },
+    Migration {
+        version: 4,
+        name: "rescans of single wallets",
+        up: schema_rescans::UP,
+        down: schema_rescans::DOWN,
     },
 ];
 

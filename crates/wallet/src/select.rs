@@ -185,6 +185,7 @@ impl Ledger {
 
 impl Session<'_, '_> {
     pub(crate) fn select(&mut self, request: &SelectionRequest) -> Result<Selection, LedgerError> {
+        self.check_has_all_blocks()?;
         let payment = request.payment();
         let reach = match request.algorithm {
             Algorithm::LargestFirst => Reach::Largest,

@@ -17,8 +17,10 @@ const SELECT_WALLET: &str =
     "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id FROM wallets WHERE id = $1";
 const LOCK_WALLET: &str = "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id
     FROM wallets WHERE id = $1 FOR NO KEY UPDATE";
-const SELECT_CHAIN: &str = "SELECT c.chain, c.network, c.tip_height, c.tip_hash
-    FROM wallets w JOIN chains c ON c.id = w.chain_id WHERE w.id = $1";
+const SELECT_CHAIN: &str = "SELECT c.chain, c.network, c.tip_height, c.tip_hash,
+        r.failed_height, r.failed_reason
+    FROM wallets w JOIN chains c ON c.id = w.chain_id
+    LEFT JOIN wallet_rescans r ON r.wallet_id = w.id WHERE w.id = $1";
 const UPDATE_COUNTERS: &str = "UPDATE wallets
     SET next_tx_id = $2, next_utxo_id = $3, next_address_id = $4 WHERE id = $1";
 const SELECT_TX: &str =
@@ -45,6 +47,8 @@ pub(crate) struct Session<'t, 'c> {
     pub(crate) network: Network,
     pub(crate) tip: Option<(Height, BlockHash)>,
     pub(crate) now: Micros,
+    /// The block that the wallet could not take, and why.
+    pub(crate) set_aside: Option<(Height, String)>,
     /// Whose word the changes of this session rest on.
     pub(crate) evidence: Evidence,
     /// Reads bytes of transactions, where they have to be compared.
@@ -110,11 +114,15 @@ impl<'t, 'c> Session<'t, 'c> {
             } else {
                 let network = Network::find(row.text(0)?, row.text(1)?)
                     .map_err(|unknown| SqlError::bad_row(unknown.to_string()))?;
-                chain_state = Some((network, rows::tip(row, 2, 3)?));
+                let set_aside = match rows::height(row, 4)? {
+                    Some(height) => Some((height, row.text(5)?.to_owned())),
+                    None => None,
+                };
+                chain_state = Some((network, rows::tip(row, 2, 3)?, set_aside));
             }
             Ok(())
         })?;
-        let ((chain, counters), (network, tip)) =
+        let ((chain, counters), (network, tip, set_aside)) =
             found.zip(chain_state).ok_or(LedgerError::WalletNotFound(wallet))?;
         Ok(Self {
             tx,
@@ -124,6 +132,7 @@ impl<'t, 'c> Session<'t, 'c> {
             network,
             tip,
             now,
+            set_aside,
             evidence: Evidence::Claim,
             codec: None,
             counters,

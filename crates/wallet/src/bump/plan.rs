@@ -49,6 +49,7 @@ impl Session<'_, '_> {
         txid: &Txid,
         request: &BumpRequest,
     ) -> Result<BumpPlan, LedgerError> {
+        self.check_has_all_blocks()?;
         let old = self.old_tx(codec, txid, request)?;
         if old.inputs.len() > request.inputs_max {
             return Err(refuse(txid, "it has more inputs than allowed"));

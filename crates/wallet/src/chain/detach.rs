@@ -32,7 +32,7 @@ struct Confirmed {
 
 impl Session<'_, '_> {
     /// Takes this wallet's transactions out of all blocks from `height` on.
-    pub(super) fn detach_from(&mut self, height: Height) -> Result<(), LedgerError> {
+    pub(crate) fn detach_from(&mut self, height: Height) -> Result<(), LedgerError> {
         let all = self.confirmed(SELECT_FROM, height)?;
         self.detach(&all)
     }

@@ -4,7 +4,7 @@
 //! transaction. One block may pay a script, then one that only that payment brought into reach:
 //! newly derived scripts are looked up in the block until none of them is paid.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashSet;
 use utxokeep_core::wallet::{Micros, WalletId};
@@ -29,25 +29,35 @@ const PAID_IN_WALLET: &str = "SELECT s.wallet_id, s.descriptor_id, s.script_inde
 type Paid = BTreeMap<i64, BTreeMap<i64, u32>>;
 
 impl Ledger {
-    /// Watches further ahead in all wallets of a chain whose scripts `txs` pay.
+    /// Watches further ahead in all wallets of a chain whose scripts `txs` pay, except in those that
+    /// are set aside. Answers the wallets that could not, as they were before.
     pub(crate) fn widen_chain(
         &self,
         tx: &mut Transaction<'_>,
         chain: i64,
         txs: &[NewTx],
+        set_aside: &BTreeSet<i64>,
         now: Micros,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<Vec<(WalletId, LedgerError)>, LedgerError> {
         let key = [Value::from(chain)];
         if tx.query_opt(ANY_OF_CHAIN, &key, |_| Ok(()))?.is_none() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let scripts = scripts_of(txs);
+        let mut failed = Vec::new();
         for (wallet, paid) in paid(tx, PAID_ON_CHAIN, key[0], &scripts)? {
-            let mut session = Session::lock(tx, self.limits, WalletId::new(wallet), now)?;
-            self.widen(&mut session, &paid, &scripts)?;
-            session.finish()?;
+            if set_aside.contains(&wallet) {
+                continue;
+            }
+            let wallet = WalletId::new(wallet);
+            let widened = tx.savepoint(|tx| {
+                let mut session = Session::lock(tx, self.limits, wallet, now)?;
+                self.widen(&mut session, &paid, &scripts)?;
+                session.finish().map_err(LedgerError::from)
+            });
+            failed.extend(widened.err().map(|error| (wallet, error)));
         }
-        Ok(())
+        Ok(failed)
     }
 
     /// Watches further ahead in one wallet.

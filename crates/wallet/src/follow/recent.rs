@@ -9,8 +9,9 @@ use utxokeep_sql::{SqlError, Transaction, Value};
 use super::{FollowError, FollowedChain};
 use crate::{BlockRef, Ledger, LedgerError, rows};
 
-const INSERT: &str = "INSERT INTO recent_blocks (chain_id, height, hash) VALUES ($1, $2, $3)
-    ON CONFLICT (chain_id, height) DO UPDATE SET hash = excluded.hash";
+const INSERT: &str = "INSERT INTO recent_blocks (chain_id, height, hash, time_us)
+    VALUES ($1, $2, $3, $4)
+    ON CONFLICT (chain_id, height) DO UPDATE SET hash = excluded.hash, time_us = excluded.time_us";
 const DELETE_OLD: &str = "DELETE FROM recent_blocks WHERE chain_id = $1 AND height <= $2";
 const DELETE_FROM: &str = "DELETE FROM recent_blocks WHERE chain_id = $1 AND height >= $2";
 const SELECT_RECENT: &str = "SELECT r.height, r.hash
@@ -33,7 +34,8 @@ pub(crate) fn remember(
 ) -> Result<(), SqlError> {
     let chain = Value::from(chain);
     let height = Value::from(block.height.get());
-    tx.execute(INSERT, &[chain, height, Value::from(block.hash.as_bytes())])?;
+    let time = Value::from(block.time.get());
+    tx.execute(INSERT, &[chain, height, Value::from(block.hash.as_bytes()), time])?;
     if let Some(old) = block.height.get().checked_sub(RECENT_BLOCKS_MAX) {
         tx.execute(DELETE_OLD, &[chain, Value::from(old)])?;
     }

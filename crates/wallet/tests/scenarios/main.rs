@@ -15,6 +15,7 @@ mod horizons;
 mod ingest;
 mod leases;
 mod reorg;
+mod set_aside;
 mod spending;
 mod trust;
 mod world;

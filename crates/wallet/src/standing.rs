@@ -1,0 +1,280 @@
+//! Wallets that lack blocks which the ledger has passed: set aside, or to be scanned again.
+//!
+//! A block that one wallet cannot take must not stop the others. That wallet is set aside: its part
+//! of the block is undone, it gets no further blocks, and nothing is paid from it. A rescan gives it
+//! the blocks that it lacks, one by one, beside the ledger, which goes on. A wallet that watches more
+//! than before asks for the same.
+//!
+//! # Invariants
+//!
+//! * A row says: the wallet lacks blocks from `next_height` on, or they must be looked at again.
+//! * A row whose `next_height` is above the tip says nothing, and is gone in the transaction that
+//!   makes it so: the one that scans the last block, or that takes blocks back.
+//! * A wallet that is set aside gets blocks from its rescan only; any other gets new ones at once.
+
+use std::collections::BTreeSet;
+
+use utxokeep_core::{
+    BlockHash, Height, Network,
+    wallet::{Micros, WalletId},
+};
+use utxokeep_sql::{ConstraintKind, Row, SqlError, Transaction, Value};
+
+use crate::{BlockRef, Ledger, LedgerError, Tip, rows, session::Session};
+
+const SELECT: &str = "SELECT from_height, next_height, is_requested, failed_height, failed_hash,
+        failed_reason, failed_at_us
+    FROM wallet_rescans WHERE wallet_id = $1";
+const SELECT_PAGE: &str = "SELECT r.from_height, r.next_height, r.is_requested, r.failed_height,
+        r.failed_hash, r.failed_reason, r.failed_at_us, w.id, w.name
+    FROM wallet_rescans r JOIN wallets w ON w.id = r.wallet_id
+    WHERE r.wallet_id > $1 ORDER BY r.wallet_id LIMIT $2";
+const SELECT_REQUESTED: &str = "SELECT w.id, r.next_height
+    FROM wallet_rescans r
+    JOIN wallets w ON w.id = r.wallet_id JOIN chains c ON c.id = w.chain_id
+    WHERE c.chain = $1 AND c.network = $2 AND r.is_requested = 1
+        AND r.next_height <= c.tip_height
+    ORDER BY w.id";
+const SELECT_SET_ASIDE: &str = "SELECT r.wallet_id
+    FROM wallet_rescans r JOIN wallets w ON w.id = r.wallet_id
+    WHERE w.chain_id = $1 AND r.failed_height IS NOT NULL";
+const SET_ASIDE: &str = "INSERT INTO wallet_rescans (wallet_id, from_height, next_height,
+        is_requested, failed_height, failed_hash, failed_reason, failed_at_us)
+    VALUES ($1, $2, $2, 0, $2, $3, $4, $5)
+    ON CONFLICT (wallet_id) DO UPDATE
+    SET failed_height = excluded.failed_height, failed_hash = excluded.failed_hash,
+        failed_reason = excluded.failed_reason, failed_at_us = excluded.failed_at_us";
+const STOP: &str = "UPDATE wallet_rescans SET is_requested = 0 WHERE wallet_id = $1";
+const REQUEST: &str = "INSERT INTO wallet_rescans
+        (wallet_id, from_height, next_height, is_requested)
+    VALUES ($1, $2, $2, 1)
+    ON CONFLICT (wallet_id) DO UPDATE
+    SET from_height = excluded.from_height, next_height = excluded.next_height, is_requested = 1";
+const ADVANCE: &str = "UPDATE wallet_rescans SET next_height = $2 WHERE wallet_id = $1";
+const DELETE: &str = "DELETE FROM wallet_rescans WHERE wallet_id = $1";
+const DELETE_ABOVE: &str = "DELETE FROM wallet_rescans
+    WHERE next_height > $2 AND wallet_id IN (SELECT id FROM wallets WHERE chain_id = $1)";
+
+/// Characters of a reason that are kept.
+const REASON_CHARS_MAX: usize = 1_000;
+
+/// A block that a wallet could not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// Height of the block.
+    pub height: Height,
+    /// The block.
+    pub hash: BlockHash,
+    /// What the ledger said.
+    pub reason: String,
+    /// When it happened.
+    pub at: Micros,
+}
+
+/// Blocks that a wallet is to look at, up to the tip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rescan {
+    /// The first one.
+    pub from: Height,
+    /// The next one; those below are done.
+    pub next: Height,
+}
+
+/// How a wallet stands to the tip of the ledger. Both are `None` when it has every block.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// It gets no blocks and pays nothing, because of this one.
+    pub set_aside: Option<SetAside>,
+    /// It is being scanned, or waits for that.
+    pub rescan: Option<Rescan>,
+}
+
+/// A wallet that lacks blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaggingWallet {
+    /// The wallet.
+    pub wallet: WalletId,
+    /// Its name.
+    pub name: String,
+    /// What it lacks.
+    pub standing: Standing,
+}
+
+impl Ledger {
+    /// How a wallet stands to the tip of the ledger.
+    pub fn standing(&self, wallet: WalletId) -> Result<Standing, LedgerError> {
+        self.read_wallet(wallet, |session| Ok(session.rescan_row()?.unwrap_or_default().standing()))
+    }
+
+    /// Wallets behind `after` that are set aside or being scanned, of all networks.
+    pub fn lagging_wallets(
+        &self,
+        after: Option<WalletId>,
+        limit: usize,
+    ) -> Result<Vec<LaggingWallet>, LedgerError> {
+        let parameters = [Value::from(after.map_or(0, WalletId::get)), self.page(limit)];
+        let read = |row: &Row<'_>| {
+            let (wallet, name) = (WalletId::new(row.int(7)?), row.text(8)?.to_owned());
+            Ok(LaggingWallet { wallet, name, standing: RescanRow::read(row)?.standing() })
+        };
+        self.read(|tx| Ok(tx.query_all(SELECT_PAGE, &parameters, read)?))
+    }
+
+    /// Wallets of a network for which a rescan was asked, with the next block of each.
+    pub fn requested_rescans(
+        &self,
+        network: Network,
+    ) -> Result<Vec<(WalletId, Height)>, LedgerError> {
+        let names = [Value::from(network.chain()), Value::from(network.name())];
+        let read =
+            |row: &Row<'_>| Ok((WalletId::new(row.int(0)?), Height::new(rows::u32_at(row, 1)?)));
+        self.read(|tx| Ok(tx.query_all(SELECT_REQUESTED, &names, read)?))
+    }
+
+    /// Asks that a wallet looks at all blocks from `from` up to the tip again. Whoever follows the
+    /// chain does it, with [`Ledger::rescan_block`].
+    ///
+    /// A wallet that is set aside starts at the block that it could not take at the latest, and is
+    /// rewound to before its start. A rescan that is under way and starts no later goes on.
+    pub fn request_rescan(
+        &self,
+        wallet: WalletId,
+        from: Height,
+        now: Micros,
+    ) -> Result<Rescan, LedgerError> {
+        self.write_wallet(wallet, now, |session| {
+            if session.tip_height().is_none_or(|tip| from > tip) {
+                return Err(LedgerError::BlockNotFound { height: from });
+            }
+            let row = session.rescan_row()?.unwrap_or_default();
+            if let Some(rescan) =
+                row.rescan.filter(|rescan| row.is_requested && rescan.from <= from)
+            {
+                return Ok(rescan);
+            }
+            let mut start = from;
+            if let (Some(_), Some(lacks)) = (&row.set_aside, row.rescan) {
+                start = start.min(lacks.next);
+                session.detach_from(start)?;
+            }
+            session.tx.execute(REQUEST, &[session.id(), Value::from(start.get())])?;
+            Ok(Rescan { from: start, next: start })
+        })
+    }
+}
+
+/// What is stored about a wallet that lacks blocks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct RescanRow {
+    pub(crate) rescan: Option<Rescan>,
+    pub(crate) is_requested: bool,
+    pub(crate) set_aside: Option<SetAside>,
+}
+
+impl RescanRow {
+    fn read(row: &Row<'_>) -> Result<Self, SqlError> {
+        let height = |column| rows::u32_at(row, column).map(Height::new);
+        let set_aside = match rows::tip(row, 3, 4)? {
+            None => None,
+            Some((height, hash)) => Some(SetAside {
+                height,
+                hash,
+                reason: row.text(5)?.to_owned(),
+                at: Micros::new(row.int(6)?),
+            }),
+        };
+        let rescan = Some(Rescan { from: height(0)?, next: height(1)? });
+        Ok(Self { rescan, is_requested: rows::flag(row, 2)?, set_aside })
+    }
+
+    fn standing(self) -> Standing {
+        Standing { rescan: self.rescan.filter(|_| self.is_requested), set_aside: self.set_aside }
+    }
+}
+
+impl Session<'_, '_> {
+    pub(crate) fn rescan_row(&mut self) -> Result<Option<RescanRow>, SqlError> {
+        self.tx.query_opt(SELECT, &[self.id()], RescanRow::read)
+    }
+
+    /// Notes that the rescan has come to `next`, or that it is over.
+    pub(crate) fn advance_rescan(&mut self, next: Height) -> Result<(), SqlError> {
+        let key = [self.id(), Value::from(next.get())];
+        if self.tip_height().is_none_or(|tip| next > tip) {
+            self.tx.execute(DELETE, &key[..1])?;
+        } else {
+            self.tx.execute(ADVANCE, &key)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses to pay from a wallet that lacks blocks: its coins may be spent.
+    pub(crate) fn check_has_all_blocks(&self) -> Result<(), LedgerError> {
+        match &self.set_aside {
+            None => Ok(()),
+            Some((height, reason)) => {
+                Err(LedgerError::SetAside { height: *height, reason: reason.clone() })
+            }
+        }
+    }
+}
+
+/// Wallets of a chain that get no blocks.
+pub(crate) fn set_aside(tx: &mut Transaction<'_>, chain: i64) -> Result<BTreeSet<i64>, SqlError> {
+    let wallets = tx.query_all(SELECT_SET_ASIDE, &[Value::from(chain)], |row| row.int(0))?;
+    Ok(wallets.into_iter().collect())
+}
+
+/// Sets a wallet aside because of a block. A rescan that is under way goes on unless `stops` it.
+pub(crate) fn set_wallet_aside(
+    tx: &mut Transaction<'_>,
+    wallet: WalletId,
+    block: &BlockRef,
+    error: &LedgerError,
+    stops: bool,
+    now: Micros,
+) -> Result<(), SqlError> {
+    let reason: String = error.to_string().chars().take(REASON_CHARS_MAX).collect();
+    let row = [
+        Value::from(wallet.get()),
+        Value::from(block.height.get()),
+        Value::from(block.hash.as_bytes()),
+        Value::from(&reason),
+        Value::from(now.get()),
+    ];
+    tx.execute(SET_ASIDE, &row)?;
+    if stops {
+        tx.execute(STOP, &row[..1])?;
+    }
+    Ok(())
+}
+
+/// Blocks were taken back: whoever lacks none of those that are left has all again.
+pub(crate) fn forget_above(tx: &mut Transaction<'_>, chain: i64, tip: Tip) -> Result<(), SqlError> {
+    let tip = tip.map_or(-1, |(height, _)| i64::from(height.get()));
+    tx.execute(DELETE_ABOVE, &[Value::from(chain), Value::from(tip)])?;
+    Ok(())
+}
+
+impl LedgerError {
+    /// Whether only the wallet in hand is at fault. Everything else (a database that is away, a
+    /// program without the formats of its chain) has to be mended for all.
+    pub(crate) const fn is_of_wallet(&self) -> bool {
+        match self {
+            Self::Sql(error) => matches!(
+                error,
+                SqlError::BadRow { .. }
+                    | SqlError::ColumnType { .. }
+                    | SqlError::Constraint {
+                        kind: ConstraintKind::Unique
+                            | ConstraintKind::ForeignKey
+                            | ConstraintKind::Check
+                            | ConstraintKind::NotNull,
+                        ..
+                    }
+            ),
+            Self::Closed | Self::NoCodec => false,
+            _ => true,
+        }
+    }
+}
