@@ -20,11 +20,12 @@ mod error;
 mod meter;
 mod node;
 mod recent;
+mod rescan;
 mod scan;
 
-use std::cell::RefCell;
+use std::{cell::RefCell, collections::BTreeSet};
 
-use utxokeep_core::{Height, Network};
+use utxokeep_core::{Height, Network, wallet::WalletId};
 use utxokeep_index::{ChainIndex, View};
 use utxokeep_kv::Kv;
 use utxokeep_wallet::{FollowError, FollowOptions, FollowReport, Ledger, Micros};
@@ -51,10 +52,12 @@ pub struct WalletFollower<K> {
     bodies: Bodies,
     first_height: Height,
     total: FollowReport,
+    /// Wallets whose being set aside was reported.
+    reported: BTreeSet<WalletId>,
 }
 
 /// Where a step ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The last block of the ledger.
     pub ledger: Option<Height>,
@@ -62,12 +65,15 @@ pub struct Step {
     pub chain: Option<Height>,
     /// Whether nothing is left to do for now.
     pub is_done: bool,
+    /// Why a rescan that was asked for does not get on; blocks are followed all the same.
+    pub rescan_held_up: Option<String>,
 }
 
 impl<K: Kv> WalletFollower<K> {
     /// A ledger that has seen no block starts at `first_height`, or where the chain database does.
     pub fn new(ledger: Ledger, index: ChainIndex<K>, bodies: Bodies, first_height: Height) -> Self {
-        Self { ledger, index, bodies, first_height, total: FollowReport::default() }
+        let (total, reported) = (FollowReport::default(), BTreeSet::new());
+        Self { ledger, index, bodies, first_height, total, reported }
     }
 
     /// The network of the chain database.
@@ -82,7 +88,8 @@ impl<K: Kv> WalletFollower<K> {
         self.total
     }
 
-    /// Goes back to the fork, if there is one, then forward by some blocks.
+    /// Goes back to the fork, if there is one, then forward by some blocks. Then some blocks of
+    /// rescans, once the ledger is at the tip.
     pub fn step(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<Step, WalletFollowError> {
         let network = self.network();
         let view = self.index.view()?;
@@ -90,6 +97,7 @@ impl<K: Kv> WalletFollower<K> {
             ledger: self.ledger_height()?,
             chain: view.tip().map(|(height, _)| height),
             is_done: false,
+            rescan_held_up: None,
         };
         meter::stands(step.ledger, step.chain);
         self.check_reach(&step)?;
@@ -117,6 +125,16 @@ impl<K: Kv> WalletFollower<K> {
         drop(chain);
         step.ledger = self.ledger_height()?;
         meter::stands(step.ledger, step.chain);
+        if step.is_done {
+            match self.rescan_some(is_stopped) {
+                Ok(is_idle) => step.is_done = is_idle,
+                Err(error) => {
+                    meter::failed("rescan");
+                    step.rescan_held_up = Some(format!("{:#}", anyhow::Error::new(error)));
+                }
+            }
+        }
+        self.report_lagging()?;
         Ok(step)
     }
 

@@ -18,6 +18,7 @@ mod history;
 mod payments;
 mod records;
 mod requests;
+mod standing;
 mod texts;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub use self::{
     directory::LabelPlace,
     error::{ErrorKind, OpenError, WalletsError},
     requests::*,
+    standing::{Lagging, RescanInfo, RescanWallet, SetAsideInfo, StandingInfo},
 };
 
 /// The ledger, and the defaults of the configuration. Clones share its connections.

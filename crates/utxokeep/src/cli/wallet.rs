@@ -95,7 +95,8 @@ fn rows<T>(
     paging: &Paging,
     mut page: impl FnMut(Page) -> Result<Listed<T>, WalletsError>,
 ) -> Result<Listed<T>, WalletsError> {
-    let mut all = Listed { items: Vec::new(), next_cursor: paging.cursor.clone() };
+    let mut all = Listed::whole(Vec::new());
+    all.next_cursor.clone_from(&paging.cursor);
     loop {
         let have = u32::try_from(all.items.len()).unwrap_or(u32::MAX);
         let left = paging.limit.saturating_sub(have);
@@ -106,6 +107,7 @@ fn rows<T>(
             return Ok(all);
         }
         all.items.extend(more.items);
+        all.set_aside = more.set_aside;
         all.next_cursor = more.next_cursor;
         if all.next_cursor.is_none() {
             return Ok(all);
@@ -125,7 +127,7 @@ mod tests {
             let items: Vec<u32> = (first..end).take(count as usize).collect();
             let is_full = items.len() == count as usize;
             let next_cursor = is_full.then(|| (first + count).to_string());
-            Ok(Listed { items, next_cursor })
+            Ok(Listed { next_cursor, ..Listed::whole(items) })
         }
     }
 

@@ -56,7 +56,8 @@ pub(super) struct WalletFollow {
 pub(super) struct WalletScan {
     /// Name of the wallet.
     name: String,
-    /// First block to look at; by default the first of the database.
+    /// First block to look at. By default where an earlier scan was stopped, the block that a wallet
+    /// which is set aside could not take, or the first of the database.
     #[arg(long, value_name = "HEIGHT")]
     from: Option<Height>,
     #[command(flatten)]
@@ -105,6 +106,11 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
             Err(_) if is_stopped() => break Ok(()),
             Err(error) => break Err(error),
         };
+        if let Some(reason) = &step.rescan_held_up
+            && args.until_tip
+        {
+            output::note(format_args!("a rescan does not get on: {reason}"));
+        }
         chain_height = step.chain;
         let (done, total) = (count(step.ledger), count(step.chain));
         progress.update(done, total, || "blocks".to_owned());
@@ -143,8 +149,11 @@ pub(super) fn scan(session: &Session, args: &WalletScan) -> anyhow::Result<Exit>
     let wallet = wallets.ledger().wallet_named(&args.name)?;
     let index = session.open()?;
     let mut follower = follower(session, &wallets, &index, &args.places)?;
+    let standing = wallets.ledger().standing(wallet.id)?;
+    let under_way = standing.rescan.map(|rescan| rescan.from);
+    let failed = standing.set_aside.map(|aside| aside.height);
     let first = index.status()?.started_mid_chain_at.unwrap_or_default();
-    let from = args.from.unwrap_or(first);
+    let from = args.from.or(under_way).or(failed).unwrap_or(first);
     let mut progress = Progress::start("scanning", false);
     let mut on_block = |height: Height, end: Height| {
         let place = |height: Height| u64::from(height.get().saturating_sub(from.get())) + 1;
@@ -156,7 +165,7 @@ pub(super) fn scan(session: &Session, args: &WalletScan) -> anyhow::Result<Exit>
     let report = Rescanned {
         wallet: wallet.name,
         network: follower.network().to_string(),
-        from: from.get(),
+        from: scanned.from.get(),
         blocks: scanned.blocks,
         transactions: scanned.transactions,
         next: scanned.next.map(Height::get),
@@ -164,7 +173,10 @@ pub(super) fn scan(session: &Session, args: &WalletScan) -> anyhow::Result<Exit>
     };
     output::result(session.json(), &report)?;
     let Some(next) = scanned.next else { return Ok(Exit::Success) };
-    output::note(format_args!("stopped; what was found stays. Go on with --from {next}"));
+    output::note(format_args!(
+        "stopped at block {next}; what was found stays. The next scan goes on there, and so does \
+         whoever follows the chain"
+    ));
     Ok(Exit::Interrupted)
 }
 

@@ -131,6 +131,7 @@ const WALLET_METHODS: &[&str] = &[
     "Wallets/GetTip",
     "Wallets/ApplyBlock",
     "Wallets/DisconnectBlock",
+    "Wallets/RescanWallet",
     "Wallets/RollBack",
 ];
 const PACKAGE: &str = "/utxokeep.v1.";

@@ -292,6 +292,13 @@ impl wallets_server::Wallets for WalletService {
         self.answer(request, operations::disconnect_block).await
     }
 
+    async fn rescan_wallet(
+        &self,
+        request: Request<proto::RescanWalletRequest>,
+    ) -> Answer<proto::RescanWalletResponse> {
+        self.answer(request, operations::rescan_wallet).await
+    }
+
     async fn roll_back(
         &self,
         request: Request<proto::RollBackRequest>,

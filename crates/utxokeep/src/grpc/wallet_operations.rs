@@ -17,7 +17,7 @@ use super::{
 };
 use crate::wallets::{
     AddAddresses, AddDescriptor, BalanceOf, ConfirmTx, CreateWallet, LOOKAHEAD_DEFAULT, ListCoins,
-    ListTransactions, Page, RollBack, SetLabel, Wallets,
+    ListTransactions, Page, RescanWallet, RollBack, SetLabel, Wallets,
 };
 
 /// The most that requests and answers may hold.
@@ -166,6 +166,7 @@ pub(super) fn list_coins(
     let found = wallets.list_coins(&request.wallet, &list)?;
     let answer = proto::ListCoinsResponse {
         coins: found.items.iter().map(|coin| texts.coin(coin)).collect(),
+        set_aside: found.set_aside.as_ref().map(|aside| texts.set_aside(aside)),
         next_cursor: found.next_cursor,
     };
     fitting(answer, limits.answer_bytes)
@@ -202,6 +203,7 @@ pub(super) fn list_transactions(
     let found = wallets.list_transactions(&request.wallet, &list)?;
     let answer = proto::ListTransactionsResponse {
         transactions: found.items.iter().map(|tx| texts.transaction(tx)).collect(),
+        set_aside: found.set_aside.as_ref().map(|aside| texts.set_aside(aside)),
         next_cursor: found.next_cursor,
     };
     fitting(answer, limits.answer_bytes)
@@ -341,6 +343,16 @@ pub(super) fn disconnect_block(
     let texts = texts_of(std::mem::take(&mut request.chain), &request.network)?;
     let tip = wallets.disconnect_block(texts.0, &texts.disconnect_block(request)?)?;
     Ok(proto::DisconnectBlockResponse { tip: tip.map(|tip| texts.tip(&tip)) })
+}
+
+pub(super) fn rescan_wallet(
+    wallets: &Wallets,
+    request: proto::RescanWalletRequest,
+    _: &Limits,
+) -> Answer<proto::RescanWalletResponse> {
+    let asked = RescanWallet { from_height: request.from_height };
+    let rescan = wallets.rescan_wallet(&request.wallet, asked)?;
+    Ok(proto::RescanWalletResponse { rescan: Some(to::rescan(rescan)) })
 }
 
 pub(super) fn roll_back(

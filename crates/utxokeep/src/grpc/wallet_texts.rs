@@ -18,6 +18,11 @@ const OURS: &str = "answers of the ledger hold well-formed texts";
 pub(super) struct Texts(pub(super) Network);
 
 impl Texts {
+    /// For a network that an answer names.
+    pub(super) fn of(chain: &str, network: &str) -> Self {
+        Self(Network::find(chain, network).expect(OURS))
+    }
+
     pub(super) fn hash(self, bytes: &[u8]) -> Result<String, Fault> {
         Ok(self.0.hash_text(&from::hash(bytes)?))
     }

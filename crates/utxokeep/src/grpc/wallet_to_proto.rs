@@ -7,8 +7,8 @@ use super::{
 use crate::wallets::{
     Abandoned, AddressInfo, BalanceInfo, BlockApplied, BumpInfo, CoinInfo, DescriptorInfo,
     LabelsImported, LeaseInfo, Leased, LedgerTip, NewAddressInfo, PsbtInfo, RecordedInfo,
-    ReplacementInfo, SelectedInfo, SelectionInfo, TxDetails, TxInfo, Verified, ViolationInfo,
-    WalletInfo, WalletStatus,
+    ReplacementInfo, RescanInfo, SelectedInfo, SelectionInfo, SetAsideInfo, TxDetails, TxInfo,
+    Verified, ViolationInfo, WalletInfo, WalletStatus,
 };
 
 /// The number of a word in an enum of the contract, whose names are the words in capitals.
@@ -41,8 +41,15 @@ fn count(count: usize) -> u64 {
 }
 
 pub(super) fn wallet(wallet: WalletInfo) -> proto::Wallet {
-    let WalletInfo { name, chain, network, created_at_us } = wallet;
-    proto::Wallet { name, chain, network, created_at_us }
+    let WalletInfo { name, chain, network, created_at_us, set_aside, rescan } = wallet;
+    let set_aside = set_aside.as_ref().map(|aside| Texts::of(&chain, &network).set_aside(aside));
+    let rescan = rescan.map(self::rescan);
+    proto::Wallet { name, chain, network, created_at_us, set_aside, rescan }
+}
+
+pub(super) fn rescan(rescan: RescanInfo) -> proto::WalletRescan {
+    let RescanInfo { from_height, next_height } = rescan;
+    proto::WalletRescan { from_height, next_height }
 }
 
 pub(super) fn address(info: AddressInfo) -> proto::WalletAddress {
@@ -93,6 +100,15 @@ impl Texts {
         proto::LedgerTip { height: tip.height, hash: self.hash_bytes(&tip.hash) }
     }
 
+    pub(super) fn set_aside(self, aside: &SetAsideInfo) -> proto::WalletSetAside {
+        proto::WalletSetAside {
+            height: aside.height,
+            hash: self.hash_bytes(&aside.hash),
+            reason: aside.reason.clone(),
+            at_us: aside.at_us,
+        }
+    }
+
     pub(super) fn wallet_status(self, status: WalletStatus) -> proto::GetWalletResponse {
         proto::GetWalletResponse {
             tip: status.tip.map(|tip| self.tip(&tip)),
@@ -112,6 +128,8 @@ impl Texts {
             available: balance.available.0,
             total: balance.total.0,
             tip: balance.tip.as_ref().map(|tip| self.tip(tip)),
+            set_aside: balance.set_aside.as_ref().map(|aside| self.set_aside(aside)),
+            rescan: balance.rescan.map(rescan),
         }
     }
 
@@ -259,6 +277,7 @@ impl Texts {
             already_applied: applied.already_applied,
             recorded: count(applied.recorded),
             tip: applied.tip.as_ref().map(|tip| self.tip(tip)),
+            set_aside: applied.set_aside.clone(),
         }
     }
 }

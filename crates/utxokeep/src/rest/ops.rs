@@ -10,6 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{error::ApiError, meter, state::RestState, wallets::WalletState};
+use crate::wallets::Lagging;
 
 /// What the server answers from.
 #[derive(Debug, Clone)]
@@ -32,7 +33,7 @@ pub(super) struct Dependency {
     /// What it is.
     #[schema(example = "wallet_ledger")]
     name: &'static str,
-    /// `ok`, or `fault`.
+    /// `ok`, `degraded` when a part of it does not go on, or `fault`.
     #[schema(example = "ok")]
     status: &'static str,
     /// What is wrong with it.
@@ -46,7 +47,19 @@ impl Dependency {
     }
 
     pub(super) fn is_there(&self) -> bool {
-        self.fault.is_none()
+        self.status != "fault"
+    }
+
+    /// It answers, and these wallets of it do not go on.
+    fn degraded(name: &'static str, lagging: &Lagging) -> Self {
+        let more = lagging.set_aside - lagging.named.len();
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        let fault = format!(
+            "{} wallets are set aside and want a rescan: {}{more}",
+            lagging.set_aside,
+            lagging.named.join("; ")
+        );
+        Self { name, status: "degraded", fault: Some(fault) }
     }
 
     /// What asking it came to.
@@ -62,7 +75,8 @@ impl Dependency {
 /// Whether the server can answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
-    /// `ok`, or `unavailable` when a database cannot be read.
+    /// `ok`, `degraded` when single wallets do not go on, or `unavailable` when a database cannot
+    /// be read.
     #[schema(example = "ok")]
     status: &'static str,
     /// What the server needs; only with a wallet ledger.
@@ -88,12 +102,17 @@ pub(super) async fn health(State(operations): State<Operations>) -> Response {
         dependencies.push(Dependency::asked("chain_index", answer));
     }
     if let Some(wallets) = &operations.wallets {
-        dependencies.push(Dependency::asked("wallet_ledger", wallets.check().await));
+        dependencies.push(match wallets.lagging().await {
+            Ok(lagging) if lagging.set_aside > 0 => Dependency::degraded("wallet_ledger", &lagging),
+            answer => Dependency::asked("wallet_ledger", answer.map(drop)),
+        });
     }
-    let (code, status) = if dependencies.iter().all(Dependency::is_there) {
+    let (code, status) = if !dependencies.iter().all(Dependency::is_there) {
+        (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+    } else if dependencies.iter().all(|dependency| dependency.fault.is_none()) {
         (StatusCode::OK, "ok")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+        (StatusCode::OK, "degraded")
     };
     if operations.wallets.is_none() {
         dependencies.clear();

@@ -51,6 +51,7 @@ pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(directory::list_wallets, directory::create_wallet))
         .routes(routes!(directory::show_wallet))
+        .routes(routes!(directory::rescan_wallet))
         .routes(routes!(directory::list_addresses, directory::add_addresses))
         .routes(routes!(directory::list_descriptors, directory::add_descriptor))
         .routes(routes!(directory::next_address))

@@ -63,12 +63,19 @@ fn run<K: Kv>(mut follower: WalletFollower<K>, poll: Duration, is_stopped: &dyn 
     let mut backoff = Backoff::new(poll, RETRY_WAIT_MAX.max(poll));
     let mut is_held_up = false;
     let mut is_behind = true;
+    let mut held_up = None;
     while !is_stopped() {
         match follower.step(is_stopped) {
             Ok(step) => {
                 backoff.reset();
                 if std::mem::take(&mut is_held_up) {
                     tracing::warn!("the wallet ledger goes on");
+                }
+                if step.rescan_held_up != held_up {
+                    if let Some(reason) = &step.rescan_held_up {
+                        tracing::warn!("a rescan does not get on, and is tried again: {reason}");
+                    }
+                    held_up = step.rescan_held_up;
                 }
                 if step.is_done {
                     if is_behind && let Some(height) = step.ledger {

@@ -38,6 +38,17 @@ pub enum WalletFollowError {
          was changed"
     )]
     NotFollowed,
+    /// The wallet could not take a block.
+    #[error(
+        "the wallet could not take block {height}: {reason}; it is set aside at that block, and \
+         what was found below stays: scan it from further below"
+    )]
+    ScanFailed {
+        /// The block.
+        height: Height,
+        /// What the ledger said.
+        reason: String,
+    },
     /// The ledger or the chain refused.
     #[error(transparent)]
     Follow(#[from] FollowError),
@@ -59,6 +70,7 @@ impl WalletFollowError {
             }
             Self::ChainBehind { .. } => "chain_behind",
             Self::NotFollowed => "not_followed",
+            Self::ScanFailed { .. } => "rescan",
             Self::Follow(FollowError::WrongBody { .. }) => "wrong_body",
             Self::Follow(FollowError::NoCommonBlock { .. }) => "no_common_block",
             Self::Follow(FollowError::Ledger(LedgerError::Sql(_)))

@@ -15,9 +15,15 @@ metric_list! {
         "Blocks that the ledger took back, because they left the chain.";
     RECORDED = "utxokeep_wallet_follow_transactions_total", Counter, "",
         "Transactions that blocks brought, over all wallets.";
+    RESCANNED = "utxokeep_wallet_rescan_blocks_total", Counter, "",
+        "Blocks that rescans of single wallets have looked at.";
+    SET_ASIDE = "utxokeep_wallets_set_aside", Gauge, "",
+        "Wallets that could not take a block, get no more of them, and want a rescan.";
+    RESCANS = "utxokeep_wallet_rescans", Gauge, "",
+        "Wallets that are being scanned, or wait for that.";
     FAILURES = "utxokeep_wallet_follow_failures_total", Counter, "",
         "Attempts to go on that failed, by reason: missing_body, wrong_body, no_common_block, \
-         chain_behind, database, ledger, chain.";
+         chain_behind, rescan, database, ledger, chain.";
 }
 
 /// Tells the recorder what each metric means.
@@ -32,6 +38,7 @@ pub(super) fn describe() {
     // A counter that was never touched is not shown; these start at 0.
     counter!(APPLIED).increment(0);
     counter!(UNDONE).increment(0);
+    counter!(RESCANNED).increment(0);
 }
 
 pub(super) fn did(report: &FollowReport) {
@@ -45,6 +52,16 @@ pub(super) fn stands(ledger: Option<Height>, chain: Option<Height>) {
     let lag = u32::try_from(height(chain) - height(ledger)).unwrap_or(0);
     gauge!(LAG).set(f64::from(lag));
     gauge!(HEIGHT).set(f64::from(ledger.unwrap_or_default().get()));
+}
+
+pub(super) fn rescanned() {
+    counter!(RESCANNED).increment(1);
+}
+
+pub(super) fn lagging(set_aside: usize, rescans: usize) {
+    let count = |wallets| f64::from(u32::try_from(wallets).unwrap_or(u32::MAX));
+    gauge!(SET_ASIDE).set(count(set_aside));
+    gauge!(RESCANS).set(count(rescans));
 }
 
 pub(super) fn failed(reason: &'static str) {

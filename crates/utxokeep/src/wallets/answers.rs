@@ -13,7 +13,7 @@ use utxokeep_wallet::{
 };
 
 use super::{
-    Units,
+    RescanInfo, SetAsideInfo, StandingInfo, Units,
     texts::{address, outpoint_text, tip_text, txid_text},
 };
 
@@ -26,6 +26,10 @@ pub struct Listed<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub next_cursor: Option<String>,
+    /// The wallet gets no blocks since this one, so that the rows may be out of date.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub set_aside: Option<SetAsideInfo>,
 }
 
 impl<T> Listed<T> {
@@ -37,12 +41,17 @@ impl<T> Listed<T> {
         item: impl FnMut(&R) -> T,
     ) -> Self {
         let next_cursor = rows.last().filter(|_| rows.len() >= rows_max).map(cursor);
-        Self { items: rows.iter().map(item).collect(), next_cursor }
+        Self { items: rows.iter().map(item).collect(), next_cursor, set_aside: None }
+    }
+
+    /// The same list, of a wallet that may be set aside.
+    pub(super) fn of(self, standing: StandingInfo) -> Self {
+        Self { set_aside: standing.set_aside, ..self }
     }
 
     /// A list that is one page.
     pub(crate) const fn whole(items: Vec<T>) -> Self {
-        Self { items, next_cursor: None }
+        Self { items, next_cursor: None, set_aside: None }
     }
 }
 
@@ -76,15 +85,25 @@ pub struct WalletInfo {
     pub network: String,
     /// When it was made.
     pub created_at_us: i64,
+    /// Why it gets no blocks; absent when it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub set_aside: Option<SetAsideInfo>,
+    /// Blocks that it looks at again; absent when it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub rescan: Option<RescanInfo>,
 }
 
 impl WalletInfo {
-    pub(super) fn new(wallet: &Wallet) -> Self {
+    pub(super) fn new(wallet: &Wallet, standing: StandingInfo) -> Self {
         Self {
             name: wallet.name.clone(),
             chain: wallet.network.chain().to_owned(),
             network: wallet.network.name().to_owned(),
             created_at_us: wallet.created_at.get(),
+            set_aside: standing.set_aside,
+            rescan: standing.rescan,
         }
     }
 }
@@ -213,10 +232,19 @@ pub struct BalanceInfo {
     pub total: Units,
     /// The last block that was applied; `null` before the first.
     pub tip: Option<LedgerTip>,
+    /// The wallet gets no blocks since this one, so that none of this may be true any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub set_aside: Option<SetAsideInfo>,
+    /// Blocks that the wallet looks at again; until then coins may be missing, and coins that were
+    /// found may be spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub rescan: Option<RescanInfo>,
 }
 
 impl BalanceInfo {
-    pub(super) fn new(balance: &Balance, tip: Option<LedgerTip>) -> Self {
+    pub(super) fn new(balance: &Balance, tip: Option<LedgerTip>, standing: StandingInfo) -> Self {
         Self {
             confirmed: Units(balance.confirmed),
             trusted_unconfirmed: Units(balance.trusted_unconfirmed),
@@ -228,6 +256,8 @@ impl BalanceInfo {
             available: Units(balance.available()),
             total: Units(balance.total()),
             tip,
+            set_aside: standing.set_aside,
+            rescan: standing.rescan,
         }
     }
 }
@@ -652,4 +682,8 @@ pub struct BlockApplied {
     pub recorded: usize,
     /// The last block now.
     pub tip: Option<LedgerTip>,
+    /// Names of wallets that could not take the block and are set aside now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(nullable = false, required = false)]
+    pub set_aside: Vec<String>,
 }

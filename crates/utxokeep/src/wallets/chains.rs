@@ -29,10 +29,15 @@ impl Wallets {
         };
         let txs: Vec<NewTx> = request.transactions.iter().map(read).collect::<Result<_, _>>()?;
         let applied = self.ledger.apply_block(network, &linked, &txs, now())?;
+        let mut set_aside = Vec::new();
+        for wallet in applied.set_aside.keys() {
+            set_aside.push(self.ledger.wallet(*wallet)?.name);
+        }
         Ok(BlockApplied {
             already_applied: applied.already_applied,
             recorded: applied.recorded.values().map(Vec::len).sum(),
             tip: self.tip(network)?,
+            set_aside,
         })
     }
 

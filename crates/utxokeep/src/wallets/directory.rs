@@ -5,8 +5,8 @@ use utxokeep_wallet::{LabelKind, NewAddress, NewDescriptor, WalletId};
 
 use super::{
     AddAddresses, AddDescriptor, AddressInfo, CreateWallet, DescriptorInfo, LabelsImported,
-    LedgerTip, Listed, NewAddressInfo, Page, SetLabel, Verified, WalletInfo, WalletStatus, Wallets,
-    WalletsError, Watched, now, texts,
+    LedgerTip, Listed, NewAddressInfo, Page, SetLabel, StandingInfo, Verified, WalletInfo,
+    WalletStatus, Wallets, WalletsError, Watched, now, texts,
 };
 
 /// A label, as a place in the list of all.
@@ -26,7 +26,8 @@ impl Wallets {
     /// Makes a wallet.
     pub fn create_wallet(&self, request: &CreateWallet) -> Result<WalletInfo, WalletsError> {
         let network = Network::find(&request.chain, &request.network)?;
-        Ok(WalletInfo::new(&self.ledger.create_wallet(&request.name, network, now())?))
+        let wallet = self.ledger.create_wallet(&request.name, network, now())?;
+        Ok(WalletInfo::new(&wallet, StandingInfo::default()))
     }
 
     /// A page of all wallets, in the order they were made.
@@ -34,13 +35,21 @@ impl Wallets {
         let after = number_cursor(page)?.map(WalletId::new);
         let rows = self.rows(page.count);
         let wallets = self.ledger.wallets(after, rows)?;
-        Ok(Listed::new(&wallets, rows, |last| last.id.to_string(), WalletInfo::new))
+        let mut standings = self.standings(&wallets)?;
+        Ok(Listed::new(
+            &wallets,
+            rows,
+            |last| last.id.to_string(),
+            |each| WalletInfo::new(each, standings.remove(&each.id).unwrap_or_default()),
+        ))
     }
 
     /// One wallet.
     pub fn show_wallet(&self, name: &str) -> Result<WalletStatus, WalletsError> {
         let wallet = self.wallet(name)?;
-        Ok(WalletStatus { wallet: WalletInfo::new(&wallet), tip: self.tip(wallet.network)? })
+        let standing = self.standing(&wallet)?;
+        let tip = self.tip(wallet.network)?;
+        Ok(WalletStatus { wallet: WalletInfo::new(&wallet, standing), tip })
     }
 
     /// Watches addresses, all or none. What is watched already stays as it is.

@@ -192,6 +192,7 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::PositionMismatch { .. } => "position_mismatch",
         LedgerError::NotNextBlock { .. } => "not_next_block",
         LedgerError::NotTip { .. } => "not_tip",
+        LedgerError::SetAside { .. } => "wallet_set_aside",
         LedgerError::CascadeTooLarge { .. } => "cascade_too_large",
         LedgerError::UtxoNotFound(_) => "unknown_output",
         LedgerError::AlreadyLeased { .. } => "already_leased",

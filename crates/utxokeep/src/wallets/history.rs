@@ -19,7 +19,8 @@ impl Wallets {
         let range = range(of.min_confirmations, of.max_confirmations)?;
         let query = BalanceQuery { range, maturity: self.maturity() };
         let balance = self.ledger.balance(wallet.id, &query, now())?;
-        Ok(BalanceInfo::new(&balance, self.tip(wallet.network)?))
+        let standing = self.standing(&wallet)?;
+        Ok(BalanceInfo::new(&balance, self.tip(wallet.network)?, standing))
     }
 
     /// A page of unspent outputs, by amount.
@@ -48,7 +49,8 @@ impl Wallets {
                 format!("{}.{outpoint}", last.amount)
             },
             |coin| CoinInfo::new(wallet.network, tip, coin),
-        ))
+        )
+        .of(self.standing(&wallet)?))
     }
 
     /// One unspent output.
@@ -80,7 +82,8 @@ impl Wallets {
             rows,
             |last| last.cursor.to_string(),
             |tx| TxInfo::new(wallet.network, tx),
-        ))
+        )
+        .of(self.standing(&wallet)?))
     }
 
     /// One transaction, whatever became of it.

@@ -21,8 +21,8 @@ use utxokeep_wallet::{
 
 use crate::program::{NOW, Place, chain_coins, coins, wait_for_tip};
 
-const NETWORK: utxokeep_core::Network = RegtestA::NETWORK;
-const LAST: u32 = 300;
+pub(crate) const NETWORK: utxokeep_core::Network = RegtestA::NETWORK;
+pub(crate) const LAST: u32 = 300;
 const HEIGHT: &str = "utxokeep_wallet_follow_height";
 const LAG: &str = "utxokeep_wallet_follow_lag_blocks";
 
@@ -48,20 +48,22 @@ struct WalletFinal {
 }
 
 /// A wallet with the descriptors of the node's own.
-fn wallet(ledger: &Ledger, name: &str) -> WalletId {
+pub(crate) fn wallet(ledger: &Ledger, name: &str) -> WalletId {
     let wallet = ledger.create_wallet(name, NETWORK, NOW).unwrap().id;
     let WalletFinal { hd } = RegtestA::default().json("wallet_final.json.xz");
     for Described { desc, internal } in hd.listdescriptors.descriptors {
-        let new = NewDescriptor { keychain: u32::from(internal), ..NewDescriptor::new(desc) };
+        // A ledger that starts late has not seen the payments that move the window on.
+        let keychain = u32::from(internal);
+        let new = NewDescriptor { keychain, lookahead: 300, ..NewDescriptor::new(desc) };
         ledger.add_descriptor(wallet, &new, NOW).unwrap();
     }
     wallet
 }
 
 /// The final chain up to a height, straight from the files.
-struct Direct {
-    files: BlockFiles,
-    hashes: Vec<BlockHash>,
+pub(crate) struct Direct {
+    pub(crate) files: BlockFiles,
+    pub(crate) hashes: Vec<BlockHash>,
 }
 
 impl FollowedChain for Direct {
@@ -82,7 +84,7 @@ impl FollowedChain for Direct {
 }
 
 /// What a ledger that saw nothing else has at a height.
-fn expected(height: u32) -> BTreeSet<String> {
+pub(crate) fn expected(height: u32) -> BTreeSet<String> {
     expected_by(height, coins)
 }
 
@@ -99,12 +101,12 @@ fn expected_by(height: u32, coins: fn(&Ledger, WalletId) -> BTreeSet<String>) ->
     found
 }
 
-fn hash_at(height: u32) -> BlockHash {
+pub(crate) fn hash_at(height: u32) -> BlockHash {
     RegtestA::default().active_chain()[height as usize]
 }
 
 /// Writes blocks as a node does, in order of arrival; answers how many there are.
-fn write_blocks(dir: &Path, name: &str, wanted: impl Fn(&BlockHash) -> bool) -> usize {
+pub(crate) fn write_blocks(dir: &Path, name: &str, wanted: impl Fn(&BlockHash) -> bool) -> usize {
     let files = RegtestA::default().block_files();
     fs::create_dir_all(dir).unwrap();
     let mut file = BlockFileWriter::create(&dir.join(name), NETWORK, None).unwrap();
@@ -114,7 +116,7 @@ fn write_blocks(dir: &Path, name: &str, wanted: impl Fn(&BlockHash) -> bool) -> 
     written
 }
 
-fn import(place: &Place) {
+pub(crate) fn import(place: &Place) {
     let blocks = RegtestA::default().path("blocks.dat.xz");
     let network = ["--chain", "bitcoin", "--network", "regtest"];
     let blocks = blocks.to_str().unwrap();

@@ -5,4 +5,5 @@
 
 mod bitcoin;
 mod cardano;
+mod claims;
 mod program;

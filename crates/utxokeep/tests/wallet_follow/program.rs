@@ -186,6 +186,18 @@ impl Serving {
         answer
     }
 
+    pub(crate) fn post(&self, path: &str, json: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n");
+        let length = json.len();
+        write!(stream, "{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{json}")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
     /// The value of a metric; labels are part of the name.
     pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         let page = self.get("/metrics");

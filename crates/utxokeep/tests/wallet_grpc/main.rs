@@ -6,6 +6,7 @@ mod concurrent;
 mod pages;
 mod program;
 mod refusals;
+mod rescan;
 mod served;
 mod story;
 mod world;

@@ -34,6 +34,7 @@ const ROUTES: &[&str] = &[
     "DELETE /api/v1/wallets/{wallet}/leases",
     "POST /api/v1/wallets/{wallet}/selections",
     "POST /api/v1/wallets/{wallet}/psbts",
+    "POST /api/v1/wallets/{wallet}/rescan",
     "GET /api/v1/wallets/{wallet}/labels",
     "POST /api/v1/wallets/{wallet}/labels",
     "POST /api/v1/wallets/{wallet}/prune",

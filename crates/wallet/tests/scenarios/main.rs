@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod bytes;
 mod claims;
 mod coins;
 mod contention;

@@ -8,8 +8,8 @@ use crate::{
     cli::output::{Human, Lines},
     wallets::{
         Abandoned, AddressInfo, Archive, BalanceInfo, CoinInfo, DescriptorInfo, LabelsImported,
-        LedgerTip, Listed, NewAddressInfo, RecordedInfo, ReplacementInfo, TxDetails, TxInfo,
-        Verified, WalletInfo, WalletStatus, Watched,
+        LedgerTip, Listed, NewAddressInfo, RecordedInfo, ReplacementInfo, RescanInfo, SetAsideInfo,
+        TxDetails, TxInfo, Verified, WalletInfo, WalletStatus, Watched,
     },
 };
 
@@ -23,6 +23,7 @@ impl<T: Row> Human for Listed<T> {
         for item in &self.items {
             lines.row(item.row());
         }
+        describe_set_aside(lines, self.set_aside.as_ref());
         lines.field("rows", self.items.len());
         if let Some(cursor) = &self.next_cursor {
             lines.field("more", format_args!("yes; raise --limit, or add --cursor {cursor}"));
@@ -41,10 +42,34 @@ pub(super) fn describe_tip(lines: &mut Lines, tip: Option<&LedgerTip>) {
     };
 }
 
+/// Says that an answer may be out of date.
+fn describe_set_aside(lines: &mut Lines, aside: Option<&SetAsideInfo>) {
+    let Some(aside) = aside else { return };
+    let reason = aside.reason.escape_debug();
+    lines
+        .field(
+            "set aside",
+            format_args!("since block {}, {}: {reason}", aside.height, utc(aside.at_us)),
+        )
+        .field("to do", "its coins may be spent since; run wallet scan, or ask serve to rescan it");
+}
+
+fn describe_rescan(lines: &mut Lines, rescan: Option<&RescanInfo>) {
+    if let Some(RescanInfo { from_height, next_height }) = rescan {
+        lines.field("rescan", format_args!("from block {from_height}, next is {next_height}"));
+    }
+}
+
 impl Row for WalletInfo {
     fn row(&self) -> String {
         let network = format!("{}/{}", self.chain, self.network);
-        format!("{network:<20} {} {}", utc(self.created_at_us), self.name.escape_debug())
+        let name = self.name.escape_debug();
+        let standing = match (&self.set_aside, self.rescan) {
+            (Some(aside), None) => format!(" (set aside since block {})", aside.height),
+            (_, Some(rescan)) => format!(" (rescan at block {})", rescan.next_height),
+            (None, None) => String::new(),
+        };
+        format!("{network:<20} {} {name}{standing}", utc(self.created_at_us))
     }
 }
 
@@ -54,6 +79,8 @@ impl Human for WalletInfo {
             .field("wallet", self.name.escape_debug())
             .field("network", format_args!("{}/{}", self.chain, self.network))
             .field("made", utc(self.created_at_us));
+        describe_set_aside(lines, self.set_aside.as_ref());
+        describe_rescan(lines, self.rescan.as_ref());
     }
 }
 
@@ -117,6 +144,8 @@ impl Human for BalanceInfo {
             .field("available", self.available)
             .field("total", self.total);
         describe_tip(lines, self.tip.as_ref());
+        describe_set_aside(lines, self.set_aside.as_ref());
+        describe_rescan(lines, self.rescan.as_ref());
     }
 }
 

@@ -196,6 +196,20 @@ fn leased_info() -> Leased {
     Leased { owner: id(24), expires_at_us: 25 }
 }
 
+fn set_aside_info() -> SetAsideInfo {
+    SetAsideInfo { height: 26, hash: id(27), reason: "no parent".to_owned(), at_us: 28 }
+}
+
+fn set_aside_json(aside: Option<proto::WalletSetAside>) -> Value {
+    let proto::WalletSetAside { height, hash, reason, at_us } = aside.unwrap();
+    json!({ "height": height, "hash": hash_json(&hash), "reason": reason, "at_us": at_us })
+}
+
+fn rescan_json(rescan: Option<proto::WalletRescan>) -> Value {
+    let proto::WalletRescan { from_height, next_height } = rescan.unwrap();
+    json!({ "from_height": from_height, "next_height": next_height })
+}
+
 #[test]
 fn of_wallets_and_what_they_watch() {
     let info = WalletInfo {
@@ -203,14 +217,17 @@ fn of_wallets_and_what_they_watch() {
         chain: "bitcoin".to_owned(),
         network: "regtest".to_owned(),
         created_at_us: 1,
+        set_aside: Some(set_aside_info()),
+        rescan: Some(RescanInfo { from_height: 2, next_height: 3 }),
     };
     let model = WalletStatus { wallet: info, tip: Some(tip()) };
     let proto::GetWalletResponse { wallet, tip } = TEXTS.wallet_status(model.clone());
-    let proto::Wallet { name, chain, network, created_at_us } = wallet.unwrap();
+    let proto::Wallet { name, chain, network, created_at_us, set_aside, rescan } = wallet.unwrap();
     assert_same(
         &model,
         json!({
             "name": name, "chain": chain, "network": network, "created_at_us": created_at_us,
+            "set_aside": set_aside_json(set_aside), "rescan": rescan_json(rescan),
             "tip": tip_json(tip),
         }),
     );
@@ -295,6 +312,8 @@ fn of_what_a_wallet_has() {
         available: Units(7),
         total: Units(8),
         tip: Some(tip()),
+        set_aside: Some(set_aside_info()),
+        rescan: Some(RescanInfo { from_height: 2, next_height: 3 }),
     };
     let proto::GetBalanceResponse {
         confirmed,
@@ -307,6 +326,8 @@ fn of_what_a_wallet_has() {
         total,
         tip,
         held_back,
+        set_aside,
+        rescan,
     } = TEXTS.balance(&model);
     assert_same(
         &model,
@@ -316,6 +337,7 @@ fn of_what_a_wallet_has() {
             "immature": units(immature), "leased": units(leased),
             "held_back": units(held_back),
             "available": units(available), "total": units(total), "tip": tip_json(tip),
+            "set_aside": set_aside_json(set_aside), "rescan": rescan_json(rescan),
         }),
     );
 
@@ -426,11 +448,20 @@ fn of_transactions() {
         &model,
         json!({ "txid": hash_json(&txid), "failed_descendants": failed_descendants }),
     );
-    let model = BlockApplied { already_applied: true, recorded: 1, tip: Some(tip()) };
-    let proto::ApplyBlockResponse { already_applied, recorded, tip } = TEXTS.applied(&model);
+    let model = BlockApplied {
+        already_applied: true,
+        recorded: 1,
+        tip: Some(tip()),
+        set_aside: vec!["w".to_owned()],
+    };
+    let proto::ApplyBlockResponse { already_applied, recorded, tip, set_aside } =
+        TEXTS.applied(&model);
     assert_same(
         &model,
-        json!({ "already_applied": already_applied, "recorded": recorded, "tip": tip_json(tip) }),
+        json!({
+            "already_applied": already_applied, "recorded": recorded, "tip": tip_json(tip),
+            "set_aside": set_aside,
+        }),
     );
 }
 

@@ -9,7 +9,7 @@ use super::Answer;
 use crate::{
     config::RestConfig,
     rest::{error::ApiError, state::run_within},
-    wallets::{Wallets, WalletsError},
+    wallets::{Lagging, Wallets, WalletsError},
 };
 
 /// What wallet routes share; clones share it too.
@@ -46,10 +46,10 @@ impl WalletState {
         self.0.body_bytes_max
     }
 
-    /// Whether the ledger answers; gets through under load.
-    pub(in crate::rest) async fn check(&self) -> Result<(), ApiError> {
+    /// Which wallets lack blocks, if the ledger answers; gets through under load.
+    pub(in crate::rest) async fn lagging(&self) -> Result<Lagging, ApiError> {
         let wallets = self.0.wallets.clone();
-        let work = move || Ok(wallets.check()?);
+        let work = move || Ok(wallets.lagging()?);
         run_within(self.0.request_timeout, ApiError::Timeout, work).await
     }
 }

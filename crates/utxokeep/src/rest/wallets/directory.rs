@@ -15,7 +15,7 @@ use crate::{
     },
     wallets::{
         AddAddresses, AddDescriptor, AddressInfo, CreateWallet, DescriptorInfo, Listed,
-        NewAddressInfo, Page, WalletInfo, WalletStatus, Watched,
+        NewAddressInfo, Page, RescanInfo, RescanWallet, WalletInfo, WalletStatus, Watched,
     },
 };
 
@@ -69,6 +69,28 @@ pub(super) async fn show_wallet(
     Segments(name): Segments<String>,
 ) -> Answer<WalletStatus> {
     admitted.read(move |wallets| wallets.show_wallet(&name)).await
+}
+
+/// Look at blocks again
+///
+/// Stored, and done by whoever follows the chain for this ledger, in steps between new blocks; ask
+/// for the wallet to see how far it has come. A wallet that is set aside is rewound to before the
+/// first block, takes blocks again up to the tip, and pays again then. For a wallet that watches more
+/// than before, give the height of the first payment.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/rescan",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = RescanWallet,
+    responses((status = 200, description = "What is going to be done", body = RescanInfo), BodyFaults)
+)]
+pub(super) async fn rescan_wallet(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Posted(request): Posted<RescanWallet>,
+) -> Answer<RescanInfo> {
+    admitted.write(move |wallets| wallets.rescan_wallet(&name, request)).await
 }
 
 /// Watched addresses

@@ -1,0 +1,163 @@
+//! Wallets that lack blocks which the ledger has passed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utxokeep_core::{Height, Network, wallet::WalletId};
+use utxokeep_wallet::{Rescan, SetAside, Standing, Wallet};
+
+use super::{Wallets, WalletsError, now, texts::tip_text};
+
+/// Wallets that health names at most.
+const NAMED_MAX: usize = 10;
+
+/// A wallet to look at blocks again.
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RescanWallet {
+    /// The first block. When not given: the block that a wallet which is set aside could not take.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub from_height: Option<u32>,
+}
+
+/// A block that the wallet could not take. It has got no block since, its coins may be spent, and
+/// nothing is paid from it until a rescan has brought it to the tip.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct SetAsideInfo {
+    /// Height of the block.
+    pub height: u32,
+    /// Its hash.
+    pub hash: String,
+    /// What the ledger said.
+    pub reason: String,
+    /// When it happened.
+    pub at_us: i64,
+}
+
+impl SetAsideInfo {
+    fn new(network: Network, aside: SetAside) -> Self {
+        let (height, hash) = tip_text(network, (aside.height, aside.hash));
+        Self { height, hash, reason: aside.reason, at_us: aside.at.get() }
+    }
+}
+
+/// Blocks that the wallet looks at again, up to the tip of the ledger. Until then coins may be
+/// missing, and coins that were found may be spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct RescanInfo {
+    /// The first one.
+    pub from_height: u32,
+    /// The next one; those below are done.
+    pub next_height: u32,
+}
+
+impl From<Rescan> for RescanInfo {
+    fn from(rescan: Rescan) -> Self {
+        Self { from_height: rescan.from.get(), next_height: rescan.next.get() }
+    }
+}
+
+/// How a wallet stands to the tip of the ledger; both are `None` when it has every block.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StandingInfo {
+    /// Why it gets no blocks.
+    pub set_aside: Option<SetAsideInfo>,
+    /// What it is going to look at.
+    pub rescan: Option<RescanInfo>,
+}
+
+impl StandingInfo {
+    fn new(network: Network, standing: Standing) -> Self {
+        Self {
+            set_aside: standing.set_aside.map(|aside| SetAsideInfo::new(network, aside)),
+            rescan: standing.rescan.map(RescanInfo::from),
+        }
+    }
+}
+
+/// How many wallets lack blocks, and the names of the first that are set aside.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lagging {
+    /// Wallets that are set aside.
+    pub set_aside: usize,
+    /// Wallets that are being scanned.
+    pub rescans: usize,
+    /// For people: who is set aside since when, and why.
+    pub named: Vec<String>,
+}
+
+impl Wallets {
+    /// Asks that a wallet looks at all blocks from a height up to the tip again. The program that
+    /// follows the chain for this ledger does it.
+    pub fn rescan_wallet(
+        &self,
+        name: &str,
+        request: RescanWallet,
+    ) -> Result<RescanInfo, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let failed = || Ok(self.ledger.standing(wallet.id)?.set_aside.map(|aside| aside.height));
+        let from = match request.from_height {
+            Some(height) => Some(Height::new(height)),
+            None => failed().map_err(|error: utxokeep_wallet::LedgerError| error)?,
+        };
+        let from = from.ok_or_else(|| {
+            WalletsError::field("from_height", "the wallet is not set aside; say where to start")
+        })?;
+        Ok(self.ledger.request_rescan(wallet.id, from, now())?.into())
+    }
+
+    /// How one wallet stands to the tip.
+    pub(super) fn standing(&self, wallet: &Wallet) -> Result<StandingInfo, WalletsError> {
+        Ok(StandingInfo::new(wallet.network, self.ledger.standing(wallet.id)?))
+    }
+
+    /// The standings of some wallets, without those that have every block.
+    pub(super) fn standings(
+        &self,
+        wallets: &[Wallet],
+    ) -> Result<BTreeMap<WalletId, StandingInfo>, WalletsError> {
+        let (Some(first), Some(last)) = (wallets.first(), wallets.last()) else {
+            return Ok(BTreeMap::new());
+        };
+        let mut found = BTreeMap::new();
+        let mut after = Some(WalletId::new(first.id.get() - 1));
+        loop {
+            let page = self.ledger.lagging_wallets(after, usize::MAX)?;
+            let Some(end) = page.last().map(|lagging| lagging.wallet) else { break };
+            for lagging in page {
+                if let Some(wallet) = wallets.iter().find(|wallet| wallet.id == lagging.wallet) {
+                    let standing = StandingInfo::new(wallet.network, lagging.standing);
+                    found.insert(lagging.wallet, standing);
+                }
+            }
+            if end >= last.id {
+                break;
+            }
+            after = Some(end);
+        }
+        Ok(found)
+    }
+
+    /// All wallets that lack blocks, for health and metrics.
+    pub fn lagging(&self) -> Result<Lagging, WalletsError> {
+        let mut all = Lagging::default();
+        let mut after = None;
+        loop {
+            let page = self.ledger.lagging_wallets(after, usize::MAX)?;
+            let Some(last) = page.last() else { return Ok(all) };
+            after = Some(last.wallet);
+            for lagging in page {
+                all.rescans += usize::from(lagging.standing.rescan.is_some());
+                let Some(aside) = lagging.standing.set_aside else { continue };
+                all.set_aside += 1;
+                if all.named.len() < NAMED_MAX {
+                    let name = lagging.name.escape_debug();
+                    let height = aside.height;
+                    all.named.push(format!("{name} since block {height}: {}", aside.reason));
+                }
+            }
+        }
+    }
+}
