@@ -10,9 +10,12 @@
 //!   spend one output, at most one holds it.
 
 mod balance;
+mod bump;
 mod codec;
 mod conflict;
 mod depth;
+mod guard;
+mod locks;
 mod script;
 mod select;
 mod status;
@@ -20,13 +23,20 @@ mod types;
 mod weight;
 
 pub use balance::{Balance, Bucket, CoinClass, CoinFacts, CoinView};
+pub use bump::{Funded, Replacement};
 pub use codec::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch};
 pub use conflict::{Outcome, Rival, judge_rival, parents_first};
 pub use depth::{ConfirmationRange, Maturity, confirmations};
-pub use script::is_paid;
+pub use guard::{
+    AllowedGuards, Figure, Guard, GuardRefusal, PaymentGuards, PaymentLimits, UnknownGuard,
+};
+pub use locks::{CoinAge, LockTime, NextBlock, RelativeLock, SpendLocks, ValidFrom};
+pub use script::{ScriptKind, is_paid};
 pub use select::{
     Candidate, ChangePolicy, FeeRate, Payment, Picked, draw_in_order, shuffled, waste,
 };
 pub use status::{Event, Evidence, InvalidReason, Refused, TxState, TxStatus, next};
 pub use types::{Amount, AmountTooLarge, LeaseId, Micros, WalletId};
-pub use weight::{count_weight, estimated_spend_weight, output_weight, weight_without_inputs};
+pub use weight::{
+    count_weight, dust_limit, estimated_spend_weight, output_weight, weight_without_inputs,
+};

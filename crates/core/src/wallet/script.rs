@@ -6,6 +6,50 @@ const OP_1: u8 = 0x51;
 const OP_CHECKSIG: u8 = 0xac;
 const OP_CHECKMULTISIG: u8 = 0xae;
 
+/// How a script is spent, as far as its form tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ScriptKind {
+    /// A hash of a public key, without segwit.
+    KeyHash,
+    /// A hash of a script, without segwit or around it.
+    ScriptHash,
+    /// A native segwit key.
+    SegwitKey,
+    /// A native segwit script.
+    SegwitScript,
+    /// Taproot.
+    Taproot,
+    /// Anything else.
+    Other,
+}
+
+impl ScriptKind {
+    /// The kind of a script.
+    #[must_use]
+    pub const fn of(script: &[u8]) -> Self {
+        match (script, script.len()) {
+            ([0x76, 0xa9, 20, .., 0x88, 0xac], 25) => Self::KeyHash,
+            ([0xa9, 20, .., 0x87], 23) => Self::ScriptHash,
+            ([0x00, 20, ..], 22) => Self::SegwitKey,
+            ([0x00, 32, ..], 34) => Self::SegwitScript,
+            ([OP_1, 32, ..], 34) => Self::Taproot,
+            _ => Self::Other,
+        }
+    }
+
+    /// The kind that most scripts have; of equals, the one that comes first.
+    pub fn most_common<'s>(scripts: impl IntoIterator<Item = &'s [u8]>) -> Option<Self> {
+        let mut counts: Vec<(Self, usize)> = Vec::new();
+        for kind in scripts.into_iter().map(Self::of) {
+            match counts.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((kind, 1)),
+            }
+        }
+        counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
+    }
+}
+
 /// Whether an output with `script` may be credited to the address with the script `owner`: it is
 /// that script, or a standard bare multisig with the key that `owner` pays.
 ///
@@ -55,6 +99,22 @@ fn pushed_key(script: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_most_common_kind_wins_and_the_first_of_equals() {
+        let taproot = [&[OP_1, 32][..], &[1; 32]].concat();
+        let segwit = [&[0, 20][..], &[1; 20]].concat();
+        let of = |scripts: &[&[u8]]| ScriptKind::most_common(scripts.iter().copied());
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[&taproot, &segwit]), Some(ScriptKind::Taproot));
+        assert_eq!(of(&[&taproot, &segwit, &segwit]), Some(ScriptKind::SegwitKey));
+        let hash = [&[0x76, 0xa9, 20][..], &[1; 20], &[0x88, 0xac]].concat();
+        let nested = [&[0xa9, 20][..], &[1; 20], &[0x87]].concat();
+        assert_eq!(ScriptKind::of(&hash), ScriptKind::KeyHash);
+        assert_eq!(ScriptKind::of(&nested), ScriptKind::ScriptHash);
+        assert_eq!(ScriptKind::of(&[&[0, 32][..], &[1; 32]].concat()), ScriptKind::SegwitScript);
+        assert_eq!(ScriptKind::of(&segwit[1..]), ScriptKind::Other);
+    }
 
     fn push(first: u8, fill: u8) -> Vec<u8> {
         let length = if first == 4 { 65 } else { 33 };

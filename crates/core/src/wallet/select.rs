@@ -105,6 +105,8 @@ pub struct Picked {
     pub fee: u64,
     /// Amount of the change output, if there is one.
     pub change: Option<u64>,
+    /// Weight of the transaction, when it is signed.
+    pub weight: u64,
     /// See [`waste`].
     pub waste: i128,
 }
@@ -130,13 +132,15 @@ impl Payment {
         let weight = u64::from(self.weight) + Self::inputs_weight(candidates, &chosen);
         let least_fee = self.fee_rate.fee(weight);
         let left = input_total.checked_sub(self.value)?.checked_sub(least_fee)?;
-        let fee_with_change = self.fee_rate.fee(weight + u64::from(self.change.output_weight));
+        let weight_with_change = weight + u64::from(self.change.output_weight);
+        let fee_with_change = self.fee_rate.fee(weight_with_change);
         let change = left
             .checked_sub(fee_with_change - least_fee)
             .filter(|change| *change >= self.change.min_value.max(1));
+        let weight = if change.is_some() { weight_with_change } else { weight };
         let fee = input_total - self.value - change.unwrap_or(0);
         let waste = waste(self, candidates, &chosen, fee, change.is_some());
-        Some(Picked { chosen, input_total, fee, change, waste })
+        Some(Picked { chosen, input_total, fee, change, weight, waste })
     }
 }
 
@@ -154,7 +158,7 @@ pub fn waste(
     let timing = i128::from(payment.fee_rate.fee(inputs))
         - i128::from(payment.long_term_fee_rate.fee(inputs));
     let rest = if has_change {
-        payment.fee_rate.fee(u64::from(payment.change.output_weight))
+        payment.change.cost(payment.fee_rate)
             + payment.long_term_fee_rate.fee(u64::from(payment.change.spend_weight))
     } else {
         fee - payment.fee_rate.fee(u64::from(payment.weight) + inputs)

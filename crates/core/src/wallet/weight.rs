@@ -1,9 +1,9 @@
 //! What parts of a Bitcoin transaction weigh, and below which amount an output is dust.
 
-use super::select::ChangePolicy;
+use super::select::{ChangePolicy, FeeRate};
 
 /// Version, lock time, the marker of witnesses, and both counts.
-const BARE_WEIGHT: u64 = 42;
+pub(super) const BARE_WEIGHT: u64 = 42;
 
 /// From this many on a count or a length takes two bytes more.
 const LONG: usize = 253;
@@ -47,7 +47,8 @@ pub fn estimated_spend_weight(script: &[u8]) -> u32 {
 
 /// The least amount that nodes relay in an output with this script: what it costs to make and to
 /// spend it at 3 for each virtual byte.
-fn dust_limit(script: &[u8]) -> u64 {
+#[must_use]
+pub fn dust_limit(script: &[u8]) -> u64 {
     let is_witness_program = matches!(
         script,
         [0x00 | 0x51..=0x60, length, program @ ..]
@@ -67,6 +68,13 @@ impl ChangePolicy {
             spend_weight: spend_weight.unwrap_or_else(|| estimated_spend_weight(script)),
             min_value: dust_limit(script),
         }
+    }
+
+    /// The cost of change: the fee for its output at this rate. A payment without change leaves at
+    /// most this and the least change on top of the fee that it has to pay.
+    #[must_use]
+    pub fn cost(&self, rate: FeeRate) -> u64 {
+        rate.fee(u64::from(self.output_weight))
     }
 }
 

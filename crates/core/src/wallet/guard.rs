@@ -1,0 +1,479 @@
+//! Guards: a payment that is most likely a mistake is refused, unless the caller names the guard.
+//!
+//! Every path that makes a payment asks here: selections, PSBTs, higher fees, and their dry runs.
+//! A guard looks at figures only; it never reads a database or a clock.
+//!
+//! # Invariants
+//!
+//! * A refusal names its guard, so that a caller can allow exactly that one and no other.
+//! * A name that no guard has is an error, never ignored.
+
+use std::fmt;
+
+use super::{
+    locks::{NextBlock, ValidFrom},
+    select::FeeRate,
+    weight::dust_limit,
+};
+
+/// A script that starts with this opcode can never be spent.
+const OP_RETURN: u8 = 0x6a;
+/// Nor can a script that is longer.
+const SCRIPT_BYTES_MAX: usize = 10_000;
+
+/// What a payment is checked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Guard {
+    /// The fee is larger than anyone means to pay.
+    FeeMax,
+    /// The fee for each virtual byte is larger than anyone means to pay.
+    FeeRateMax,
+    /// Nodes do not relay a transaction that pays so little.
+    FeeRateMin,
+    /// What a replacement pays on top for its size is less than nodes ask for, or absurdly much.
+    IncrementalRate,
+    /// An output is so small that nodes do not relay it.
+    Dust,
+    /// An output that nobody can ever spend has an amount.
+    UnspendableValue,
+    /// An output that could be spent has no amount.
+    ZeroValue,
+    /// The next block cannot hold the transaction, because of a lock time or a relative lock.
+    NotYetValid,
+}
+
+impl Guard {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::FeeMax,
+        Self::FeeRateMax,
+        Self::FeeRateMin,
+        Self::IncrementalRate,
+        Self::Dust,
+        Self::UnspendableValue,
+        Self::ZeroValue,
+        Self::NotYetValid,
+    ];
+
+    /// The word by which callers allow what the guard refuses.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FeeMax => "fee_max",
+            Self::FeeRateMax => "fee_rate_max",
+            Self::FeeRateMin => "fee_rate_min",
+            Self::IncrementalRate => "incremental_rate",
+            Self::Dust => "dust",
+            Self::UnspendableValue => "unspendable_value",
+            Self::ZeroValue => "zero_value",
+            Self::NotYetValid => "not_yet_valid",
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no guard has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no guard named {0:?}; the guards are {names}", names = names())]
+pub struct UnknownGuard(pub String);
+
+fn names() -> String {
+    Guard::ALL.map(Guard::name).join(", ")
+}
+
+/// Guards that a caller has named: what they refuse is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AllowedGuards(u8);
+
+impl AllowedGuards {
+    /// Nothing is allowed.
+    pub const NONE: Self = Self(0);
+
+    /// Everything is allowed.
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// Reads the names of guards.
+    pub fn from_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self, UnknownGuard> {
+        names.into_iter().try_fold(Self::NONE, |allowed, name| {
+            let guard = Guard::ALL.into_iter().find(|guard| guard.name() == name);
+            guard.map(|guard| allowed.with(guard)).ok_or_else(|| UnknownGuard(name.to_owned()))
+        })
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub const fn with(self, guard: Guard) -> Self {
+        Self(self.0 | guard.bit())
+    }
+
+    /// Whether the guard was named.
+    #[must_use]
+    pub const fn contains(self, guard: Guard) -> bool {
+        self.0 & guard.bit() != 0
+    }
+}
+
+/// Bounds of the guards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PaymentLimits {
+    /// The largest fee of one transaction, in the smallest unit.
+    pub fee_max: u64,
+    /// The largest fee rate.
+    pub fee_rate_max: FeeRate,
+    /// The smallest fee rate that nodes relay, also for what a replacement pays on top.
+    pub fee_rate_min: FeeRate,
+    /// The most that a replacement pays on top for its own size.
+    pub incremental_rate_max: FeeRate,
+}
+
+impl Default for PaymentLimits {
+    /// 0.1 BTC, 1,000 and 1 for each virtual byte, and 100 on top.
+    fn default() -> Self {
+        Self {
+            fee_max: 10_000_000,
+            fee_rate_max: FeeRate::per_vbyte(1_000),
+            fee_rate_min: FeeRate::per_vbyte(1),
+            incremental_rate_max: FeeRate::per_vbyte(100),
+        }
+    }
+}
+
+/// Why a guard refuses a payment. Nothing was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{}; nothing was changed: correct the request, or allow {guard} if this is meant",
+    self.what()
+)]
+pub struct GuardRefusal {
+    /// The guard; a caller who means it repeats the call and allows this one.
+    pub guard: Guard,
+    /// What was found.
+    pub figure: Figure,
+    /// What it must not pass.
+    pub bound: Figure,
+    /// Which output it is about, if it is about one.
+    pub output: Option<usize>,
+}
+
+/// A number of a refusal, with its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// An amount in the smallest unit.
+    Amount(u64),
+    /// Thousandths of the smallest unit for each virtual byte.
+    MilliPerVbyte(u64),
+    /// A height.
+    Height(u32),
+    /// Seconds since 1970.
+    Time(u32),
+}
+
+impl Figure {
+    const fn rate(rate: FeeRate) -> Self {
+        Self::MilliPerVbyte(rate.get() as u64 * 4)
+    }
+
+    /// The rate that a fee comes to, rounded up.
+    fn rate_of(fee: u64, weight: u64) -> Self {
+        let vbytes = u128::from(weight.div_ceil(4).max(1));
+        let milli = (u128::from(fee) * 1_000).div_ceil(vbytes);
+        Self::MilliPerVbyte(u64::try_from(milli).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Figure {
+    /// The bare number: whole, or with up to three decimal places for a rate.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Amount(amount) => amount.fmt(f),
+            Self::Height(number) | Self::Time(number) => number.fmt(f),
+            Self::MilliPerVbyte(milli) => {
+                let (whole, rest) = (milli / 1_000, milli % 1_000);
+                let text = format!("{whole}.{rest:03}");
+                f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+            }
+        }
+    }
+}
+
+impl GuardRefusal {
+    fn what(&self) -> String {
+        let Self { guard, figure, bound, output } = self;
+        let output = output.map_or_else(String::new, |at| format!(" {at}"));
+        match guard {
+            Guard::FeeMax => format!("the fee is {figure}, more than the largest of {bound}"),
+            Guard::FeeRateMax => {
+                format!("the fee rate is {figure} per virtual byte, more than the most of {bound}")
+            }
+            Guard::FeeRateMin => {
+                format!(
+                    "the fee rate is {figure} per virtual byte, and nodes relay from {bound} on"
+                )
+            }
+            Guard::IncrementalRate => format!(
+                "a replacement that pays {figure} per virtual byte on top is out of bounds, the bound is {bound}"
+            ),
+            Guard::Dust => {
+                format!("output{output} has {figure}, and nodes relay such outputs from {bound} on")
+            }
+            Guard::UnspendableValue => {
+                format!("output{output} can never be spent, and would lose {figure}")
+            }
+            Guard::ZeroValue => format!("output{output} has no amount"),
+            Guard::NotYetValid => match figure {
+                Figure::Time(_) => format!(
+                    "no block may hold the transaction before the chain's time is {figure}, and it is about {bound}"
+                ),
+                _ => format!(
+                    "no block below height {figure} may hold the transaction, and the next one is {bound}"
+                ),
+            },
+        }
+    }
+}
+
+/// The guards as one call sees them: bounds, and what the caller allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PaymentGuards {
+    /// The bounds.
+    pub limits: PaymentLimits,
+    /// What is allowed nevertheless.
+    pub allow: AllowedGuards,
+}
+
+impl PaymentGuards {
+    fn refuse(
+        &self,
+        guard: Guard,
+        figure: Figure,
+        bound: Figure,
+        output: Option<usize>,
+    ) -> Result<(), GuardRefusal> {
+        if self.allow.contains(guard) {
+            return Ok(());
+        }
+        Err(GuardRefusal { guard, figure, bound, output })
+    }
+
+    /// Checks amounts and scripts of all outputs, change included.
+    pub fn check_outputs<'s>(
+        &self,
+        outputs: impl IntoIterator<Item = (u64, &'s [u8])>,
+    ) -> Result<(), GuardRefusal> {
+        for (at, (value, script)) in outputs.into_iter().enumerate() {
+            let figure = Figure::Amount(value);
+            let refuse = |guard, bound| self.refuse(guard, figure, Figure::Amount(bound), Some(at));
+            if is_unspendable(script) {
+                if value > 0 {
+                    refuse(Guard::UnspendableValue, 0)?;
+                }
+            } else if value == 0 {
+                refuse(Guard::ZeroValue, 1)?;
+            } else if value < dust_limit(script) {
+                refuse(Guard::Dust, dust_limit(script))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the rate that a new payment asks for, before any coin is looked at.
+    pub fn check_rate(&self, fee_rate: FeeRate) -> Result<(), GuardRefusal> {
+        let least = self.limits.fee_rate_min;
+        if fee_rate < least {
+            self.refuse(Guard::FeeRateMin, Figure::rate(fee_rate), Figure::rate(least), None)?;
+        }
+        self.check_highest_rate(fee_rate)
+    }
+
+    /// Checks the rates that a replacement asks for. Its own rate may be low: the rules for
+    /// replacements set the least.
+    pub fn check_bump_rates(
+        &self,
+        fee_rate: FeeRate,
+        incremental_rate: FeeRate,
+    ) -> Result<(), GuardRefusal> {
+        self.check_highest_rate(fee_rate)?;
+        let (least, most) = (self.limits.fee_rate_min, self.limits.incremental_rate_max);
+        let bound = if incremental_rate < least { least } else { most };
+        if incremental_rate < least || incremental_rate > most {
+            let (figure, bound) = (Figure::rate(incremental_rate), Figure::rate(bound));
+            self.refuse(Guard::IncrementalRate, figure, bound, None)?;
+        }
+        Ok(())
+    }
+
+    fn check_highest_rate(&self, fee_rate: FeeRate) -> Result<(), GuardRefusal> {
+        let most = self.limits.fee_rate_max;
+        if fee_rate > most {
+            self.refuse(Guard::FeeRateMax, Figure::rate(fee_rate), Figure::rate(most), None)?;
+        }
+        Ok(())
+    }
+
+    /// Checks what a transaction of this weight really pays, whatever was asked for.
+    pub fn check_fee(&self, fee: u64, weight: u64) -> Result<(), GuardRefusal> {
+        self.check_fee_alone(fee)?;
+        let rate = Figure::rate_of(fee, weight);
+        let (least, most) = (self.limits.fee_rate_min, self.limits.fee_rate_max);
+        if fee > most.fee(weight) {
+            self.refuse(Guard::FeeRateMax, rate, Figure::rate(most), None)?;
+        }
+        if fee < least.fee(weight) {
+            self.refuse(Guard::FeeRateMin, rate, Figure::rate(least), None)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the fee of a transaction whose weight is not known.
+    pub fn check_fee_alone(&self, fee: u64) -> Result<(), GuardRefusal> {
+        let most = self.limits.fee_max;
+        if fee > most {
+            self.refuse(Guard::FeeMax, Figure::Amount(fee), Figure::Amount(most), None)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the next block may hold the transaction.
+    pub fn check_valid(&self, from: ValidFrom, next: NextBlock) -> Result<(), GuardRefusal> {
+        if let Some(height) = from.height.filter(|height| *height > next.height) {
+            let (figure, bound) = (Figure::Height(height), Figure::Height(next.height));
+            self.refuse(Guard::NotYetValid, figure, bound, None)?;
+        }
+        if let Some(time) = from.median_time.filter(|time| *time > next.median_time) {
+            let (figure, bound) = (Figure::Time(time), Figure::Time(next.median_time));
+            self.refuse(Guard::NotYetValid, figure, bound, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether nobody can ever spend an output with this script.
+fn is_unspendable(script: &[u8]) -> bool {
+    script.first() == Some(&OP_RETURN) || script.len() > SCRIPT_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: [u8; 22] = {
+        let mut script = [7; 22];
+        (script[0], script[1]) = (0, 20);
+        script
+    };
+
+    fn guards(allow: &[&str]) -> PaymentGuards {
+        let allow = AllowedGuards::from_names(allow.iter().copied()).unwrap();
+        PaymentGuards { allow, ..PaymentGuards::default() }
+    }
+
+    /// Which guard refuses, and that naming it, and only that, lets the payment pass.
+    fn refused(check: impl Fn(PaymentGuards) -> Result<(), GuardRefusal>) -> GuardRefusal {
+        let refusal = check(guards(&[])).unwrap_err();
+        for guard in Guard::ALL {
+            let passes = check(guards(&[guard.name()])).is_ok();
+            assert_eq!(passes, guard == refusal.guard, "{guard} for {refusal}");
+        }
+        assert!(refusal.to_string().contains(refusal.guard.name()), "{refusal}");
+        refusal
+    }
+
+    #[test]
+    fn an_unknown_guard_is_refused_by_name() {
+        let error = AllowedGuards::from_names(["fee_max", "fees"]).unwrap_err();
+        assert_eq!(error, UnknownGuard("fees".to_owned()));
+        assert!(error.to_string().contains("not_yet_valid"), "{error}");
+    }
+
+    #[test]
+    fn a_fee_of_a_whole_coin_is_refused() {
+        guards(&[]).check_fee(10_000_000, 4 * 200_000).unwrap();
+        let refusal = refused(|guards| guards.check_fee(10_000_001, 4 * 200_000));
+        assert_eq!(refusal.guard, Guard::FeeMax);
+        assert_eq!(
+            (refusal.figure, refusal.bound),
+            (Figure::Amount(10_000_001), Figure::Amount(10_000_000))
+        );
+    }
+
+    #[test]
+    fn fee_rates_have_bounds_on_both_sides() {
+        let guard = |rate| refused(move |guards| guards.check_rate(rate)).guard;
+        assert_eq!(guard(FeeRate::per_kilo_weight(249)), Guard::FeeRateMin);
+        assert_eq!(guard(FeeRate::per_vbyte(0)), Guard::FeeRateMin);
+        assert_eq!(guard(FeeRate::per_kilo_weight(250_001)), Guard::FeeRateMax);
+        assert_eq!(guard(FeeRate::per_vbyte(u32::MAX)), Guard::FeeRateMax);
+        for rate in [1, 1_000] {
+            guards(&[]).check_rate(FeeRate::per_vbyte(rate)).unwrap();
+        }
+        let paid = |fee| refused(move |guards| guards.check_fee(fee, 4 * 110)).guard;
+        assert_eq!(paid(109), Guard::FeeRateMin);
+        assert_eq!(paid(110_001), Guard::FeeRateMax);
+        guards(&[]).check_fee(110, 4 * 110).unwrap();
+        guards(&[]).check_fee(110_000, 4 * 110).unwrap();
+    }
+
+    #[test]
+    fn what_a_replacement_pays_on_top_has_bounds_on_both_sides() {
+        let usual = FeeRate::per_vbyte(0);
+        for rate in [0, 101, u32::MAX] {
+            let rate = FeeRate::per_vbyte(rate);
+            let refusal = refused(move |guards| guards.check_bump_rates(usual, rate));
+            assert_eq!(refusal.guard, Guard::IncrementalRate);
+        }
+        guards(&[]).check_bump_rates(usual, FeeRate::per_vbyte(1)).unwrap();
+        let high = FeeRate::per_vbyte(1_001);
+        let refusal = refused(move |g| g.check_bump_rates(high, FeeRate::per_vbyte(1)));
+        assert_eq!(refusal.figure.to_string(), "1001");
+    }
+
+    #[test]
+    fn outputs_that_lose_money_are_refused() {
+        let data = [&[OP_RETURN, 4][..], b"data"].concat();
+        let long = vec![1; SCRIPT_BYTES_MAX + 1];
+        let check = |value, script: &[u8]| {
+            let outputs = [(1_000, KEY.to_vec()), (value, script.to_vec())];
+            let refusal = refused(|guards| {
+                guards.check_outputs(
+                    outputs.iter().map(|(value, script)| (*value, script.as_slice())),
+                )
+            });
+            assert_eq!((refusal.output, refusal.figure), (Some(1), Figure::Amount(value)));
+            refusal.guard
+        };
+        assert_eq!(check(293, &KEY), Guard::Dust);
+        assert_eq!(check(1, &KEY), Guard::Dust);
+        assert_eq!(check(0, &KEY), Guard::ZeroValue);
+        assert_eq!(check(1, &data), Guard::UnspendableValue);
+        assert_eq!(check(5_000, &long), Guard::UnspendableValue);
+        guards(&[]).check_outputs([(294, &KEY[..]), (0, &data)]).unwrap();
+    }
+
+    #[test]
+    fn a_transaction_for_later_is_refused() {
+        let next = NextBlock { height: 101, median_time: 1_000 };
+        let valid = |height, median_time| ValidFrom { height, median_time };
+        guards(&[]).check_valid(valid(Some(101), Some(1_000)), next).unwrap();
+        let height = refused(|guards| guards.check_valid(valid(Some(102), None), next));
+        assert_eq!((height.figure, height.bound), (Figure::Height(102), Figure::Height(101)));
+        let time = refused(|guards| guards.check_valid(valid(None, Some(1_001)), next));
+        assert_eq!((time.figure, time.bound), (Figure::Time(1_001), Figure::Time(1_000)));
+    }
+
+    #[test]
+    fn rates_read_as_people_write_them() {
+        for (milli, text) in [(1_500, "1.5"), (20_000, "20"), (1, "0.001"), (0, "0")] {
+            assert_eq!(Figure::MilliPerVbyte(milli).to_string(), text);
+        }
+        assert_eq!(Figure::rate_of(141, 561).to_string(), "1");
+    }
+}
