@@ -12,6 +12,7 @@
 
 mod answers;
 mod chains;
+mod change;
 mod directory;
 mod error;
 mod history;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use utxokeep_chains::BitcoinCodec;
 use utxokeep_core::{Network, wallet::WalletId};
 use utxokeep_sql::{Database, Isolation, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
-use utxokeep_wallet::{Ledger, Limits, Maturity, Micros, Wallet};
+use utxokeep_wallet::{FeeRate, Ledger, Limits, Maturity, Micros, PaymentLimits, Wallet};
 
 use crate::{clock::now_us, config::WalletConfig};
 
@@ -136,6 +137,16 @@ const fn limits(config: &WalletConfig) -> Limits {
         selection_rounds_max: config.selection_rounds_max.get() as usize,
         lease_batch_max: config.lease_batch_max.get() as usize,
         batch_txs_max: config.batch_txs_max.get() as usize,
+        payment: payment_limits(config),
+    }
+}
+
+const fn payment_limits(config: &WalletConfig) -> PaymentLimits {
+    PaymentLimits {
+        fee_max: config.fee_sat_max.get() as u64,
+        fee_rate_max: FeeRate::per_vbyte(config.fee_rate_sat_per_vbyte_max.get()),
+        fee_rate_min: FeeRate::per_vbyte(config.fee_rate_sat_per_vbyte_min),
+        incremental_rate_max: FeeRate::per_vbyte(config.incremental_rate_sat_per_vbyte_max.get()),
     }
 }
 

@@ -4,24 +4,26 @@
 //! that nodes ask of a replacement: it pays more than everything it pushes out together, by at
 //! least the incremental rate for its own size (BIP125, rules 3 and 4); it adds confirmed coins
 //! only (rule 2) and pushes out at most 100 transactions (rule 5). Change pays for it first; when
-//! that is not enough, more coins are selected.
+//! that is not enough, as few coins as possible are added, and what they bring too much is change.
 //!
 //! # Invariants
 //!
 //! * Plan, leases, the replacement and its edge are one database transaction.
+//! * The fee is bounded from both sides: what is required, and that plus what change would be dust
+//!   and cost. Without a place for change no coin is added.
 //! * The replacement waits: the old transaction keeps its inputs until the new one is published.
 
 mod plan;
 
 use utxokeep_core::{
     Txid,
-    wallet::{ChangePolicy, CodecError, FeeRate, LeaseId, Micros, WalletId},
+    wallet::{AllowedGuards, CodecError, FeeRate, LeaseId, Maturity, Micros, WalletId},
 };
 use utxokeep_sql::Value;
 
 use crate::{
-    LeaseTerms, Ledger, LedgerError, NewOutput, NewTx, RecordOptions, Recorded, Seen, SelectedCoin,
-    session::Session,
+    LeaseTerms, Ledger, LedgerError, NewOutput, NewTx, NextChange, RecordOptions, Recorded, Seen,
+    SelectedCoin, session::Session,
 };
 
 const MOVE_LEASE: &str = "UPDATE utxo_leases SET lease_id = $4
@@ -30,35 +32,42 @@ const MOVE_LEASE: &str = "UPDATE utxo_leases SET lease_id = $4
 /// How a fee is to be raised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BumpRequest {
-    /// What the replacement pays, at least.
+    /// What the replacement pays, at least; 0 for the least that nodes take.
     pub fee_rate: FeeRate,
     /// What nodes ask a replacement to pay on top for its own size.
     pub incremental_rate: FeeRate,
     /// Which output of the old transaction is change. When not given, the one to the change
     /// keychain of a descriptor, if there is exactly one.
     pub change: Option<u32>,
+    /// Where change goes. When not given, where it went before; when there was none, to a new
+    /// script of a change keychain.
+    pub change_script: Option<Vec<u8>>,
     /// Below which amount change is left out; below what nodes relay it always is.
     pub change_min_value: u64,
     /// Leases of this owner on the inputs move to the new owner.
     pub lease_of: Option<LeaseId>,
     /// More inputs than this are not taken.
     pub inputs_max: usize,
-    /// Decides what is random when coins are selected.
-    pub seed: u64,
+    /// When coinbase outputs may be added.
+    pub maturity: Maturity,
+    /// Guards that must not refuse the replacement.
+    pub allow: AllowedGuards,
 }
 
 impl BumpRequest {
     /// A bump to `fee_rate`, with the usual choices for everything else.
     #[must_use]
-    pub fn new(fee_rate: FeeRate, seed: u64) -> Self {
+    pub const fn new(fee_rate: FeeRate) -> Self {
         Self {
             fee_rate,
             incremental_rate: FeeRate::per_vbyte(1),
             change: None,
-            change_min_value: ChangePolicy::default().min_value,
+            change_script: None,
+            change_min_value: 0,
             lease_of: None,
             inputs_max: 250,
-            seed,
+            maturity: Maturity::STANDARD,
+            allow: AllowedGuards::NONE,
         }
     }
 }
@@ -74,10 +83,16 @@ pub struct BumpPlan {
     pub inputs: Vec<SelectedCoin>,
     /// How many of them are the old one's.
     pub kept_inputs: usize,
-    /// Its outputs, in the order of the old one.
+    /// Sequence numbers of the old inputs, in order.
+    pub kept_sequences: Vec<u32>,
+    /// Lock time of the old transaction, which stays.
+    pub lock_time: u32,
+    /// Its outputs, in the order of the old one; new change comes last.
     pub outputs: Vec<NewOutput>,
     /// Which of them is change.
     pub change: Option<usize>,
+    /// The script that change goes to, when it is handed out for this replacement.
+    pub new_change: Option<NextChange>,
     /// What the old one and all it pushes out pay together.
     pub replaced_fees: u64,
     /// What it pays.
@@ -133,6 +148,9 @@ impl Ledger {
         let codec = self.codec()?;
         self.write_wallet(wallet, now, |session| {
             let plan = session.plan_bump(codec, txid, request)?;
+            if let Some(new) = &plan.new_change {
+                session.hand_out(codec, new)?;
+            }
             let leased_until = session.move_leases(&plan, request.lease_of, terms)?;
             let recorded = match build(&plan)? {
                 None => None,

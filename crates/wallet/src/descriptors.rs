@@ -11,12 +11,14 @@
 //! * `derived_count` is at least `next_index + lookahead`, as far as numbers go.
 //! * Neither number ever goes down: a block that leaves the chain does not unhand an address.
 
+mod change;
 mod derive;
 mod widen;
 
 use utxokeep_core::wallet::{Micros, WalletId};
 use utxokeep_sql::{Row, SqlError, Value};
 
+pub use self::change::{NextChange, suitable_change};
 use crate::{Ledger, LedgerError, rows, session::Session};
 
 const SELECT_ALL: &str = "SELECT id, descriptor, keychain, is_ranged, next_index, derived_count,

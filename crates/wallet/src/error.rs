@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     BlockHash, Height, OutPoint, Txid, UnknownNetwork,
-    wallet::{AmountTooLarge, CodecError, Refused, TxStatus, WalletId},
+    wallet::{AmountTooLarge, CodecError, GuardRefusal, Refused, TxStatus, WalletId},
 };
 use utxokeep_sql::SqlError;
 
@@ -170,13 +170,17 @@ pub enum LedgerError {
     },
     /// The coins that may be used do not pay for the payment.
     #[error(
-        "{needed} are needed with the fee of a first input and {available} are available; {leased} are leased, {immature} immature, {held_back} held back by labels, {pending} not published, not trusted or not deep enough"
+        "{needed} are needed with all fees and {available} are available; {uneconomic} cost more to spend than they are worth at this fee rate, {leased} are leased, {immature} immature, {held_back} held back by labels, {excluded} excluded by the request, {pending} not published, not trusted or not deep enough; nothing was changed"
     )]
     InsufficientFunds {
-        /// Payment and the fee without inputs.
+        /// Payment and fee, with the inputs for everything that is available.
         needed: u64,
-        /// What may be used.
+        /// What may be used and is worth its input.
         available: u64,
+        /// What may be used, but costs more to spend than it is worth at this fee rate.
+        uneconomic: u64,
+        /// What might be used if the request did not exclude it.
+        excluded: u64,
         /// Confirmed or trusted, under a lease.
         leased: u64,
         /// Coinbase outputs that are too young.
@@ -188,10 +192,10 @@ pub enum LedgerError {
     },
     /// The coins would do, but not with as few inputs as allowed.
     #[error(
-        "{available} are available, but {inputs_max} inputs do not pay for {needed}; consolidate coins or allow more inputs"
+        "{available} are available, but {inputs_max} inputs do not pay for {needed}; nothing was changed: consolidate coins or allow more inputs"
     )]
     TooManyInputs {
-        /// Payment and the fee without inputs.
+        /// Payment and fee, with the inputs for everything that is available.
         needed: u64,
         /// What may be used.
         available: u64,
@@ -218,6 +222,14 @@ pub enum LedgerError {
         /// Why.
         what: &'static str,
     },
+    /// There is change, and nowhere to put it.
+    #[error(
+        "the payment has change and there is no place for it; nothing was changed: give a change address, or add a descriptor with a change keychain"
+    )]
+    NoChangePlace,
+    /// A guard refuses the payment.
+    #[error(transparent)]
+    Guarded(#[from] GuardRefusal),
     /// The ledger was opened without the formats of a chain.
     #[error("descriptors and fee bumps need the formats of the chain; open the ledger with them")]
     NoCodec,

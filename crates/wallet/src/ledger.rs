@@ -73,6 +73,12 @@ impl Ledger {
         self.codec.as_deref().ok_or(LedgerError::NoCodec)
     }
 
+    /// The limits it was opened with.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// The database, for callers that keep tables of their own beside the ledger's.
     pub fn database(&self) -> &Database {
         &self.database

@@ -12,6 +12,7 @@
 //! * Rows are removed by `prune` and `remove_unconfirmed` only, never by themselves.
 
 mod addresses;
+mod ages;
 mod balance;
 mod birthday;
 mod bump;
@@ -44,7 +45,8 @@ pub use balance::BalanceQuery;
 pub use bump::{BumpPlan, BumpRequest, Bumped};
 pub use chain::{Applied, RescanStep, Tip};
 pub use descriptors::{
-    CHANGE_KEYCHAIN, NewDescriptor, RevealedAddress, ScriptSource, WatchedDescriptor,
+    CHANGE_KEYCHAIN, NewDescriptor, NextChange, RevealedAddress, ScriptSource, WatchedDescriptor,
+    suitable_change,
 };
 pub use error::LedgerError;
 pub use follow::{
@@ -67,7 +69,8 @@ pub use types::{
     RecordOptions, Recorded, Seen, Wallet,
 };
 pub use utxokeep_core::wallet::{
-    Amount, Balance, ChainCodec, ChangePolicy, CoinClass, ConfirmationRange, FeeRate,
-    InvalidReason, LeaseId, Maturity, Micros, TxState, TxStatus, WalletId,
+    AllowedGuards, Amount, Balance, ChainCodec, ChangePolicy, CoinClass, ConfirmationRange,
+    FeeRate, Guard, GuardRefusal, InvalidReason, LeaseId, Maturity, Micros, PaymentLimits, TxState,
+    TxStatus, WalletId,
 };
 pub use verify::Violation;

@@ -7,15 +7,16 @@ mod search;
 mod window;
 
 use utxokeep_core::{
-    OutPoint,
+    Height, OutPoint,
     wallet::{
-        Amount, Candidate, ChangePolicy, FeeRate, Maturity, Micros, Payment, Picked, WalletId,
-        draw_in_order, shuffled,
+        AllowedGuards, Amount, AmountTooLarge, Candidate, ChangePolicy, FeeRate, Maturity, Micros,
+        Payment, PaymentGuards, Picked, WalletId, count_weight, draw_in_order, shuffled,
+        weight_without_inputs,
     },
 };
 
 use self::window::Reach;
-use crate::{BalanceQuery, LeaseTerms, Ledger, LedgerError, crash, session::Session};
+use crate::{BalanceQuery, LeaseTerms, Ledger, LedgerError, NewOutput, crash, session::Session};
 
 /// How coins are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +37,8 @@ pub enum Algorithm {
 /// What coins are wanted for, and which may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectionRequest {
+    /// What is paid, without change. Empty when only the sum is known.
+    pub outputs: Vec<NewOutput>,
     /// Sum of the outputs to pay.
     pub value: Amount,
     /// Weight of the transaction without inputs and change.
@@ -62,14 +65,29 @@ pub struct SelectionRequest {
     pub exclude: Vec<OutPoint>,
     /// More inputs than this are not taken.
     pub inputs_max: usize,
+    /// Guards that must not refuse the payment.
+    pub allow: AllowedGuards,
 }
 
 impl SelectionRequest {
+    /// A payment of these outputs at `fee_rate`, with the usual choices for everything else.
+    pub fn paying(
+        outputs: Vec<NewOutput>,
+        fee_rate: FeeRate,
+        seed: u64,
+    ) -> Result<Self, AmountTooLarge> {
+        let value = Amount::new(sum_of(&outputs))?;
+        let scripts = outputs.iter().map(|output| output.script.as_slice());
+        let base_weight = u32::try_from(weight_without_inputs(scripts, 0)).unwrap_or(u32::MAX);
+        Ok(Self { outputs, base_weight, ..Self::new(value, fee_rate, seed) })
+    }
+
     /// A payment of `value` at `fee_rate`, with the usual choices for everything else: one output
     /// to a native segwit key, one confirmation, least waste.
     #[must_use]
     pub fn new(value: Amount, fee_rate: FeeRate, seed: u64) -> Self {
         Self {
+            outputs: Vec::new(),
             value,
             base_weight: 42 + 31 * 4,
             fee_rate,
@@ -83,16 +101,22 @@ impl SelectionRequest {
             allow_pending: false,
             exclude: Vec::new(),
             inputs_max: 250,
+            allow: AllowedGuards::NONE,
         }
     }
 
     fn payment(&self) -> Payment {
+        // One output more may need a longer count.
+        let outputs = self.outputs.len();
+        let longer = count_weight(outputs + 1) - count_weight(outputs);
+        let longer = u32::try_from(longer).unwrap_or(0);
+        let output_weight = self.change.output_weight.saturating_add(longer);
         Payment {
             value: self.value.get(),
             weight: self.base_weight,
             fee_rate: self.fee_rate,
             long_term_fee_rate: self.long_term_fee_rate,
-            change: self.change,
+            change: ChangePolicy { output_weight, ..self.change },
             inputs_max: self.inputs_max,
         }
     }
@@ -111,6 +135,8 @@ pub struct SelectedCoin {
     pub script: Vec<u8>,
     /// Weight of the input that spends it.
     pub weight: u32,
+    /// Its block, if it is in one.
+    pub height: Option<Height>,
 }
 
 /// A selection.
@@ -124,6 +150,8 @@ pub struct Selection {
     pub fee: u64,
     /// Amount of the change output, if there is one.
     pub change: Option<u64>,
+    /// Weight of the transaction, when it is signed.
+    pub weight: u64,
     /// How much worse than ideal the choice is; see `utxokeep_core::wallet::waste`.
     pub waste: i128,
     /// What found it.
@@ -176,16 +204,30 @@ impl Ledger {
         if request.exclude.len() > limit {
             return Err(LedgerError::argument(format!("at most {limit} outputs are excluded")));
         }
-        if request.value == Amount::ZERO {
+        if request.value == Amount::ZERO && request.outputs.is_empty() {
             return Err(LedgerError::argument("a payment is larger than nothing"));
+        }
+        if !request.outputs.is_empty() && sum_of(&request.outputs) != request.value.get() {
+            return Err(LedgerError::argument("the value is the sum of the outputs"));
         }
         Ok(())
     }
 }
 
 impl Session<'_, '_> {
-    pub(crate) fn select(&mut self, request: &SelectionRequest) -> Result<Selection, LedgerError> {
+    /// The guards of a payment. They are about transactions of Bitcoin; the ledger builds none on
+    /// other chains, where fees follow other rules.
+    pub(crate) fn guards(&self, allow: AllowedGuards) -> PaymentGuards {
+        let allow = if self.network.is_cardano() { AllowedGuards::ALL } else { allow };
+        PaymentGuards { limits: self.limits.payment, allow }
+    }
+
+    fn select(&mut self, request: &SelectionRequest) -> Result<Selection, LedgerError> {
         self.check_has_all_blocks()?;
+        let guards = self.guards(request.allow);
+        guards.check_rate(request.fee_rate)?;
+        let outputs = request.outputs.iter();
+        guards.check_outputs(outputs.map(|paid| (paid.amount.get(), paid.script.as_slice())))?;
         let payment = request.payment();
         let reach = match request.algorithm {
             Algorithm::LargestFirst => Reach::Largest,
@@ -201,8 +243,11 @@ impl Session<'_, '_> {
             found = self.choose(request, &payment, &window, Algorithm::LargestFirst);
         }
         match found {
-            None => Err(self.shortfall(request, &payment)?),
-            Some((picked, algorithm)) => self.answer(&window, &picked, algorithm),
+            None => Err(self.shortfall(request)?),
+            Some((picked, algorithm)) => {
+                guards.check_fee(picked.fee, picked.weight)?;
+                self.answer(&window, &picked, algorithm)
+            }
         }
     }
 
@@ -256,27 +301,34 @@ impl Session<'_, '_> {
     }
 
     /// Why there is no selection, with what the wallet has.
-    fn shortfall(
+    pub(crate) fn shortfall(
         &mut self,
         request: &SelectionRequest,
-        payment: &Payment,
     ) -> Result<LedgerError, LedgerError> {
+        let payment = request.payment();
         let query = BalanceQuery { maturity: request.maturity, ..BalanceQuery::default() };
         let balance = self.balance(&query, self.now)?;
-        let available = self.eligible_sum(request)?;
-        let needed = payment.value + payment.fee_rate.fee(u64::from(payment.weight));
+        let eligible = self.eligible(request)?;
+        let available = eligible.economic;
+        let needed = payment
+            .value
+            .saturating_add(payment.fee_rate.fee(u64::from(payment.weight)))
+            .saturating_add(eligible.economic_inputs_fee);
         if available >= needed {
             let inputs_max = request.inputs_max;
             return Ok(LedgerError::TooManyInputs { needed, available, inputs_max });
         }
         let leased = balance.leased_spendable;
-        let held_back = balance.held_back;
-        let counted = available + leased + balance.immature + held_back;
+        let (immature, held_back) = (balance.immature, balance.held_back);
+        let (uneconomic, excluded) = (eligible.uneconomic, eligible.excluded);
+        let counted = available + uneconomic + excluded + leased + immature + held_back;
         Ok(LedgerError::InsufficientFunds {
             needed,
             available,
+            uneconomic,
+            excluded,
             leased,
-            immature: balance.immature,
+            immature,
             held_back,
             pending: balance.total().saturating_sub(counted),
         })
@@ -289,24 +341,20 @@ impl Session<'_, '_> {
         picked: &Picked,
         algorithm: Algorithm,
     ) -> Result<Selection, LedgerError> {
-        // The window is in the order of numbers, and so is what was picked of it.
         let picks: Vec<&Candidate> = picked.chosen.iter().map(|at| &window[*at]).collect();
-        let ids: Vec<i64> = picks.iter().map(|coin| coin.id).collect();
-        let coins = picks.into_iter().zip(self.chosen(&ids)?).map(|(coin, chosen)| SelectedCoin {
-            id: chosen.id,
-            outpoint: chosen.outpoint,
-            amount: coin.amount,
-            script: chosen.script,
-            weight: coin.weight,
-        });
         Ok(Selection {
-            coins: coins.collect(),
+            coins: self.selected(&picks)?,
             input_total: picked.input_total,
             fee: picked.fee,
             change: picked.change,
+            weight: picked.weight,
             waste: picked.waste,
             algorithm,
             leased_until: None,
         })
     }
+}
+
+fn sum_of(outputs: &[NewOutput]) -> u64 {
+    outputs.iter().fold(0, |sum, output| sum.saturating_add(output.amount.get()))
 }

@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     BlockHash, Height, Network, OutPoint, Txid,
-    wallet::{Amount, Micros, TxState, WalletId},
+    wallet::{Amount, Micros, PaymentLimits, TxState, WalletId},
 };
 
 /// An output of a transaction.
@@ -180,6 +180,8 @@ pub struct Limits {
     pub lease_batch_max: usize,
     /// Transactions of one batch or block.
     pub batch_txs_max: usize,
+    /// What a payment may pay, unless its caller allows more by name.
+    pub payment: PaymentLimits,
 }
 
 impl Default for Limits {
@@ -196,6 +198,7 @@ impl Default for Limits {
             selection_rounds_max: 10_000,
             lease_batch_max: 1_000,
             batch_txs_max: 1_000_000,
+            payment: PaymentLimits::default(),
         }
     }
 }

@@ -4,20 +4,28 @@
 //!
 //! * Inputs pay for outputs, and what is left is the fee that was asked for.
 //! * An input tells a signer what it spends: the output itself where a signature covers its
-//!   amount, and the whole parent where that is known, or needed.
+//!   amount, and the whole parent where that is known, or needed. Where all inputs are taproot no
+//!   signer needs parents, and they are left out.
+//! * Sequence numbers and lock time are those that the descriptors of the inputs ask for; a
+//!   transaction that the next block cannot hold is refused unless that is allowed by name.
 
+mod locks;
 mod read;
 
 use std::fmt;
 
 use ::bitcoin::{
-    Amount, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute::LockTime,
-    hashes::Hash as _, psbt::Psbt, transaction::Version,
+    Amount, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute, hashes::Hash as _,
+    psbt::Psbt, transaction::Version,
 };
 use base64::Engine as _;
-use miniscript::psbt::PsbtExt as _;
-use utxokeep_core::{Network, OutPoint, Txid};
+use miniscript::{Descriptor, descriptor::DefiniteDescriptorKey, psbt::PsbtExt as _};
+use utxokeep_core::{
+    Network, OutPoint, Txid,
+    wallet::{CoinAge, GuardRefusal, LockTime, NextBlock, PaymentGuards, ScriptKind, ValidFrom},
+};
 
+use self::locks::plan_locks;
 pub use self::read::{PsbtSummary, read_psbt};
 use super::{
     DescriptorError, TxDecodeError,
@@ -50,6 +58,11 @@ pub struct PsbtInput {
     pub parent: Option<Vec<u8>>,
     /// Where its script comes from.
     pub origin: Option<ScriptOrigin>,
+    /// The block that holds it, if there is one.
+    pub age: Option<CoinAge>,
+    /// Sequence number in a transaction that this one replaces. Its relative lock is kept where
+    /// no descriptor tells which one is needed.
+    pub sequence: Option<u32>,
 }
 
 /// An output to make.
@@ -74,8 +87,12 @@ pub struct PsbtRequest {
     pub outputs: Vec<PsbtOutput>,
     /// The fee that must be left between them.
     pub fee: u64,
-    /// First block that may hold it; 0 for any.
-    pub lock_height: u32,
+    /// Lock time that is asked for; the descriptors of the inputs may need a later one.
+    pub lock_time: LockTime,
+    /// The block that could hold it at the earliest.
+    pub next: NextBlock,
+    /// What is checked before anything is built.
+    pub guards: PaymentGuards,
 }
 
 /// An unsigned transaction.
@@ -89,6 +106,8 @@ pub struct UnsignedPsbt {
     pub is_txid_final: bool,
     /// The transaction without signatures.
     pub unsigned_tx: Vec<u8>,
+    /// The first block that may hold it.
+    pub valid_from: ValidFrom,
 }
 
 impl fmt::Debug for UnsignedPsbt {
@@ -104,11 +123,19 @@ pub enum PsbtError {
     /// A transaction spends something and pays something.
     #[error("a transaction has 1 to {PARTS_MAX} inputs and outputs")]
     Parts,
-    /// A lock height that nodes read as a time.
-    #[error("{height} is no height of a block")]
-    LockHeight {
-        /// The height that was given.
-        height: u32,
+    /// A guard refuses the payment.
+    #[error(transparent)]
+    Guarded(#[from] GuardRefusal),
+    /// A lock time cannot be a height and a time at once.
+    #[error(
+        "one part of the transaction asks for a lock time that is a height, another for one that is a time; spend these coins apart"
+    )]
+    MixedLockTimes,
+    /// No way to spend from the descriptor is known.
+    #[error("{outpoint} cannot be spent: its descriptor has no way that signatures open")]
+    Unspendable {
+        /// The output.
+        outpoint: OutPoint,
     },
     /// The same output twice.
     #[error("{outpoint} is spent twice")]
@@ -171,20 +198,28 @@ pub enum PsbtError {
 /// Builds a PSBT. Inputs signal that the transaction may be replaced.
 pub fn build_psbt(request: &PsbtRequest) -> Result<UnsignedPsbt, PsbtError> {
     check(request)?;
-    let lock_time = LockTime::from_height(request.lock_height)
-        .map_err(|_| PsbtError::LockHeight { height: request.lock_height })?;
+    let origins = request.inputs.iter().map(|input| definite(input, request.network));
+    let origins = origins.collect::<Result<Vec<_>, _>>()?;
+    let locks = plan_locks(&request.inputs, &origins, request.lock_time, request.next)?;
+    request.guards.check_valid(locks.valid_from, request.next)?;
+    let inputs = request.inputs.iter().zip(locks.sequences);
     let unsigned = Transaction {
         version: Version::TWO,
-        lock_time,
-        input: request.inputs.iter().map(|input| unsigned_input(&input.outpoint)).collect(),
+        lock_time: absolute::LockTime::from_consensus(locks.lock_time.number()),
+        input: inputs.map(|(input, sequence)| unsigned_input(&input.outpoint, sequence)).collect(),
         output: request.outputs.iter().map(|output| tx_out(output.value, &output.script)).collect(),
     };
     let unsigned_tx = ::bitcoin::consensus::serialize(&unsigned);
     let txid = txid_of(&unsigned.compute_txid());
     let mut psbt = Psbt::from_unsigned_tx(unsigned)
         .map_err(|error| PsbtError::Unreadable { reason: error.to_string() })?;
-    for (at, input) in request.inputs.iter().enumerate() {
-        fill_input(&mut psbt, at, input, request.network)?;
+    let is_taproot = |input: &PsbtInput| ScriptKind::of(&input.script) == ScriptKind::Taproot;
+    let needs_parents = !request.inputs.iter().all(is_taproot);
+    for (at, (input, origin)) in request.inputs.iter().zip(&origins).enumerate() {
+        fill_input(&mut psbt, at, input, origin.as_ref())?;
+        if !needs_parents {
+            psbt.inputs[at].non_witness_utxo = None;
+        }
     }
     for (at, output) in request.outputs.iter().enumerate() {
         let Some(origin) = &output.origin else { continue };
@@ -200,7 +235,16 @@ pub fn build_psbt(request: &PsbtRequest) -> Result<UnsignedPsbt, PsbtError> {
         .iter()
         .all(|input| ScriptBuf::from(input.script.clone()).is_witness_program());
     let base64 = base64::engine::general_purpose::STANDARD.encode(psbt.serialize());
-    Ok(UnsignedPsbt { base64, txid, is_txid_final, unsigned_tx })
+    Ok(UnsignedPsbt { base64, txid, is_txid_final, unsigned_tx, valid_from: locks.valid_from })
+}
+
+/// The descriptor of an input, with its keys.
+fn definite(
+    input: &PsbtInput,
+    network: Network,
+) -> Result<Option<Descriptor<DefiniteDescriptorKey>>, DescriptorError> {
+    let Some(origin) = &input.origin else { return Ok(None) };
+    definite_at(&parse_branch(&origin.descriptor, network)?, origin.index).map(Some)
 }
 
 fn check(request: &PsbtRequest) -> Result<(), PsbtError> {
@@ -216,18 +260,20 @@ fn check(request: &PsbtRequest) -> Result<(), PsbtError> {
     }
     let inputs = request.inputs.iter().map(|input| u128::from(input.value)).sum();
     let outputs: u128 = request.outputs.iter().map(|output| u128::from(output.value)).sum();
-    if inputs == outputs + u128::from(request.fee) {
-        Ok(())
-    } else {
-        Err(PsbtError::Unbalanced { inputs, outputs, fee: request.fee })
+    if inputs != outputs + u128::from(request.fee) {
+        return Err(PsbtError::Unbalanced { inputs, outputs, fee: request.fee });
     }
+    let outputs = request.outputs.iter().map(|output| (output.value, output.script.as_slice()));
+    request.guards.check_outputs(outputs)?;
+    request.guards.check_fee_alone(request.fee)?;
+    Ok(())
 }
 
 fn fill_input(
     psbt: &mut Psbt,
     at: usize,
     input: &PsbtInput,
-    network: Network,
+    definite: Option<&Descriptor<DefiniteDescriptorKey>>,
 ) -> Result<(), PsbtError> {
     let outpoint = input.outpoint;
     let output = tx_out(input.value, &input.script);
@@ -245,13 +291,7 @@ fn fill_input(
             Some(parent)
         }
     };
-    let definite = match &input.origin {
-        None => None,
-        Some(origin) => {
-            Some(definite_at(&parse_branch(&origin.descriptor, network)?, origin.index)?)
-        }
-    };
-    let segwit = match &definite {
+    let segwit = match definite {
         Some(definite) => definite.desc_type().segwit_version().is_some(),
         None => output.script_pubkey.is_witness_program(),
     };
@@ -260,7 +300,7 @@ fn fill_input(
     }
     psbt.inputs[at].witness_utxo = segwit.then_some(output);
     psbt.inputs[at].non_witness_utxo = parent;
-    if let (Some(definite), Some(origin)) = (&definite, &input.origin) {
+    if let (Some(definite), Some(origin)) = (definite, &input.origin) {
         psbt.update_input_with_descriptor(at, definite).map_err(|_| PsbtError::WrongOrigin {
             what: format!("input {at}"),
             index: origin.index,
@@ -269,12 +309,12 @@ fn fill_input(
     Ok(())
 }
 
-fn unsigned_input(outpoint: &OutPoint) -> TxIn {
+fn unsigned_input(outpoint: &OutPoint, sequence: Sequence) -> TxIn {
     let txid = ::bitcoin::Txid::from_byte_array(*outpoint.txid().as_bytes());
     TxIn {
         previous_output: ::bitcoin::OutPoint::new(txid, outpoint.index()),
         script_sig: ScriptBuf::new(),
-        sequence: Sequence::ENABLE_RBF_NO_LOCKTIME,
+        sequence,
         witness: Witness::new(),
     }
 }

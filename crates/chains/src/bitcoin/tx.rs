@@ -34,6 +34,8 @@ pub fn decode_tx(raw: &[u8]) -> Result<DecodedTx, TxDecodeError> {
     } else {
         tx.input.iter().map(|input| outpoint_of(&input.previous_output)).collect()
     };
+    let sequences = tx.input.iter().filter(|_| !is_coinbase);
+    let sequences = sequences.map(|input| input.sequence.to_consensus_u32()).collect();
     let outputs = tx
         .output
         .iter()
@@ -42,7 +44,15 @@ pub fn decode_tx(raw: &[u8]) -> Result<DecodedTx, TxDecodeError> {
     let is_signed = |input: &&TxIn| !input.script_sig.is_empty() || !input.witness.is_empty();
     let signed_inputs = tx.input.iter().filter(is_signed).count();
     let txid = txid_of(&tx.compute_txid());
-    Ok(DecodedTx { txid, inputs, outputs, is_coinbase, signed_inputs })
+    Ok(DecodedTx {
+        txid,
+        inputs,
+        outputs,
+        is_coinbase,
+        signed_inputs,
+        sequences,
+        lock_time: tx.lock_time.to_consensus_u32(),
+    })
 }
 
 /// Where the transactions of a raw block lie in its bytes, in order.

@@ -42,6 +42,10 @@ pub struct DecodedTx {
     pub is_coinbase: bool,
     /// How many inputs carry a signature script or a witness.
     pub signed_inputs: usize,
+    /// Sequence number of each input, in order; nothing for a coinbase.
+    pub sequences: Vec<u32>,
+    /// Its lock time, as the number in its bytes.
+    pub lock_time: u32,
 }
 
 /// Why a text or bytes could not be read; the source tells.

@@ -372,6 +372,18 @@ settings! {
         lease_batch_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
         /// The most transactions of one batch or block.
         batch_txs_max: NonZeroU32 = count(1_000_000), "a whole number from 1 on";
+        /// The largest fee of a payment, in satoshi; guard `fee_max`. A call may allow more by
+        /// naming the guard.
+        fee_sat_max: NonZeroU32 = count(10_000_000), "a whole number from 1 on";
+        /// The largest fee rate of a payment, in satoshi for each virtual byte; guard
+        /// `fee_rate_max`.
+        fee_rate_sat_per_vbyte_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// The smallest fee rate that nodes relay, in satoshi for each virtual byte; guard
+        /// `fee_rate_min`.
+        fee_rate_sat_per_vbyte_min: u32 = 1, "a whole number";
+        /// The most that a replacement pays on top for its own size, in satoshi for each virtual
+        /// byte; guard `incremental_rate`.
+        incremental_rate_sat_per_vbyte_max: NonZeroU32 = count(100), "a whole number from 1 on";
     }
     /// The gRPC server of the node store and the wallet ledger. It runs when `[txstore] url` or
     /// `[wallet] url` is set.

@@ -10,6 +10,7 @@ use super::calls::CallError;
 use crate::wallets::{ErrorKind, WalletsError};
 
 const CODE: &str = "utxokeep-code";
+const GUARD: &str = "utxokeep-guard";
 
 impl From<WalletsError> for CallError {
     fn from(error: WalletsError) -> Self {
@@ -37,6 +38,13 @@ pub(super) fn status(error: &WalletsError) -> Status {
         for (key, figure) in figures(error) {
             metadata.insert(key, MetadataValue::from(figure));
         }
+        if let LedgerError::Guarded(refusal) = error {
+            metadata.insert(GUARD, MetadataValue::from_static(refusal.guard.name()));
+            let (figure, bound) = (refusal.figure.to_string(), refusal.bound.to_string());
+            for (key, text) in [("utxokeep-figure", figure), ("utxokeep-bound", bound)] {
+                metadata.insert(key, text.parse().expect("digits are ASCII"));
+            }
+        }
     }
     Status::with_metadata(code, error.to_string(), metadata)
 }
@@ -51,6 +59,8 @@ fn figures(error: &LedgerError) -> Vec<(&'static str, u64)> {
             immature,
             held_back,
             pending,
+            uneconomic,
+            excluded,
         } => vec![
             ("utxokeep-needed", needed),
             ("utxokeep-available", available),
@@ -58,19 +68,25 @@ fn figures(error: &LedgerError) -> Vec<(&'static str, u64)> {
             ("utxokeep-immature", immature),
             ("utxokeep-held-back", held_back),
             ("utxokeep-pending", pending),
+            ("utxokeep-uneconomic", uneconomic),
+            ("utxokeep-excluded", excluded),
         ],
         LedgerError::TooManyInputs { needed, available, inputs_max } => vec![
             ("utxokeep-needed", needed),
             ("utxokeep-available", available),
             ("utxokeep-inputs-max", u64::try_from(inputs_max).unwrap_or(u64::MAX)),
         ],
+        LedgerError::Guarded(ref refusal) => {
+            let output = refusal.output.and_then(|at| u64::try_from(at).ok());
+            output.map(|at| ("utxokeep-output", at)).into_iter().collect()
+        }
         _ => Vec::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use utxokeep_core::Txid;
+    use utxokeep_core::{Txid, wallet::PaymentGuards};
     use utxokeep_sql::SqlError;
 
     use super::*;
@@ -109,15 +125,35 @@ mod tests {
             immature: 3,
             held_back: 2,
             pending: 1,
+            uneconomic: 8,
+            excluded: 7,
         };
         let poor = status(&error.into());
-        let keys = ["needed", "available", "leased", "immature", "held-back", "pending"];
-        for (key, figure) in keys.into_iter().zip(["6", "5", "4", "3", "2", "1"]) {
+        let keys = [
+            ("needed", "6"),
+            ("available", "5"),
+            ("leased", "4"),
+            ("immature", "3"),
+            ("held-back", "2"),
+            ("pending", "1"),
+            ("uneconomic", "8"),
+            ("excluded", "7"),
+        ];
+        for (key, figure) in keys {
             assert_eq!(text(&poor, &format!("utxokeep-{key}")), Some(figure), "{key}");
         }
         let error = LedgerError::TooManyInputs { needed: 9, available: 8, inputs_max: 7 };
         let many = status(&error.into());
         assert_eq!(text(&many, "utxokeep-inputs-max"), Some("7"));
         assert_eq!(text(&many, "utxokeep-needed"), Some("9"));
+        let guards = PaymentGuards::default();
+        let refusal = guards.check_outputs([(1, &[0x6a][..])]).unwrap_err();
+        let guarded = status(&LedgerError::from(refusal).into());
+        assert_eq!(text(&guarded, CODE), Some("guarded"));
+        assert_eq!(text(&guarded, GUARD), Some("unspendable_value"));
+        let keys = [("figure", "1"), ("bound", "0"), ("output", "0")];
+        for (key, figure) in keys {
+            assert_eq!(text(&guarded, &format!("utxokeep-{key}")), Some(figure), "{key}");
+        }
     }
 }

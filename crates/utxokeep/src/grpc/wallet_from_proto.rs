@@ -168,6 +168,7 @@ impl Texts {
             change_min: request.change_min.map(Units),
             seed: request.seed,
             lease: lease.transpose().within("lease")?,
+            allow: request.allow,
         })
     }
 
@@ -215,8 +216,14 @@ impl Texts {
 }
 
 pub(super) fn bump_fee(request: proto::BumpFeeRequest) -> Result<BumpFee, Fault> {
+    use proto::bump_fee_request::NewChange;
     let lease_of = request.lease_of.as_deref().map(lease_owner);
     Ok(BumpFee {
+        change_address: request.new_change.map(|change| match change {
+            NewChange::ChangeAddress(address) => address,
+            NewChange::ChangeScript(script) => script_text(&script),
+        }),
+        allow: request.allow,
         fee_rate: rate("fee_per_kilo_weight", request.fee_per_kilo_weight)?,
         incremental_rate: request.incremental_fee_per_kilo_weight.map(usual_rate),
         change: request.change,

@@ -241,6 +241,7 @@ impl Texts {
             waste: signed(&selection.waste),
             algorithm: algorithm(selection.algorithm),
             leased: selection.leased.as_ref().map(leased),
+            weight: selection.weight,
         }
     }
 
@@ -252,6 +253,8 @@ impl Texts {
             recorded: made.recorded.map(|recorded| self.recorded(&recorded)),
             psbt: made.psbt,
             change_address: made.change_address,
+            valid_from_height: made.valid_from_height,
+            valid_from_time: made.valid_from_time,
         }
     }
 
@@ -269,6 +272,10 @@ impl Texts {
             leased: bump.leased.as_ref().map(leased),
             recorded: bump.recorded.map(|recorded| self.recorded(&recorded)),
             psbt: bump.psbt,
+            change: bump.change.map(|change| change.0),
+            change_address: bump.change_address,
+            valid_from_height: bump.valid_from_height,
+            valid_from_time: bump.valid_from_time,
         }
     }
 

@@ -42,7 +42,8 @@ pub(super) struct ErrorDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = 300)]
     tip: Option<u32>,
-    /// Insufficient funds: the payment and the fee without inputs, as a decimal string.
+    /// Insufficient funds: payment and fee, with the inputs for everything that is available, as a
+    /// decimal string.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "150000")]
     needed: Option<String>,
@@ -66,6 +67,34 @@ pub(super) struct ErrorDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "0")]
     held_back: Option<String>,
+    /// Insufficient funds: what costs more to spend than it is worth at this fee rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "0")]
+    uneconomic: Option<String>,
+    /// Insufficient funds: what the request excludes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "0")]
+    excluded: Option<String>,
+    /// Too many inputs: the most that the request allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = 250)]
+    inputs_max: Option<usize>,
+    /// Guarded: the name by which `allow` lets the payment pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "fee_max")]
+    guard: Option<&'static str>,
+    /// Guarded: what the guard found, as a decimal string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "5000000000")]
+    figure: Option<String>,
+    /// Guarded: the bound that the figure passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "10000000")]
+    bound: Option<String>,
+    /// Guarded: the output it is about, if it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = 0)]
+    output: Option<usize>,
 }
 
 /// Why a request is not answered.
@@ -218,11 +247,29 @@ impl ErrorDetail {
                 immature,
                 pending,
                 held_back,
+                uneconomic,
+                excluded,
             })) => {
                 let text = |amount: &u64| Some(amount.to_string());
                 (self.needed, self.available) = (text(needed), text(available));
                 (self.leased, self.immature) = (text(leased), text(immature));
                 (self.pending, self.held_back) = (text(pending), text(held_back));
+                (self.uneconomic, self.excluded) = (text(uneconomic), text(excluded));
+            }
+            ApiError::Wallets(WalletsError::Ledger(LedgerError::TooManyInputs {
+                needed,
+                available,
+                inputs_max,
+            })) => {
+                self.needed = Some(needed.to_string());
+                self.available = Some(available.to_string());
+                self.inputs_max = Some(*inputs_max);
+            }
+            ApiError::Wallets(WalletsError::Ledger(LedgerError::Guarded(refusal))) => {
+                self.guard = Some(refusal.guard.name());
+                self.figure = Some(refusal.figure.to_string());
+                self.bound = Some(refusal.bound.to_string());
+                self.output = refusal.output;
             }
             _ => {}
         }

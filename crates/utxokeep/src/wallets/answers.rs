@@ -567,6 +567,8 @@ pub struct SelectionInfo {
     pub input_total: Units,
     /// What the transaction pays as fee.
     pub fee: Units,
+    /// Weight of the transaction, when it is signed.
+    pub weight: u64,
     /// Amount of the change output, if there is one.
     pub change: Option<Units>,
     /// How much worse than ideal the choice is, as a decimal string; lower is better.
@@ -590,6 +592,11 @@ pub struct PsbtInfo {
     pub selection: SelectionInfo,
     /// Where change goes, if there is any.
     pub change_address: Option<String>,
+    /// First block that may hold the transaction, by height, if a lock asks for one.
+    pub valid_from_height: Option<u32>,
+    /// The chain's time from which on a block may hold it, in seconds since 1970, if a lock asks for
+    /// one. That time is the median of eleven blocks, about an hour behind the clock.
+    pub valid_from_time: Option<u32>,
     /// What recording it came to, if that was asked for and its id is final.
     pub recorded: Option<RecordedInfo>,
 }
@@ -611,6 +618,15 @@ pub struct BumpInfo {
     pub replaced_fees: Units,
     /// Its weight, when it is signed.
     pub weight: u64,
+    /// Amount of its change, if there is any.
+    pub change: Option<Units>,
+    /// Where that goes.
+    pub change_address: Option<String>,
+    /// First block that may hold the transaction, by height, if a lock asks for one.
+    pub valid_from_height: Option<u32>,
+    /// The chain's time from which on a block may hold it, in seconds since 1970, if a lock asks for
+    /// one. That time is the median of eleven blocks, about an hour behind the clock.
+    pub valid_from_time: Option<u32>,
     /// The PSBT in base64.
     pub psbt: String,
     /// Its id before it is signed.

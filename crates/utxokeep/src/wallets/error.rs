@@ -92,7 +92,7 @@ pub enum WalletsError {
     Network(#[from] UnknownNetwork),
     /// No transaction could be built.
     #[error(transparent)]
-    Psbt(#[from] PsbtError),
+    Psbt(PsbtError),
     /// A part of the request that cannot be read.
     #[error("{field}: {what}; nothing was changed")]
     Field {
@@ -109,6 +109,16 @@ pub enum WalletsError {
         /// The network of the wallet.
         network: utxokeep_core::Network,
     },
+}
+
+impl From<PsbtError> for WalletsError {
+    /// A guard is the same wherever it refuses.
+    fn from(error: PsbtError) -> Self {
+        match error {
+            PsbtError::Guarded(refusal) => LedgerError::from(refusal).into(),
+            other => Self::Psbt(other),
+        }
+    }
 }
 
 impl WalletsError {
@@ -202,6 +212,8 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::NotALeaf(_) => "not_a_leaf",
         LedgerError::DescriptorNotFound(_) => "unknown_descriptor",
         LedgerError::NotBumpable { .. } => "not_bumpable",
+        LedgerError::NoChangePlace => "no_change_place",
+        LedgerError::Guarded(_) => "guarded",
         LedgerError::NoCodec => "no_formats",
         LedgerError::Codec(_) => "cannot_read",
         LedgerError::Amount(_) => "bad_amount",

@@ -1,16 +1,13 @@
 //! Spending: selections, leases, transactions to be signed, higher fees.
 
-use utxokeep_chains::{
-    BitcoinCodec, PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt, build_psbt,
-};
+use utxokeep_chains::{PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt, build_psbt};
 use utxokeep_core::{
     Network,
-    wallet::{ChainCodec as _, ChangePolicy, CodecError, weight_without_inputs},
+    wallet::{AllowedGuards, CodecError, LockTime, PaymentGuards, ScriptKind},
 };
 use utxokeep_wallet::{
-    Algorithm, Amount, BumpPlan, BumpRequest, CHANGE_KEYCHAIN, FeeRate, LeaseTerms, LedgerError,
-    NewOutput, RecordOptions, Seen, SelectedCoin, Selection, SelectionRequest, Wallet,
-    WatchedDescriptor,
+    Algorithm, Amount, BumpPlan, BumpRequest, FeeRate, LeaseTerms, LedgerError, NewOutput,
+    RecordOptions, Seen, SelectedCoin, Selection, SelectionRequest, Wallet,
 };
 
 use super::{
@@ -73,7 +70,8 @@ impl Wallets {
         request: &SelectCoins,
     ) -> Result<SelectionInfo, WalletsError> {
         let wallet = self.wallet(name)?;
-        let selection = self.selection_request(&wallet, request, None)?;
+        let mut selection = self.selection_request(&wallet, request)?;
+        self.settle_change(&wallet, &mut selection, None, request.change_min)?;
         let Some(lease) = &request.lease else {
             let selected = self.ledger.select(wallet.id, &selection, now())?;
             return Ok(selection_info(wallet.network, &selected, None));
@@ -92,11 +90,23 @@ impl Wallets {
         if request.payment.outputs.is_empty() {
             return Err(WalletsError::field("outputs", "a payment pays somebody"));
         }
-        let change_address = request.change_address.as_deref();
-        let selection = self.selection_request(&wallet, &request.payment, change_address)?;
+        let lock_time = lock_time(request.lock_height)?;
         let terms = self.terms(request.payment.lease.as_ref().unwrap_or(&LeaseFor::default()))?;
+        let mut selection = self.selection_request(&wallet, &request.payment)?;
+        let (asked, change_min) = (request.change_address.as_deref(), request.payment.change_min);
+        let place = self.settle_change(&wallet, &mut selection, asked, change_min)?;
+        // Whatever refuses the payment does so here, before a coin is leased or an address used.
+        let preview = self.ledger.select(wallet.id, &selection, now())?;
+        let script = place.as_ref().map(|place| place.script().to_vec());
+        self.paid(&wallet, &selection, &preview, script, lock_time)?;
         let selected = self.ledger.select_and_lease(wallet.id, &selection, &terms, now())?;
-        let finished = self.finish_psbt(&wallet, request, &selected, &terms);
+        let finish = || {
+            let is_changed = selected.change.is_some();
+            let script = is_changed.then(|| self.take_change_script(&wallet, place.as_ref()));
+            let psbt = self.paid(&wallet, &selection, &selected, script.transpose()?, lock_time)?;
+            self.finish_psbt(&wallet, request, &selected, &terms, psbt)
+        };
+        let finished = finish();
         if finished.is_err() {
             for coin in &selected.coins {
                 // They would end by themselves; what matters to the caller is the first error.
@@ -106,23 +116,42 @@ impl Wallets {
         finished
     }
 
+    /// The transaction of a selection, and where its change goes.
+    fn paid(
+        &self,
+        wallet: &Wallet,
+        request: &SelectionRequest,
+        selected: &Selection,
+        change_script: Option<Vec<u8>>,
+        lock_time: LockTime,
+    ) -> Result<(UnsignedPsbt, Option<String>), WalletsError> {
+        let mut outputs = request.outputs.clone();
+        let mut change_address = None;
+        if let Some(change) = selected.change {
+            let script = change_script.ok_or(LedgerError::NoChangePlace)?;
+            change_address = texts::address(wallet.network, &script);
+            outputs.push(NewOutput { amount: Units(change).amount()?, script });
+        }
+        let parts = TxParts {
+            coins: &selected.coins,
+            sequences: &[],
+            outputs: &outputs,
+            fee: selected.fee,
+            lock_time,
+            allow: request.allow,
+        };
+        Ok((self.psbt(wallet, &parts)?, change_address))
+    }
+
     fn finish_psbt(
         &self,
         wallet: &Wallet,
         request: &CreatePsbt,
         selected: &Selection,
         terms: &LeaseTerms,
+        (psbt, change_address): (UnsignedPsbt, Option<String>),
     ) -> Result<PsbtInfo, WalletsError> {
         let network = wallet.network;
-        let mut outputs = new_outputs(network, &request.payment.outputs)?;
-        let mut change_address = None;
-        if let Some(change) = selected.change {
-            let script = self.change_script(wallet, request.change_address.as_deref())?;
-            change_address = texts::address(network, &script);
-            outputs.push(NewOutput { amount: Units(change).amount()?, script });
-        }
-        let psbt =
-            self.psbt(wallet, &selected.coins, &outputs, selected.fee, request.lock_height)?;
         let mut recorded = None;
         if request.record && psbt.is_txid_final {
             let new = new_tx(&psbt.unsigned_tx)?;
@@ -136,6 +165,8 @@ impl Wallets {
             is_txid_final: psbt.is_txid_final,
             selection: selection_info(network, selected, Some(terms)),
             change_address,
+            valid_from_height: psbt.valid_from.height,
+            valid_from_time: psbt.valid_from.median_time,
             recorded,
         })
     }
@@ -149,8 +180,13 @@ impl Wallets {
     ) -> Result<BumpInfo, WalletsError> {
         let wallet = self.wallet(name)?;
         let txid = texts::txid(wallet.network, txid)?;
-        let usual = BumpRequest::new(request.fee_rate.0, texts::random());
+        let usual = BumpRequest::new(request.fee_rate.0);
+        let change_address = request.change_address.as_deref();
         let bump = BumpRequest {
+            fee_rate: usual.fee_rate,
+            change_script: change_address
+                .map(|address| texts::script(wallet.network, address))
+                .transpose()?,
             incremental_rate: request
                 .incremental_rate
                 .map_or(usual.incremental_rate, |rate| rate.0),
@@ -158,14 +194,25 @@ impl Wallets {
             change_min_value: request.change_min.map_or(usual.change_min_value, |min| min.0),
             lease_of: request.lease_of.as_deref().map(texts::owner).transpose()?,
             inputs_max: request.inputs_max.map_or(usual.inputs_max, |max| max as usize),
-            ..usual
+            maturity: self.maturity(),
+            allow: texts::allow(&request.allow)?,
         };
         let terms = self.terms(&request.lease)?;
         let mut attempt = 1;
         loop {
             // What a builder needs to know is read before: the ledger is busy while it runs.
             let plan = self.ledger.plan_bump(wallet.id, &txid, &bump, now())?;
-            let psbt = self.psbt(&wallet, &plan.inputs, &plan.outputs, plan.fee, 0)?;
+            let psbt = self.psbt(
+                &wallet,
+                &TxParts {
+                    coins: &plan.inputs,
+                    sequences: &plan.kept_sequences,
+                    outputs: &plan.outputs,
+                    fee: plan.fee,
+                    lock_time: LockTime::from_number(plan.lock_time),
+                    allow: bump.allow,
+                },
+            )?;
             let mut answer = bump_info(wallet.network, &plan, &psbt);
             if request.dry_run {
                 return Ok(answer);
@@ -209,36 +256,24 @@ impl Wallets {
         &self,
         wallet: &Wallet,
         request: &SelectCoins,
-        change_address: Option<&str>,
     ) -> Result<SelectionRequest, WalletsError> {
         let outputs = new_outputs(wallet.network, &request.outputs)?;
-        let value = match (outputs.as_slice(), request.value) {
-            ([], Some(value)) => value.amount()?,
-            ([], None) => {
+        let (rate, seed) = (request.fee_rate.0, request.seed.unwrap_or_else(texts::random));
+        let usual = match (outputs.is_empty(), request.value) {
+            (true, Some(value)) => SelectionRequest::new(value.amount()?, rate, seed),
+            (true, None) => {
                 return Err(WalletsError::field("outputs", "say what is paid, or give a value"));
             }
-            (_, Some(_)) => {
+            (false, Some(_)) => {
                 return Err(WalletsError::field("value", "the outputs say how much is paid"));
             }
-            (outputs, None) => {
-                let sum: u64 = outputs.iter().map(|output| output.amount.get()).sum();
-                Units(sum).amount()?
+            (false, None) => {
+                SelectionRequest::paying(outputs, rate, seed).map_err(LedgerError::from)?
             }
         };
-        let usual = SelectionRequest::new(
-            value,
-            request.fee_rate.0,
-            request.seed.unwrap_or_else(texts::random),
-        );
         let long_term = request.long_term_fee_rate.map_or(FeeRate::per_vbyte(10), |rate| rate.0);
-        let mut change = self.change_policy(wallet, change_address)?;
-        change.min_value = request.change_min.map_or(change.min_value, |min| min.0);
-        let scripts = outputs.iter().map(|output| output.script.as_slice());
-        let weight = u32::try_from(weight_without_inputs(scripts, 1)).unwrap_or(u32::MAX);
         Ok(SelectionRequest {
-            base_weight: if outputs.is_empty() { usual.base_weight } else { weight },
             long_term_fee_rate: long_term,
-            change,
             algorithm: request.algorithm.into(),
             min_confirmations: request.min_confirmations.unwrap_or(usual.min_confirmations),
             maturity: self.maturity(),
@@ -246,79 +281,70 @@ impl Wallets {
             allow_pending: request.allow_pending,
             exclude: texts::outpoints(wallet.network, &request.exclude)?,
             inputs_max: request.inputs_max.map_or(usual.inputs_max, |max| max as usize),
+            allow: texts::allow(&request.allow)?,
             ..usual
         })
     }
 
-    fn change_keychain(&self, wallet: &Wallet) -> Result<Option<WatchedDescriptor>, WalletsError> {
-        let keychains = self.ledger.descriptors(wallet.id)?;
-        Ok(keychains.into_iter().find(|each| each.keychain == CHANGE_KEYCHAIN))
-    }
-
-    /// What change weighs and when it is dust. All scripts of a keychain are alike, so its first one
-    /// stands for the one that will be handed out.
-    fn change_policy(
-        &self,
-        wallet: &Wallet,
-        asked: Option<&str>,
-    ) -> Result<ChangePolicy, WalletsError> {
-        if let Some(address) = asked {
-            return Ok(ChangePolicy::to(&texts::script(wallet.network, address)?, None));
-        }
-        let Some(keychain) = self.change_keychain(wallet)? else {
-            return Ok(ChangePolicy::default());
-        };
-        let derived = BitcoinCodec.derive(wallet.network, &keychain.text, 0..1);
-        let derived = derived.map_err(LedgerError::from)?;
-        let policy = derived.first().map(|one| ChangePolicy::to(&one.script, one.spend_weight));
-        Ok(policy.unwrap_or_default())
-    }
-
-    /// Where change goes: where the client says, or to a new address of the change keychain.
-    fn change_script(&self, wallet: &Wallet, asked: Option<&str>) -> Result<Vec<u8>, WalletsError> {
-        if let Some(address) = asked {
-            return texts::script(wallet.network, address);
-        }
-        let keychain = self.change_keychain(wallet)?.ok_or_else(|| {
-            let what = "the wallet has no change keychain; say where change goes";
-            WalletsError::field("change_address", what)
-        })?;
-        Ok(self.ledger.reveal_next_address(wallet.id, keychain.id, now())?.script)
-    }
-
-    fn psbt(
-        &self,
-        wallet: &Wallet,
-        coins: &[SelectedCoin],
-        outputs: &[NewOutput],
-        fee: u64,
-        lock_height: u32,
-    ) -> Result<UnsignedPsbt, WalletsError> {
-        let scripts = coins.iter().map(|coin| &coin.script);
-        let scripts = scripts.chain(outputs.iter().map(|output| &output.script)).cloned();
+    fn psbt(&self, wallet: &Wallet, parts: &TxParts<'_>) -> Result<UnsignedPsbt, WalletsError> {
+        let scripts = parts.coins.iter().map(|coin| &coin.script);
+        let scripts = scripts.chain(parts.outputs.iter().map(|output| &output.script)).cloned();
         let sources = self.ledger.script_sources(wallet.id, &scripts.collect::<Vec<_>>())?;
         let origin = |script: &[u8]| {
             let source = sources.iter().find(|source| source.script == script)?;
             Some(ScriptOrigin { descriptor: source.descriptor.clone(), index: source.index })
         };
-        let mut inputs = Vec::with_capacity(coins.len());
-        for coin in coins {
+        let (ages, next) = self.ledger.coin_ages(wallet.id, parts.coins, now())?;
+        let is_taproot = |coin: &SelectedCoin| ScriptKind::of(&coin.script) == ScriptKind::Taproot;
+        // No signer needs them when all inputs are taproot, and they may be long.
+        let needs_parents = !parts.coins.iter().all(is_taproot);
+        let mut inputs = Vec::with_capacity(parts.coins.len());
+        for (at, (coin, age)) in parts.coins.iter().zip(ages).enumerate() {
+            let parent = if needs_parents {
+                self.ledger.transaction(wallet.id, coin.outpoint.txid())?.raw
+            } else {
+                None
+            };
             inputs.push(PsbtInput {
                 outpoint: coin.outpoint,
                 value: coin.amount.get(),
                 script: coin.script.clone(),
-                parent: self.ledger.transaction(wallet.id, coin.outpoint.txid())?.raw,
+                parent,
                 origin: origin(&coin.script),
+                age,
+                sequence: parts.sequences.get(at).copied(),
             });
         }
-        let outputs = outputs.iter().map(|output| PsbtOutput {
+        let outputs = parts.outputs.iter().map(|output| PsbtOutput {
             value: output.amount.get(),
             script: output.script.clone(),
             origin: origin(&output.script),
         });
         let outputs = outputs.collect();
-        let request = PsbtRequest { network: wallet.network, inputs, outputs, fee, lock_height };
+        let guards = PaymentGuards { limits: self.ledger.limits().payment, allow: parts.allow };
+        let (fee, lock_time, network) = (parts.fee, parts.lock_time, wallet.network);
+        let request = PsbtRequest { network, inputs, outputs, fee, lock_time, next, guards };
         Ok(build_psbt(&request)?)
+    }
+}
+
+/// What a transaction is built of.
+struct TxParts<'p> {
+    coins: &'p [SelectedCoin],
+    /// Sequence numbers of the first inputs in a transaction that this one replaces.
+    sequences: &'p [u32],
+    outputs: &'p [NewOutput],
+    fee: u64,
+    lock_time: LockTime,
+    allow: AllowedGuards,
+}
+
+fn lock_time(height: u32) -> Result<LockTime, WalletsError> {
+    match LockTime::from_number(height) {
+        lock @ LockTime::Height(_) => Ok(lock),
+        LockTime::Time(_) => {
+            Err(WalletsError::field("lock_height", format!("{height} is no height of a block")))
+        }
     }
 }
 
@@ -350,6 +376,7 @@ fn selection_info(
         coins: selection.coins.iter().map(|coin| selected_info(network, coin)).collect(),
         input_total: Units(selection.input_total),
         fee: Units(selection.fee),
+        weight: selection.weight,
         change: selection.change.map(Units),
         waste: selection.waste.to_string(),
         algorithm: algorithm_name(selection.algorithm),
@@ -369,6 +396,7 @@ const fn algorithm_name(algorithm: Algorithm) -> &'static str {
 
 fn bump_info(network: Network, plan: &BumpPlan, psbt: &UnsignedPsbt) -> BumpInfo {
     let text = |txid: &_| texts::txid_text(network, txid);
+    let change = plan.change.and_then(|at| plan.outputs.get(at));
     BumpInfo {
         replaces: text(&plan.replaces),
         evicts: plan.evicts.iter().map(text).collect(),
@@ -377,6 +405,10 @@ fn bump_info(network: Network, plan: &BumpPlan, psbt: &UnsignedPsbt) -> BumpInfo
         fee: Units(plan.fee),
         replaced_fees: Units(plan.replaced_fees),
         weight: plan.weight,
+        change: change.map(|output| Units(output.amount.get())),
+        change_address: change.and_then(|output| texts::address(network, &output.script)),
+        valid_from_height: psbt.valid_from.height,
+        valid_from_time: psbt.valid_from.median_time,
         psbt: psbt.base64.clone(),
         txid: text(&psbt.txid),
         is_txid_final: psbt.is_txid_final,
@@ -442,6 +474,7 @@ mod tests {
                 change_min: None,
                 seed: Some(1),
                 lease: None,
+                allow: Vec::new(),
             },
             change_address: change_address.map(str::to_owned),
             lock_height: 0,

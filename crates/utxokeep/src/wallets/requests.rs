@@ -363,7 +363,7 @@ pub struct SelectCoins {
     #[serde(default)]
     #[schema(nullable = false)]
     pub inputs_max: Option<u32>,
-    /// Change below this goes to the fee; when not given, what nodes call dust for the address that
+    /// Change below this goes to the fee; never less than what nodes call dust for the address that
     /// change goes to, 294 for a native segwit key.
     #[serde(default)]
     #[schema(nullable = false)]
@@ -376,6 +376,10 @@ pub struct SelectCoins {
     #[serde(default)]
     #[schema(nullable = false)]
     pub lease: Option<LeaseFor>,
+    /// Guards that must not refuse the payment, by name: `fee_max`, `fee_rate_max`, `fee_rate_min`,
+    /// `incremental_rate`, `dust`, `unspendable_value`, `zero_value`, `not_yet_valid`.
+    #[serde(default)]
+    pub allow: Vec<String>,
 }
 
 /// A payment to be signed elsewhere.
@@ -384,11 +388,13 @@ pub struct SelectCoins {
 pub struct CreatePsbt {
     /// What to pay, and with which coins. They are always leased.
     pub payment: SelectCoins,
-    /// Where change goes; a new address of the change keychain when not given.
+    /// Where change goes; when not given, a new address of a change keychain, if there is one of the
+    /// kind that most inputs have.
     #[serde(default)]
     #[schema(nullable = false)]
     pub change_address: Option<String>,
-    /// First block that may hold the transaction; 0 for any.
+    /// Lock time: only blocks above this height may hold the transaction; 0 for any. Descriptors with
+    /// `after` may ask for a later one.
     #[serde(default)]
     pub lock_height: u32,
     /// Record the transaction as created, when its id is final before it is signed.
@@ -400,7 +406,7 @@ pub struct CreatePsbt {
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BumpFee {
-    /// What the replacement pays for each virtual byte, at least.
+    /// What the replacement pays for each virtual byte, at least; 0 for the least that nodes take.
     pub fee_rate: Rate,
     /// What nodes ask a replacement to pay on top for its own size; 1 when not given.
     #[serde(default)]
@@ -410,7 +416,12 @@ pub struct BumpFee {
     #[serde(default)]
     #[schema(nullable = false)]
     pub change: Option<u32>,
-    /// Change below this is left out; 294 when not given.
+    /// Where change goes; when not given, where it went before, or to a new address of a change
+    /// keychain when coins are added and there was no change.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub change_address: Option<String>,
+    /// Change below this is left out; never less than what nodes call dust for its address.
     #[serde(default)]
     #[schema(nullable = false)]
     pub change_min: Option<Units>,
@@ -428,6 +439,10 @@ pub struct BumpFee {
     /// Only say what the replacement would be.
     #[serde(default)]
     pub dry_run: bool,
+    /// Guards that must not refuse the replacement, by name: `fee_max`, `fee_rate_max`, `fee_rate_min`,
+    /// `incremental_rate`, `dust`, `unspendable_value`, `zero_value`, `not_yet_valid`.
+    #[serde(default)]
+    pub allow: Vec<String>,
 }
 
 /// A label; empty text clears it.

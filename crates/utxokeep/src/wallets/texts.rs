@@ -13,7 +13,7 @@ use utxokeep_chains::{
 };
 use utxokeep_core::{
     BlockHash, Height, Network, OutPoint, Txid, hex_decode,
-    wallet::{Amount, FeeRate, LeaseId},
+    wallet::{AllowedGuards, Amount, FeeRate, LeaseId},
 };
 
 use super::WalletsError;
@@ -187,6 +187,12 @@ pub(super) fn bytes(field: &'static str, hex: &str) -> Result<Vec<u8>, WalletsEr
 pub(super) fn owner(text: &str) -> Result<LeaseId, WalletsError> {
     LeaseId::from_hex(text)
         .map_err(|_| WalletsError::field("owner", "an owner is 64 hexadecimal digits"))
+}
+
+/// Guards by their names.
+pub(super) fn allow(names: &[String]) -> Result<AllowedGuards, WalletsError> {
+    AllowedGuards::from_names(names.iter().map(String::as_str))
+        .map_err(|unknown| WalletsError::field("allow", unknown.to_string()))
 }
 
 /// An owner that nobody else has, for those who do not bring one.

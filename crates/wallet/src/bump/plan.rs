@@ -1,22 +1,25 @@
-//! The arithmetic of a replacement.
+//! The plan of a replacement: facts from the database for the arithmetic of the core.
 
 use utxokeep_core::{
     Txid,
     wallet::{
-        Amount, ChainCodec, ChangePolicy, InvalidReason, TxState, count_weight, output_weight,
-        weight_without_inputs,
+        Amount, ChainCodec, ChangePolicy, Funded, InvalidReason, Replacement, TxState,
+        output_weight,
     },
 };
 use utxokeep_sql::Value;
 
 use super::{BumpPlan, BumpRequest};
 use crate::{
-    Algorithm, LedgerError, NewOutput, SelectedCoin, SelectionRequest, TxDetail,
-    descriptors::CHANGE_KEYCHAIN, ingest::Loser, rows, session::Session,
+    LedgerError, NewOutput, NextChange, SelectedCoin, SelectionRequest, TxDetail,
+    descriptors::{CHANGE_KEYCHAIN, suitable_change},
+    ingest::Loser,
+    rows,
+    session::Session,
 };
 
 const SELECT_SPENT: &str = "SELECT p.txid, u.output_index, u.id, u.amount,
-        COALESCE(m.script, a.script), a.spend_weight
+        COALESCE(m.script, a.script), a.spend_weight, u.parent_height
     FROM tx_inputs i
     JOIN transactions p ON p.chain_id = $3 AND p.txid = i.prev_txid AND p.wallet_id = i.wallet_id
     JOIN utxos u ON u.wallet_id = p.wallet_id AND u.tx_id = p.id AND u.output_index = i.prev_index
@@ -35,11 +38,20 @@ const EVICTED_MAX: usize = 100;
 /// The old transaction, and what replacing it must pay for.
 struct Old {
     inputs: Vec<SelectedCoin>,
+    sequences: Vec<u32>,
     outputs: Vec<NewOutput>,
     change: Option<usize>,
     evicts: Vec<Txid>,
     /// What it and all that depends on it pay.
     fees: u64,
+    lock_time: u32,
+}
+
+/// Where the change of a replacement goes.
+struct ChangePlace {
+    script: Vec<u8>,
+    /// The keychain that hands the script out, when it is new.
+    new: Option<NextChange>,
 }
 
 impl Session<'_, '_> {
@@ -50,46 +62,63 @@ impl Session<'_, '_> {
         request: &BumpRequest,
     ) -> Result<BumpPlan, LedgerError> {
         self.check_has_all_blocks()?;
+        let limit = self.limits.lease_batch_max;
+        if request.inputs_max == 0 || request.inputs_max > limit {
+            return Err(LedgerError::argument(format!("inputs_max is between 1 and {limit}")));
+        }
+        let guards = self.guards(request.allow);
+        guards.check_bump_rates(request.fee_rate, request.incremental_rate)?;
         let old = self.old_tx(codec, txid, request)?;
         if old.inputs.len() > request.inputs_max {
             return Err(refuse(txid, "it has more inputs than allowed"));
         }
-        let draft = Draft::new(&old, request);
-        let (added, change) = match draft.funding() {
-            Funding::OldCoins { change } => (Vec::new(), change),
-            Funding::MoreCoins => self.more_coins(txid, &draft, request)?,
+        let (funded, added, place) = self.fund(txid, &old, request)?;
+        let plan = old.replaced(*txid, &funded, added, place)?;
+        let outputs = plan.outputs.iter();
+        guards.check_outputs(outputs.map(|paid| (paid.amount.get(), paid.script.as_slice())))?;
+        guards.check_fee(plan.fee, plan.weight)?;
+        Ok(plan)
+    }
+
+    /// Finds what pays for the replacement: old change first, then more coins.
+    fn fund(
+        &mut self,
+        txid: &Txid,
+        old: &Old,
+        request: &BumpRequest,
+    ) -> Result<(Funded, Vec<SelectedCoin>, Option<ChangePlace>), LedgerError> {
+        let old_script = old.change.map(|at| old.outputs[at].script.clone());
+        let script = request.change_script.clone().or(old_script);
+        let mut place = script.map(|script| ChangePlace { script, new: None });
+        let with_old = old.change.and(place.as_ref());
+        if let Some(funded) = old.replacement(request, with_old).with_old_coins() {
+            return Ok((funded, Vec::new(), place));
+        }
+        if place.is_none() {
+            let all = self.next_change()?;
+            let inputs = old.inputs.iter().map(|coin| coin.script.as_slice());
+            let new = suitable_change(&all, inputs).ok_or(LedgerError::NoChangePlace)?;
+            place = Some(ChangePlace { script: new.script.clone(), new: Some(new.clone()) });
+        }
+        if old.inputs.len() >= request.inputs_max {
+            return Err(refuse(txid, "it has as many inputs as allowed already"));
+        }
+        let replacement = old.replacement(request, place.as_ref());
+        let missing = Amount::new(replacement.missing().max(1))?;
+        let rate = replacement.marginal_rate();
+        let selection = SelectionRequest {
+            base_weight: 0,
+            maturity: request.maturity,
+            inputs_max: request.inputs_max - old.inputs.len(),
+            ..SelectionRequest::new(missing, rate, 0)
         };
-        let mut outputs = old.outputs.clone();
-        let mut change_at = None;
-        if let Some(at) = old.change {
-            match change {
-                Some(left) => {
-                    outputs[at].amount = Amount::new(left)?;
-                    change_at = Some(at);
-                }
-                None => drop(outputs.remove(at)),
-            }
-        }
-        let kept_inputs = old.inputs.len();
-        let inputs = [old.inputs, added].concat();
-        let paid_in: u64 = inputs.iter().map(|coin| coin.amount.get()).sum();
-        let paid_out: u64 = outputs.iter().map(|output| output.amount.get()).sum();
-        let weight = weight_of(&inputs, &outputs);
-        let fee = paid_in.saturating_sub(paid_out);
-        if outputs.is_empty() || fee < required(request, old.fees, weight) {
-            return Err(refuse(txid, "its coins do not pay for the higher fee"));
-        }
-        Ok(BumpPlan {
-            replaces: *txid,
-            evicts: old.evicts,
-            inputs,
-            kept_inputs,
-            outputs,
-            change: change_at,
-            replaced_fees: old.fees,
-            fee,
-            weight,
-        })
+        let candidates = self.coins_to_add(&selection)?;
+        let Some(funded) = replacement.with_more_coins(&candidates) else {
+            return Err(self.shortfall(&selection)?);
+        };
+        let added: Vec<_> = funded.added.iter().map(|at| &candidates[*at]).collect();
+        let added = self.selected(&added)?;
+        Ok((funded, added, place))
     }
 
     fn old_tx(
@@ -109,8 +138,8 @@ impl Session<'_, '_> {
         let Some(raw) = &detail.raw else {
             return Err(refuse(txid, "its bytes are not stored; record it with them"));
         };
-        let outputs = codec
-            .decode_tx(self.network, raw)?
+        let decoded = codec.decode_tx(self.network, raw)?;
+        let outputs = decoded
             .outputs
             .into_iter()
             .map(|(value, script)| Ok(NewOutput { amount: Amount::new(value)?, script }))
@@ -124,8 +153,12 @@ impl Session<'_, '_> {
                 amount: rows::amount(row, 3)?,
                 script: row.bytes(4)?.to_vec(),
                 weight: rows::u32_at(row, 5)?,
+                height: rows::height(row, 6)?,
             })
         })?;
+        if !inputs.iter().map(|coin| &coin.outpoint).eq(&decoded.inputs) {
+            return Err(refuse(txid, "its stored bytes spend other outputs than the ledger says"));
+        }
         let loser = Loser { id: stored.id, txid: *txid, reason: InvalidReason::Replaced };
         let evicts = self.cascade(vec![loser], None)?.descendants();
         if evicts.len() >= EVICTED_MAX {
@@ -136,10 +169,12 @@ impl Session<'_, '_> {
             let fee = self.detail(child)?.summary.fee;
             fees += fee.ok_or_else(|| refuse(txid, "the fee of one that spends it is unknown"))?;
         }
-        Ok(Old { inputs, outputs, change, evicts, fees })
+        let (sequences, lock_time) = (decoded.sequences, decoded.lock_time);
+        Ok(Old { inputs, sequences, outputs, change, evicts, fees, lock_time })
     }
 
-    /// Which output is change: as told, or the one to a change keychain.
+    /// Which output is change: as told, or the only one to a change keychain. Where several go
+    /// there, each may be a payment, and all stay.
     fn change_of(
         &mut self,
         txid: &Txid,
@@ -158,105 +193,71 @@ impl Session<'_, '_> {
         };
         Ok(index.map(|index| usize::try_from(index).unwrap_or(usize::MAX)))
     }
-
-    /// Selects confirmed coins for what is missing.
-    fn more_coins(
-        &mut self,
-        txid: &Txid,
-        draft: &Draft<'_>,
-        request: &BumpRequest,
-    ) -> Result<(Vec<SelectedCoin>, Option<u64>), LedgerError> {
-        let room = request.inputs_max - draft.old.inputs.len();
-        if room == 0 {
-            return Err(refuse(txid, "it has as many inputs as allowed already"));
-        }
-        let rate = request.fee_rate.max(request.incremental_rate);
-        let missing = draft.missing().max(1);
-        let mut selection = SelectionRequest::new(Amount::new(missing)?, rate, request.seed);
-        selection.base_weight = 0;
-        selection.algorithm = Algorithm::LargestFirst;
-        selection.inputs_max = room.min(self.limits.lease_batch_max);
-        selection.change = ChangePolicy {
-            output_weight: u32::try_from(draft.change_weight).unwrap_or(u32::MAX),
-            min_value: draft.change_min,
-            ..ChangePolicy::default()
-        };
-        let selected = self.select(&selection)?;
-        Ok((selected.coins, selected.change))
-    }
 }
 
-/// Where the higher fee comes from.
-enum Funding {
-    /// The old inputs pay for everything; this is left as change.
-    OldCoins { change: Option<u64> },
-    /// More inputs are needed.
-    MoreCoins,
-}
-
-/// Sums of a replacement with the old inputs and payments.
-struct Draft<'o> {
-    old: &'o Old,
-    request: &'o BumpRequest,
-    paid_in: u64,
-    /// Sum of the outputs without change.
-    payments: u64,
-    has_payments: bool,
-    /// Weight without change.
-    weight: u64,
-    change_weight: u64,
-    /// Less change than this is left out; never less than nodes relay.
-    change_min: u64,
-}
-
-impl<'o> Draft<'o> {
-    fn new(old: &'o Old, request: &'o BumpRequest) -> Self {
-        let change = old.change.and_then(|at| old.outputs.get(at));
-        let change_weight = change.map_or(0, |change| output_weight(&change.script));
-        let dust = |change: &NewOutput| ChangePolicy::to(&change.script, None).min_value;
-        let all: u64 = old.outputs.iter().map(|output| output.amount.get()).sum();
-        Self {
-            old,
-            request,
-            paid_in: old.inputs.iter().map(|coin| coin.amount.get()).sum(),
-            payments: all - change.map_or(0, |change| change.amount.get()),
-            has_payments: old.outputs.len() > usize::from(change.is_some()),
-            weight: weight_of(&old.inputs, &old.outputs) - change_weight,
-            change_weight,
-            change_min: change
-                .map_or(u64::MAX, |change| request.change_min_value.max(dust(change))),
+impl Old {
+    /// The arithmetic of replacing it, with change to this place.
+    fn replacement(&self, request: &BumpRequest, place: Option<&ChangePlace>) -> Replacement {
+        let is_payment = |(at, output)| (Some(at) != self.change).then_some(output);
+        let payments: Vec<&NewOutput> =
+            self.outputs.iter().enumerate().filter_map(is_payment).collect();
+        let change = place.map(|place| {
+            let spend_weight = place.new.as_ref().map(|new| new.spend_weight);
+            let policy = ChangePolicy::to(&place.script, spend_weight);
+            ChangePolicy { min_value: policy.min_value.max(request.change_min_value), ..policy }
+        });
+        Replacement {
+            inputs: self.inputs.len(),
+            inputs_weight: self.inputs.iter().map(|coin| u64::from(coin.weight)).sum(),
+            input_total: self.inputs.iter().map(|coin| coin.amount.get()).sum(),
+            payments: payments.len(),
+            payments_weight: payments.iter().map(|output| output_weight(&output.script)).sum(),
+            payment_total: payments.iter().map(|output| output.amount.get()).sum(),
+            replaced_fees: self.fees,
+            fee_rate: request.fee_rate,
+            incremental_rate: request.incremental_rate,
+            change,
+            inputs_max: request.inputs_max,
         }
     }
 
-    fn funding(&self) -> Funding {
-        let left = self.paid_in.saturating_sub(self.payments);
-        let fee = required(self.request, self.old.fees, self.weight + self.change_weight);
-        let change = left.checked_sub(fee).filter(|change| *change >= self.change_min);
-        let least = required(self.request, self.old.fees, self.weight);
-        if change.is_some() || (self.has_payments && left >= least) {
-            Funding::OldCoins { change }
-        } else {
-            Funding::MoreCoins
+    /// The replacement with everything in its place: change where it was, new change behind all.
+    fn replaced(
+        self,
+        txid: Txid,
+        funded: &Funded,
+        added: Vec<SelectedCoin>,
+        place: Option<ChangePlace>,
+    ) -> Result<BumpPlan, LedgerError> {
+        let mut outputs = self.outputs;
+        let (mut change, mut new_change) = (None, None);
+        match (funded.change, place) {
+            (Some(left), Some(place)) => {
+                let output = NewOutput { amount: Amount::new(left)?, script: place.script };
+                change = Some(self.change.unwrap_or(outputs.len()));
+                match self.change {
+                    Some(at) => outputs[at] = output,
+                    None => outputs.push(output),
+                }
+                new_change = place.new;
+            }
+            _ => drop(self.change.map(|at| outputs.remove(at))),
         }
+        Ok(BumpPlan {
+            replaces: txid,
+            evicts: self.evicts,
+            kept_inputs: self.inputs.len(),
+            inputs: [self.inputs, added].concat(),
+            kept_sequences: self.sequences,
+            lock_time: self.lock_time,
+            outputs,
+            change,
+            new_change,
+            replaced_fees: self.fees,
+            fee: funded.fee,
+            weight: funded.weight,
+        })
     }
-
-    /// What other coins must bring, besides the fee for their own inputs and for change.
-    fn missing(&self) -> u64 {
-        let needed = self.payments + required(self.request, self.old.fees, self.weight);
-        needed.saturating_sub(self.paid_in)
-    }
-}
-
-/// The least fee of a replacement with this weight.
-fn required(request: &BumpRequest, replaced_fees: u64, weight: u64) -> u64 {
-    let on_top = request.incremental_rate.fee(weight);
-    request.fee_rate.fee(weight).max(replaced_fees.saturating_add(on_top))
-}
-
-fn weight_of(inputs: &[SelectedCoin], outputs: &[NewOutput]) -> u64 {
-    let inputs_weight: u64 = inputs.iter().map(|coin| u64::from(coin.weight)).sum();
-    let scripts = outputs.iter().map(|output| output.script.as_slice());
-    weight_without_inputs(scripts, 0) + inputs_weight + count_weight(inputs.len())
 }
 
 fn refuse(txid: &Txid, what: &'static str) -> LedgerError {

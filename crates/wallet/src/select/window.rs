@@ -10,7 +10,7 @@ use utxokeep_core::{
 use utxokeep_sql::{Row, SqlError, Value};
 
 use super::SelectionRequest;
-use crate::{LedgerError, rows, session::Session};
+use crate::{LedgerError, SelectedCoin, rows, session::Session};
 
 /// Eligible coins above an amount: parameters 1 to 7, see [`Session::filter`].
 ///
@@ -30,7 +30,21 @@ const SELECT_CHOSEN: &str = "SELECT u.id, t.txid, u.output_index, a.script
     JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
     JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
     WHERE u.wallet_id = $1 AND u.id IN";
-const SUM: &str = "SELECT CAST(SUM(u.amount) AS BIGINT) FROM utxos u WHERE ";
+/// What eligible coins come to, apart by whether they are worth their input at the rate in
+/// parameter 9. No input is heavier than a block, so that the product fits.
+const SUMS: &str = "SELECT
+    CAST(SUM(CASE WHEN c.amount > c.fee THEN c.amount ELSE 0 END) AS BIGINT),
+    CAST(SUM(CASE WHEN c.amount > c.fee THEN c.fee ELSE 0 END) AS BIGINT),
+    CAST(SUM(CASE WHEN c.amount > c.fee THEN 0 ELSE c.amount END) AS BIGINT)
+    FROM (SELECT u.amount, ((CASE WHEN a.spend_weight < 4000000 THEN a.spend_weight
+            ELSE 4000000 END + 3) / 4 * 4 * CAST($9 AS BIGINT) + 999) / 1000 AS fee
+        FROM utxos u JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
+        WHERE ";
+
+/// Weight of the lightest input there is, without a signature.
+const LIGHTEST_INPUT: u64 = 164;
+/// Weight of an input with many signatures.
+const HEAVY_INPUT: u64 = 2_000;
 
 /// Parameters of [`ELIGIBLE`], and the limit for dust behind them.
 const FILTERS: usize = 8;
@@ -59,11 +73,24 @@ enum Probe {
     OldFrom(i64),
 }
 
+/// Sums of the coins that a request may use.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Eligible {
+    /// Coins that are worth more than their input costs.
+    pub(super) economic: u64,
+    /// What their inputs cost.
+    pub(super) economic_inputs_fee: u64,
+    /// Coins that are not.
+    pub(super) uneconomic: u64,
+    /// Coins that the request excludes.
+    pub(super) excluded: u64,
+}
+
 /// What a caller is told about a coin that was chosen.
-pub(super) struct Chosen {
-    pub(super) id: i64,
-    pub(super) outpoint: OutPoint,
-    pub(super) script: Vec<u8>,
+struct Chosen {
+    id: i64,
+    outpoint: OutPoint,
+    script: Vec<u8>,
 }
 
 impl Session<'_, '_> {
@@ -175,7 +202,7 @@ impl Session<'_, '_> {
     }
 
     /// Outputs and scripts of coins, by number.
-    pub(super) fn chosen(&mut self, ids: &[i64]) -> Result<Vec<Chosen>, SqlError> {
+    fn chosen(&mut self, ids: &[i64]) -> Result<Vec<Chosen>, SqlError> {
         let keys: Vec<Value<'_>> = ids.iter().map(|id| Value::from(*id)).collect();
         let fixed = [self.id()];
         let mut chosen = Vec::with_capacity(ids.len());
@@ -192,21 +219,74 @@ impl Session<'_, '_> {
         Err(rows::bad("a coin has no transaction or no address"))
     }
 
-    /// Sum of all eligible coins, without the excluded ones.
-    pub(super) fn eligible_sum(&mut self, request: &SelectionRequest) -> Result<u64, LedgerError> {
-        let filter = self.filter(request);
-        let all = format!("{SUM}{ELIGIBLE}$8");
-        let all = self.tx.query_one(&all, &filter, |row| rows::sum(row, 0))?;
+    /// Sums of all eligible coins, the excluded ones apart.
+    pub(super) fn eligible(&mut self, request: &SelectionRequest) -> Result<Eligible, LedgerError> {
+        let mut parameters = self.filter(request).to_vec();
+        // Every coin counts here, however small.
+        parameters[FILTERS - 1] = Value::from(-1_i64);
+        parameters.push(Value::from(i64::from(request.fee_rate.get())));
+        let read = |row: &Row<'_>| Ok((rows::sum(row, 0)?, rows::sum(row, 1)?, rows::sum(row, 2)?));
+        let all = format!("{SUMS}{ELIGIBLE}$8) c");
+        let (mut economic, mut fee, mut uneconomic) = self.tx.query_one(&all, &parameters, read)?;
         let mut excluded: Vec<i64> = self.excluded(request)?.into_iter().collect();
         excluded.sort_unstable();
         let keys: Vec<Value<'_>> = excluded.into_iter().map(Value::from).collect();
         let mut without = 0;
-        let some = format!("{SUM}{ELIGIBLE}$8 AND u.id IN");
-        self.tx.query_in(&some, "", &filter, 1, &keys, |row| {
-            without += rows::sum(row, 0)?;
+        let some = format!("{SUMS}{ELIGIBLE}$8 AND u.id IN");
+        self.tx.query_in(&some, ") c", &parameters, 1, &keys, |row| {
+            let (of_economic, of_fee, of_uneconomic) = read(row)?;
+            economic -= of_economic;
+            fee -= of_fee;
+            uneconomic -= of_uneconomic;
+            without += of_economic + of_uneconomic;
             Ok(())
         })?;
-        Ok(all.saturating_sub(without))
+        Ok(Eligible { economic, economic_inputs_fee: fee, uneconomic, excluded: without })
+    }
+
+    /// Coins that a replacement may add: the smallest ones that are enough alone, and the largest.
+    pub(crate) fn coins_to_add(
+        &mut self,
+        request: &SelectionRequest,
+    ) -> Result<Vec<Candidate>, LedgerError> {
+        let room = self.limits.selection_window_coins_max;
+        let missing = request.value.to_column();
+        // The lightest and a heavy input: in between it depends on the script.
+        let with = |weight| {
+            let fee = i64::try_from(request.fee_rate.fee(weight)).unwrap_or(i64::MAX);
+            missing.saturating_add(fee).saturating_sub(1)
+        };
+        let probes = [
+            (Probe::Above(with(LIGHTEST_INPUT)), room),
+            (Probe::Above(with(HEAVY_INPUT)), room),
+            (Probe::Largest, request.inputs_max),
+        ];
+        let mut unwanted = FxHashSet::default();
+        Ok(self.probe(request, &probes, &mut unwanted)?)
+    }
+
+    /// What is known of coins that were chosen among candidates, in the order given.
+    pub(crate) fn selected(
+        &mut self,
+        coins: &[&Candidate],
+    ) -> Result<Vec<SelectedCoin>, LedgerError> {
+        let mut ids: Vec<i64> = coins.iter().map(|coin| coin.id).collect();
+        ids.sort_unstable();
+        let known = self.chosen(&ids)?;
+        let of = |coin: &&Candidate| {
+            let at = known.binary_search_by_key(&coin.id, |known| known.id).ok()?;
+            let known = &known[at];
+            Some(SelectedCoin {
+                id: coin.id,
+                outpoint: known.outpoint,
+                amount: coin.amount,
+                script: known.script.clone(),
+                weight: coin.weight,
+                height: coin.height,
+            })
+        };
+        let all: Option<Vec<SelectedCoin>> = coins.iter().map(of).collect();
+        all.ok_or_else(|| rows::bad("a coin has no transaction or no address").into())
     }
 }
 
@@ -239,7 +319,7 @@ impl Probe {
 
 /// The lightest input there is costs this much: coins up to it never pay for themselves.
 fn dust(request: &SelectionRequest) -> i64 {
-    i64::try_from(request.fee_rate.fee(164)).unwrap_or(i64::MAX)
+    i64::try_from(request.fee_rate.fee(LIGHTEST_INPUT)).unwrap_or(i64::MAX)
 }
 
 fn read_candidate(row: &Row<'_>) -> Result<Candidate, SqlError> {

@@ -4,6 +4,7 @@ use utxokeep_chains::{
     PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt, build_psbt, decode_tx,
     read_psbt,
 };
+use utxokeep_core::wallet::{LockTime, PaymentGuards};
 use utxokeep_testkit::RegtestA;
 use utxokeep_wallet::{
     Amount, CHANGE_KEYCHAIN, Credits, FeeRate, LeaseId, LeaseTerms, Ledger, NewOutput, NewTx,
@@ -57,12 +58,15 @@ pub(crate) fn psbt(
             index: source.index,
         })
     };
-    let inputs = coins.iter().map(|coin| PsbtInput {
+    let (ages, next) = ledger.coin_ages(wallet, coins, NOW).unwrap();
+    let inputs = coins.iter().zip(ages).map(|(coin, age)| PsbtInput {
         outpoint: coin.outpoint,
         value: coin.amount.get(),
         script: coin.script.clone(),
         parent: ledger.transaction(wallet, coin.outpoint.txid()).unwrap().raw,
         origin: origin(&coin.script),
+        age,
+        sequence: None,
     });
     let outputs = outputs.iter().map(|output| PsbtOutput {
         value: output.amount.get(),
@@ -74,7 +78,9 @@ pub(crate) fn psbt(
         inputs: inputs.collect(),
         outputs: outputs.collect(),
         fee,
-        lock_height: 0,
+        lock_time: LockTime::Height(0),
+        next,
+        guards: PaymentGuards::default(),
     })
     .unwrap()
 }

@@ -29,6 +29,8 @@ crate::on_both!(
     s120_a_failed_selection_leaves_no_lease,
     s120b_a_lost_connection_leaves_no_lease,
     select_answers_with_what_there_is,
+    a_shortage_names_its_true_reason,
+    no_inputs_at_all_are_refused,
     select_obeys_its_limits,
     select_each_algorithm_pays_and_loses_nothing,
     select_uses_many_coins_when_it_must,
@@ -287,14 +289,64 @@ fn select_answers_with_what_there_is(w: &mut World<'_>) {
     w.create(&pay(4, &[outside(4)], &[70]));
     lease(w, 1, out(&funding, 1)).unwrap();
     let error = w.ledger.select(w.wallet, &request(10_000), w.now).unwrap_err();
-    let LedgerError::InsufficientFunds { needed, available, leased, immature, held_back, pending } =
-        error
+    let LedgerError::InsufficientFunds {
+        needed,
+        available,
+        leased,
+        immature,
+        held_back,
+        pending,
+        uneconomic,
+        excluded,
+    } = error
     else {
         panic!("{error}");
     };
-    assert_eq!(held_back, 0);
+    assert_eq!((held_back, uneconomic, excluded), (0, 0, 0));
     assert_eq!((available, leased, immature, pending), (10_000, 4_000, 5_000, 670));
-    assert_eq!(needed, 10_000 + FeeRate::per_vbyte(1).fee(166));
+    assert_eq!(needed, 10_000 + FeeRate::per_vbyte(1).fee(166) + FeeRate::per_vbyte(1).fee(272));
+}
+
+/// Coins that cost more to spend than they are worth are neither pending nor too many inputs.
+fn a_shortage_names_its_true_reason(w: &mut World<'_>) {
+    let funding = funded(w, 1, &[10_000, 3_000, 2_900, 2_000]);
+    // An input costs 3,400 at 50 for each virtual byte.
+    let dear = SelectionRequest { fee_rate: FeeRate::per_vbyte(50), ..request(15_000) };
+    let error = w.ledger.select(w.wallet, &dear, w.now).unwrap_err();
+    let LedgerError::InsufficientFunds { needed, available, uneconomic, pending, .. } = error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!((available, uneconomic, pending), (10_000, 7_900, 0));
+    assert_eq!(needed, 15_000 + 2_100 + 3_400);
+    assert!(error.to_string().contains("7900 cost more to spend than they are worth"), "{error}");
+    // All coins together would be enough if inputs were free; more inputs do not help.
+    let few = SelectionRequest { inputs_max: 1, ..dear };
+    let error = w.ledger.select(w.wallet, &few, w.now).unwrap_err();
+    assert!(matches!(error, LedgerError::InsufficientFunds { .. }), "{error}");
+    // At a low rate they would help.
+    let cheap = SelectionRequest { inputs_max: 1, ..request(15_000) };
+    let error = w.ledger.select(w.wallet, &cheap, w.now).unwrap_err();
+    let LedgerError::TooManyInputs { needed, available, inputs_max: 1 } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((available, needed), (17_900, 15_000 + 42 + 4 * 68));
+    w.ledger.select(w.wallet, &SelectionRequest { inputs_max: 3, ..cheap }, w.now).unwrap();
+    // What the request itself excludes is not pending either.
+    let without = SelectionRequest { exclude: vec![out(&funding, 0)], ..request(9_000) };
+    let error = w.ledger.select(w.wallet, &without, w.now).unwrap_err();
+    let expected = (7_900, 10_000, 0);
+    let LedgerError::InsufficientFunds { available, excluded, pending, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((available, excluded, pending), expected);
+}
+
+fn no_inputs_at_all_are_refused(w: &mut World<'_>) {
+    funded(w, 1, &[10_000]);
+    let none = SelectionRequest { inputs_max: 0, ..request(5_000) };
+    let error = w.ledger.select(w.wallet, &none, w.now).unwrap_err();
+    assert!(matches!(error, LedgerError::InvalidArgument { .. }), "{error}");
 }
 
 fn select_obeys_its_limits(w: &mut World<'_>) {

@@ -1,3 +1,5 @@
+use utxokeep_core::wallet::{AllowedGuards, Guard};
+
 use super::*;
 use crate::bitcoin::{decode_tx, derive_scripts};
 
@@ -19,8 +21,11 @@ fn input(form: &str, index: u32, value: u64, with_parent: bool) -> PsbtInput {
     let script = script_of(&origin);
     let parent = Transaction {
         version: Version::TWO,
-        lock_time: LockTime::ZERO,
-        input: vec![unsigned_input(&OutPoint::new(Txid::from_bytes([7; 32]), index))],
+        lock_time: absolute::LockTime::ZERO,
+        input: vec![unsigned_input(
+            &OutPoint::new(Txid::from_bytes([7; 32]), index),
+            Sequence::MAX,
+        )],
         output: vec![tx_out(value, &script)],
     };
     PsbtInput {
@@ -29,6 +34,8 @@ fn input(form: &str, index: u32, value: u64, with_parent: bool) -> PsbtInput {
         script,
         parent: with_parent.then(|| ::bitcoin::consensus::serialize(&parent)),
         origin: Some(origin),
+        age: Some(CoinAge { height: 900, time: Some(1_699_000_000) }),
+        sequence: None,
     }
 }
 
@@ -47,7 +54,9 @@ fn request(inputs: Vec<PsbtInput>, fee: u64) -> PsbtRequest {
             },
         ],
         fee,
-        lock_height: 0,
+        lock_time: LockTime::Height(0),
+        next: NextBlock { height: 1_000, median_time: 1_700_000_000 },
+        guards: PaymentGuards::default(),
     }
 }
 
@@ -116,10 +125,6 @@ fn contradictions_are_refused() {
     elsewhere.inputs[0].origin = Some(origin("wpkh(KEY)", 3));
     assert!(matches!(build_psbt(&elsewhere), Err(PsbtError::WrongOrigin { .. })));
 
-    let mut locked = good.clone();
-    locked.lock_height = 500_000_000;
-    assert!(matches!(build_psbt(&locked), Err(PsbtError::LockHeight { .. })));
-
     let mut empty = good;
     empty.outputs.clear();
     assert!(matches!(build_psbt(&empty), Err(PsbtError::Parts)));
@@ -130,4 +135,125 @@ fn text_that_is_no_psbt_is_refused() {
     for text in ["", "hello", "cHNidP8=", "AAAA"] {
         assert!(matches!(read_psbt(text), Err(PsbtError::Unreadable { .. })), "{text}");
     }
+}
+
+/// A key beside the usual one.
+const OTHER: &str = "[0c5f9a1e/84h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ/7/*";
+
+fn built(request: &PsbtRequest) -> (Transaction, ValidFrom) {
+    let psbt = build_psbt(request).unwrap();
+    (::bitcoin::consensus::deserialize(&psbt.unsigned_tx).unwrap(), psbt.valid_from)
+}
+
+/// The request for one coin of a form, spent after `lock_height`.
+fn locked(form: &str, lock_height: u32) -> PsbtRequest {
+    let form = form.replace("OTHER", OTHER);
+    PsbtRequest {
+        lock_time: LockTime::Height(lock_height),
+        ..request(vec![input(&form, 0, 50_000, true)], 500)
+    }
+}
+
+#[test]
+fn older_sets_the_sequence_of_its_input() {
+    for (form, sequence, height) in [
+        ("wsh(and_v(v:pk(KEY),older(10)))", 10, 910),
+        ("tr(OTHER,and_v(v:pk(KEY),older(10)))", 0xffff_fffd, 0),
+        ("wsh(or_d(pk(OTHER),and_v(v:pk(KEY),older(60000))))", 0xffff_fffd, 0),
+        // The way that opens first is planned, not the cheapest.
+        ("wsh(or_i(and_v(v:pkh(KEY),older(70)),and_v(v:pk(OTHER),older(90))))", 70, 970),
+    ] {
+        let (tx, valid) = built(&locked(form, 0));
+        assert_eq!(tx.input[0].sequence.to_consensus_u32(), sequence, "{form}");
+        assert_eq!(valid.height.unwrap_or(0), height, "{form}");
+        assert_eq!(tx.lock_time.to_consensus_u32(), 0, "{form}");
+        assert!(tx.is_explicitly_rbf() && tx.version == Version::TWO);
+    }
+}
+
+#[test]
+fn after_sets_the_lock_time_and_the_later_of_two_wins() {
+    let form = "wsh(and_v(v:pk(KEY),after(700)))";
+    for (asked, lock_time) in [(0, 700), (650, 700), (800, 800)] {
+        let (tx, valid) = built(&locked(form, asked));
+        assert_eq!(tx.lock_time.to_consensus_u32(), lock_time);
+        assert_eq!(valid.height, Some(lock_time + 1));
+        assert_eq!(tx.input[0].sequence, Sequence::ENABLE_RBF_NO_LOCKTIME, "a lock that counts");
+    }
+    let (tx, _) = built(&locked("wpkh(KEY)", 123));
+    assert_eq!(tx.lock_time.to_consensus_u32(), 123);
+    let by_time = "wsh(and_v(v:pk(KEY),after(1600000000)))";
+    let (tx, valid) = built(&locked(by_time, 0));
+    assert_eq!(tx.lock_time.to_consensus_u32(), 1_600_000_000);
+    assert_eq!(valid.median_time, Some(1_600_000_001));
+    assert!(matches!(build_psbt(&locked(by_time, 123)), Err(PsbtError::MixedLockTimes)));
+}
+
+#[test]
+fn what_the_next_block_cannot_hold_is_refused_unless_allowed() {
+    for (form, lock_height, valid_from) in [
+        ("wsh(and_v(v:pk(KEY),older(101)))", 0, Some(1_001)),
+        ("wsh(and_v(v:pk(KEY),after(1000)))", 0, Some(1_001)),
+        ("wpkh(KEY)", 1_000, Some(1_001)),
+        ("wsh(and_v(v:pk(KEY),after(1900000000)))", 0, None),
+        // 2,000 units of 512 seconds.
+        ("wsh(and_v(v:pk(KEY),older(4196304)))", 0, None),
+    ] {
+        let mut request = locked(form, lock_height);
+        let error = build_psbt(&request).unwrap_err();
+        let is_guarded =
+            matches!(&error, PsbtError::Guarded(refusal) if refusal.guard == Guard::NotYetValid);
+        assert!(is_guarded, "{form}: {error}");
+        request.guards.allow = AllowedGuards::NONE.with(Guard::NotYetValid);
+        assert_eq!(built(&request).1.height, valid_from, "{form}");
+    }
+    built(&locked("wsh(and_v(v:pk(KEY),older(100)))", 0));
+    built(&locked("wpkh(KEY)", 999));
+}
+
+#[test]
+fn a_coin_that_no_signature_opens_is_refused() {
+    let hash = "6c60f404f8167a38fc70eaf8aa17ac351023bef86bcb9d1086a19afe95bd5333";
+    // Somebody who has the preimage can finish this one.
+    built(&locked(&format!("wsh(and_v(v:pk(KEY),sha256({hash})))"), 0));
+    // Who waits needs none, so waiting is planned.
+    let either = format!("wsh(andor(pk(KEY),older(20),and_v(v:pk(OTHER),sha256({hash}))))");
+    assert_eq!(built(&locked(&either, 0)).0.input[0].sequence, Sequence::from_height(20));
+}
+
+#[test]
+fn a_replacement_keeps_the_relative_lock_of_an_input_without_a_descriptor() {
+    let mut request = locked("wsh(multi(1,KEY))", 0);
+    request.inputs[0].origin = None;
+    for (old, kept) in [(Some(20), 20), (Some(0xffff_ffff), 0xffff_fffd), (None, 0xffff_fffd)] {
+        request.inputs[0].sequence = old;
+        assert_eq!(built(&request).0.input[0].sequence.to_consensus_u32(), kept);
+    }
+}
+
+#[test]
+fn taproot_alone_carries_no_parents() {
+    let parents = |inputs: Vec<PsbtInput>| {
+        let base64 = build_psbt(&request(inputs, 100)).unwrap().base64;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(base64).unwrap();
+        let psbt = Psbt::deserialize(&bytes).unwrap();
+        assert!(psbt.inputs.iter().all(|input| input.witness_utxo.is_some()));
+        psbt.inputs.iter().filter(|input| input.non_witness_utxo.is_some()).count()
+    };
+    let taproot = |index| input("tr(KEY)", index, 9_000, true);
+    assert_eq!(parents(vec![taproot(0), taproot(1)]), 0);
+    assert_eq!(parents(vec![taproot(0), input("wpkh(KEY)", 1, 9_000, true)]), 2);
+}
+
+#[test]
+fn guards_stand_before_every_psbt() {
+    let mut dust = request(vec![input("wpkh(KEY)", 0, 50_000, true)], 500);
+    dust.outputs[0].value = 100;
+    dust.outputs[1].value += 900;
+    assert!(matches!(build_psbt(&dust), Err(PsbtError::Guarded(_))));
+    dust.guards.allow = AllowedGuards::NONE.with(Guard::Dust);
+    build_psbt(&dust).unwrap();
+    let burned = request(vec![input("wpkh(KEY)", 0, 5_000_000_000, true)], 4_000_000_000);
+    let error = build_psbt(&burned).unwrap_err();
+    assert!(matches!(error, PsbtError::Guarded(refusal) if refusal.guard == Guard::FeeMax));
 }

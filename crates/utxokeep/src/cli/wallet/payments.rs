@@ -38,6 +38,7 @@ fn payment(coins: &Coins, value: Option<Units>, with_lease: bool) -> SelectCoins
         change_min: coins.change_min,
         seed: coins.seed,
         lease: with_lease.then(|| lease_for(&coins.terms)),
+        allow: coins.guards.allow.clone(),
     }
 }
 
@@ -81,11 +82,13 @@ impl Desk {
             fee_rate: args.fee_rate,
             incremental_rate: args.incremental_rate,
             change: args.change,
+            change_address: args.change_address.clone(),
             change_min: args.change_min,
             lease_of: args.lease_of.clone(),
             lease: lease_for(&args.terms),
             inputs_max: args.inputs_max,
             dry_run: args.dry_run,
+            allow: args.guards.allow.clone(),
         };
         let made = self.wallets.bump_fee(&args.tx.wallet.name, &args.tx.txid, &request)?;
         self.deliver(&made, &made.psbt, file)

@@ -63,13 +63,35 @@ fn describe_txid(lines: &mut Lines, txid: &str, is_final: bool) {
     lines.field("transaction", format_args!("{txid}{until}"));
 }
 
+/// Where change goes, and from when on a block may hold the transaction.
+fn describe_validity(
+    lines: &mut Lines,
+    change_address: Option<&str>,
+    height: Option<u32>,
+    time: Option<u32>,
+) {
+    if let Some(address) = change_address {
+        lines.field("change to", address);
+    }
+    if let Some(height) = height {
+        lines.field("valid from", format_args!("height {height}"));
+    }
+    if let Some(time) = time {
+        let time = utc(i64::from(time) * 1_000_000);
+        lines.field("valid from", format_args!("{time}, by the time of the chain"));
+    }
+}
+
 impl Human for PsbtInfo {
     fn describe(&self, lines: &mut Lines) {
         describe_txid(lines, &self.txid, self.is_txid_final);
         self.selection.describe(lines);
-        if let Some(address) = &self.change_address {
-            lines.field("change to", address);
-        }
+        describe_validity(
+            lines,
+            self.change_address.as_deref(),
+            self.valid_from_height,
+            self.valid_from_time,
+        );
         lines.field("recorded", yes(self.recorded.is_some()));
     }
 }
@@ -86,7 +108,14 @@ impl Human for BumpInfo {
             .field("added inputs", self.inputs.len().saturating_sub(self.kept_inputs))
             .field("fee", self.fee)
             .field("replaced fees", self.replaced_fees)
-            .field("weight", self.weight);
+            .field("weight", self.weight)
+            .optional("change", self.change);
+        describe_validity(
+            lines,
+            self.change_address.as_deref(),
+            self.valid_from_height,
+            self.valid_from_time,
+        );
         if let Some(leased) = &self.leased {
             leased.describe(lines);
         }

@@ -98,14 +98,14 @@ fn selected_json(coin: proto::SelectedCoin) -> Value {
 }
 
 fn selection_json(selection: Option<proto::CoinSelection>) -> Value {
-    let proto::CoinSelection { coins, input_total, fee, change, waste, algorithm, leased } =
+    let proto::CoinSelection { coins, input_total, fee, change, waste, algorithm, leased, weight } =
         selection.unwrap();
     let algorithm = proto::WalletAlgorithm::try_from(algorithm).unwrap().as_str_name();
     json!({
         "coins": coins.into_iter().map(selected_json).collect::<Vec<_>>(),
         "input_total": units(input_total), "fee": units(fee), "change": change.map(units),
         "waste": waste.to_string(), "algorithm": word(algorithm, "WALLET_ALGORITHM_"),
-        "leased": leased_json(leased),
+        "leased": leased_json(leased), "weight": weight,
     })
 }
 
@@ -180,6 +180,7 @@ fn selection_info() -> SelectionInfo {
         coins: vec![selected_info(16), selected_info(17)],
         input_total: Units(18),
         fee: Units(19),
+        weight: 26,
         change: Some(Units(20)),
         waste: "-21".to_owned(),
         algorithm: "single_random_draw",
@@ -473,6 +474,8 @@ fn of_payments() {
         is_txid_final: true,
         selection: selection_info(),
         change_address: Some("c".to_owned()),
+        valid_from_height: Some(27),
+        valid_from_time: Some(28),
         recorded: Some(recorded_info()),
     };
     let proto::CreatePsbtResponse {
@@ -482,13 +485,16 @@ fn of_payments() {
         selection,
         change_address,
         recorded,
+        valid_from_height,
+        valid_from_time,
     } = TEXTS.psbt(model.clone());
     assert_same(
         &model,
         json!({
             "psbt": psbt, "txid": hash_json(&txid), "is_txid_final": is_txid_final,
             "selection": selection_json(selection), "change_address": change_address,
-            "recorded": recorded_json(recorded),
+            "recorded": recorded_json(recorded), "valid_from_height": valid_from_height,
+            "valid_from_time": valid_from_time,
         }),
     );
 
@@ -500,6 +506,10 @@ fn of_payments() {
         fee: Units(5),
         replaced_fees: Units(6),
         weight: 7,
+        change: Some(Units(9)),
+        change_address: Some("c".to_owned()),
+        valid_from_height: Some(27),
+        valid_from_time: Some(28),
         psbt: "p".to_owned(),
         txid: id(8),
         is_txid_final: true,
@@ -519,6 +529,10 @@ fn of_payments() {
         is_txid_final,
         leased,
         recorded,
+        change,
+        change_address,
+        valid_from_height,
+        valid_from_time,
     } = TEXTS.bump(model.clone());
     assert_same(
         &model,
@@ -529,6 +543,8 @@ fn of_payments() {
             "replaced_fees": units(replaced_fees), "weight": weight, "psbt": psbt,
             "txid": hash_json(&txid), "is_txid_final": is_txid_final,
             "leased": leased_json(leased), "recorded": recorded_json(recorded),
+            "change": units(change.unwrap()), "change_address": change_address,
+            "valid_from_height": valid_from_height, "valid_from_time": valid_from_time,
         }),
     );
 }

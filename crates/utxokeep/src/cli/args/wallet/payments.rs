@@ -63,6 +63,16 @@ pub(in crate::cli) struct LeaseRelease {
     pub(in crate::cli) owner: String,
 }
 
+/// Which guards must not refuse.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Guards {
+    /// A guard that must not refuse the payment; repeat it for more. One of `fee_max`,
+    /// `fee_rate_max`, `fee_rate_min`, `incremental_rate`, `dust`, `unspendable_value`, `zero_value`,
+    /// `not_yet_valid`.
+    #[arg(long, value_name = "GUARD")]
+    pub(in crate::cli) allow: Vec<String>,
+}
+
 /// What is paid, and with which coins.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Coins {
@@ -93,12 +103,14 @@ pub(in crate::cli) struct Coins {
     /// The most inputs; by default 250.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) inputs_max: Option<u32>,
-    /// Change below this goes to the fee; by default what nodes call dust for its address.
+    /// Change below this goes to the fee; never less than what nodes call dust for its address.
     #[arg(long, value_name = "AMOUNT")]
     pub(in crate::cli) change_min: Option<Units>,
     /// Decides what is random; by default another one each time.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) seed: Option<u64>,
+    #[command(flatten)]
+    pub(in crate::cli) guards: Guards,
     #[command(flatten)]
     pub(in crate::cli) terms: Terms,
 }
@@ -130,10 +142,12 @@ pub(in crate::cli) struct Psbt {
     pub(in crate::cli) wallet: Named,
     #[command(flatten)]
     pub(in crate::cli) coins: Coins,
-    /// Where change goes; by default to a new address of the change keychain.
+    /// Where change goes; by default to a new address of a change keychain, if there is one of the
+    /// kind that most inputs have.
     #[arg(long, value_name = "ADDRESS")]
     pub(in crate::cli) change_address: Option<String>,
-    /// First block that may hold the transaction; 0 for any.
+    /// Lock time: only blocks above this height may hold the transaction; 0 for any. Descriptors with
+    /// `after` may ask for a later one.
     #[arg(long, value_name = "HEIGHT", default_value = "0")]
     pub(in crate::cli) lock_height: u32,
     /// Record the transaction as made, if its id is final before it is signed.
@@ -155,7 +169,7 @@ pub(in crate::cli) struct PsbtOut {
 pub(in crate::cli) struct Bump {
     #[command(flatten)]
     pub(in crate::cli) tx: OneTx,
-    /// What the replacement pays for each virtual byte, at least.
+    /// What the replacement pays for each virtual byte, at least; 0 for the least that nodes take.
     #[arg(long, value_name = "RATE")]
     pub(in crate::cli) fee_rate: Rate,
     /// What nodes ask a replacement to pay on top for its own size; by default 1.
@@ -164,7 +178,11 @@ pub(in crate::cli) struct Bump {
     /// Which output of the old transaction is change, when the keychains do not tell.
     #[arg(long, value_name = "INDEX")]
     pub(in crate::cli) change: Option<u32>,
-    /// Change below this is left out; by default 294.
+    /// Where change goes; by default where it went before, or to a new address of a change keychain
+    /// when coins are added and there was no change.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(in crate::cli) change_address: Option<String>,
+    /// Change below this is left out; never less than what nodes call dust for its address.
     #[arg(long, value_name = "AMOUNT")]
     pub(in crate::cli) change_min: Option<Units>,
     /// Owner of leases on the inputs, which move to the new owner.
@@ -176,6 +194,8 @@ pub(in crate::cli) struct Bump {
     /// Only say what the replacement would be.
     #[arg(long)]
     pub(in crate::cli) dry_run: bool,
+    #[command(flatten)]
+    pub(in crate::cli) guards: Guards,
     #[command(flatten)]
     pub(in crate::cli) terms: Terms,
     #[command(flatten)]

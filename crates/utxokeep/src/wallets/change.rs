@@ -1,0 +1,87 @@
+//! Where the change of a payment goes, decided before any coin is leased.
+
+use utxokeep_core::wallet::ChangePolicy;
+use utxokeep_wallet::{LedgerError, NextChange, SelectionRequest, Wallet, suitable_change};
+
+use super::{Units, Wallets, WalletsError, now, texts};
+
+/// A place for change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ChangePlace {
+    /// The script that the client names.
+    Named(Vec<u8>),
+    /// A change keychain, with the script that comes next there.
+    Keychain(NextChange),
+}
+
+impl ChangePlace {
+    fn policy(&self) -> ChangePolicy {
+        match self {
+            Self::Named(script) => ChangePolicy::to(script, None),
+            Self::Keychain(next) => ChangePolicy::to(&next.script, Some(next.spend_weight)),
+        }
+    }
+
+    /// The script that change would go to; nothing is handed out.
+    pub(super) fn script(&self) -> &[u8] {
+        match self {
+            Self::Named(script) => script,
+            Self::Keychain(next) => &next.script,
+        }
+    }
+}
+
+impl Wallets {
+    /// Decides where change goes, and sets from which amount on it is made. Of several change
+    /// keychains one is preferred whose scripts look like the inputs.
+    pub(super) fn settle_change(
+        &self,
+        wallet: &Wallet,
+        request: &mut SelectionRequest,
+        asked: Option<&str>,
+        change_min: Option<Units>,
+    ) -> Result<Option<ChangePlace>, WalletsError> {
+        let policy = |place: Option<&ChangePlace>| {
+            let policy = place.map_or_else(ChangePolicy::default, ChangePlace::policy);
+            let min_value = policy.min_value.max(change_min.map_or(0, |min| min.0));
+            ChangePolicy { min_value, ..policy }
+        };
+        if let Some(address) = asked {
+            let place = ChangePlace::Named(texts::script(wallet.network, address)?);
+            request.change = policy(Some(&place));
+            return Ok(Some(place));
+        }
+        let keychains = self.ledger.next_change(wallet.id)?;
+        let mut place = keychains.first().cloned().map(ChangePlace::Keychain);
+        request.change = policy(place.as_ref());
+        // What change weighs may lead to other inputs. Where that goes round in circles, the last
+        // place is as good as any.
+        let attempts = if keychains.len() > 1 { keychains.len() } else { 0 };
+        for _ in 0..attempts {
+            let selected = self.ledger.select(wallet.id, request, now())?;
+            let inputs = selected.coins.iter().map(|coin| coin.script.as_slice());
+            let suitable = suitable_change(&keychains, inputs).cloned().map(ChangePlace::Keychain);
+            if suitable == place {
+                break;
+            }
+            place = suitable;
+            request.change = policy(place.as_ref());
+        }
+        Ok(place)
+    }
+
+    /// The script for change, handed out if it comes from a keychain.
+    pub(super) fn take_change_script(
+        &self,
+        wallet: &Wallet,
+        place: Option<&ChangePlace>,
+    ) -> Result<Vec<u8>, WalletsError> {
+        match place {
+            None => Err(LedgerError::NoChangePlace.into()),
+            Some(ChangePlace::Named(script)) => Ok(script.clone()),
+            Some(ChangePlace::Keychain(next)) => {
+                Ok(self.ledger.reveal_next_address(wallet.id, next.descriptor, now())?.script)
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! How old coins are, and which block may come next: what locks of a transaction are held against.
+
+use std::collections::BTreeMap;
+
+use utxokeep_core::{
+    Height,
+    wallet::{CoinAge, Micros, NextBlock, WalletId},
+};
+use utxokeep_sql::Value;
+
+use crate::{Ledger, LedgerError, SelectedCoin, session::Session};
+
+const SELECT_TIME: &str = "SELECT time_us FROM blocks WHERE chain_id = $1 AND height = $2";
+
+/// Nodes hold lock times against the median time of the newest eleven blocks, which lies about an
+/// hour behind the clock. The ledger does not have those times; it takes twice the distance.
+const MEDIAN_TIME_LAG_SECS: i64 = 7_200;
+const MICROS: i64 = 1_000_000;
+
+impl Ledger {
+    /// The block of each coin, in the order given, and the block that may come next.
+    pub fn coin_ages(
+        &self,
+        wallet: WalletId,
+        coins: &[SelectedCoin],
+        now: Micros,
+    ) -> Result<(Vec<Option<CoinAge>>, NextBlock), LedgerError> {
+        self.read_wallet(wallet, |session| {
+            let mut times = BTreeMap::new();
+            for height in coins.iter().filter_map(|coin| coin.height) {
+                if let std::collections::btree_map::Entry::Vacant(entry) = times.entry(height) {
+                    entry.insert(session.block_time(height)?);
+                }
+            }
+            let age = |height: Height| CoinAge {
+                height: height.get(),
+                time: times.get(&height).copied().flatten(),
+            };
+            let ages = coins.iter().map(|coin| coin.height.map(age)).collect();
+            let next = NextBlock {
+                height: session.tip_height().map_or(0, |tip| tip.get().saturating_add(1)),
+                median_time: seconds(now.get() - MEDIAN_TIME_LAG_SECS * MICROS),
+            };
+            Ok((ages, next))
+        })
+    }
+}
+
+impl Session<'_, '_> {
+    fn block_time(&mut self, height: Height) -> Result<Option<u32>, LedgerError> {
+        let key = [Value::from(self.chain), Value::from(height.get())];
+        Ok(self.tx.query_opt(SELECT_TIME, &key, |row| row.int(0))?.map(seconds))
+    }
+}
+
+fn seconds(micros: i64) -> u32 {
+    u32::try_from(micros.div_euclid(MICROS).max(0)).unwrap_or(u32::MAX)
+}
