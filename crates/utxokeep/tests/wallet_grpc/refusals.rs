@@ -76,10 +76,31 @@ fn who_is_short_of_funds_learns_the_figures() {
     assert_eq!(about(&poor, "utxokeep-available"), Some((30_000 - leased).to_string().as_str()));
     assert_eq!(about(&poor, "utxokeep-leased"), Some(leased.to_string().as_str()));
     assert!(about(&poor, "utxokeep-needed").unwrap().parse::<u64>().unwrap() > 15_000);
-    for key in ["utxokeep-immature", "utxokeep-pending"] {
+    for key in ["utxokeep-immature", "utxokeep-pending", "utxokeep-uneconomic", "utxokeep-excluded"]
+    {
         assert_eq!(about(&poor, key), Some("0"), "{key}");
     }
     assert_eq!(balance(&served).leased, leased, "the first selection alone");
+}
+
+#[test]
+fn a_guard_refuses_by_name_and_is_allowed_by_name() {
+    let served = Served::sqlite();
+    fund(&served, &[10_000, 20_000]);
+    let allow = |allow: &[&str]| proto::CoinRequest {
+        fee_per_kilo_weight: Some(0),
+        allow: allow.iter().map(ToString::to_string).collect(),
+        ..coins_for(5_000)
+    };
+    let free = served.status(served.client().select_coins(select(allow(&["dust"]))));
+    assert_refused(&free, Code::FailedPrecondition, "guarded");
+    assert_eq!(about(&free, "utxokeep-guard"), Some("fee_rate_min"));
+    assert_eq!(about(&free, "utxokeep-figure"), Some("0"));
+    assert_eq!(about(&free, "utxokeep-bound"), Some("1"));
+    let unknown = served.status(served.client().select_coins(select(allow(&["everything"]))));
+    assert_refused(&unknown, Code::InvalidArgument, "bad_request");
+    let allowed = served.ok(served.client().select_coins(select(allow(&["fee_rate_min"]))));
+    assert_eq!(allowed.selection.unwrap().fee, 0, "what was asked for");
 }
 
 #[test]

@@ -128,6 +128,22 @@ fn what_the_state_forbids_is_refused_with_the_numbers_that_matter() {
     let psbt = api.post(&format!("{wallet}/psbts"), &json!({ "payment": payment }));
     psbt.bad(409, "insufficient_funds");
 
+    for key in ["uneconomic", "excluded", "held_back"] {
+        assert_eq!(error[key], "0", "{key}");
+    }
+    let dust = json!({ "outputs": [{ "address": ELSEWHERE, "amount": 100 }], "fee_rate": 1 });
+    let error = api.post(&format!("{wallet}/selections"), &dust).bad(409, "guarded");
+    assert_eq!((&error["guard"], &error["output"]), (&"dust".into(), &0.into()));
+    assert_eq!((&error["figure"], &error["bound"]), (&"100".into(), &"294".into()));
+    let mut allowed = dust.clone();
+    allowed["allow"] = json!(["dust"]);
+    api.post(&format!("{wallet}/selections"), &allowed).good();
+    allowed["allow"] = json!(["dusty"]);
+    let error = api.post(&format!("{wallet}/selections"), &allowed).bad(400, "bad_request");
+    assert!(error["message"].as_str().unwrap().contains("unspendable_value"), "{error}");
+    let psbt = api.post(&format!("{wallet}/psbts"), &json!({ "payment": dust }));
+    psbt.bad(409, "guarded");
+
     api.apply(FIRST + 2, &[]).bad(409, "not_next_block");
     let below = json!({ "block": block(FIRST - 1), "parent": block_hash(FIRST - 2) });
     api.post("/api/v1/ledger/bitcoin/regtest/disconnect", &below).bad(409, "not_tip");

@@ -1,0 +1,203 @@
+//! Payments that would lose money, or that no block could hold.
+
+use serde_json::{Value, json};
+
+use crate::program::{DESCRIPTOR, STRANGER, User, amount, payment, text};
+
+const OWNER: &str = "2222222222222222222222222222222222222222222222222222222222222222";
+/// Data that nobody can spend.
+const DATA: &str = "6a0461626364";
+const TAPROOT: &str = "tr([0c5f9a1e/86h/1h/0h]tpubDDCA1MQNPcAVLUaV3A3yWNLuM25zSoXMWHYTQwLVeNRmKkT61j8SZ1XCsXDAUoU7mwbVhmntBji9ydEQrCdE8PcqwCytXb18J7bi8tfCbHA/<0;1>/*)";
+
+fn nothing_is_leased(user: &User) -> bool {
+    user.json(&["wallet", "lease", "list", "hot"])["items"] == json!([])
+}
+
+/// How many addresses of each keychain were handed out.
+fn handed_out(user: &User) -> Vec<u64> {
+    let keychains = user.json(&["wallet", "descriptor", "list", "hot"]);
+    let keychains = keychains.get("items").unwrap_or(&keychains).as_array().unwrap().clone();
+    keychains.iter().map(|keychain| keychain["next_index"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_payment_that_is_most_likely_a_mistake_is_refused_by_name() {
+    let user = User::new().with_coins(&[50_000_000, 60_000]);
+    let before = handed_out(&user);
+    let pay = |to: &str, amount: u64| format!("{to}={amount}");
+    let usual = pay(STRANGER, 20_000);
+    // Change that is not made would be a fee.
+    let burning = [
+        &["--pay", &usual, "--fee-rate", "1", "--change-min", "99999999"][..],
+        &["--algorithm", "largest-first", "--allow", "fee_max"],
+    ]
+    .concat();
+    let cases: [(&str, &[&str]); 8] = [
+        ("fee_rate_min", &["--pay", &usual, "--fee-rate", "0"]),
+        ("fee_rate_min", &["--pay", &usual, "--fee-rate", "0.9"]),
+        ("fee_rate_max", &["--pay", &usual, "--fee-rate", "1000.1"]),
+        ("dust", &["--pay", &pay(STRANGER, 293), "--fee-rate", "1"]),
+        ("zero_value", &["--pay", &pay(STRANGER, 0), "--fee-rate", "1"]),
+        ("unspendable_value", &["--pay", &pay(DATA, 1_000), "--fee-rate", "1"]),
+        ("not_yet_valid", &["--pay", &usual, "--fee-rate", "1", "--lock-height", "2"]),
+        ("fee_rate_max", &burning),
+    ];
+    for (guard, args) in cases {
+        let psbt = [&["wallet", "psbt", "hot"], args].concat();
+        let told = user.refused(4, &psbt);
+        assert!(told.contains(guard), "{args:?}: {told}");
+        let wrong = if guard == "dust" { "fee_max" } else { "dust" };
+        user.refused(4, &[&psbt[..], &["--allow", wrong]].concat());
+        let told = user.refused(2, &[&psbt[..], &["--allow", "everything"]].concat());
+        assert!(told.contains("no guard named") && told.contains("fee_rate_max"), "{told}");
+        assert!(nothing_is_leased(&user), "{args:?}");
+        assert_eq!(handed_out(&user), before, "{args:?}");
+        if !args.contains(&"--lock-height") {
+            let select = [&["wallet", "select", "hot"], args].concat();
+            assert!(user.refused(4, &select).contains(guard), "a dry run is guarded too");
+            user.json(&[&select[..], &["--allow", guard]].concat());
+        }
+    }
+    let data = pay(DATA, 0);
+    let made = user.json(&["wallet", "psbt", "hot", "--pay", &data, "--fee-rate", "1"]);
+    assert_eq!(made["valid_from_height"], Value::Null, "data without an amount is fine");
+    user.refused(
+        2,
+        &["wallet", "select", "hot", "--value", "1000", "--fee-rate", "1", "--inputs-max", "0"],
+    );
+}
+
+/// Paid without change and bumped: the flow of the README, with the default algorithm.
+#[test]
+fn a_bump_never_burns_a_coin() {
+    let user = User::new().with_coins(&[100_000, 5_000_000_000, 40_000]);
+    // All of one coin but the fee of 110 virtual bytes.
+    let to = format!("{STRANGER}=99890");
+    let paid = user.json(&[
+        "wallet",
+        "psbt",
+        "hot",
+        "--pay",
+        &to,
+        "--fee-rate",
+        "1",
+        "--owner",
+        OWNER,
+        "--record",
+    ]);
+    assert_eq!(paid["selection"]["change"], Value::Null);
+    let txid = text(&paid, "txid");
+    user.json(&["wallet", "publish", "hot", txid]);
+    let before = handed_out(&user);
+    let bump = ["wallet", "bump", "hot", txid, "--fee-rate", "20", "--owner", OWNER];
+    let dry = user.json(&[&bump[..], &["--dry-run"]].concat());
+    assert_eq!(handed_out(&user), before, "a plan uses up no address");
+    let told = user.refused(4, &[&bump[..], &["--incremental-rate", "101"]].concat());
+    assert!(told.contains("incremental_rate"), "{told}");
+    user.refused(2, &[&bump[..], &["--inputs-max", "0"]].concat());
+    assert_eq!(handed_out(&user), before, "a refused call uses up no address");
+    let made = user.json(&bump);
+    assert_eq!((&made["fee"], &made["inputs"]), (&dry["fee"], &dry["inputs"]));
+    let vbytes = made["weight"].as_u64().unwrap().div_ceil(4);
+    assert_eq!(amount(&made["fee"]), 20 * vbytes);
+    assert_eq!(made["inputs"].as_array().unwrap().len(), 2);
+    assert_eq!(text(&made["inputs"][1], "amount"), "40000", "the smallest that is enough");
+    assert_eq!(amount(&made["change"]), 100_000 + 40_000 - 99_890 - 20 * vbytes);
+    assert!(text(&made, "change_address").starts_with("bcrt1q"));
+    assert_eq!(handed_out(&user), [before[0], before[1] + 1]);
+    let other = ["--change-address", STRANGER, "--dry-run"];
+    let elsewhere = user.json(&[&bump[..], &other].concat());
+    assert_eq!(text(&elsewhere, "change_address"), STRANGER);
+}
+
+#[test]
+fn coins_without_a_place_for_change_are_not_spent() {
+    let user = User::new();
+    user.json(&["wallet", "create", "hot", "--network", "regtest"]);
+    let receiving = DESCRIPTOR.replace("<0;1>", "0");
+    user.json(&["wallet", "descriptor", "add", "hot", &receiving]);
+    let script = user.json(&["wallet", "address", "next", "hot"]);
+    user.apply_block(1, vec![payment(1, 90_000, text(&script, "script"))]);
+    let to = format!("{STRANGER}=20000");
+    let psbt = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "1"];
+    let told = user.refused(4, &psbt);
+    assert!(told.contains("change address"), "{told}");
+    assert!(nothing_is_leased(&user));
+    let made = user.json(&[&psbt[..], &["--change-address", STRANGER]].concat());
+    assert_eq!(text(&made, "change_address"), STRANGER);
+}
+
+/// A wallet of one descriptor with a coin in block 1.
+fn with_descriptor(descriptor: &str) -> User {
+    let user = User::new();
+    user.json(&["wallet", "create", "hot", "--network", "regtest"]);
+    user.json(&["wallet", "descriptor", "add", "hot", descriptor]);
+    let script = user.json(&["wallet", "address", "next", "hot"]);
+    user.apply_block(1, vec![payment(1, 90_000, text(&script, "script"))]);
+    user
+}
+
+#[test]
+fn a_coin_with_a_relative_lock_is_spent_when_it_is_old_enough() {
+    let key = DESCRIPTOR.strip_prefix("wpkh(").unwrap().strip_suffix(')').unwrap();
+    let user = with_descriptor(&format!("wsh(and_v(v:pk({key}),older(5)))"));
+    let to = format!("{STRANGER}=20000");
+    let psbt = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "1"];
+    let told = user.refused(4, &psbt);
+    assert!(told.contains("no block below height 6") && told.contains("not_yet_valid"), "{told}");
+    assert!(nothing_is_leased(&user));
+    for height in 2..=5 {
+        user.apply_block(height, Vec::new());
+    }
+    let record = ["--record", "--owner", OWNER];
+    let made = user.json(&[&psbt[..], &record].concat());
+    assert_eq!(made["valid_from_height"], 6);
+    let txid = text(&made, "txid");
+    user.json(&["wallet", "publish", "hot", txid]);
+    let higher = user.json(&["wallet", "bump", "hot", txid, "--fee-rate", "9", "--owner", OWNER]);
+    assert_eq!(higher["valid_from_height"], 6, "a bump keeps the lock");
+    let lines = user.lines(&[
+        "wallet",
+        "bump",
+        "hot",
+        txid,
+        "--fee-rate",
+        "9",
+        "--owner",
+        OWNER,
+        "--dry-run",
+    ]);
+    assert!(lines.contains("valid from") && lines.contains("height 6"), "{lines}");
+}
+
+#[test]
+fn a_lock_time_stays_through_a_bump() {
+    let key = DESCRIPTOR.strip_prefix("wpkh(").unwrap().strip_suffix(')').unwrap();
+    let user = with_descriptor(&format!("wsh(and_v(v:pk({key}),after(3)))"));
+    for height in 2..=6 {
+        user.apply_block(height, Vec::new());
+    }
+    let to = format!("{STRANGER}=20000");
+    let psbt = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "1"];
+    let args = ["--lock-height", "5", "--record", "--owner", OWNER];
+    let made = user.json(&[&psbt[..], &args].concat());
+    assert_eq!(made["valid_from_height"], 6, "the later one of both");
+    let txid = text(&made, "txid");
+    let higher = user.json(&["wallet", "bump", "hot", txid, "--fee-rate", "9", "--owner", OWNER]);
+    assert_eq!(higher["valid_from_height"], 6);
+}
+
+#[test]
+fn change_looks_like_the_inputs() {
+    let user = User::new().with_coins(&[30_000]);
+    let keychains = user.json(&["wallet", "descriptor", "add", "hot", TAPROOT]);
+    let first = keychains.get("items").unwrap_or(&keychains)[0]["id"].to_string();
+    let script = user.json(&["wallet", "address", "next", "hot", "--descriptor", &first]);
+    user.apply_block(2, vec![payment(9, 900_000, text(&script, "script"))]);
+    for (value, kind) in [(500_000, "bcrt1p"), (9_000, "bcrt1q")] {
+        let to = format!("{STRANGER}={value}");
+        let args = ["--fee-rate", "1", "--algorithm", "largest-first"];
+        let made = user.json(&[&["wallet", "psbt", "hot", "--pay", &to], &args[..]].concat());
+        assert!(text(&made, "change_address").starts_with(kind), "{made}");
+    }
+}
