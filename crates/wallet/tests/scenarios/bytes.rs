@@ -39,6 +39,8 @@ impl ChainCodec for Short {
             outputs: Vec::new(),
             is_coinbase: false,
             signed_inputs: usize::from(*signed),
+            sequences: Vec::new(),
+            lock_time: 0,
         })
     }
 }
