@@ -17,14 +17,19 @@ use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
 
 use crate::{
     BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, RecordOptions, Recorded, Seen, birthday,
-    crash, follow, ingest::check_shape, ledger::ensure_chain, lifecycle::family, rows,
-    session::Session, standing,
+    crash, follow,
+    ingest::check_shape,
+    ledger::ensure_chain,
+    lifecycle::family,
+    rows,
+    session::{CHAIN_LOCKS, Session},
+    standing,
 };
 
 const SELECT_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1";
 const LOCK_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1 FOR NO KEY UPDATE";
-const LOCK_WALLETS: &str =
-    "SELECT id FROM wallets WHERE chain_id = $1 ORDER BY id FOR NO KEY UPDATE";
+/// Keeps every writer of a wallet of the chain away, without touching the rows of the wallets.
+const LOCK_CHAIN: &str = "SELECT pg_advisory_xact_lock($1)";
 const UPDATE_TIP: &str = "UPDATE chains SET tip_height = $2, tip_hash = $3 WHERE id = $1";
 const SELECT_BLOCK_BELOW: &str = "SELECT height, hash FROM blocks
     WHERE chain_id = $1 AND height < $2 ORDER BY height DESC LIMIT 1";
@@ -230,7 +235,8 @@ fn follows(linked: &LinkedBlock, tip: Tip) -> bool {
     }
 }
 
-/// A chain whose tip and wallets are locked, in that order, wallets ascending.
+/// A chain whose tip is locked, and whose wallets nobody else writes to. Wallets that are concerned
+/// are locked as they come, in ascending order.
 struct LockedChain<'t, 'c> {
     tx: &'t mut Transaction<'c>,
     id: i64,
@@ -239,16 +245,15 @@ struct LockedChain<'t, 'c> {
 
 impl<'t, 'c> LockedChain<'t, 'c> {
     fn lock(tx: &'t mut Transaction<'c>, network: Network) -> Result<Self, LedgerError> {
-        let (tip, wallets) = match tx.dialect() {
-            Dialect::Sqlite => (SELECT_TIP, None),
-            Dialect::Postgres => (LOCK_TIP, Some(LOCK_WALLETS)),
-        };
         let id = ensure_chain(tx, network)?;
-        let key = [Value::from(id)];
-        let tip = tx.query_one(tip, &key, |row| rows::tip(row, 0, 1))?;
-        if let Some(wallets) = wallets {
-            tx.query(wallets, &key, |_| Ok(()))?;
-        }
+        let statement = match tx.dialect() {
+            Dialect::Sqlite => SELECT_TIP,
+            Dialect::Postgres => {
+                tx.query(LOCK_CHAIN, &[Value::from(CHAIN_LOCKS + id)], |_| Ok(()))?;
+                LOCK_TIP
+            }
+        };
+        let tip = tx.query_one(statement, &[Value::from(id)], |row| rows::tip(row, 0, 1))?;
         Ok(Self { tx, id, tip })
     }
 

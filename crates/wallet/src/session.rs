@@ -15,6 +15,10 @@ use crate::{BlockRef, LedgerError, Limits, rows};
 
 const SELECT_WALLET: &str =
     "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id FROM wallets WHERE id = $1";
+/// Held by everybody who writes to a wallet, so that no block comes in between: see `chain`. Locks
+/// of this kind queue, so that a block is not kept waiting by writers who come later.
+const SHARE_CHAIN: &str =
+    "SELECT pg_advisory_xact_lock_shared($2 + chain_id) FROM wallets WHERE id = $1";
 const LOCK_WALLET: &str = "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id
     FROM wallets WHERE id = $1 FOR NO KEY UPDATE";
 const SELECT_CHAIN: &str = "SELECT c.chain, c.network, c.tip_height, c.tip_hash,
@@ -29,6 +33,10 @@ const SELECT_TX: &str =
 const MEASURE_TABLES: &str =
     "ANALYZE wallets; ANALYZE addresses; ANALYZE transactions; ANALYZE tx_inputs; ANALYZE utxos";
 const SELECT_ANY_LEASE: &str = "SELECT 1 FROM utxo_leases WHERE wallet_id = $1 LIMIT 1";
+
+/// Numbers of the locks of chains among all advisory locks of a database: this one and the number of
+/// the chain.
+pub(crate) const CHAIN_LOCKS: i64 = 0x7574_786f_0000_0000;
 
 /// Numbers for new rows of a wallet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,11 +88,11 @@ impl<'t, 'c> Session<'t, 'c> {
         now: Micros,
     ) -> Result<Self, LedgerError> {
         // SQLite has one writer at a time, so that the transaction is the lock.
-        let statement = match tx.dialect() {
-            Dialect::Sqlite => SELECT_WALLET,
-            Dialect::Postgres => LOCK_WALLET,
+        let (share, statement) = match tx.dialect() {
+            Dialect::Sqlite => (None, SELECT_WALLET),
+            Dialect::Postgres => (Some(SHARE_CHAIN), LOCK_WALLET),
         };
-        Self::load(tx, statement, limits, wallet, now)
+        Self::load(tx, share, statement, limits, wallet, now)
     }
 
     /// Reads the wallet without a lock.
@@ -93,11 +101,12 @@ impl<'t, 'c> Session<'t, 'c> {
         limits: Limits,
         wallet: WalletId,
     ) -> Result<Self, LedgerError> {
-        Self::load(tx, SELECT_WALLET, limits, wallet, Micros::default())
+        Self::load(tx, None, SELECT_WALLET, limits, wallet, Micros::default())
     }
 
     fn load(
         tx: &'t mut Transaction<'c>,
+        share: Option<&str>,
         statement: &str,
         limits: Limits,
         wallet: WalletId,
@@ -105,9 +114,18 @@ impl<'t, 'c> Session<'t, 'c> {
     ) -> Result<Self, LedgerError> {
         let key = [Value::from(wallet.get())];
         let (mut found, mut chain_state) = (None, None);
-        // Two statements, because the tip must be read after the lock was taken.
-        tx.query_together(&[(statement, &key), (SELECT_CHAIN, &key)], |at, row| {
-            if at == 0 {
+        // Several statements, because the tip must be read after the locks were taken.
+        let share_key = [key[0], Value::from(CHAIN_LOCKS)];
+        let mut statements: Vec<(&str, &[Value<'_>])> = Vec::with_capacity(3);
+        statements.extend(share.map(|share| (share, share_key.as_slice())));
+        let wallet_at = statements.len();
+        statements.extend([(statement, key.as_slice()), (SELECT_CHAIN, key.as_slice())]);
+        tx.query_together(&statements, |at, row| {
+            // A lock has nothing to say.
+            if at < wallet_at {
+                return Ok(());
+            }
+            if at == wallet_at {
                 let counters =
                     Counters { tx: row.int(1)?, utxo: row.int(2)?, address: row.int(3)? };
                 found = Some((row.int(0)?, counters));

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod block_locks;
 mod bytes;
 mod claims;
 mod coins;

@@ -118,7 +118,7 @@ fn prepare(database: &Database, sql: &str) -> Result<(), SqlError> {
 /// Statements of one engine that the other does not know.
 fn is_for(sql: &str, dialect: Dialect) -> bool {
     match dialect {
-        Dialect::Sqlite => !sql.contains(" FOR NO KEY UPDATE"),
+        Dialect::Sqlite => !sql.contains(" FOR NO KEY UPDATE") && !sql.contains("pg_advisory"),
         Dialect::Postgres => !sql.contains("sqlite_"),
     }
 }
