@@ -102,7 +102,7 @@ fn a_wallet_that_cannot_take_a_block_is_set_aside_and_the_block_goes_on(w: &mut 
 
 fn nothing_is_paid_from_a_wallet_that_is_set_aside(w: &mut World<'_>) {
     let (story, _) = set_aside(w);
-    let request = SelectionRequest::new(coins_of(5), FeeRate::per_vbyte(0), 1);
+    let request = SelectionRequest::new(coins_of(5), FeeRate::per_vbyte(1), 1);
     let terms = LeaseTerms::until(LeaseId::from_bytes([7; 32]), 60 * SECOND);
     let coin = out(&story.plain, 0);
     for refused in [
@@ -143,8 +143,8 @@ fn a_rescan_gives_a_wallet_the_blocks_it_lacks(w: &mut World<'_>) {
     // It takes blocks again, and pays.
     let applied = apply(w, 104, &[&pay(5, &[outside(5)], &[1])]);
     assert_eq!(applied.recorded.len(), 2);
-    let request = SelectionRequest::new(coins_of(5), FeeRate::per_vbyte(0), 1);
-    w.ledger.select(w.wallet, &request, w.now).unwrap();
+    let terms = LeaseTerms::until(LeaseId::from_bytes([7; 32]), 60 * SECOND);
+    w.ledger.acquire_leases(w.wallet, &[out(&story.plain, 0)], &terms, w.now).unwrap();
 }
 
 fn a_rescan_is_exact_when_blocks_come_and_go_meanwhile(w: &mut World<'_>) {
