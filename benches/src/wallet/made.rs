@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use utxokeep_core::{BlockHash, Height, Network, OutPoint, Txid};
 use utxokeep_sql::{Database, Durability, Options};
 use utxokeep_wallet::{
-    Amount, BlockRef, Credits, Ledger, Limits, LinkedBlock, Micros, NewAddress, NewOutput, NewTx,
-    RecordOptions, Seen, WalletId,
+    Amount, BlockRef, Credits, LeaseClock, Ledger, Limits, LinkedBlock, Micros, NewAddress,
+    NewOutput, NewTx, RecordOptions, Seen, WalletId,
 };
 
 use super::history::{History, Payment};
@@ -34,7 +34,8 @@ pub(super) fn open(url: &str, fsync: bool) -> anyhow::Result<Ledger> {
         statement_timeout_ms: 600_000,
         ..Options::default()
     };
-    Ok(Ledger::open(Database::open(url, &options)?, Limits::default(), NOW)?)
+    Ok(Ledger::open(Database::open(url, &options)?, Limits::default(), NOW)?
+        .with_lease_clock(LeaseClock::Caller))
 }
 
 impl Made {

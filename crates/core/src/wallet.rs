@@ -12,9 +12,11 @@
 mod balance;
 mod bump;
 mod codec;
+mod compare;
 mod conflict;
 mod depth;
 mod guard;
+mod lease;
 mod locks;
 mod script;
 mod select;
@@ -25,11 +27,15 @@ mod weight;
 pub use balance::{Balance, Bucket, CoinClass, CoinFacts, CoinView};
 pub use bump::{Funded, Replacement};
 pub use codec::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch};
+pub use compare::{
+    ConfirmedCoin, Difference, Mismatch, StoredOutput, StoredTxFacts, differences, mismatches,
+};
 pub use conflict::{Outcome, Rival, judge_rival, parents_first};
 pub use depth::{ConfirmationRange, Maturity, confirmations};
 pub use guard::{
     AllowedGuards, Figure, Guard, GuardRefusal, PaymentGuards, PaymentLimits, UnknownGuard,
 };
+pub use lease::{BadOwner, InputLease, LeaseOwner, OWNER_NAME_CHARS_MAX};
 pub use locks::{CoinAge, LockTime, NextBlock, RelativeLock, SpendLocks, ValidFrom};
 pub use script::{ScriptKind, is_paid};
 pub use select::{

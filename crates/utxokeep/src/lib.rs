@@ -20,4 +20,5 @@ pub mod pruning;
 pub mod rest;
 mod server;
 pub mod wallet_follow;
+pub mod wallet_upkeep;
 pub mod wallets;

@@ -16,16 +16,20 @@ mod change;
 mod directory;
 mod error;
 mod history;
+mod leases;
 mod payments;
 mod records;
 mod requests;
 mod standing;
 mod texts;
+mod verify;
 
 use std::sync::Arc;
 
 use utxokeep_chains::BitcoinCodec;
 use utxokeep_core::{Network, wallet::WalletId};
+use utxokeep_index::ChainIndex;
+use utxokeep_kv::RocksKv;
 use utxokeep_sql::{Database, Isolation, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
 use utxokeep_wallet::{FeeRate, Ledger, Limits, Maturity, Micros, PaymentLimits, Wallet};
 
@@ -44,6 +48,8 @@ pub use self::{
 pub struct Wallets {
     ledger: Ledger,
     config: WalletConfig,
+    /// The chain database, where it is at hand.
+    chain: Option<ChainIndex<RocksKv>>,
 }
 
 impl Wallets {
@@ -68,7 +74,14 @@ impl Wallets {
             if config.serializable { Isolation::Serializable } else { Isolation::ReadCommitted };
         let ledger = ledger.map_err(failed)?.with_isolation(isolation);
         let codec = Arc::new(BitcoinCodec);
-        Ok(Self { ledger: ledger.with_codec(codec), config: config.clone() })
+        Ok(Self { ledger: ledger.with_codec(codec), config: config.clone(), chain: None })
+    }
+
+    /// The same ledger, able to compare its wallets with a chain database.
+    #[must_use]
+    pub fn with_chain(mut self, chain: ChainIndex<RocksKv>) -> Self {
+        self.chain = Some(chain);
+        self
     }
 
     /// The ledger itself.

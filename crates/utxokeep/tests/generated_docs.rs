@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use utxokeep::{cli, config, grpc, rest, wallet_follow};
+use utxokeep::{cli, config, grpc, rest, wallet_follow, wallet_upkeep};
 use utxokeep_index::METRICS;
 use utxokeep_sql::{RETRIES_METRIC, RETRIES_METRIC_HELP};
 
@@ -57,6 +57,7 @@ fn metrics_page() -> String {
         ("gRPC server", grpc::METRICS),
         ("Pruner", utxokeep_pruner::METRICS),
         ("Wallet ledger that follows", wallet_follow::METRICS),
+        ("Wallet ledger that is served", wallet_upkeep::METRICS),
     ];
     for (title, metrics) in lists {
         let rows = metrics.iter();

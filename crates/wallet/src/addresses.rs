@@ -43,14 +43,20 @@ impl Ledger {
         limit: usize,
     ) -> Result<Vec<Address>, LedgerError> {
         let limit = self.page(limit);
-        self.read_wallet(wallet, |session| {
-            let parameters = [session.id(), Value::from(after), limit];
-            Ok(session.tx.query_all(SELECT_PAGE, &parameters, read_address)?)
-        })
+        self.read_wallet(wallet, |session| Ok(session.addresses_page(after, limit)?))
     }
 }
 
 impl Session<'_, '_> {
+    pub(crate) fn addresses_page(
+        &mut self,
+        after: i64,
+        limit: Value<'_>,
+    ) -> Result<Vec<Address>, SqlError> {
+        let parameters = [self.id(), Value::from(after), limit];
+        self.tx.query_all(SELECT_PAGE, &parameters, read_address)
+    }
+
     pub(crate) fn add_address(&mut self, new: &NewAddress) -> Result<i64, LedgerError> {
         let script = Value::from(&new.script);
         let key = [script, self.id()];

@@ -18,10 +18,14 @@ const SUM_COINS: &str = "SELECT
     CAST(SUM(amount) FILTER (WHERE parent_class = 1) AS BIGINT)
     FROM utxos WHERE wallet_id = $1 AND spent_by_tx_id IS NULL AND parent_class > 0
         AND amount >= 0";
+/// Two parts with an index each, so that leases that have expired are not even read.
 const SELECT_LEASED: &str = "SELECT u.amount, u.parent_class, u.parent_height, u.parent_coinbase
-    FROM utxo_leases l JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id
-    WHERE l.wallet_id = $1 AND (l.expires_at_us > $2 OR l.is_held = 1)
-        AND u.spent_by_tx_id IS NULL AND u.parent_class > 0";
+    FROM (SELECT a.wallet_id, a.utxo_id FROM utxo_leases a
+            WHERE a.wallet_id = $1 AND a.expires_at_us > $2
+        UNION ALL SELECT h.wallet_id, h.utxo_id FROM utxo_leases h
+            WHERE h.wallet_id = $1 AND h.is_held = 1 AND h.expires_at_us <= $2) l
+    JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id
+    WHERE u.spent_by_tx_id IS NULL AND u.parent_class > 0";
 const SELECT_HELD_BACK: &str = "SELECT u.amount, u.parent_class, u.parent_height, u.parent_coinbase
     FROM utxo_marks m JOIN utxos u ON u.wallet_id = m.wallet_id AND u.id = m.utxo_id
     WHERE m.wallet_id = $1 AND m.is_unspendable = 1
@@ -46,16 +50,12 @@ impl Ledger {
         query: &BalanceQuery,
         now: Micros,
     ) -> Result<Balance, LedgerError> {
-        self.read_wallet(wallet, |session| Ok(session.balance(query, now)?))
+        self.read_wallet_at(wallet, now, |session| Ok(session.balance(query)?))
     }
 }
 
 impl Session<'_, '_> {
-    pub(crate) fn balance(
-        &mut self,
-        query: &BalanceQuery,
-        now: Micros,
-    ) -> Result<Balance, SqlError> {
+    pub(crate) fn balance(&mut self, query: &BalanceQuery) -> Result<Balance, SqlError> {
         let tip = self.tip_height();
         // An empty range of heights when no block can be meant.
         let heights = query.range.heights(tip);
@@ -78,7 +78,7 @@ impl Session<'_, '_> {
             Ok(balance)
         })?;
         let view = CoinView { tip, range: query.range, maturity };
-        let parameters = [self.id(), Value::from(now.get())];
+        let parameters = [self.id(), Value::from(self.lease_now()?.get())];
         for (statement, set_apart) in [
             (SELECT_LEASED, Balance::add_lease as fn(&mut Balance, Bucket, Amount)),
             (SELECT_HELD_BACK, Balance::hold_back),

@@ -122,10 +122,7 @@ impl Ledger {
         now: Micros,
     ) -> Result<BumpPlan, LedgerError> {
         let codec = self.codec()?;
-        self.read_wallet(wallet, |session| {
-            session.now = now;
-            session.plan_bump(codec, txid, request)
-        })
+        self.read_wallet_at(wallet, now, |session| session.plan_bump(codec, txid, request))
     }
 
     /// Plans a replacement, leases its inputs, and records it with its edge to the old one, all or
@@ -157,7 +154,8 @@ impl Ledger {
                 Some(new) => {
                     check_built(&plan, &new)?;
                     self.widen_wallet(session, [&new])?;
-                    let options = RecordOptions { replaces: true, label: None };
+                    let owner = Some(terms.owner);
+                    let options = RecordOptions { replaces: true, label: None, owner };
                     Some(session.record(&new, Seen::Created, &options, false)?)
                 }
             };

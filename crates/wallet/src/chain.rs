@@ -104,6 +104,7 @@ impl Ledger {
                 let wallet = WalletId::new(wallet);
                 let recorded = chain.tx.savepoint(|tx| {
                     let mut session = Session::lock(tx, self.limits, wallet, now)?;
+                    session.clock = self.lease_clock;
                     let recorded = session.record_block(&block, txs, &places)?;
                     session.finish()?;
                     crash::point("in_block");
@@ -268,6 +269,9 @@ impl<'t, 'c> LockedChain<'t, 'c> {
     /// The tip after blocks were taken back.
     fn go_back_to(&mut self, tip: Tip) -> Result<(), LedgerError> {
         self.set_tip(tip)?;
+        // What is remembered above may reach down to the stored block that is the tip now.
+        let above = tip.map_or(Height::new(0), |(height, _)| height.plus(1));
+        follow::forget(self.tx, self.id, above)?;
         standing::forget_above(self.tx, self.id, tip)?;
         Ok(())
     }

@@ -162,8 +162,18 @@ pub enum LedgerError {
         /// The output.
         outpoint: OutPoint,
     },
+    /// There is no lease to renew.
+    #[error(
+        "{outpoint} is not leased to anybody, or the lease has expired; nothing was renewed, acquire the lease anew"
+    )]
+    NotLeased {
+        /// The output.
+        outpoint: OutPoint,
+    },
     /// The lease belongs to somebody else.
-    #[error("the lease of {outpoint} belongs to somebody else; only its owner may release it")]
+    #[error(
+        "the lease of {outpoint} belongs to somebody else; only its owner may renew or release it, nothing was changed"
+    )]
     NotLeaseOwner {
         /// The output.
         outpoint: OutPoint,

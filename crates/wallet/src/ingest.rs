@@ -165,6 +165,9 @@ impl Session<'_, '_> {
         if let Some(height) = state.block() {
             self.settle_leases(id, height)?;
         }
+        if let Some(owner) = options.owner {
+            self.set_payer(id, owner)?;
+        }
         if let Some(label) = label {
             let name = self.tx_text(&new.txid);
             let row = [self.id(), Value::from(&name), Value::from(label)];

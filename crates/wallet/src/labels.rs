@@ -215,7 +215,11 @@ fn parse(line: &str) -> Result<Option<Label>, serde_json::Error> {
 }
 
 impl Session<'_, '_> {
-    fn label(&mut self, kind: LabelKind, reference: &str) -> Result<Option<String>, SqlError> {
+    pub(crate) fn label(
+        &mut self,
+        kind: LabelKind,
+        reference: &str,
+    ) -> Result<Option<String>, SqlError> {
         let key = [self.id(), Value::from(kind.name()), Value::from(reference)];
         self.tx.query_opt(SELECT_ONE, &key, |row| Ok(row.text(0)?.to_owned()))
     }

@@ -1,11 +1,16 @@
 //! Leases: who may spend an output for now.
 //!
-//! A lease ends by the clock of its caller. One that is held until `n` confirmations stops
+//! A lease ends by the clock, see [`LeaseClock`]. One that is held until `n` confirmations stops
 //! looking at the clock once a block spends its output; it ends when that block is deep enough, or
 //! when its owner releases it, and it survives a reorganisation in between.
 
+mod clean;
+mod end;
+
+pub use self::{clean::Cleaned, end::Abandoned};
+
 use utxokeep_core::{
-    Height, OutPoint,
+    Height, OutPoint, Txid,
     wallet::{Amount, LeaseId, Micros, WalletId},
 };
 use utxokeep_sql::{Row, SqlError, Value};
@@ -29,18 +34,26 @@ const SELECT_TAKEN: &str = "SELECT utxo_id FROM utxo_leases
     WHERE wallet_id = $1 AND lease_id <> $2 AND utxo_id IN";
 const SELECT_LEASE: &str = "SELECT lease_id, expires_at_us, is_held FROM utxo_leases
     WHERE wallet_id = $1 AND utxo_id = $2";
-const DELETE_LEASE: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND utxo_id = $2";
-const DELETE_OF: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND lease_id = $2";
-const DELETE_EXPIRED: &str =
-    "DELETE FROM utxo_leases WHERE wallet_id = $1 AND expires_at_us <= $2 AND is_held = 0";
 const SELECT_PAGE: &str = "SELECT t.txid, u.output_index, u.amount, l.lease_id, l.expires_at_us,
-        l.hold_confirmations, l.is_held, l.spent_height, l.utxo_id
+        l.hold_confirmations, l.is_held, l.spent_height, l.utxo_id, s.txid
     FROM utxo_leases l
     JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id
     JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
     WHERE l.wallet_id = $1 AND l.utxo_id > $3 AND (l.is_held = 1
-        OR (l.expires_at_us > $2 AND u.spent_by_tx_id IS NULL AND u.parent_class > 0))
+        OR (l.expires_at_us > $2 AND u.parent_class > 0))
     ORDER BY l.utxo_id LIMIT $4";
+
+/// Which clock says when a lease ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LeaseClock {
+    /// That of the database server on `PostgreSQL`, which hosts whose clocks differ may share. A
+    /// `SQLite` file has one host, so there it is the `now` that a caller gives.
+    #[default]
+    Database,
+    /// The `now` that a caller gives, on every engine: for tests that make their own time.
+    Caller,
+}
 
 /// Who takes a lease, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +103,8 @@ pub struct Lease {
     pub held: bool,
     /// The block that spends it now.
     pub spent_height: Option<Height>,
+    /// The live transaction that spends it now.
+    pub spent_by: Option<Txid>,
 }
 
 impl Ledger {
@@ -104,74 +119,37 @@ impl Ledger {
         now: Micros,
     ) -> Result<Micros, LedgerError> {
         terms.check()?;
-        if outpoints.len() > self.limits.lease_batch_max {
+        self.check_lease_batch(outpoints)?;
+        self.write_wallet(wallet, now, |session| session.acquire(outpoints, terms))
+    }
+
+    /// Renews leases that the owner holds, all or none, from now on. A lease that has expired is
+    /// not the owner's any more.
+    pub fn renew_leases(
+        &self,
+        wallet: WalletId,
+        outpoints: &[OutPoint],
+        terms: &LeaseTerms,
+        now: Micros,
+    ) -> Result<Micros, LedgerError> {
+        terms.check()?;
+        self.check_lease_batch(outpoints)?;
+        self.write_wallet(wallet, now, |session| session.renew(outpoints, terms))
+    }
+
+    fn check_lease_batch(&self, outpoints: &[OutPoint]) -> Result<(), LedgerError> {
+        let limit = self.limits.lease_batch_max;
+        if outpoints.is_empty() || outpoints.len() > limit {
             return Err(LedgerError::argument(format!(
-                "{} outputs were given, at most {} are leased at once",
+                "{} outputs were given, between 1 and {limit} are leased at once",
                 outpoints.len(),
-                self.limits.lease_batch_max
             )));
         }
-        self.write_wallet(wallet, now, |session| {
-            let mut coins = Vec::with_capacity(outpoints.len());
-            for outpoint in outpoints {
-                let coin = session.coin(outpoint)?.filter(|coin| coin.is_current);
-                let coin = coin.ok_or(LedgerError::UtxoNotFound(*outpoint))?;
-                if coin.is_held_back {
-                    return Err(LedgerError::HeldBack { outpoint: *outpoint });
-                }
-                coins.push((coin.id, *outpoint));
-            }
-            coins.sort_unstable();
-            session.lease(&coins, terms)
-        })
+        Ok(())
     }
 
-    /// Ends a lease. Only the owner may; a lease that is gone or expired is none.
-    pub fn release_lease(
-        &self,
-        wallet: WalletId,
-        owner: &LeaseId,
-        outpoint: &OutPoint,
-        now: Micros,
-    ) -> Result<(), LedgerError> {
-        self.write_wallet(wallet, now, |session| {
-            let not_found = LedgerError::UtxoNotFound(*outpoint);
-            let Some(coin) = session.coin(outpoint)? else {
-                return Err(not_found);
-            };
-            let key = [session.id(), Value::from(coin.id)];
-            let lease = session.tx.query_opt(SELECT_LEASE, &key, |row| {
-                Ok((LeaseId::from_bytes(row.array(0)?), row.int(1)?, rows::flag(row, 2)?))
-            })?;
-            match lease {
-                Some((_, _, false)) | None if !coin.is_current => Err(not_found),
-                None => Ok(()),
-                Some((_, expires_at, false)) if expires_at <= now.get() => Ok(()),
-                Some((holder, ..)) if holder != *owner => {
-                    Err(LedgerError::NotLeaseOwner { outpoint: *outpoint })
-                }
-                Some(_) => {
-                    session.tx.execute(DELETE_LEASE, &key)?;
-                    Ok(())
-                }
-            }
-        })
-    }
-
-    /// Ends every lease of an owner in a wallet; returns how many there were.
-    pub fn release_all(
-        &self,
-        wallet: WalletId,
-        owner: &LeaseId,
-        now: Micros,
-    ) -> Result<u64, LedgerError> {
-        self.write_wallet(wallet, now, |session| {
-            let key = [session.id(), Value::from(owner.as_bytes())];
-            Ok(session.tx.execute(DELETE_OF, &key)?)
-        })
-    }
-
-    /// Active leases on outputs behind number `after`: those of unspent outputs, and held ones.
+    /// Active leases on outputs behind number `after`, also of outputs that a live transaction
+    /// spends by now: raising its fee asks for them.
     pub fn leases(
         &self,
         wallet: WalletId,
@@ -180,27 +158,36 @@ impl Ledger {
         now: Micros,
     ) -> Result<Vec<Lease>, LedgerError> {
         let limit = self.page(limit);
-        self.read_wallet(wallet, |session| {
-            let parameters = [session.id(), Value::from(now.get()), Value::from(after), limit];
+        self.read_wallet_at(wallet, now, |session| {
+            let now = Value::from(session.lease_now()?.get());
+            let parameters = [session.id(), now, Value::from(after), limit];
             Ok(session.tx.query_all(SELECT_PAGE, &parameters, read_lease)?)
-        })
-    }
-
-    /// Removes the rows of leases that have expired; returns how many there were.
-    pub fn delete_expired_leases(&self, wallet: WalletId, now: Micros) -> Result<u64, LedgerError> {
-        self.write_wallet(wallet, now, |session| {
-            let key = [session.id(), Value::from(now.get())];
-            Ok(session.tx.execute(DELETE_EXPIRED, &key)?)
         })
     }
 }
 
-/// An output of the wallet: whether it is unspent with a live parent, and whether a label says
-/// that it must not be spent.
+/// An output of the wallet.
 struct Coin {
     id: i64,
+    /// Whether its transaction is live.
+    is_live: bool,
+    /// Whether it is live and no live transaction spends it.
     is_current: bool,
+    /// Whether a label says that it must not be spent.
     is_held_back: bool,
+}
+
+/// A stored lease, active or not.
+struct StoredLease {
+    owner: LeaseId,
+    expires_at: Micros,
+    is_held: bool,
+}
+
+impl StoredLease {
+    fn is_active(&self, now: Micros) -> bool {
+        self.is_held || self.expires_at > now
+    }
 }
 
 impl Session<'_, '_> {
@@ -212,9 +199,66 @@ impl Session<'_, '_> {
             Value::from(outpoint.index()),
         ];
         self.tx.query_opt(SELECT_COIN, &key, |row| {
-            let is_current = row.opt_int(1)?.is_none() && row.int(2)? > 0;
-            Ok(Coin { id: row.int(0)?, is_current, is_held_back: row.opt_int(3)? == Some(1) })
+            let is_live = row.int(2)? > 0;
+            Ok(Coin {
+                id: row.int(0)?,
+                is_live,
+                is_current: is_live && row.opt_int(1)?.is_none(),
+                is_held_back: row.opt_int(3)? == Some(1),
+            })
         })
+    }
+
+    fn stored_lease(&mut self, coin: i64) -> Result<Option<StoredLease>, SqlError> {
+        let key = [self.id(), Value::from(coin)];
+        self.tx.query_opt(SELECT_LEASE, &key, |row| {
+            Ok(StoredLease {
+                owner: LeaseId::from_bytes(row.array(0)?),
+                expires_at: Micros::new(row.int(1)?),
+                is_held: rows::flag(row, 2)?,
+            })
+        })
+    }
+
+    /// Leases outputs that are unspent and not held back by a label.
+    pub(crate) fn acquire(
+        &mut self,
+        outpoints: &[OutPoint],
+        terms: &LeaseTerms,
+    ) -> Result<Micros, LedgerError> {
+        let mut coins = Vec::with_capacity(outpoints.len());
+        for outpoint in outpoints {
+            let coin = self.coin(outpoint)?.filter(|coin| coin.is_current);
+            let coin = coin.ok_or(LedgerError::UtxoNotFound(*outpoint))?;
+            if coin.is_held_back {
+                return Err(LedgerError::HeldBack { outpoint: *outpoint });
+            }
+            coins.push((coin.id, *outpoint));
+        }
+        coins.sort_unstable();
+        self.lease(&coins, terms)
+    }
+
+    /// Leases outputs anew that the owner holds.
+    pub(crate) fn renew(
+        &mut self,
+        outpoints: &[OutPoint],
+        terms: &LeaseTerms,
+    ) -> Result<Micros, LedgerError> {
+        let now = self.lease_now()?;
+        let mut coins = Vec::with_capacity(outpoints.len());
+        for outpoint in outpoints {
+            let coin = self.coin(outpoint)?.ok_or(LedgerError::UtxoNotFound(*outpoint))?;
+            match self.stored_lease(coin.id)?.filter(|lease| lease.is_active(now)) {
+                None => return Err(LedgerError::NotLeased { outpoint: *outpoint }),
+                Some(lease) if lease.owner != terms.owner => {
+                    return Err(LedgerError::NotLeaseOwner { outpoint: *outpoint });
+                }
+                Some(_) => coins.push((coin.id, *outpoint)),
+            }
+        }
+        coins.sort_unstable();
+        self.lease(&coins, terms)
     }
 
     /// Number of an output of the wallet, whatever became of it.
@@ -229,7 +273,8 @@ impl Session<'_, '_> {
         terms: &LeaseTerms,
     ) -> Result<Micros, LedgerError> {
         self.check_has_all_blocks()?;
-        let expires_at = self.now.plus(terms.duration_us);
+        let now = self.lease_now()?;
+        let expires_at = now.plus(terms.duration_us);
         let mut coins = coins.to_vec();
         coins.dedup();
         let owner = Value::from(terms.owner.as_bytes());
@@ -238,7 +283,7 @@ impl Session<'_, '_> {
             rows.extend([self.id(), Value::from(*id), owner, Value::from(expires_at.get())]);
             rows.extend([Value::from(terms.hold_confirmations), Value::from(false)]);
         }
-        let now = [Value::from(self.now.get())];
+        let now = [Value::from(now.get())];
         let leased = self.tx.execute_rows(ACQUIRE_HEAD, ACQUIRE_TAIL, &now, 6, &rows)?;
         if leased < u64::try_from(coins.len()).unwrap_or(u64::MAX) {
             return Err(self.taken(&coins, owner)?);
@@ -278,5 +323,6 @@ fn read_lease(row: &Row<'_>) -> Result<Lease, SqlError> {
         hold_confirmations: hold.map_err(|_| rows::bad("a lease is held for too long"))?,
         held: rows::flag(row, 6)?,
         spent_height: rows::height(row, 7)?,
+        spent_by: row.opt_bytes(9)?.map(|_| rows::txid(row, 9)).transpose()?,
     })
 }

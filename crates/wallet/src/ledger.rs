@@ -11,7 +11,7 @@ use utxokeep_core::{
 };
 use utxokeep_sql::{Database, Isolation, Row, SqlError, Transaction, Value};
 
-use crate::{LedgerError, Limits, Wallet, crash, schema, session::Session};
+use crate::{LeaseClock, LedgerError, Limits, Wallet, crash, schema, session::Session};
 
 const SELECT_CHAIN: &str = "SELECT id FROM chains WHERE chain = $1 AND network = $2";
 const INSERT_CHAIN: &str =
@@ -33,6 +33,7 @@ pub struct Ledger {
     pub(crate) database: Database,
     pub(crate) limits: Limits,
     isolation: Isolation,
+    pub(crate) lease_clock: LeaseClock,
     pub(crate) codec: Option<Arc<dyn ChainCodec>>,
     closed: Arc<AtomicBool>,
 }
@@ -42,7 +43,14 @@ impl Ledger {
     pub fn open(database: Database, limits: Limits, now: Micros) -> Result<Self, LedgerError> {
         schema::migrate(&database, now)?;
         let isolation = Isolation::ReadCommitted;
-        Ok(Self { database, limits, isolation, codec: None, closed: Arc::default() })
+        Ok(Self {
+            database,
+            limits,
+            isolation,
+            lease_clock: LeaseClock::default(),
+            codec: None,
+            closed: Arc::default(),
+        })
     }
 
     /// Ends the use of this ledger and its clones: calls that are running come to their end, every
@@ -51,7 +59,7 @@ impl Ledger {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    fn check_open(&self) -> Result<(), LedgerError> {
+    pub(crate) fn check_open(&self) -> Result<(), LedgerError> {
         if self.closed.load(Ordering::SeqCst) { Err(LedgerError::Closed) } else { Ok(()) }
     }
 
@@ -59,6 +67,13 @@ impl Ledger {
     #[must_use]
     pub fn with_isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
+        self
+    }
+
+    /// The same ledger, with leases that go by another clock than the usual one.
+    #[must_use]
+    pub fn with_lease_clock(mut self, clock: LeaseClock) -> Self {
+        self.lease_clock = clock;
         self
     }
 
@@ -162,6 +177,7 @@ impl Ledger {
     ) -> Result<T, LedgerError> {
         self.write(|tx| {
             let mut session = Session::lock(tx, self.limits, wallet, now)?;
+            session.clock = self.lease_clock;
             let answer = body(&mut session)?;
             session.finish()?;
             crash::point("before_commit");
@@ -177,7 +193,21 @@ impl Ledger {
     ) -> Result<T, LedgerError> {
         self.read(|tx| {
             let mut session = Session::view(tx, self.limits, wallet)?;
+            session.clock = self.lease_clock;
             body(&mut session)
+        })
+    }
+
+    /// Runs `body` on one snapshot, in which leases are as of `now`.
+    pub(crate) fn read_wallet_at<T>(
+        &self,
+        wallet: WalletId,
+        now: Micros,
+        mut body: impl FnMut(&mut Session<'_, '_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.read_wallet(wallet, |session| {
+            session.now = now;
+            body(session)
         })
     }
 }

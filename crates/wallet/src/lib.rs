@@ -32,6 +32,7 @@ mod prune;
 mod rows;
 mod schema;
 mod schema_descriptors;
+mod schema_leases;
 mod schema_marks;
 mod schema_rescans;
 mod select;
@@ -39,7 +40,9 @@ mod session;
 mod standing;
 mod statistics;
 mod types;
+mod upkeep;
 mod verify;
+mod view;
 
 pub use balance::BalanceQuery;
 pub use bump::{BumpPlan, BumpRequest, Bumped};
@@ -54,7 +57,7 @@ pub use follow::{
     block_txs,
 };
 pub use labels::{Imported, Label, LabelKind};
-pub use leases::{Lease, LeaseTerms};
+pub use leases::{Abandoned, Cleaned, Lease, LeaseClock, LeaseTerms};
 pub use ledger::Ledger;
 pub use list::{
     Coin, CoinQuery, CoinScope, Direction, HistoryCursor, HistoryQuery, HistoryScope, OwnInput,
@@ -68,9 +71,11 @@ pub use types::{
     Address, BlockRef, Change, Credits, Limits, LinkedBlock, NewAddress, NewOutput, NewTx,
     RecordOptions, Recorded, Seen, Wallet,
 };
+pub use upkeep::LeaseCounts;
 pub use utxokeep_core::wallet::{
     AllowedGuards, Amount, Balance, ChainCodec, ChangePolicy, CoinClass, ConfirmationRange,
     FeeRate, Guard, GuardRefusal, InvalidReason, LeaseId, Maturity, Micros, PaymentLimits, TxState,
     TxStatus, WalletId,
 };
-pub use verify::Violation;
+pub use verify::{Verification, Violation};
+pub use view::{CreditedCoin, WalletView};

@@ -6,7 +6,8 @@ use utxokeep_core::{
 };
 
 use crate::{
-    BlockRef, Credits, Ledger, LedgerError, NewTx, RecordOptions, Recorded, Seen, session::Session,
+    Abandoned, BlockRef, Credits, Ledger, LedgerError, NewTx, RecordOptions, Recorded, Seen,
+    session::Session,
 };
 
 impl Ledger {
@@ -73,18 +74,24 @@ impl Ledger {
     }
 
     /// Gives an unconfirmed transaction up, with everything that depends on it. Its inputs are
-    /// free again. Returns the descendants.
+    /// free again, and leases on them end that the owner of the payment holds; see
+    /// [`RecordOptions::owner`].
     pub fn abandon(
         &self,
         wallet: WalletId,
         txid: &Txid,
         now: Micros,
-    ) -> Result<Vec<Txid>, LedgerError> {
+    ) -> Result<Abandoned, LedgerError> {
         self.write_wallet(wallet, now, |session| {
             let stored = session.known(txid)?;
             let end = next(Some(stored.state), stored.coinbase, Event::Abandon, Evidence::Claim)
                 .map_err(|refused| LedgerError::Refused { txid: *txid, refused })?;
-            Ok(session.end(stored.id, *txid, end)?.descendants())
+            let doomed = session.end(stored.id, *txid, end)?;
+            let mut released_leases = session.release_inputs(stored.id)?;
+            for id in doomed.descendant_ids() {
+                released_leases += session.release_inputs(id)?;
+            }
+            Ok(Abandoned { descendants: doomed.descendants(), released_leases })
         })
     }
 

@@ -54,13 +54,14 @@ pub struct PruneRule {
 
 impl Ledger {
     /// Removes a live unconfirmed transaction that nothing live spends from, as if it had never
-    /// been recorded. Its inputs are free again. To keep the attempt on record, abandon it.
+    /// been recorded. Its inputs are free again, and leases on them end that the owner of the
+    /// payment holds; returns how many. To keep the attempt on record, abandon it.
     pub fn remove_unconfirmed(
         &self,
         wallet: WalletId,
         txid: &Txid,
         now: Micros,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<u64, LedgerError> {
         self.write_wallet(wallet, now, |session| {
             let stored = session.known(txid)?;
             next(Some(stored.state), stored.coinbase, Event::Abandon, Evidence::Claim)
@@ -68,7 +69,9 @@ impl Ledger {
             if session.has_children(txid)? || session.replaced_others(stored.id)? {
                 return Err(LedgerError::NotALeaf(*txid));
             }
-            Ok(session.remove(&[stored.id])?)
+            let released = session.release_inputs(stored.id)?;
+            session.remove(&[stored.id])?;
+            Ok(released)
         })
     }
 

@@ -5,7 +5,10 @@
 
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
-use crate::{Micros, labels::marks, schema_descriptors, schema_marks, schema_rescans, statistics};
+use crate::{
+    Micros, labels::marks, schema_descriptors, schema_leases, schema_marks, schema_rescans,
+    statistics,
+};
 
 /// Name of this part of the schema in the table of migrations.
 pub const COMPONENT: &str = "wallet";
@@ -30,6 +33,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "rescans of single wallets",
         up: schema_rescans::UP,
         down: schema_rescans::DOWN,
+    },
+    Migration {
+        version: 5,
+        name: "owners of payments, ends of leases",
+        up: schema_leases::UP,
+        down: schema_leases::DOWN,
     },
 ];
 

@@ -169,10 +169,7 @@ impl Ledger {
         now: Micros,
     ) -> Result<Selection, LedgerError> {
         self.check_request(request)?;
-        self.read_wallet(wallet, |session| {
-            session.now = now;
-            session.select(request)
-        })
+        self.read_wallet_at(wallet, now, |session| session.select(request))
     }
 
     /// Selects coins and leases them, in one transaction behind the lock of the wallet: no other
@@ -307,7 +304,7 @@ impl Session<'_, '_> {
     ) -> Result<LedgerError, LedgerError> {
         let payment = request.payment();
         let query = BalanceQuery { maturity: request.maturity, ..BalanceQuery::default() };
-        let balance = self.balance(&query, self.now)?;
+        let balance = self.balance(&query)?;
         let eligible = self.eligible(request)?;
         let available = eligible.economic;
         let needed = payment

@@ -11,7 +11,7 @@ use utxokeep_core::{
 };
 use utxokeep_sql::{Dialect, Row, SqlError, Transaction, Value};
 
-use crate::{BlockRef, LedgerError, Limits, rows};
+use crate::{BlockRef, LeaseClock, LedgerError, Limits, rows};
 
 const SELECT_WALLET: &str =
     "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id FROM wallets WHERE id = $1";
@@ -32,6 +32,9 @@ const SELECT_TX: &str =
     FROM transactions WHERE chain_id = $1 AND txid = $2 AND wallet_id = $3";
 const MEASURE_TABLES: &str =
     "ANALYZE wallets; ANALYZE addresses; ANALYZE transactions; ANALYZE tx_inputs; ANALYZE utxos";
+/// The clock that all hosts of a server share, read when the statement runs.
+const SELECT_SERVER_TIME: &str =
+    "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
 const SELECT_ANY_LEASE: &str = "SELECT 1 FROM utxo_leases WHERE wallet_id = $1 LIMIT 1";
 
 /// Numbers of the locks of chains among all advisory locks of a database: this one and the number of
@@ -54,6 +57,7 @@ pub(crate) struct Session<'t, 'c> {
     pub(crate) chain: i64,
     pub(crate) network: Network,
     pub(crate) tip: Option<(Height, BlockHash)>,
+    /// The caller's time, for what is recorded.
     pub(crate) now: Micros,
     /// The block that the wallet could not take, and why.
     pub(crate) set_aside: Option<(Height, String)>,
@@ -61,6 +65,9 @@ pub(crate) struct Session<'t, 'c> {
     pub(crate) evidence: Evidence,
     /// Reads bytes of transactions, where they have to be compared.
     pub(crate) codec: Option<Arc<dyn ChainCodec>>,
+    /// Which clock leases go by.
+    pub(crate) clock: LeaseClock,
+    lease_time: Option<Micros>,
     counters: Counters,
     stored_counters: Counters,
     pub(crate) known_block: Option<BlockRef>,
@@ -153,6 +160,8 @@ impl<'t, 'c> Session<'t, 'c> {
             set_aside,
             evidence: Evidence::Claim,
             codec: None,
+            clock: LeaseClock::default(),
+            lease_time: None,
             counters,
             stored_counters: counters,
             known_block: None,
@@ -220,6 +229,30 @@ impl<'t, 'c> Session<'t, 'c> {
     /// Finds a transaction that must be there.
     pub(crate) fn known(&mut self, txid: &Txid) -> Result<StoredTx, LedgerError> {
         self.stored(txid)?.ok_or(LedgerError::TxNotFound(*txid))
+    }
+
+    /// The time of leases for a caller whose own clock says `now`.
+    pub(crate) fn read_lease_time(
+        tx: &mut Transaction<'_>,
+        clock: LeaseClock,
+        now: Micros,
+    ) -> Result<Micros, SqlError> {
+        match (clock, tx.dialect()) {
+            (LeaseClock::Database, Dialect::Postgres) => {
+                tx.query_one(SELECT_SERVER_TIME, &[], |row| Ok(Micros::new(row.int(0)?)))
+            }
+            (LeaseClock::Caller, _) | (_, Dialect::Sqlite) => Ok(now),
+        }
+    }
+
+    /// The time by which leases begin and end, the same for the whole transaction.
+    pub(crate) fn lease_now(&mut self) -> Result<Micros, SqlError> {
+        if let Some(known) = self.lease_time {
+            return Ok(known);
+        }
+        let time = Self::read_lease_time(self.tx, self.clock, self.now)?;
+        self.lease_time = Some(time);
+        Ok(time)
     }
 
     /// Whether the wallet has any lease, asked once.

@@ -103,7 +103,7 @@ pub struct LaggingWallet {
 impl Ledger {
     /// How a wallet stands to the tip of the ledger.
     pub fn standing(&self, wallet: WalletId) -> Result<Standing, LedgerError> {
-        self.read_wallet(wallet, |session| Ok(session.rescan_row()?.unwrap_or_default().standing()))
+        self.read_wallet(wallet, |session| Ok(session.standing()?))
     }
 
     /// Wallets behind `after` that are set aside or being scanned, of all networks.
@@ -193,6 +193,11 @@ impl RescanRow {
 }
 
 impl Session<'_, '_> {
+    /// How the wallet stands to the tip of the ledger.
+    pub(crate) fn standing(&mut self) -> Result<Standing, SqlError> {
+        Ok(self.rescan_row()?.unwrap_or_default().standing())
+    }
+
     pub(crate) fn rescan_row(&mut self) -> Result<Option<RescanRow>, SqlError> {
         self.tx.query_opt(SELECT, &[self.id()], RescanRow::read)
     }

@@ -31,6 +31,8 @@ const ASSUMED: &[(&str, &str, &str)] = &[
     ("tx_replacements", "tx_replacements_by_replacement", "1000 100 1"),
     ("utxo_leases", "utxo_leases", "10000 1000 1"),
     ("utxo_leases", "utxo_leases_by_expiry", "10000 1000 2"),
+    ("utxo_leases", "utxo_leases_held", "1000 100 1"),
+    ("utxo_leases", "utxo_leases_by_end", "10000 2 1"),
     ("utxo_marks", "utxo_marks", "1000 100 1"),
     ("utxos", "utxos", "2000000 200000 1"),
     ("utxos", "sqlite_autoindex_utxos_2", "2000000 200000 2 1"),

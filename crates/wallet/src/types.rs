@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     BlockHash, Height, Network, OutPoint, Txid,
-    wallet::{Amount, Micros, PaymentLimits, TxState, WalletId},
+    wallet::{Amount, LeaseId, Micros, PaymentLimits, TxState, WalletId},
 };
 
 /// An output of a transaction.
@@ -84,6 +84,9 @@ pub struct RecordOptions {
     pub replaces: bool,
     /// Label for the transaction; a label that is stored already wins.
     pub label: Option<String>,
+    /// Whose payment it is: leases of this owner on its inputs end when it is given up. An owner
+    /// that is stored already wins.
+    pub owner: Option<LeaseId>,
 }
 
 /// What recording did to the transaction.

@@ -1,168 +1,173 @@
-//! Checks of what the database cannot hold itself: every rule is a query that must find nothing.
+//! Checks of what the database cannot hold itself, and of what it holds only while clients let it.
+//!
+//! Rules over columns are queries that must find nothing. Transactions whose bytes are stored are
+//! decoded and compared with their rows, page by page. Foreign keys are looked up although the
+//! engine enforces them: a client that turned them off may have broken them.
+
+mod bytes;
+mod keys;
+mod rules;
+
+use std::collections::BTreeMap;
 
 use utxokeep_core::wallet::WalletId;
-use utxokeep_sql::Dialect;
+use utxokeep_sql::{Dialect, SqlError, Value};
 
-use crate::{Ledger, LedgerError, rows};
+use self::rules::{RESTORE, RULES, Rule, Subject};
+use crate::{Ledger, LedgerError, rows, session::Session};
 
 /// Every rule reads all rows of the wallet. Without fresh statistics the planner would expect few
 /// and look each one up.
 const WHOLE_TABLES: &str = "SET LOCAL enable_nestloop = off";
+const SELECT_TX: &str = "SELECT txid FROM transactions WHERE wallet_id = $1 AND id = $2";
+const SELECT_OUTPUT: &str = "SELECT t.txid, u.output_index FROM utxos u
+    JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+    WHERE u.wallet_id = $1 AND u.id = $2";
+const COUNT_TXS: &str = "SELECT COUNT(*) FROM transactions WHERE wallet_id = $1";
+/// Checks of the whole file, which SQLite has.
+const FILE_CHECKS: [(&str, &str); 2] = [
+    ("every foreign key of the file leads to a row", "PRAGMA foreign_key_check"),
+    ("the file is well formed", "PRAGMA integrity_check(100)"),
+];
+
+/// Rows that a violation names; the others are counted.
+const EXAMPLES_MAX: usize = 10;
 
 /// A rule that rows of a wallet break.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// The rule.
     pub rule: &'static str,
+    /// What to do about it.
+    pub remedy: &'static str,
     /// How many rows break it.
     pub rows: u64,
     /// The smallest number among them: of a transaction or an output, as the rule says.
     pub first_id: i64,
+    /// The first of them, as people name them; the rest is only counted.
+    pub examples: Vec<String>,
 }
 
-/// Rules and the query that finds what breaks them: how many rows, and the smallest number.
-const RULES: &[(&str, &str)] = &[
-    (
-        "an output is spent by a live transaction that holds its inputs",
-        "SELECT COUNT(*), MIN(u.id) FROM utxos u
-         JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-         WHERE u.wallet_id = $1 AND (s.status > 1 OR s.is_waiting = 1)",
-    ),
-    (
-        "the input that spends an output names that output",
-        "SELECT COUNT(*), MIN(u.id) FROM utxos u
-         JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
-         JOIN tx_inputs i ON i.wallet_id = u.wallet_id AND i.tx_id = u.spent_by_tx_id
-             AND i.input_index = u.spent_input_index
-         WHERE u.wallet_id = $1 AND (i.prev_txid <> t.txid OR i.prev_index <> u.output_index)",
-    ),
-    (
-        "an output that a live transaction holds is marked as spent by it",
-        "SELECT COUNT(*), MIN(u.id) FROM utxos u
-         JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
-         JOIN tx_inputs i ON i.prev_txid = t.txid AND i.prev_index = u.output_index
-             AND i.wallet_id = u.wallet_id AND i.claim = 1
-         WHERE u.wallet_id = $1 AND (u.spent_by_tx_id IS NULL OR u.spent_by_tx_id <> i.tx_id)",
-    ),
-    (
-        "class, height and coinbase flag of an output are those of its transaction",
-        "SELECT COUNT(*), MIN(u.id) FROM utxos u
-         JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
-         LEFT JOIN (SELECT DISTINCT spent_by_tx_id AS tx_id FROM utxos
-             WHERE wallet_id = $1 AND spent_by_tx_id IS NOT NULL
-                 AND parent_class < 3) d ON d.tx_id = t.id
-         WHERE u.wallet_id = $1 AND (u.parent_coinbase <> t.is_coinbase
-             OR COALESCE(u.parent_height, -1) <> COALESCE(t.block_height, -1)
-             OR u.parent_class <> CASE
-                 WHEN t.status > 1 OR t.is_waiting = 1 THEN 0
-                 WHEN t.status = 0 THEN 1
-                 WHEN t.block_height IS NOT NULL THEN 4
-                 WHEN t.input_count = t.owned_input_count AND d.tx_id IS NULL THEN 3
-                 ELSE 2 END)",
-    ),
-    (
-        "inputs are held by live transactions, and wait with those that wait",
-        "SELECT COUNT(*), MIN(i.tx_id) FROM tx_inputs i
-         JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
-         WHERE i.wallet_id = $1 AND i.claim <> CASE
-             WHEN t.status > 1 THEN 0 WHEN t.is_waiting = 1 THEN 2 ELSE 1 END",
-    ),
-    (
-        "a live transaction spends from live transactions only",
-        "SELECT COUNT(*), MIN(i.tx_id) FROM tx_inputs i
-         JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id AND t.status <= 1
-         JOIN transactions p ON p.chain_id = t.chain_id AND p.txid = i.prev_txid
-             AND p.wallet_id = i.wallet_id
-         WHERE i.wallet_id = $1 AND p.status > 1",
-    ),
-    (
-        "all inputs of a transaction are stored",
-        "SELECT COUNT(*), MIN(t.id) FROM transactions t
-         LEFT JOIN (SELECT tx_id, COUNT(*) AS inputs FROM tx_inputs
-             WHERE wallet_id = $1 GROUP BY tx_id) i ON i.tx_id = t.id
-         WHERE t.wallet_id = $1 AND t.input_count <> COALESCE(i.inputs, 0)",
-    ),
-    (
-        "the number of own inputs of a live transaction is right",
-        "SELECT COUNT(*), MIN(t.id) FROM transactions t
-         LEFT JOIN (SELECT spent_by_tx_id, COUNT(*) AS coins FROM utxos
-             WHERE wallet_id = $1 AND spent_by_tx_id IS NOT NULL
-             GROUP BY spent_by_tx_id) u ON u.spent_by_tx_id = t.id
-         WHERE t.wallet_id = $1 AND t.status <= 1 AND t.is_waiting = 0
-             AND t.owned_input_count <> COALESCE(u.coins, 0)",
-    ),
-    (
-        "a replaced transaction names what replaced it",
-        "SELECT COUNT(*), MIN(t.id) FROM transactions t
-         WHERE t.wallet_id = $1 AND t.status = 2 AND NOT EXISTS (SELECT 1 FROM tx_replacements r
-             WHERE r.wallet_id = t.wallet_id AND r.replaced_tx_id = t.id)",
-    ),
-    (
-        "a lease knows the block that spends its output",
-        "SELECT COUNT(*), MIN(l.utxo_id) FROM utxo_leases l
-         JOIN utxos u ON u.wallet_id = l.wallet_id AND u.id = l.utxo_id
-         LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
-         WHERE l.wallet_id = $1 AND (COALESCE(l.spent_height, -1) <> COALESCE(s.block_height, -1)
-             OR (l.hold_confirmations IS NULL AND s.block_height IS NOT NULL))",
-    ),
-    (
-        "an address with outputs is marked as used",
-        "SELECT COUNT(*), MIN(a.id) FROM addresses a
-         WHERE a.wallet_id = $1 AND a.is_used = 0 AND EXISTS (SELECT 1 FROM utxos u
-             WHERE u.wallet_id = a.wallet_id AND u.address_id = a.id)",
-    ),
-    (
-        "all scripts of a keychain below its count are watched, and no others",
-        "SELECT COUNT(*), MIN(d.id) FROM descriptors d
-         LEFT JOIN (SELECT descriptor_id, COUNT(*) AS scripts, MAX(script_index) AS highest
-             FROM descriptor_scripts WHERE wallet_id = $1
-             GROUP BY descriptor_id) s ON s.descriptor_id = d.id
-         WHERE d.wallet_id = $1
-             AND (d.derived_count - d.skipped_count <> COALESCE(s.scripts, 0)
-                 OR d.derived_count <= COALESCE(s.highest, -1))",
-    ),
-    (
-        "a script of a keychain that was paid is not handed out again",
-        "SELECT COUNT(*), MIN(d.id) FROM descriptors d
-         JOIN descriptor_scripts s ON s.wallet_id = d.wallet_id AND s.descriptor_id = d.id
-         JOIN addresses a ON a.wallet_id = s.wallet_id AND a.id = s.address_id
-         WHERE d.wallet_id = $1 AND a.is_used = 1 AND s.script_index >= d.next_index",
-    ),
-    (
-        "numbers of rows are below the next number of the wallet",
-        "SELECT COUNT(*), MIN(w.id) FROM wallets w WHERE w.id = $1 AND (
-             w.next_tx_id <= COALESCE((SELECT MAX(t.id) FROM transactions t
-                 WHERE t.wallet_id = w.id), 0)
-             OR w.next_utxo_id <= COALESCE((SELECT MAX(u.id) FROM utxos u
-                 WHERE u.wallet_id = w.id), 0)
-             OR w.next_address_id <= COALESCE((SELECT MAX(a.id) FROM addresses a
-                 WHERE a.wallet_id = w.id), 0))",
-    ),
-];
+/// What a verification has looked at, and what it found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verification {
+    /// Transactions of the wallet.
+    pub transactions: u64,
+    /// Those whose bytes were decoded and compared. The others have no bytes stored, or are of a
+    /// chain whose formats the ledger was not given.
+    pub decoded: u64,
+    /// The rules that are broken.
+    pub violations: Vec<Violation>,
+}
+
+/// Violations by rule, while they are collected.
+#[derive(Debug, Default)]
+struct Findings(BTreeMap<&'static str, Violation>);
+
+impl Findings {
+    fn add(&mut self, rule: &'static str, remedy: &'static str, id: i64, example: String) {
+        let found = self.0.entry(rule).or_insert_with(|| Violation {
+            rule,
+            remedy,
+            rows: 0,
+            first_id: id,
+            examples: Vec::new(),
+        });
+        found.rows += 1;
+        found.first_id = found.first_id.min(id);
+        if found.examples.len() < EXAMPLES_MAX {
+            found.examples.push(example);
+        }
+    }
+}
 
 impl Ledger {
     /// Checks every rule on a wallet, on one snapshot. An empty answer is good news.
     pub fn verify(&self, wallet: WalletId) -> Result<Vec<Violation>, LedgerError> {
+        Ok(self.verification(wallet)?.violations)
+    }
+
+    /// Like [`Ledger::verify`], and says how much was looked at.
+    pub fn verification(&self, wallet: WalletId) -> Result<Verification, LedgerError> {
         self.read_wallet(wallet, |session| {
-            if session.tx.dialect() == Dialect::Postgres {
-                session.tx.execute(WHOLE_TABLES, &[])?;
+            let mut findings = Findings::default();
+            let codec = self.codec().ok().filter(|_| !session.network.is_cardano());
+            let decoded =
+                codec.map_or(Ok(0), |codec| session.verify_bytes(codec, &mut findings))?;
+            let transactions =
+                session.tx.query_one(COUNT_TXS, &[session.id()], |row| rows::sum(row, 0))?;
+            match session.tx.dialect() {
+                Dialect::Sqlite => session.check_file(&mut findings)?,
+                Dialect::Postgres => drop(session.tx.execute(WHOLE_TABLES, &[])?),
             }
             let mut violations = Vec::new();
-            for (rule, query) in RULES {
-                let key = [session.id()];
-                let found = session
-                    .tx
-                    .query_one(query, &key, |row| Ok((rows::sum(row, 0)?, row.opt_int(1)?)))?;
-                if let (rows @ 1.., Some(first_id)) = found {
-                    violations.push(Violation { rule, rows, first_id });
-                }
+            for rule in RULES.iter().chain(keys::KEYS.iter().map(|(.., rule)| rule)) {
+                violations.extend(session.check_rule(rule)?);
             }
             // Labels name outputs by text, so that this rule is no query.
             if let (rows @ 1.., Some(first_id)) = session.wrong_marks()? {
-                let rule = "a coin is held back exactly while a label says so";
-                violations.push(Violation { rule, rows, first_id });
+                violations.push(Violation {
+                    rule: "a coin is held back exactly while a label says so",
+                    remedy: "set the label of the output again, or import the labels again",
+                    rows,
+                    first_id,
+                    examples: vec![session.name_of(Subject::Output, first_id)?],
+                });
             }
-            Ok(violations)
+            violations.extend(findings.0.into_values());
+            Ok(Verification { transactions, decoded, violations })
         })
+    }
+}
+
+impl Session<'_, '_> {
+    fn check_rule(&mut self, rule: &Rule) -> Result<Option<Violation>, SqlError> {
+        let key = [self.id()];
+        let read = |row: &utxokeep_sql::Row<'_>| Ok((rows::sum(row, 0)?, row.opt_int(1)?));
+        let (rows @ 1.., Some(first_id)) = self.tx.query_one(rule.query, &key, read)? else {
+            return Ok(None);
+        };
+        let examples = vec![self.name_of(rule.subject, first_id)?];
+        let Rule { text, remedy, .. } = *rule;
+        Ok(Some(Violation { rule: text, remedy, rows, first_id, examples }))
+    }
+
+    /// How people name a row, as far as it can be told.
+    fn name_of(&mut self, subject: Subject, id: i64) -> Result<String, SqlError> {
+        let key = [self.id(), Value::from(id)];
+        let named = match subject {
+            Subject::Transaction => {
+                let txid = self.tx.query_opt(SELECT_TX, &key, |row| rows::txid(row, 0))?;
+                txid.map(|txid| format!("transaction {}", self.tx_text(&txid)))
+            }
+            Subject::Output => {
+                let at = self.tx.query_opt(SELECT_OUTPUT, &key, |row| rows::outpoint(row, 0))?;
+                at.map(|at| format!("output {}:{}", self.tx_text(at.txid()), at.index()))
+            }
+            _ => None,
+        };
+        let kind = match subject {
+            Subject::Output => "output number",
+            Subject::Transaction => "transaction number",
+            Subject::Address => "address",
+            Subject::Keychain => "keychain",
+            Subject::Block => "block",
+            Subject::Wallet => "wallet",
+        };
+        Ok(named.unwrap_or_else(|| format!("{kind} {id}")))
+    }
+
+    /// Lets the engine check the whole file, whatever wallet its rows belong to.
+    fn check_file(&mut self, findings: &mut Findings) -> Result<(), SqlError> {
+        for (rule, check) in FILE_CHECKS {
+            self.tx.query(check, &[], |row| {
+                let what = row.opt_text(0)?.unwrap_or_default();
+                if what != "ok" {
+                    findings.add(rule, RESTORE, 0, what.to_owned());
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 }

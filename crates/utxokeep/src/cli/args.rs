@@ -24,6 +24,7 @@ pub(super) use self::{
         LabelsExport, LabelsImport, Lease, LeaseAcquire, LeaseRelease, OnePage, OneTx, Paging,
         Psbt, RecordTx, Replacements, Select, SetTxLabel, Terms, Txs, Wallet, WalletAddress,
         WalletBalance, WalletCommand, WalletCreate, WalletDescriptor, WalletPrune, WalletUtxos,
+        WalletVerify,
     },
 };
 use super::exit::after_help;
@@ -56,6 +57,9 @@ pub(super) struct Global {
         default_value = "./data"
     )]
     pub(super) data: PathBuf,
+    /// Whether the command line named the directory.
+    #[arg(skip)]
+    pub(super) is_data_named: bool,
     /// Print the result as JSON.
     #[arg(long, global = true)]
     pub(super) json: bool,

@@ -27,7 +27,8 @@ mod wallet_follow;
 
 use std::{process::ExitCode, sync::Arc};
 
-use clap::Parser;
+use anyhow::Context as _;
+use clap::{CommandFactory as _, FromArgMatches as _, parser::ValueSource};
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use utxokeep_txstore::NodeStore;
 
@@ -45,6 +46,7 @@ use crate::{
     node_store,
     pruning::Pruning,
     server::{self, Served},
+    wallet_upkeep::WalletUpkeep,
     wallets::Wallets,
 };
 
@@ -53,7 +55,7 @@ pub use self::help::page;
 /// Reads the arguments of the process, does what they ask, and answers its exit code.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are results, mistakes are not; clap knows which stream to use.
@@ -67,6 +69,14 @@ pub fn run() -> ExitCode {
         Exit::of(&error)
     });
     ExitCode::from(exit.code())
+}
+
+/// Reads the arguments, and notes which of them were given.
+fn parse() -> Result<Cli, clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    cli.global.is_data_named = matches.value_source("data") == Some(ValueSource::CommandLine);
+    Ok(cli)
 }
 
 fn execute(cli: Cli) -> anyhow::Result<Exit> {
@@ -108,6 +118,10 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     let wallets = wallet_follow::open_if_named(session)?;
     let may_lack = url.is_some() || wallets.is_some();
     let Background { index, work, live } = follow::in_background(session, may_lack)?;
+    let wallets = match (wallets, index.as_ref()) {
+        (Some(wallets), Some(index)) => Some(wallets.with_chain(index.clone())),
+        (wallets, _) => wallets,
+    };
     let mut served = Served {
         index: index.as_ref(),
         wallets: wallets.clone(),
@@ -138,6 +152,8 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     let is_pruning = served.pruning.is_some();
     let ledger = wallets.as_ref().map(Wallets::ledger);
     let following = wallet_follow::in_background(session, ledger, index.as_ref(), live)?;
+    let upkeep = wallets.as_ref().map(WalletUpkeep::start).transpose();
+    let _upkeep = upkeep.context("cannot start the thread that looks after the wallet ledger")?;
     server::serve_until_stopped(served, config, work, |rest, grpc| {
         if let Some(grpc) = grpc {
             let what = match (url.is_some(), is_pruning, wallets.is_some()) {

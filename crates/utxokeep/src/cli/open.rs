@@ -60,6 +60,11 @@ impl Session {
         self.global.json
     }
 
+    /// Whether the command line named the directory of the database.
+    pub(super) const fn is_data_named(&self) -> bool {
+        self.global.is_data_named
+    }
+
     pub(super) fn data(&self) -> &Path {
         &self.global.data
     }

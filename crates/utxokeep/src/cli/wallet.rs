@@ -53,7 +53,8 @@ pub(super) fn wallet(session: &Session, args: &Wallet) -> anyhow::Result<Exit> {
         WalletCommand::Label(args) => desk()?.label(args),
         WalletCommand::Lease(command) => match command {
             Lease::Acquire(args) => desk()?.acquire(args),
-            Lease::Renew(args) => desk()?.acquire(&args.lease),
+            Lease::Renew(args) => desk()?.renew(&args.lease),
+            Lease::Clean(wallet) => desk()?.clean_leases(&wallet.name),
             Lease::Release(args) => desk()?.release(args),
             Lease::List(args) => desk()?.leases(args),
         },
@@ -65,7 +66,7 @@ pub(super) fn wallet(session: &Session, args: &Wallet) -> anyhow::Result<Exit> {
             Labels::Import(args) => desk()?.import_labels(args),
         },
         WalletCommand::Prune(args) => desk()?.prune(args),
-        WalletCommand::Verify(wallet) => desk()?.verify(&wallet.name),
+        WalletCommand::Verify(args) => desk()?.verify(&session, args),
         WalletCommand::Disconnect(args) => desk()?.disconnect(args),
         WalletCommand::Follow(args) => wallet_follow::follow(&session, args),
         WalletCommand::Scan(args) => wallet_follow::scan(&session, args),

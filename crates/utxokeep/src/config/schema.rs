@@ -348,6 +348,11 @@ settings! {
         lease_secs_default: NonZeroU32 = count(600), "a whole number from 1 on";
         /// The longest lease, in seconds.
         lease_secs_max: NonZeroU32 = count(31_536_000), "a whole number from 1 on";
+        /// Pause between two passes in which `serve` removes rows of expired leases, in seconds. 0:
+        /// never; they count for nothing, and take up space until `wallet lease clean`.
+        lease_cleanup_secs: u32 = 60, "a whole number from 0 on";
+        /// The most rows that one such pass removes.
+        lease_cleanup_rows_max: NonZeroU32 = count(10_000), "a whole number from 1 on";
         /// Blocks that must lie above a coinbase before its outputs count and are selected.
         coinbase_maturity_blocks: u32 = 100, "a whole number from 0 on";
         /// The most transactions that one operation may invalidate; more are refused.

@@ -215,6 +215,20 @@ impl wallets_server::Wallets for WalletService {
         self.answer(request, payments::acquire_leases).await
     }
 
+    async fn renew_leases(
+        &self,
+        request: Request<proto::RenewLeasesRequest>,
+    ) -> Answer<proto::RenewLeasesResponse> {
+        self.answer(request, payments::renew_leases).await
+    }
+
+    async fn clean_leases(
+        &self,
+        request: Request<proto::CleanLeasesRequest>,
+    ) -> Answer<proto::CleanLeasesResponse> {
+        self.answer(request, payments::clean_leases).await
+    }
+
     async fn release_leases(
         &self,
         request: Request<proto::ReleaseLeasesRequest>,

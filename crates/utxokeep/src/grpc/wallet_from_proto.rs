@@ -68,10 +68,25 @@ fn pay_to(payment: proto::WalletPayment) -> Result<PayTo, Fault> {
     Ok(PayTo { address, amount: Units(payment.amount) })
 }
 
+/// An owner by its bytes or by its name, as the text that the models hold.
+pub(super) fn owner(
+    field: &str,
+    bytes: Option<&[u8]>,
+    name: Option<String>,
+) -> Result<Option<String>, Fault> {
+    match (bytes, name) {
+        (Some(_), Some(_)) => {
+            Err(Fault::new("is given by its bytes and by its name")).within(field)
+        }
+        (Some(bytes), None) => lease_owner(bytes).within(field).map(Some),
+        (None, name) => Ok(name),
+    }
+}
+
 pub(super) fn lease_for(terms: Option<proto::LeaseTerms>) -> Result<LeaseFor, Fault> {
     let terms = terms.unwrap_or_default();
     Ok(LeaseFor {
-        owner: terms.owner.as_deref().map(lease_owner).transpose().within("owner")?,
+        owner: owner("owner", terms.owner.as_deref(), terms.owner_name)?,
         seconds: terms.seconds,
         hold_confirmations: terms.hold_confirmations,
     })
@@ -149,6 +164,7 @@ impl Texts {
             replaces: request.replaces,
             label: request.label,
             credits: request.credits.map(|credits| credits.outputs),
+            owner: owner("owner", request.owner.as_deref(), request.owner_name)?,
         })
     }
 
@@ -217,7 +233,7 @@ impl Texts {
 
 pub(super) fn bump_fee(request: proto::BumpFeeRequest) -> Result<BumpFee, Fault> {
     use proto::bump_fee_request::NewChange;
-    let lease_of = request.lease_of.as_deref().map(lease_owner);
+    let lease_of = owner("lease_of", request.lease_of.as_deref(), request.lease_of_name)?;
     Ok(BumpFee {
         change_address: request.new_change.map(|change| match change {
             NewChange::ChangeAddress(address) => address,
@@ -228,7 +244,7 @@ pub(super) fn bump_fee(request: proto::BumpFeeRequest) -> Result<BumpFee, Fault>
         incremental_rate: request.incremental_fee_per_kilo_weight.map(usual_rate),
         change: request.change,
         change_min: request.change_min.map(Units),
-        lease_of: lease_of.transpose().within("lease_of")?,
+        lease_of,
         lease: lease_for(request.lease).within("lease")?,
         inputs_max: request.inputs_max,
         dry_run: request.dry_run,

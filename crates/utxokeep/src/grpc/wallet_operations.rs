@@ -17,7 +17,7 @@ use super::{
 };
 use crate::wallets::{
     AddAddresses, AddDescriptor, BalanceOf, ConfirmTx, CreateWallet, LOOKAHEAD_DEFAULT, ListCoins,
-    ListTransactions, Page, RescanWallet, RollBack, SetLabel, Wallets,
+    ListTransactions, Page, RescanWallet, RollBack, SetLabel, VerifyWallet, Wallets,
 };
 
 /// The most that requests and answers may hold.
@@ -312,7 +312,9 @@ pub(super) fn verify_wallet(
     request: proto::VerifyWalletRequest,
     _: &Limits,
 ) -> Answer<proto::VerifyWalletResponse> {
-    Ok(to::verified(wallets.verify_wallet(&request.wallet)?))
+    let texts = texts(wallets, &request.wallet)?;
+    let checks = VerifyWallet { with_chain: request.with_chain };
+    Ok(texts.verified(wallets.verify_wallet(&request.wallet, checks)?))
 }
 
 pub(super) fn get_tip(

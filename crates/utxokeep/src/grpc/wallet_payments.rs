@@ -10,7 +10,6 @@ use super::{
     operations::fitting,
     proto, wallet_from_proto as from,
     wallet_operations::{Answer, Limits, texts},
-    wallet_texts::lease_owner,
     wallet_to_proto as to,
 };
 use crate::wallets::{AcquireLeases, ReleaseLeases, Wallets};
@@ -29,6 +28,28 @@ pub(super) fn acquire_leases(
     Ok(proto::AcquireLeasesResponse { leased: Some(to::leased(&leased)) })
 }
 
+pub(super) fn renew_leases(
+    wallets: &Wallets,
+    request: proto::RenewLeasesRequest,
+    _: &Limits,
+) -> Answer<proto::RenewLeasesResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let renew = AcquireLeases {
+        outpoints: texts.outpoints("outpoints", request.outpoints)?,
+        lease: from::lease_for(request.terms).within("terms")?,
+    };
+    let leased = wallets.renew_leases(&request.wallet, &renew)?;
+    Ok(proto::RenewLeasesResponse { leased: Some(to::leased(&leased)) })
+}
+
+pub(super) fn clean_leases(
+    wallets: &Wallets,
+    request: proto::CleanLeasesRequest,
+    _: &Limits,
+) -> Answer<proto::CleanLeasesResponse> {
+    Ok(to::cleaned(wallets.clean_leases(&request.wallet)?))
+}
+
 pub(super) fn release_leases(
     wallets: &Wallets,
     request: proto::ReleaseLeasesRequest,
@@ -36,8 +57,11 @@ pub(super) fn release_leases(
 ) -> Answer<proto::ReleaseLeasesResponse> {
     let texts = texts(wallets, &request.wallet)?;
     let outpoint = request.outpoint.map(|outpoint| texts.outpoint(&outpoint));
+    let is_named = request.owner_name.is_some();
+    let bytes = Some(request.owner.as_slice()).filter(|bytes| !(bytes.is_empty() && is_named));
+    let owner = from::owner("owner", bytes, request.owner_name)?;
     let release = ReleaseLeases {
-        owner: lease_owner(&request.owner).within("owner")?,
+        owner: required("owner", owner)?,
         outpoint: outpoint.transpose().within("outpoint")?,
     };
     let released = wallets.release_leases(&request.wallet, &release)?;

@@ -5,10 +5,10 @@ use super::{
     wallet_texts::{Texts, hex_bytes, signed},
 };
 use crate::wallets::{
-    Abandoned, AddressInfo, BalanceInfo, BlockApplied, BumpInfo, CoinInfo, DescriptorInfo,
-    LabelsImported, LeaseInfo, Leased, LedgerTip, NewAddressInfo, PsbtInfo, RecordedInfo,
-    ReplacementInfo, RescanInfo, SelectedInfo, SelectionInfo, SetAsideInfo, TxDetails, TxInfo,
-    Verified, ViolationInfo, WalletInfo, WalletStatus,
+    Abandoned, AddressInfo, BalanceInfo, BlockApplied, BumpInfo, CleanedLeases, CoinInfo,
+    DescriptorInfo, LabelsImported, LeaseInfo, Leased, LedgerTip, NewAddressInfo, PsbtInfo,
+    RecordedInfo, ReplacementInfo, RescanInfo, SelectedInfo, SelectionInfo, SetAsideInfo,
+    TxDetails, TxInfo, Verified, ViolationInfo, WalletInfo, WalletStatus,
 };
 
 /// The number of a word in an enum of the contract, whose names are the words in capitals.
@@ -79,20 +79,17 @@ pub(super) fn labels_imported(done: LabelsImported) -> proto::ImportLabelsRespon
     proto::ImportLabelsResponse { labels: count(done.labels), ignored: count(done.ignored) }
 }
 
-pub(super) fn verified(verified: Verified) -> proto::VerifyWalletResponse {
-    let violation = |found: ViolationInfo| proto::WalletViolation {
-        rule: found.rule.to_owned(),
-        rows: found.rows,
-        first_id: found.first_id,
-    };
-    proto::VerifyWalletResponse {
-        is_sound: verified.is_sound,
-        violations: verified.violations.into_iter().map(violation).collect(),
+pub(super) fn leased(leased: &Leased) -> proto::Leased {
+    proto::Leased {
+        owner: hex_bytes(&leased.owner),
+        expires_at_us: leased.expires_at_us,
+        owner_name: leased.owner_name.clone(),
     }
 }
 
-pub(super) fn leased(leased: &Leased) -> proto::Leased {
-    proto::Leased { owner: hex_bytes(&leased.owner), expires_at_us: leased.expires_at_us }
+pub(super) fn cleaned(cleaned: CleanedLeases) -> proto::CleanLeasesResponse {
+    let CleanedLeases { leases, has_more } = cleaned;
+    proto::CleanLeasesResponse { leases, has_more }
 }
 
 impl Texts {
@@ -106,6 +103,28 @@ impl Texts {
             hash: self.hash_bytes(&aside.hash),
             reason: aside.reason.clone(),
             at_us: aside.at_us,
+        }
+    }
+
+    pub(super) fn verified(self, verified: Verified) -> proto::VerifyWalletResponse {
+        let violation = |found: ViolationInfo| proto::WalletViolation {
+            rule: found.rule.to_owned(),
+            rows: found.rows,
+            first_id: found.first_id,
+            remedy: found.remedy.to_owned(),
+            examples: found.examples,
+            not_named: found.not_named,
+        };
+        proto::VerifyWalletResponse {
+            is_sound: verified.is_sound,
+            violations: verified.violations.into_iter().map(violation).collect(),
+            transactions: verified.transactions,
+            transactions_decoded: verified.transactions_decoded,
+            chain: verified.chain.map(|chain| proto::ChainCompared {
+                tip: Some(self.tip(&chain.tip)),
+                scripts: chain.scripts,
+                outputs: chain.outputs,
+            }),
         }
     }
 
@@ -144,6 +163,8 @@ impl Texts {
             is_coinbase: coin.coinbase,
             is_leased: coin.leased,
             is_spendable: coin.spendable,
+            address: coin.address.clone(),
+            script: hex_bytes(&coin.script),
         }
     }
 
@@ -208,6 +229,7 @@ impl Texts {
         proto::AbandonTransactionResponse {
             txid: self.hash_bytes(&abandoned.txid),
             failed_descendants: self.hashes_bytes(&abandoned.failed_descendants),
+            released_leases: abandoned.released_leases,
         }
     }
 
@@ -220,6 +242,7 @@ impl Texts {
             hold_confirmations: lease.hold_confirmations,
             is_held: lease.held,
             spent_height: lease.spent_height,
+            spent_by: lease.spent_by.as_ref().map(|by| self.hash_bytes(by)),
         }
     }
 

@@ -66,6 +66,8 @@ pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
         .routes(routes!(records::abandon_transaction))
         .routes(routes!(payments::bump_fee))
         .routes(routes!(payments::list_leases, payments::acquire_leases, payments::release_leases))
+        .routes(routes!(payments::renew_leases))
+        .routes(routes!(payments::clean_leases))
         .routes(routes!(payments::select_coins))
         .routes(routes!(payments::create_psbt))
         .routes(routes!(labels::set_transaction_label))

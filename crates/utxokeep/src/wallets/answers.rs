@@ -8,8 +8,8 @@ use utxokeep_core::{
     wallet::{Balance, confirmations},
 };
 use utxokeep_wallet::{
-    Address, Change, Coin, InvalidReason, Lease, Micros, Recorded, Replacement, RevealedAddress,
-    TxDetail, TxState, TxSummary, Violation, Wallet, WatchedDescriptor,
+    Address, Change, Coin, InvalidReason, Lease, Recorded, Replacement, RevealedAddress, TxDetail,
+    TxState, TxSummary, Violation, Wallet, WatchedDescriptor,
 };
 
 use super::{
@@ -62,6 +62,12 @@ pub struct LedgerTip {
     pub height: u32,
     /// Its hash.
     pub hash: String,
+}
+
+impl std::fmt::Display for LedgerTip {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.height, self.hash)
+    }
 }
 
 impl LedgerTip {
@@ -269,8 +275,12 @@ pub struct CoinInfo {
     pub outpoint: String,
     /// Its amount.
     pub amount: Units,
-    /// Number of the address it pays.
+    /// Number of the address it is credited to.
     pub address_id: i64,
+    /// The address it pays, where its script has one.
+    pub address: Option<String>,
+    /// Its script in hexadecimal; on Cardano the bytes of the address.
+    pub script: String,
     /// What its transaction makes of it: `confirmed`, `trusted`, `untrusted` or `pending`.
     #[schema(example = "confirmed")]
     pub class: &'static str,
@@ -292,6 +302,8 @@ impl CoinInfo {
             outpoint: outpoint_text(network, &coin.outpoint),
             amount: Units(coin.amount.get()),
             address_id: coin.address_id,
+            address: coin.address.clone().or_else(|| address(network, &coin.script)),
+            script: utxokeep_core::hex_encode(&coin.script),
             class: coin.class.name(),
             height: coin.height.map(Height::get),
             confirmations: confirmations(coin.height, tip),
@@ -488,6 +500,8 @@ pub struct Abandoned {
     pub txid: String,
     /// Those that depended on it.
     pub failed_descendants: Vec<String>,
+    /// Leases on inputs that ended with them. Those of other owners stay.
+    pub released_leases: u64,
 }
 
 /// An active lease.
@@ -507,6 +521,8 @@ pub struct LeaseInfo {
     pub held: bool,
     /// The block that spends it now.
     pub spent_height: Option<u32>,
+    /// The live transaction that spends it now.
+    pub spent_by: Option<String>,
 }
 
 impl LeaseInfo {
@@ -519,6 +535,7 @@ impl LeaseInfo {
             hold_confirmations: lease.hold_confirmations,
             held: lease.held,
             spent_height: lease.spent_height.map(Height::get),
+            spent_by: lease.spent_by.as_ref().map(|txid| txid_text(network, txid)),
         }
     }
 }
@@ -526,16 +543,21 @@ impl LeaseInfo {
 /// Leases that were taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Leased {
-    /// Who holds them.
+    /// Who holds them: 64 hexadecimal digits.
     pub owner: String,
-    /// When they end.
+    /// The name that was given for the owner; its SHA-256 is `owner`.
+    pub owner_name: Option<String>,
+    /// When they end, by the clock of the database where hosts share one.
     pub expires_at_us: i64,
 }
 
-impl Leased {
-    pub(super) fn new(owner: &utxokeep_wallet::LeaseId, until: Micros) -> Self {
-        Self { owner: owner.to_hex(), expires_at_us: until.get() }
-    }
+/// Rows of expired leases that were removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CleanedLeases {
+    /// How many.
+    pub leases: u64,
+    /// Whether there may be more; call again.
+    pub has_more: bool,
 }
 
 /// Leases that were ended.
@@ -664,6 +686,37 @@ pub struct ViolationInfo {
     pub rows: u64,
     /// The smallest number among them: of a transaction or an output, as the rule says.
     pub first_id: i64,
+    /// What to do about it.
+    pub remedy: &'static str,
+    /// The first of them, as people name them.
+    pub examples: Vec<String>,
+    /// How many there are besides.
+    pub not_named: u64,
+}
+
+impl From<Violation> for ViolationInfo {
+    fn from(found: Violation) -> Self {
+        let named = u64::try_from(found.examples.len()).unwrap_or(u64::MAX);
+        Self {
+            rule: found.rule,
+            rows: found.rows,
+            first_id: found.first_id,
+            remedy: found.remedy,
+            not_named: found.rows.saturating_sub(named),
+            examples: found.examples,
+        }
+    }
+}
+
+/// The comparison of a wallet with the UTXO set of the chain database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ChainCompared {
+    /// The block at which both were read.
+    pub tip: LedgerTip,
+    /// Scripts that were looked up.
+    pub scripts: u64,
+    /// Outputs to them that the chain has.
+    pub outputs: u64,
 }
 
 /// Whether everything stored about a wallet fits together.
@@ -673,20 +726,12 @@ pub struct Verified {
     pub is_sound: bool,
     /// The rules that are.
     pub violations: Vec<ViolationInfo>,
-}
-
-impl From<Vec<Violation>> for Verified {
-    fn from(violations: Vec<Violation>) -> Self {
-        let violation = |found: Violation| ViolationInfo {
-            rule: found.rule,
-            rows: found.rows,
-            first_id: found.first_id,
-        };
-        Self {
-            is_sound: violations.is_empty(),
-            violations: violations.into_iter().map(violation).collect(),
-        }
-    }
+    /// Transactions of the wallet.
+    pub transactions: u64,
+    /// Those whose bytes were decoded and compared; the others have none stored, or are of Cardano.
+    pub transactions_decoded: u64,
+    /// The comparison with the chain database, if it was asked for.
+    pub chain: Option<ChainCompared>,
 }
 
 /// What a block did to the wallets of a network.

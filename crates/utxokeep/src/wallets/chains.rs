@@ -36,7 +36,7 @@ impl Wallets {
         Ok(BlockApplied {
             already_applied: applied.already_applied,
             recorded: applied.recorded.values().map(Vec::len).sum(),
-            tip: self.tip(network)?,
+            tip: Some(LedgerTip::new(network, (linked.block.height, linked.block.hash))),
             set_aside,
         })
     }
@@ -49,7 +49,8 @@ impl Wallets {
     ) -> Result<Option<LedgerTip>, WalletsError> {
         let linked = linked(network, &request.block, request.parent.as_deref())?;
         self.ledger.disconnect_block(network, &linked, now())?;
-        self.tip(network)
+        let below = linked.block.height.parent().zip(linked.parent);
+        Ok(below.map(|tip| LedgerTip::new(network, tip)))
     }
 
     /// Takes all blocks from a height on off a network; answers the last one now.

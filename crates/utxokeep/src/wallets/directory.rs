@@ -5,8 +5,8 @@ use utxokeep_wallet::{LabelKind, NewAddress, NewDescriptor, WalletId};
 
 use super::{
     AddAddresses, AddDescriptor, AddressInfo, CreateWallet, DescriptorInfo, LabelsImported,
-    LedgerTip, Listed, NewAddressInfo, Page, SetLabel, StandingInfo, Verified, WalletInfo,
-    WalletStatus, Wallets, WalletsError, Watched, now, texts,
+    LedgerTip, Listed, NewAddressInfo, Page, SetLabel, StandingInfo, WalletInfo, WalletStatus,
+    Wallets, WalletsError, Watched, now, texts,
 };
 
 /// A label, as a place in the list of all.
@@ -162,11 +162,6 @@ impl Wallets {
     pub fn import_labels(&self, name: &str, lines: &str) -> Result<LabelsImported, WalletsError> {
         let imported = self.ledger.import_labels(self.wallet_id(name)?, lines, now())?;
         Ok(LabelsImported { labels: imported.labels, ignored: imported.ignored })
-    }
-
-    /// Checks that everything stored about a wallet fits together.
-    pub fn verify_wallet(&self, name: &str) -> Result<Verified, WalletsError> {
-        Ok(self.ledger.verify(self.wallet_id(name)?)?.into())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use utxokeep_chains::PsbtError;
 use utxokeep_core::UnknownNetwork;
+use utxokeep_index::{QueryError, StoreError};
 use utxokeep_sql::SqlError;
 use utxokeep_wallet::LedgerError;
 
@@ -84,6 +85,9 @@ pub enum WalletsError {
     /// The ledger refused.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// The database failed while several answers were read together.
+    #[error(transparent)]
+    Sql(#[from] SqlError),
     /// A text that names no address or script.
     #[error(transparent)]
     Owner(#[from] OwnerError),
@@ -93,6 +97,27 @@ pub enum WalletsError {
     /// No transaction could be built.
     #[error(transparent)]
     Psbt(PsbtError),
+    /// There is no chain database to compare with.
+    #[error("there is no chain database here to compare with; nothing was checked")]
+    NoChain,
+    /// The chain database holds a part of the chain only.
+    #[error(
+        "the chain database has not seen every block or keeps only some addresses, so that it cannot tell what is missing; nothing was checked"
+    )]
+    PartialChain,
+    /// The ledger and the chain database are not at the same block.
+    #[error(
+        "the last block of the ledger is {ledger}, and the chain database, whose last is {chain}, does not have it; let the ledger follow (wallet follow --until-tip) and verify again"
+    )]
+    TipsDiffer {
+        /// The last block of the ledger.
+        ledger: String,
+        /// The last block of the chain database.
+        chain: String,
+    },
+    /// The chain database failed or refused.
+    #[error(transparent)]
+    Chain(#[from] QueryError),
     /// A part of the request that cannot be read.
     #[error("{field}: {what}; nothing was changed")]
     Field {
@@ -121,6 +146,12 @@ impl From<PsbtError> for WalletsError {
     }
 }
 
+impl From<StoreError> for WalletsError {
+    fn from(error: StoreError) -> Self {
+        Self::Chain(error.into())
+    }
+}
+
 impl WalletsError {
     pub(super) fn field(field: &'static str, what: impl Into<String>) -> Self {
         Self::Field { field, what: what.into() }
@@ -131,11 +162,16 @@ impl WalletsError {
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::Ledger(error) => kind_of(error),
+            Self::Sql(error) => kind_of_sql(error),
             Self::Owner(_)
             | Self::Network(_)
             | Self::Psbt(_)
             | Self::Field { .. }
             | Self::WrongChain { .. } => ErrorKind::Invalid,
+            Self::Chain(QueryError::Store(_)) => ErrorKind::Internal,
+            Self::NoChain | Self::PartialChain | Self::TipsDiffer { .. } | Self::Chain(_) => {
+                ErrorKind::Refused
+            }
         }
     }
 
@@ -144,11 +180,16 @@ impl WalletsError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Ledger(error) => code_of(error),
+            Self::Sql(_) => "database",
             Self::Owner(_) => "bad_address",
             Self::Network(_) => "unknown_network",
             Self::Psbt(_) => "cannot_build_psbt",
             Self::Field { .. } => "bad_request",
             Self::WrongChain { .. } => "wrong_chain",
+            Self::NoChain => "no_chain_database",
+            Self::PartialChain => "partial_chain_database",
+            Self::TipsDiffer { .. } => "tips_differ",
+            Self::Chain(_) => "chain_database",
         }
     }
 }
@@ -170,15 +211,20 @@ const fn kind_of(error: &LedgerError) -> ErrorKind {
         | LedgerError::Codec(_)
         | LedgerError::Amount(_)
         | LedgerError::Network(_) => ErrorKind::Invalid,
-        LedgerError::Sql(
-            SqlError::Unavailable { .. }
-            | SqlError::Transient { .. }
-            | SqlError::RetriesExhausted { .. }
-            | SqlError::CommitUnknown { .. }
-            | SqlError::StatementTimeout { .. },
-        ) => ErrorKind::Unavailable,
-        LedgerError::Damaged { .. } | LedgerError::Sql(_) => ErrorKind::Internal,
+        LedgerError::Sql(error) => kind_of_sql(error),
+        LedgerError::Damaged { .. } => ErrorKind::Internal,
         _ => ErrorKind::Refused,
+    }
+}
+
+const fn kind_of_sql(error: &SqlError) -> ErrorKind {
+    match error {
+        SqlError::Unavailable { .. }
+        | SqlError::Transient { .. }
+        | SqlError::RetriesExhausted { .. }
+        | SqlError::CommitUnknown { .. }
+        | SqlError::StatementTimeout { .. } => ErrorKind::Unavailable,
+        _ => ErrorKind::Internal,
     }
 }
 
@@ -206,6 +252,7 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::CascadeTooLarge { .. } => "cascade_too_large",
         LedgerError::UtxoNotFound(_) => "unknown_output",
         LedgerError::AlreadyLeased { .. } => "already_leased",
+        LedgerError::NotLeased { .. } => "not_leased",
         LedgerError::NotLeaseOwner { .. } => "not_lease_owner",
         LedgerError::InsufficientFunds { .. } => "insufficient_funds",
         LedgerError::TooManyInputs { .. } => "too_many_inputs",

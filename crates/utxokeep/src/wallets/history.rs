@@ -3,12 +3,12 @@
 use utxokeep_core::{Height, Network, OutPoint, wallet::ConfirmationRange};
 use utxokeep_wallet::{
     Amount, BalanceQuery, CoinQuery, CoinScope, Direction, HistoryCursor, HistoryQuery,
-    HistoryScope, PruneRule, Wallet,
+    HistoryScope, PruneRule, WalletView,
 };
 
 use super::{
     Archive, BalanceInfo, BalanceOf, CoinInfo, LedgerTip, ListCoins, ListTransactions, Listed,
-    Page, PruneWallet, ReplacementInfo, TxDetails, TxInfo, Wallets, WalletsError,
+    Page, PruneWallet, ReplacementInfo, StandingInfo, TxDetails, TxInfo, Wallets, WalletsError,
     directory::bad_cursor, now, texts,
 };
 
@@ -18,9 +18,11 @@ impl Wallets {
         let wallet = self.wallet(name)?;
         let range = range(of.min_confirmations, of.max_confirmations)?;
         let query = BalanceQuery { range, maturity: self.maturity() };
-        let balance = self.ledger.balance(wallet.id, &query, now())?;
-        let standing = self.standing(&wallet)?;
-        Ok(BalanceInfo::new(&balance, self.tip(wallet.network)?, standing))
+        self.ledger.view(wallet.id, now(), |view| {
+            let tip = view.tip().map(|tip| LedgerTip::new(wallet.network, tip));
+            let standing = StandingInfo::new(wallet.network, view.standing()?);
+            Ok(BalanceInfo::new(&view.balance(&query)?, tip, standing))
+        })
     }
 
     /// A page of unspent outputs, by amount.
@@ -39,8 +41,9 @@ impl Wallets {
             after: after.transpose()?,
             limit: rows,
         };
-        let coins = self.ledger.coins(wallet.id, &query, now())?;
-        let tip = self.tip_height(&wallet)?;
+        let (coins, tip, standing) = self.ledger.view(wallet.id, now(), |view| {
+            Ok::<_, WalletsError>((view.coins(&query)?, tip_height(view), view.standing()?))
+        })?;
         Ok(Listed::new(
             &coins,
             rows,
@@ -50,15 +53,17 @@ impl Wallets {
             },
             |coin| CoinInfo::new(wallet.network, tip, coin),
         )
-        .of(self.standing(&wallet)?))
+        .of(StandingInfo::new(wallet.network, standing)))
     }
 
     /// One unspent output.
     pub fn show_coin(&self, name: &str, outpoint: &str) -> Result<CoinInfo, WalletsError> {
         let wallet = self.wallet(name)?;
         let outpoint = texts::outpoint(wallet.network, outpoint)?;
-        let coin = self.ledger.coin(wallet.id, &outpoint, now())?;
-        Ok(CoinInfo::new(wallet.network, self.tip_height(&wallet)?, &coin))
+        self.ledger.view(wallet.id, now(), |view| {
+            let coin = view.coin(&outpoint)?;
+            Ok(CoinInfo::new(wallet.network, tip_height(view), &coin))
+        })
     }
 
     /// A page of the history.
@@ -90,9 +95,10 @@ impl Wallets {
     pub fn show_transaction(&self, name: &str, txid: &str) -> Result<TxDetails, WalletsError> {
         let wallet = self.wallet(name)?;
         let txid = texts::txid(wallet.network, txid)?;
-        let detail = self.ledger.transaction(wallet.id, &txid)?;
-        let label = self.ledger.tx_label(wallet.id, &txid)?;
-        Ok(TxDetails::new(wallet.network, &detail, label))
+        self.ledger.view(wallet.id, now(), |view| {
+            let (detail, label) = (view.transaction(&txid)?, view.tx_label(&txid)?);
+            Ok(TxDetails::new(wallet.network, &detail, label))
+        })
     }
 
     /// What a transaction replaced and what replaced it, oldest first.
@@ -126,11 +132,11 @@ impl Wallets {
         let details = archive.iter().map(|detail| TxDetails::new(wallet.network, detail, None));
         Ok(Archive { transactions: details.collect() })
     }
+}
 
-    fn tip_height(&self, wallet: &Wallet) -> Result<Option<Height>, WalletsError> {
-        let tip: Option<LedgerTip> = self.tip(wallet.network)?;
-        Ok(tip.map(|tip| Height::new(tip.height)))
-    }
+/// The height that confirmations are counted to, as of the same moment as the coins.
+fn tip_height(view: &WalletView<'_, '_, '_>) -> Option<Height> {
+    view.tip().map(|(height, _)| height)
 }
 
 pub(super) fn range(min: u32, max: Option<u32>) -> Result<ConfirmationRange, WalletsError> {

@@ -1,4 +1,4 @@
-//! Spending: selections, leases, transactions to be signed, higher fees.
+//! Spending: selections, transactions to be signed, higher fees.
 
 use utxokeep_chains::{PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt, build_psbt};
 use utxokeep_core::{
@@ -6,63 +6,20 @@ use utxokeep_core::{
     wallet::{AllowedGuards, CodecError, LockTime, PaymentGuards, ScriptKind},
 };
 use utxokeep_wallet::{
-    Algorithm, Amount, BumpPlan, BumpRequest, FeeRate, LeaseTerms, LedgerError, NewOutput,
-    RecordOptions, Seen, SelectedCoin, Selection, SelectionRequest, Wallet,
+    Algorithm, Amount, BumpPlan, BumpRequest, FeeRate, LedgerError, NewOutput, RecordOptions, Seen,
+    SelectedCoin, Selection, SelectionRequest, Wallet,
 };
 
 use super::{
-    AcquireLeases, BumpFee, BumpInfo, CreatePsbt, LeaseFor, LeaseInfo, Leased, Listed, Page, PayTo,
-    PsbtInfo, RecordedInfo, ReleaseLeases, Released, SelectCoins, SelectedInfo, SelectionInfo,
-    Units, Wallets, WalletsError, directory::number_cursor, now, records::new_tx, texts,
+    BumpFee, BumpInfo, CreatePsbt, LeaseFor, PayTo, PsbtInfo, RecordedInfo, SelectCoins,
+    SelectedInfo, SelectionInfo, Units, Wallets, WalletsError, leases::Lessee, now,
+    records::new_tx, texts,
 };
 
 /// Attempts to bump a fee while others change what was planned.
 const PLANS_MAX: u32 = 5;
 
 impl Wallets {
-    /// Leases outputs, all or none.
-    pub fn acquire_leases(
-        &self,
-        name: &str,
-        request: &AcquireLeases,
-    ) -> Result<Leased, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let outpoints = texts::outpoints(wallet.network, &request.outpoints)?;
-        let terms = self.terms(&request.lease)?;
-        let until = self.ledger.acquire_leases(wallet.id, &outpoints, &terms, now())?;
-        Ok(Leased::new(&terms.owner, until))
-    }
-
-    /// Ends one lease of an owner, or all.
-    pub fn release_leases(
-        &self,
-        name: &str,
-        request: &ReleaseLeases,
-    ) -> Result<Released, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let owner = texts::owner(&request.owner)?;
-        let Some(outpoint) = &request.outpoint else {
-            return Ok(Released { leases: self.ledger.release_all(wallet.id, &owner, now())? });
-        };
-        let outpoint = texts::outpoint(wallet.network, outpoint)?;
-        self.ledger.release_lease(wallet.id, &owner, &outpoint, now())?;
-        Ok(Released { leases: 1 })
-    }
-
-    /// A page of active leases.
-    pub fn list_leases(&self, name: &str, page: &Page) -> Result<Listed<LeaseInfo>, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let rows = self.rows(page.count);
-        let after = number_cursor(page)?.unwrap_or(0);
-        let leases = self.ledger.leases(wallet.id, after, rows, now())?;
-        Ok(Listed::new(
-            &leases,
-            rows,
-            |last| last.utxo_id.to_string(),
-            |lease| LeaseInfo::new(wallet.network, lease),
-        ))
-    }
-
     /// Selects coins, and leases them in the same step if that is asked for.
     pub fn select_coins(
         &self,
@@ -76,9 +33,9 @@ impl Wallets {
             let selected = self.ledger.select(wallet.id, &selection, now())?;
             return Ok(selection_info(wallet.network, &selected, None));
         };
-        let terms = self.terms(lease)?;
-        let selected = self.ledger.select_and_lease(wallet.id, &selection, &terms, now())?;
-        Ok(selection_info(wallet.network, &selected, Some(&terms)))
+        let lessee = self.lessee(lease)?;
+        let selected = self.ledger.select_and_lease(wallet.id, &selection, &lessee.terms, now())?;
+        Ok(selection_info(wallet.network, &selected, Some(&lessee)))
     }
 
     /// Selects and leases coins, and makes the transaction that spends them, to be signed.
@@ -91,7 +48,8 @@ impl Wallets {
             return Err(WalletsError::field("outputs", "a payment pays somebody"));
         }
         let lock_time = lock_time(request.lock_height)?;
-        let terms = self.terms(request.payment.lease.as_ref().unwrap_or(&LeaseFor::default()))?;
+        let lessee = self.lessee(request.payment.lease.as_ref().unwrap_or(&LeaseFor::default()))?;
+        let terms = &lessee.terms;
         let mut selection = self.selection_request(&wallet, &request.payment)?;
         let (asked, change_min) = (request.change_address.as_deref(), request.payment.change_min);
         let place = self.settle_change(&wallet, &mut selection, asked, change_min)?;
@@ -99,12 +57,12 @@ impl Wallets {
         let preview = self.ledger.select(wallet.id, &selection, now())?;
         let script = place.as_ref().map(|place| place.script().to_vec());
         self.paid(&wallet, &selection, &preview, script, lock_time)?;
-        let selected = self.ledger.select_and_lease(wallet.id, &selection, &terms, now())?;
+        let selected = self.ledger.select_and_lease(wallet.id, &selection, terms, now())?;
         let finish = || {
             let is_changed = selected.change.is_some();
             let script = is_changed.then(|| self.take_change_script(&wallet, place.as_ref()));
             let psbt = self.paid(&wallet, &selection, &selected, script.transpose()?, lock_time)?;
-            self.finish_psbt(&wallet, request, &selected, &terms, psbt)
+            self.finish_psbt(&wallet, request, &selected, &lessee, psbt)
         };
         let finished = finish();
         if finished.is_err() {
@@ -148,14 +106,15 @@ impl Wallets {
         wallet: &Wallet,
         request: &CreatePsbt,
         selected: &Selection,
-        terms: &LeaseTerms,
+        lessee: &Lessee,
         (psbt, change_address): (UnsignedPsbt, Option<String>),
     ) -> Result<PsbtInfo, WalletsError> {
         let network = wallet.network;
         let mut recorded = None;
         if request.record && psbt.is_txid_final {
             let new = new_tx(&psbt.unsigned_tx)?;
-            let options = RecordOptions::default();
+            let owner = Some(lessee.terms.owner);
+            let options = RecordOptions { owner, ..RecordOptions::default() };
             let done = self.ledger.record(wallet.id, &new, Seen::Created, &options, now())?;
             recorded = Some(RecordedInfo::new(network, &done));
         }
@@ -163,7 +122,7 @@ impl Wallets {
             txid: texts::txid_text(network, &psbt.txid),
             psbt: psbt.base64,
             is_txid_final: psbt.is_txid_final,
-            selection: selection_info(network, selected, Some(terms)),
+            selection: selection_info(network, selected, Some(lessee)),
             change_address,
             valid_from_height: psbt.valid_from.height,
             valid_from_time: psbt.valid_from.median_time,
@@ -192,12 +151,13 @@ impl Wallets {
                 .map_or(usual.incremental_rate, |rate| rate.0),
             change: request.change,
             change_min_value: request.change_min.map_or(usual.change_min_value, |min| min.0),
-            lease_of: request.lease_of.as_deref().map(texts::owner).transpose()?,
+            lease_of: request.lease_of.as_deref().map(texts::owner_id).transpose()?,
             inputs_max: request.inputs_max.map_or(usual.inputs_max, |max| max as usize),
             maturity: self.maturity(),
             allow: texts::allow(&request.allow)?,
         };
-        let terms = self.terms(&request.lease)?;
+        let lessee = self.lessee(&request.lease)?;
+        let terms = &lessee.terms;
         let mut attempt = 1;
         loop {
             // What a builder needs to know is read before: the ledger is busy while it runs.
@@ -226,30 +186,17 @@ impl Wallets {
                 }
                 Ok(new.clone())
             };
-            let bumped = self.ledger.bump_fee(wallet.id, &txid, &bump, &terms, &mut build, now());
+            let bumped = self.ledger.bump_fee(wallet.id, &txid, &bump, terms, &mut build, now());
             if bumped.is_err() && is_stale && attempt < PLANS_MAX {
                 attempt += 1;
                 continue;
             }
             let bumped = bumped?;
-            answer.leased = Some(Leased::new(&terms.owner, bumped.leased_until));
+            answer.leased = Some(lessee.leased(bumped.leased_until));
             answer.recorded =
                 bumped.recorded.map(|recorded| RecordedInfo::new(wallet.network, &recorded));
             return Ok(answer);
         }
-    }
-
-    fn terms(&self, lease: &LeaseFor) -> Result<LeaseTerms, WalletsError> {
-        let seconds = lease.seconds.unwrap_or(self.config.lease_secs_default.get());
-        let seconds_max = self.config.lease_secs_max.get();
-        if seconds == 0 || seconds > seconds_max {
-            let what = format!("a lease lasts between 1 and {seconds_max} seconds");
-            return Err(WalletsError::field("seconds", what));
-        }
-        let owner = lease.owner.as_deref().map(texts::owner).transpose()?;
-        let owner = owner.unwrap_or_else(texts::new_owner);
-        let terms = LeaseTerms::until(owner, i64::from(seconds) * 1_000_000);
-        Ok(LeaseTerms { hold_confirmations: lease.hold_confirmations, ..terms })
     }
 
     fn selection_request(
@@ -370,7 +317,7 @@ fn selected_info(network: Network, coin: &SelectedCoin) -> SelectedInfo {
 fn selection_info(
     network: Network,
     selection: &Selection,
-    terms: Option<&LeaseTerms>,
+    lessee: Option<&Lessee>,
 ) -> SelectionInfo {
     SelectionInfo {
         coins: selection.coins.iter().map(|coin| selected_info(network, coin)).collect(),
@@ -380,7 +327,7 @@ fn selection_info(
         change: selection.change.map(Units),
         waste: selection.waste.to_string(),
         algorithm: algorithm_name(selection.algorithm),
-        leased: terms.zip(selection.leased_until).map(|(t, until)| Leased::new(&t.owner, until)),
+        leased: lessee.zip(selection.leased_until).map(|(lessee, until)| lessee.leased(until)),
     }
 }
 
@@ -424,7 +371,10 @@ mod tests {
     use super::*;
     use crate::{
         config::WalletConfig,
-        wallets::{AddDescriptor, ApplyBlock, BlockPlace, BlockTx, Choose, CreateWallet, PlainTx},
+        wallets::{
+            AddDescriptor, ApplyBlock, BlockPlace, BlockTx, Choose, CreateWallet, PlainTx,
+            ReleaseLeases,
+        },
     };
 
     const TAPROOT: &str = "tr([0c5f9a1e/86h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ/<0;1>/*)";

@@ -39,7 +39,9 @@ impl Wallets {
                 return Err(WalletsError::field("seen", what));
             }
         };
-        let options = RecordOptions { replaces: request.replaces, label: request.label.clone() };
+        let owner = request.owner.as_deref().map(texts::owner_id).transpose()?;
+        let (replaces, label) = (request.replaces, request.label.clone());
+        let options = RecordOptions { replaces, label, owner };
         let recorded = self.ledger.record(wallet.id, &new, seen, &options, now())?;
         Ok(RecordedInfo::new(network, &recorded))
     }
@@ -71,10 +73,13 @@ impl Wallets {
     pub fn abandon_tx(&self, name: &str, txid: &str) -> Result<Abandoned, WalletsError> {
         let wallet = self.wallet(name)?;
         let id = texts::txid(wallet.network, txid)?;
-        let failed = self.ledger.abandon(wallet.id, &id, now())?;
+        let abandoned = self.ledger.abandon(wallet.id, &id, now())?;
         let text = |txid: &Txid| texts::txid_text(wallet.network, txid);
-        let failed_descendants = failed.iter().filter(|txid| **txid != id).map(text).collect();
-        Ok(Abandoned { txid: text(&id), failed_descendants })
+        Ok(Abandoned {
+            txid: text(&id),
+            failed_descendants: abandoned.descendants.iter().map(text).collect(),
+            released_leases: abandoned.released_leases,
+        })
     }
 
     /// Removes a live unconfirmed transaction that nothing live spends from, as if it had never
@@ -82,7 +87,8 @@ impl Wallets {
     pub fn remove_tx(&self, name: &str, txid: &str) -> Result<(), WalletsError> {
         let wallet = self.wallet(name)?;
         let txid = texts::txid(wallet.network, txid)?;
-        Ok(self.ledger.remove_unconfirmed(wallet.id, &txid, now())?)
+        self.ledger.remove_unconfirmed(wallet.id, &txid, now())?;
+        Ok(())
     }
 
     /// A transaction read from its bytes.

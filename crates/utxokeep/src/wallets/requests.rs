@@ -99,6 +99,17 @@ pub struct BalanceOf {
     pub max_confirmations: Option<u32>,
 }
 
+/// What to check.
+#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct VerifyWallet {
+    /// Also compare confirmed coins with the UTXO set of the chain database, at the same block.
+    #[serde(default)]
+    #[param(default = false)]
+    pub with_chain: bool,
+}
+
 /// Which coins to list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -241,6 +252,11 @@ pub struct RecordTx {
     #[serde(default)]
     #[schema(nullable = false)]
     pub credits: Option<Vec<u32>>,
+    /// Whose payment it is, 64 hexadecimal digits or a name: leases of this owner on its inputs end
+    /// when it is given up.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub owner: Option<String>,
 }
 
 /// The block a stored transaction is in.
@@ -258,7 +274,8 @@ pub struct ConfirmTx {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseFor {
-    /// 64 hexadecimal digits that the owner chose; a new owner is made when not given.
+    /// 64 hexadecimal digits that the owner chose, or any other text: then it is a name, and its
+    /// SHA-256 is the owner. A new owner is made when not given.
     #[serde(default)]
     #[schema(nullable = false)]
     pub owner: Option<String>,
@@ -288,7 +305,7 @@ pub struct AcquireLeases {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ReleaseLeases {
-    /// Who holds them.
+    /// Who holds them: 64 hexadecimal digits, or a name.
     pub owner: String,
     /// One output, as `TXID:INDEX`; all of the owner when not given.
     #[param(nullable = false)]
@@ -425,7 +442,8 @@ pub struct BumpFee {
     #[serde(default)]
     #[schema(nullable = false)]
     pub change_min: Option<Units>,
-    /// Owner of leases on the inputs, which move to the new owner.
+    /// Owner of leases on the inputs, which move to the new owner: 64 hexadecimal digits, or a
+    /// name.
     #[serde(default)]
     #[schema(nullable = false)]
     pub lease_of: Option<String>,

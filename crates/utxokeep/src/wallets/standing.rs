@@ -69,7 +69,7 @@ pub struct StandingInfo {
 }
 
 impl StandingInfo {
-    fn new(network: Network, standing: Standing) -> Self {
+    pub(super) fn new(network: Network, standing: Standing) -> Self {
         Self {
             set_aside: standing.set_aside.map(|aside| SetAsideInfo::new(network, aside)),
             rescan: standing.rescan.map(RescanInfo::from),

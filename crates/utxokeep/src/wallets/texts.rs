@@ -13,7 +13,7 @@ use utxokeep_chains::{
 };
 use utxokeep_core::{
     BlockHash, Height, Network, OutPoint, Txid, hex_decode,
-    wallet::{AllowedGuards, Amount, FeeRate, LeaseId},
+    wallet::{AllowedGuards, Amount, FeeRate, LeaseId, LeaseOwner},
 };
 
 use super::WalletsError;
@@ -184,9 +184,12 @@ pub(super) fn bytes(field: &'static str, hex: &str) -> Result<Vec<u8>, WalletsEr
     hex_decode(hex).ok_or_else(|| WalletsError::field(field, "this is not hexadecimal"))
 }
 
-pub(super) fn owner(text: &str) -> Result<LeaseId, WalletsError> {
-    LeaseId::from_hex(text)
-        .map_err(|_| WalletsError::field("owner", "an owner is 64 hexadecimal digits"))
+pub(super) fn owner(text: &str) -> Result<LeaseOwner, WalletsError> {
+    LeaseOwner::parse(text).map_err(|error| WalletsError::field("owner", error.to_string()))
+}
+
+pub(super) fn owner_id(text: &str) -> Result<LeaseId, WalletsError> {
+    Ok(owner(text)?.id)
 }
 
 /// Guards by their names.

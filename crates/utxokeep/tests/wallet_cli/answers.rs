@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use utxokeep::wallets::{BalanceOf, ListCoins, ListTransactions, Page};
+use utxokeep::wallets::{BalanceOf, ListCoins, ListTransactions, Page, VerifyWallet};
 use utxokeep_core::hex_encode;
 
 use crate::program::{STRANGER, User, payment, text, told};
@@ -31,7 +31,7 @@ fn json_is_the_model_of_every_other_interface() {
         (&["txs", "hot"], value(wallets.list_transactions("hot", &all).unwrap())),
         (&["tx", "hot", txid], value(wallets.show_transaction("hot", txid).unwrap())),
         (&["lease", "list", "hot"], value(wallets.list_leases("hot", &page).unwrap())),
-        (&["verify", "hot"], value(wallets.verify_wallet("hot").unwrap())),
+        (&["verify", "hot"], value(wallets.verify_wallet("hot", VerifyWallet::default()).unwrap())),
     ];
     for (args, expected) in cases {
         assert_eq!(user.json(&[&["wallet"], args].concat()), expected, "{args:?}");

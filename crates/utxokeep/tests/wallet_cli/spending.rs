@@ -37,6 +37,60 @@ fn leases_are_taken_renewed_and_ended() {
 }
 
 #[test]
+fn a_free_coin_is_not_renewed() {
+    let user = User::new().with_coins(&[50_000]);
+    let coins = user.json(&["wallet", "utxos", "hot"]);
+    let coin = text(&coins["items"][0], "outpoint");
+    assert!(text(&coins["items"][0], "address").starts_with("bcrt1q"), "{coins}");
+    assert!(text(&coins["items"][0], "script").starts_with("0014"), "{coins}");
+    let told = user.refused(4, &["wallet", "lease", "renew", "hot", coin, "--owner", OWNER]);
+    assert!(told.contains("acquire the lease anew"), "{told}");
+    assert_eq!(user.json(&["wallet", "lease", "list", "hot"])["items"], json!([]));
+}
+
+#[test]
+fn an_owner_may_be_a_name_whose_sum_is_the_id() {
+    // `printf payroll | sha256sum`
+    let id = "60f91a742458ae606572f40dd7df0a128e554acb023f6989fe5148872648fc56";
+    let user = User::new().with_coins(&[50_000]);
+    let coins = user.json(&["wallet", "utxos", "hot"]);
+    let coin = text(&coins["items"][0], "outpoint");
+    let acquire = ["wallet", "lease", "acquire", "hot", coin, "--owner"];
+    let leased = user.json(&[&acquire[..], &["payroll"]].concat());
+    assert_eq!((text(&leased, "owner"), text(&leased, "owner_name")), (id, "payroll"));
+    // The same owner by its id.
+    let again = user.json(&[&acquire[..], &[id]].concat());
+    assert_eq!((text(&again, "owner"), &again["owner_name"]), (id, &Value::Null));
+    let long = "n".repeat(101);
+    for wrong in ["", " payroll", long.as_str()] {
+        let told = user.refused(2, &[&acquire[..], &[wrong]].concat());
+        assert!(told.contains("64 hexadecimal digits, or a name"), "{told}");
+    }
+    let release = ["wallet", "lease", "release", "hot", "--owner", "payroll"];
+    assert_eq!(user.json(&release), json!({ "leases": 1 }));
+    assert_eq!(user.json(&release), json!({ "leases": 0 }));
+    let clean = user.json(&["wallet", "lease", "clean", "hot"]);
+    assert_eq!(clean, json!({ "leases": 0, "has_more": false }));
+}
+
+#[test]
+fn giving_a_payment_up_ends_the_leases_of_its_inputs() {
+    let user = User::new().with_coins(&[50_000, 70_000]);
+    let to = format!("{STRANGER}=60000");
+    let pay = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "2", "--record"];
+    let made = user.json(&[&pay[..], &["--owner", "payroll"]].concat());
+    let txid = text(&made, "txid");
+    let leases = user.json(&["wallet", "lease", "list", "hot"]);
+    assert_eq!(text(&leases["items"][0], "spent_by"), txid);
+    let lines = user.lines(&["wallet", "lease", "list", "hot"]);
+    assert!(lines.contains(&format!("spent by {txid}")), "{lines}");
+    let gone = user.json(&["wallet", "abandon", "hot", txid]);
+    assert_eq!(gone["released_leases"], leases["items"].as_array().unwrap().len());
+    assert_eq!(user.json(&["wallet", "lease", "list", "hot"])["items"], json!([]));
+    assert_eq!(text(&user.json(&["wallet", "balance", "hot"]), "available"), "120000");
+}
+
+#[test]
 fn a_selection_without_a_lease_changes_nothing() {
     let user = User::new().with_coins(&[50_000, 70_000, 90_000]);
     let before = user.json(&["wallet", "balance", "hot"]);
@@ -96,7 +150,7 @@ fn a_payment_that_cannot_be_made_leaves_no_lease_and_no_file() {
         (4, &["--pay", &format!("{STRANGER}=90000")][..]),
         (2, &["--pay", nobody]),
         (2, &["--pay", &to, "--change-address", "nonsense"]),
-        (2, &["--pay", &to, "--owner", "short"]),
+        (2, &["--pay", &to, "--owner", ""]),
     ] {
         user.refused(code, &[&psbt[..], args].concat());
         assert!(!user.path("new.psbt").exists(), "{args:?}");
@@ -123,7 +177,10 @@ fn a_payment_is_given_up_or_removed() {
     assert_eq!(gone, json!({ "removed": first }));
     user.refused(3, &["wallet", "tx", "hot", first]);
     let abandoned = user.json(&["wallet", "abandon", "hot", second]);
-    assert_eq!(abandoned, json!({ "txid": second, "failed_descendants": [] }));
+    assert_eq!(
+        abandoned,
+        json!({ "txid": second, "failed_descendants": [], "released_leases": 1 })
+    );
     assert_eq!(text(&user.json(&["wallet", "tx", "hot", second]), "status"), "failed");
     assert_eq!(text(&user.json(&["wallet", "balance", "hot"]), "confirmed"), "110000");
     let removed = user.json(&["wallet", "prune", "hot", "--dead-older-than", "0", "--no-archive"]);

@@ -49,12 +49,17 @@ struct WalletFinal {
 
 /// A wallet with the descriptors of the node's own.
 pub(crate) fn wallet(ledger: &Ledger, name: &str) -> WalletId {
+    // A ledger that starts late has not seen the payments that move the window on.
+    wallet_with(ledger, name, 300)
+}
+
+/// The same, with so many scripts watched ahead.
+pub(crate) fn wallet_with(ledger: &Ledger, name: &str, lookahead: u32) -> WalletId {
     let wallet = ledger.create_wallet(name, NETWORK, NOW).unwrap().id;
     let WalletFinal { hd } = RegtestA::default().json("wallet_final.json.xz");
     for Described { desc, internal } in hd.listdescriptors.descriptors {
-        // A ledger that starts late has not seen the payments that move the window on.
         let keychain = u32::from(internal);
-        let new = NewDescriptor { keychain, lookahead: 300, ..NewDescriptor::new(desc) };
+        let new = NewDescriptor { keychain, lookahead, ..NewDescriptor::new(desc) };
         ledger.add_descriptor(wallet, &new, NOW).unwrap();
     }
     wallet

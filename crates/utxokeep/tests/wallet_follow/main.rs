@@ -7,3 +7,4 @@ mod bitcoin;
 mod cardano;
 mod claims;
 mod program;
+mod verified;

@@ -39,9 +39,13 @@ fn tell(served: &Served) {
     giving_up(served, &txid_of(&funding));
     labelling(served, &replacement);
     pruning(served, &paid);
-    let request = proto::VerifyWalletRequest { wallet: name() };
-    let verified = served.ok(served.client().verify_wallet(request));
-    assert_eq!(verified, proto::VerifyWalletResponse { is_sound: true, violations: Vec::new() });
+    let request = |with_chain| proto::VerifyWalletRequest { wallet: name(), with_chain };
+    let verified = served.ok(served.client().verify_wallet(request(false)));
+    assert_eq!((verified.is_sound, verified.violations), (true, Vec::new()));
+    assert!(verified.transactions >= verified.transactions_decoded);
+    assert_eq!(verified.chain, None);
+    let refused = served.status(served.client().verify_wallet(request(true)));
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
 }
 
 fn watching(served: &Served, funding: &[u8]) {
@@ -97,6 +101,7 @@ fn leasing(served: &Served) {
         owner: Some(owner.clone()),
         seconds: Some(60),
         hold_confirmations: Some(2),
+        owner_name: None,
     };
     let request = proto::CoinRequest { lease: Some(terms.clone()), ..coins_for(50_000) };
     let selection = served.ok(served.client().select_coins(select(request))).selection.unwrap();
@@ -120,11 +125,50 @@ fn leasing(served: &Served) {
     assert_eq!(listed.len(), outpoints.len());
     assert_eq!((&listed[0].owner, listed[0].hold_confirmations), (&owner, Some(2)));
     assert_eq!(listed[0].expires_at_us, renewed.expires_at_us);
-    let release =
-        |outpoint| proto::ReleaseLeasesRequest { wallet: name(), owner: owner.clone(), outpoint };
+    let release = |outpoint| proto::ReleaseLeasesRequest {
+        wallet: name(),
+        owner: owner.clone(),
+        outpoint,
+        owner_name: None,
+    };
     let one = served.ok(served.client().release_leases(release(Some(outpoints[0].clone()))));
     let rest = served.ok(served.client().release_leases(release(None)));
     assert_eq!((one.leases, rest.leases), (1, outpoints.len() as u64 - 1));
+
+    // A name stands for its SHA-256, and renewing leases nothing that is free.
+    let terms = proto::LeaseTerms {
+        owner_name: Some("payroll".to_owned()),
+        ..proto::LeaseTerms::default()
+    };
+    let renew = proto::RenewLeasesRequest {
+        wallet: name(),
+        outpoints: outpoints.clone(),
+        terms: Some(terms.clone()),
+    };
+    let refused = served.status(served.client().renew_leases(renew.clone()));
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+    let request = proto::AcquireLeasesRequest {
+        wallet: name(),
+        outpoints: outpoints.clone(),
+        terms: Some(terms),
+    };
+    let leased = served.ok(served.client().acquire_leases(request)).leased.unwrap();
+    assert_eq!((leased.owner.len(), leased.owner_name.as_deref()), (32, Some("payroll")));
+    served.ok(served.client().renew_leases(renew));
+    let release = |owner: &[u8], owner_name: Option<&str>| proto::ReleaseLeasesRequest {
+        wallet: name(),
+        owner: owner.to_vec(),
+        outpoint: None,
+        owner_name: owner_name.map(str::to_owned),
+    };
+    for wrong in [release(&leased.owner, Some("payroll")), release(&[], None)] {
+        let refused = served.status(served.client().release_leases(wrong));
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    }
+    let released = served.ok(served.client().release_leases(release(&[], Some("payroll"))));
+    assert_eq!(released.leases, outpoints.len() as u64);
+    let request = proto::CleanLeasesRequest { wallet: name() };
+    assert_eq!(served.ok(served.client().clean_leases(request)).leases, 0);
     assert_eq!(balance(served).leased, 0);
 }
 

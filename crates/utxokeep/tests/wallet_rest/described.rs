@@ -32,6 +32,8 @@ const ROUTES: &[&str] = &[
     "GET /api/v1/wallets/{wallet}/leases",
     "POST /api/v1/wallets/{wallet}/leases",
     "DELETE /api/v1/wallets/{wallet}/leases",
+    "POST /api/v1/wallets/{wallet}/leases/renew",
+    "POST /api/v1/wallets/{wallet}/leases/clean",
     "POST /api/v1/wallets/{wallet}/selections",
     "POST /api/v1/wallets/{wallet}/psbts",
     "POST /api/v1/wallets/{wallet}/rescan",

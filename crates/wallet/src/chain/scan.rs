@@ -56,6 +56,7 @@ impl Ledger {
         self.check_batch(txs.len())?;
         self.write(|tx| {
             let mut session = Session::lock(tx, self.limits, wallet, now)?;
+            session.clock = self.lease_clock;
             let row = session.rescan_row()?.filter(|row| row.is_requested);
             let next = row.and_then(|row| row.rescan).map(|rescan| rescan.next);
             if next != Some(block.height) {
@@ -64,6 +65,7 @@ impl Ledger {
             session.check_on_chain(block)?;
             let recorded: Result<_, LedgerError> = tx.savepoint(|tx| {
                 let mut session = Session::lock(tx, self.limits, wallet, now)?;
+                session.clock = self.lease_clock;
                 let recorded = self.scan(&mut session, block, txs)?;
                 session.finish()?;
                 Ok(recorded)
@@ -71,6 +73,7 @@ impl Ledger {
             match recorded {
                 Ok(recorded) => {
                     let mut session = Session::lock(tx, self.limits, wallet, now)?;
+                    session.clock = self.lease_clock;
                     let next = block.height.plus(1);
                     session.advance_rescan(next)?;
                     let next = Some(next).filter(|next| Some(*next) <= session.tip_height());

@@ -66,6 +66,10 @@ impl Doomed {
         self.losers.iter().map(|loser| loser.txid).collect()
     }
 
+    pub(crate) fn descendant_ids(&self) -> impl Iterator<Item = i64> {
+        self.dependents.keys().copied()
+    }
+
     pub(crate) fn descendants(&self) -> Vec<Txid> {
         self.dependents.values().map(|dependent| dependent.txid).collect()
     }

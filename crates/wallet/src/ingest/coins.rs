@@ -35,7 +35,7 @@ const COUNT_OWNED: &str = "UPDATE transactions SET owned_input_count = owned_inp
     WHERE wallet_id = $1 AND id = $2
     RETURNING status, block_height, input_count, owned_input_count";
 const DROP_LEASES: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1
-    AND hold_confirmations IS NULL
+    AND (hold_confirmations IS NULL OR (is_held = 0 AND expires_at_us <= $3))
     AND utxo_id IN (SELECT id FROM utxos WHERE wallet_id = $1 AND spent_by_tx_id = $2)";
 const HOLD_LEASES: &str = "UPDATE utxo_leases SET is_held = 1, spent_height = $3
     WHERE wallet_id = $1 AND hold_confirmations IS NOT NULL
@@ -273,13 +273,14 @@ impl Session<'_, '_> {
     }
 
     /// A confirmed spend ends the leases of what it spends; those that are held until it is deep
-    /// enough stop looking at the clock.
+    /// enough stop looking at the clock, unless they have expired by then.
     pub(super) fn settle_leases(&mut self, id: i64, height: Height) -> Result<(), SqlError> {
         if !self.has_leases()? {
             return Ok(());
         }
         let key = [self.id(), Value::from(id)];
-        self.tx.execute(DROP_LEASES, &key)?;
+        let now = Value::from(self.lease_now()?.get());
+        self.tx.execute(DROP_LEASES, &[key[0], key[1], now])?;
         self.tx.execute(HOLD_LEASES, &[key[0], key[1], Value::from(height.get())])?;
         Ok(())
     }

@@ -17,9 +17,10 @@ macro_rules! page {
         concat!(
             "SELECT t.txid, u.output_index, u.id, u.amount, u.address_id,
                 u.parent_class, u.parent_height, u.parent_coinbase, l.expires_at_us,
-                m.is_unspendable
+                m.is_unspendable, COALESCE(m.script, a.script), a.address, m.script
             FROM utxos u
             JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
+            JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
             LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
                 AND (l.expires_at_us > $2 OR l.is_held = 1)
             LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
@@ -42,9 +43,11 @@ const SELECT_PAGE_OF_KEYCHAIN: &str = page!(
 const SELECT_PAGE_OF_ADDRESS: &str = page!(" AND u.address_id = $11");
 const SELECT_ADDRESS: &str = "SELECT 1 FROM addresses WHERE wallet_id = $1 AND id = $2";
 const SELECT_ONE: &str = "SELECT t.txid, u.output_index, u.id, u.amount, u.address_id,
-        u.parent_class, u.parent_height, u.parent_coinbase, l.expires_at_us, m.is_unspendable
+        u.parent_class, u.parent_height, u.parent_coinbase, l.expires_at_us, m.is_unspendable,
+        COALESCE(m.script, a.script), a.address, m.script
     FROM transactions t
     JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id AND u.output_index = $5
+    JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
     LEFT JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
         AND (l.expires_at_us > $4 OR l.is_held = 1)
     LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
@@ -69,8 +72,13 @@ pub struct Coin {
     pub outpoint: OutPoint,
     /// Its amount.
     pub amount: Amount,
-    /// Number of the address it pays.
+    /// Number of the address it is credited to.
     pub address_id: i64,
+    /// Its script.
+    pub script: Vec<u8>,
+    /// Text of the address that is stored for its script; `None` when there is none, or when the
+    /// output is credited to one key of a bare multisig.
+    pub address: Option<String>,
     /// What its transaction makes of it.
     pub class: CoinClass,
     /// Block of its transaction.
@@ -131,6 +139,16 @@ impl Default for CoinQuery {
     }
 }
 
+impl CoinQuery {
+    pub(crate) fn check(&self) -> Result<(), LedgerError> {
+        let ConfirmationRange { min, max } = self.range;
+        if max.is_some_and(|max| max < min) {
+            return Err(LedgerError::argument("no coin has fewer confirmations than it needs"));
+        }
+        Ok(())
+    }
+}
+
 /// An output whose spending is of interest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedOutput {
@@ -152,12 +170,9 @@ impl Ledger {
         query: &CoinQuery,
         now: Micros,
     ) -> Result<Vec<Coin>, LedgerError> {
-        let ConfirmationRange { min, max } = query.range;
-        if max.is_some_and(|max| max < min) {
-            return Err(LedgerError::argument("no coin has fewer confirmations than it needs"));
-        }
+        query.check()?;
         let limit = self.page(query.limit);
-        self.read_wallet(wallet, |session| session.coins_page(query, limit, now))
+        self.read_wallet_at(wallet, now, |session| session.coins_page(query, limit))
     }
 
     /// One unspent output.
@@ -167,17 +182,7 @@ impl Ledger {
         outpoint: &OutPoint,
         now: Micros,
     ) -> Result<Coin, LedgerError> {
-        self.read_wallet(wallet, |session| {
-            let key = [
-                Value::from(session.chain),
-                Value::from(outpoint.txid().as_bytes()),
-                session.id(),
-                Value::from(now.get()),
-                Value::from(outpoint.index()),
-            ];
-            let coin = session.tx.query_opt(SELECT_ONE, &key, read_coin)?;
-            coin.ok_or(LedgerError::UtxoNotFound(*outpoint))
-        })
+        self.read_wallet_at(wallet, now, |session| session.unspent(outpoint))
     }
 
     /// Outputs behind number `after` that are unspent, or spent by nothing but an unconfirmed
@@ -204,11 +209,22 @@ impl Ledger {
 }
 
 impl Session<'_, '_> {
-    fn coins_page(
+    pub(crate) fn unspent(&mut self, outpoint: &OutPoint) -> Result<Coin, LedgerError> {
+        let key = [
+            Value::from(self.chain),
+            Value::from(outpoint.txid().as_bytes()),
+            self.id(),
+            Value::from(self.lease_now()?.get()),
+            Value::from(outpoint.index()),
+        ];
+        let coin = self.tx.query_opt(SELECT_ONE, &key, read_coin)?;
+        coin.ok_or(LedgerError::UtxoNotFound(*outpoint))
+    }
+
+    pub(crate) fn coins_page(
         &mut self,
         query: &CoinQuery,
         limit: Value<'_>,
-        now: Micros,
     ) -> Result<Vec<Coin>, LedgerError> {
         let first = (i64::MIN, OutPoint::new(Txid::default(), 0));
         let (amount, output) =
@@ -232,7 +248,7 @@ impl Session<'_, '_> {
         };
         let mut parameters = vec![
             self.id(),
-            Value::from(now.get()),
+            Value::from(self.lease_now()?.get()),
             Value::from(amount),
             Value::from(output.txid().as_bytes()),
             Value::from(output.index()),
@@ -248,7 +264,11 @@ impl Session<'_, '_> {
 }
 
 fn read_coin(row: &Row<'_>) -> Result<Coin, SqlError> {
+    let is_own_script = row.opt_bytes(12)?.is_none();
+    let address = row.opt_text(11)?.filter(|_| is_own_script);
     Ok(Coin {
+        script: row.bytes(10)?.to_vec(),
+        address: address.map(str::to_owned),
         outpoint: rows::outpoint(row, 0)?,
         id: row.int(2)?,
         amount: rows::amount(row, 3)?,

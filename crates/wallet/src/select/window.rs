@@ -95,23 +95,27 @@ struct Chosen {
 
 impl Session<'_, '_> {
     /// Parameters 1 to 8 of the condition that coins must meet; the last is the limit for dust.
-    fn filter(&self, request: &SelectionRequest) -> [Value<'static>; FILTERS] {
+    fn filter(
+        &mut self,
+        request: &SelectionRequest,
+    ) -> Result<[Value<'static>; FILTERS], SqlError> {
+        let now = self.lease_now()?;
         let tip = self.tip_height();
         let deep = ConfirmationRange::at_least(request.min_confirmations);
         let deep = deep.heights(tip).map_or(-1, |(_, highest)| i64::from(highest.get()));
         let mature = self.maturity(request.maturity).highest_mature(tip);
         let mature = mature.map_or(-1, |height| i64::from(height.get()));
         let unconfirmed = request.min_confirmations == 0;
-        [
+        Ok([
             self.id(),
             Value::from(deep),
             Value::from(mature),
             Value::from(unconfirmed),
             Value::from(unconfirmed && request.allow_untrusted),
             Value::from(unconfirmed && request.allow_pending),
-            Value::from(self.now.get()),
+            Value::from(now.get()),
             Value::from(dust(request)),
-        ]
+        ])
     }
 
     /// Loads the coins that a selection may look at, by number.
@@ -173,7 +177,7 @@ impl Session<'_, '_> {
         // What is excluded must not use up the window. Limits are part of the text, because
         // PostgreSQL plans for many rows when it does not know them; so there are few of them.
         let spare = if unwanted.is_empty() { 0 } else { unwanted.len().next_power_of_two() };
-        let mut parameters = self.filter(request).to_vec();
+        let mut parameters = self.filter(request)?.to_vec();
         let mut text =
             String::from("SELECT c.id, c.amount, a.spend_weight, c.parent_height FROM (");
         for (at, (probe, count)) in probes.iter().enumerate() {
@@ -221,7 +225,7 @@ impl Session<'_, '_> {
 
     /// Sums of all eligible coins, the excluded ones apart.
     pub(super) fn eligible(&mut self, request: &SelectionRequest) -> Result<Eligible, LedgerError> {
-        let mut parameters = self.filter(request).to_vec();
+        let mut parameters = self.filter(request)?.to_vec();
         // Every coin counts here, however small.
         parameters[FILTERS - 1] = Value::from(-1_i64);
         parameters.push(Value::from(i64::from(request.fee_rate.get())));

@@ -10,12 +10,13 @@ mod run;
 
 use utxokeep_sql::{Database, Durability, Options};
 use utxokeep_testkit::postgres::TestDatabase;
-use utxokeep_wallet::{Ledger, Limits, Micros};
+use utxokeep_wallet::{LeaseClock, Ledger, Limits, Micros};
 
 fn ledger(url: &str) -> Ledger {
     let options = Options { durability: Durability::Relaxed, ..Options::default() };
     let database = Database::open(url, &options).unwrap();
-    Ledger::open(database, Limits::default(), Micros::new(1)).unwrap()
+    let ledger = Ledger::open(database, Limits::default(), Micros::new(1)).unwrap();
+    ledger.with_lease_clock(LeaseClock::Caller)
 }
 
 #[test]

@@ -213,7 +213,7 @@ impl<'l> History<'l> {
             _ => (Met::Mempool, Seen::Mempool),
         };
         let expected = self.model.record(tx, met, replaces);
-        let options = RecordOptions { replaces, label: None };
+        let options = RecordOptions { replaces, ..Default::default() };
         let outcome = self.ledger.record(self.wallet, tx, seen, &options, self.now);
         assert_eq!(outcome.is_ok(), expected.is_ok(), "{outcome:?}");
     }
@@ -374,7 +374,10 @@ impl<'l> History<'l> {
     }
 
     fn compare(&self) {
-        assert_eq!(self.ledger.verify(self.wallet).unwrap(), []);
+        let mut violations = self.ledger.verify(self.wallet).unwrap();
+        // Blocks of these histories come in any order, as those of no chain do.
+        violations.retain(|found| !found.rule.starts_with("a transaction is not in an earlier"));
+        assert_eq!(violations, []);
         let history = self.ledger.history(self.wallet, &HistoryQuery::default()).unwrap();
         let found: BTreeMap<Txid, Stand> =
             history.iter().map(|tx| (tx.txid, stand(tx.state, tx.waiting))).collect();

@@ -8,8 +8,8 @@ use utxokeep_core::{BlockHash, Height};
 use utxokeep_sql::{Database, Durability, Options};
 use utxokeep_testkit::{RegtestA, postgres::TestDatabase};
 use utxokeep_wallet::{
-    BlockBody, ChainError, FollowOptions, FollowReport, FollowedChain, Ledger, Limits, Micros,
-    NewDescriptor, WalletId,
+    BlockBody, ChainError, FollowOptions, FollowReport, FollowedChain, LeaseClock, Ledger, Limits,
+    Micros, NewDescriptor, WalletId,
 };
 
 pub(crate) const NOW: Micros = Micros::new(1_800_000_000_000_000);
@@ -111,7 +111,8 @@ pub(crate) fn hd_descriptors() -> Vec<NewDescriptor> {
 pub(crate) fn open(url: &str) -> Ledger {
     let options = Options { durability: Durability::Relaxed, ..Options::default() };
     let database = Database::open(url, &options).unwrap();
-    Ledger::open(database, Limits::default(), NOW).unwrap().with_codec(Arc::new(BitcoinCodec))
+    let ledger = Ledger::open(database, Limits::default(), NOW).unwrap();
+    ledger.with_codec(Arc::new(BitcoinCodec)).with_lease_clock(LeaseClock::Caller)
 }
 
 /// A wallet with these descriptors.

@@ -139,7 +139,7 @@ fn tell_mempool(
         .filter(|(txid, is_live)| !is_live && mempool.contains(txid))
         .map(|(txid, _)| txid)
         .collect();
-    let options = RecordOptions { replaces: true, label: None };
+    let options = RecordOptions { replaces: true, ..Default::default() };
     loop {
         let before = missing.len();
         missing.retain(|txid| {

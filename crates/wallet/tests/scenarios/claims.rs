@@ -181,7 +181,7 @@ fn g1_an_unsent_parent_of_a_child_in_a_block_was_sent(w: &mut World<'_>) {
     w.mempool(&sent);
     // Declared as its replacement and never published, as far as this ledger knows.
     let waits = pay(3, &[out(&funding, 0)], &[38, 1]);
-    let options = RecordOptions { replaces: true, label: None };
+    let options = RecordOptions { replaces: true, ..Default::default() };
     assert!(w.record_with(&waits, Seen::Created, &options).unwrap().waiting);
     w.mine(&[&pay(4, &[out(&waits, 0)], &[30])]);
     assert_eq!((w.state(&waits), w.state(&sent)), (TxState::Unconfirmed, TxState::Replaced));

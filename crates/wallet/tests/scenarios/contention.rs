@@ -17,7 +17,7 @@ use metrics::{
 use utxokeep_core::OutPoint;
 use utxokeep_sql::{Database, Durability, Isolation, Options, RETRIES_METRIC, SqlError};
 use utxokeep_wallet::{
-    FeeRate, LeaseId, LeaseTerms, Ledger, LedgerError, Limits, Micros, SelectionRequest,
+    FeeRate, LeaseClock, LeaseId, LeaseTerms, Ledger, LedgerError, Limits, Micros, SelectionRequest,
 };
 
 use crate::world::{SECOND, World, coins_of, outside, pay};
@@ -66,6 +66,7 @@ fn fight(url: &str, isolation: Isolation, retries_max: u32) -> Outcome {
     };
     let database = Database::open(url, &options).unwrap();
     let ledger = Ledger::open(database, Limits::default(), Micros::new(1)).unwrap();
+    let ledger = ledger.with_lease_clock(LeaseClock::Caller);
     let mut w = World::new(&ledger);
     for name in 1..=8 {
         w.mine(&[&pay(name, &[outside(name)], &[10_000; 10])]);

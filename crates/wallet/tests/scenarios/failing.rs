@@ -138,7 +138,8 @@ fn s060b_a_failure_while_losers_give_way_undoes_everything(w: &mut World<'_>) {
     w.mempool(&loser);
     w.mempool(&below);
     let winner = pay(4, &[out(&funding, 0)], &[45]);
-    let options = RecordOptions { replaces: true, label: Some("bump".to_owned()) };
+    let options =
+        RecordOptions { replaces: true, label: Some("bump".to_owned()), ..Default::default() };
     // The last write of three places: the edge, the new coins, and the label.
     for (kind, table) in [("INSERT", "tx_replacements"), ("INSERT", "utxos"), ("INSERT", "labels")]
     {

@@ -288,7 +288,8 @@ fn s028_a_parent_that_becomes_ours_is_spent_at_once(w: &mut World<'_>) {
 fn s029_a_stored_label_stays(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     for label in ["rent", "other", ""] {
-        let options = RecordOptions { replaces: false, label: Some(label.to_owned()) };
+        let options =
+            RecordOptions { replaces: false, label: Some(label.to_owned()), ..Default::default() };
         w.record_with(&receive, Seen::Mempool, &options).unwrap();
     }
     assert_eq!(w.ledger.tx_label(w.wallet, &receive.txid).unwrap().as_deref(), Some("rent"));
@@ -296,7 +297,8 @@ fn s029_a_stored_label_stays(w: &mut World<'_>) {
 
 fn s030_confirming_keeps_row_label_and_time(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
-    let options = RecordOptions { replaces: false, label: Some("rent".to_owned()) };
+    let options =
+        RecordOptions { replaces: false, label: Some("rent".to_owned()), ..Default::default() };
     w.record_with(&receive, Seen::Mempool, &options).unwrap();
     let first_seen = w.now;
     w.tick(5);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use utxokeep_core::{Height, OutPoint};
 use utxokeep_wallet::{
-    Algorithm, CoinQuery, FeeRate, LeaseId, LeaseTerms, LedgerError, NewTx, Seen, SelectionRequest,
-    TxState,
+    Algorithm, Cleaned, CoinQuery, FeeRate, LeaseId, LeaseTerms, LedgerError, NewTx, RecordOptions,
+    Seen, SelectionRequest, TxState,
 };
 
 use crate::world::{SECOND, World, coins_of, mint, out, outside, pay};
@@ -24,6 +24,11 @@ crate::on_both!(
     s116_spent_outputs_are_not_leased,
     s117_an_expired_lease_is_taken_over,
     s117b_leasing_is_all_or_nothing,
+    s117c_leases_of_spent_outputs_are_listed_with_what_spends_them,
+    s117d_renewing_a_free_or_expired_or_foreign_lease_is_refused,
+    s117e_abandoning_and_removing_release_the_payers_leases,
+    s117f_an_expired_hold_is_not_revived_by_a_block,
+    s117g_cleaning_is_bounded_and_leaves_active_and_held_leases,
     s118_sixteen_threads_get_disjoint_coins,
     s119_a_lease_is_held_until_the_spend_is_deep,
     s120_a_failed_selection_leaves_no_lease,
@@ -50,7 +55,11 @@ fn lease(w: &World<'_>, n: u8, output: OutPoint) -> Result<(), LedgerError> {
     leased.map(|until| assert_eq!(until, w.now.plus(60 * SECOND)))
 }
 
-fn release(w: &World<'_>, n: u8, output: OutPoint) -> Result<(), LedgerError> {
+fn clean(w: &World<'_>) -> u64 {
+    w.ledger.clean_leases(w.wallet, 100, w.now).unwrap().rows
+}
+
+fn release(w: &World<'_>, n: u8, output: OutPoint) -> Result<bool, LedgerError> {
     w.ledger.release_lease(w.wallet, &owner(n), &output, w.now)
 }
 
@@ -84,9 +93,9 @@ fn s108_only_the_owner_releases(w: &mut World<'_>) {
     let coin = out(&funded(w, 1, &[50]), 0);
     lease(w, 1, coin).unwrap();
     assert!(matches!(release(w, 2, coin), Err(LedgerError::NotLeaseOwner { .. })));
-    release(w, 1, coin).unwrap();
-    release(w, 1, coin).unwrap();
-    release(w, 2, coin).unwrap();
+    assert!(release(w, 1, coin).unwrap());
+    assert!(!release(w, 1, coin).unwrap());
+    assert!(!release(w, 2, coin).unwrap());
     lease(w, 2, coin).unwrap();
     assert_eq!(w.ledger.release_all(w.wallet, &owner(2), w.now).unwrap(), 1);
     assert!(leased(w).is_empty());
@@ -128,8 +137,9 @@ fn s112_a_confirmed_spend_ends_the_lease(w: &mut World<'_>) {
     // A lease does not keep anybody from spending.
     let spend = pay(2, &[out(&funding, 0)], &[-49]);
     w.mempool(&spend);
-    assert!(leased(w).is_empty());
+    assert_eq!(leased(w), [out(&funding, 0)]);
     w.mine(&[&spend]);
+    assert!(leased(w).is_empty());
     w.undo();
     w.ledger.abandon(w.wallet, &spend.txid, w.now).unwrap();
     lease(w, 2, out(&funding, 0)).unwrap();
@@ -141,7 +151,7 @@ fn s113_only_expired_leases_are_deleted(w: &mut World<'_>) {
     w.tick(30 * SECOND);
     lease(w, 1, out(&funding, 1)).unwrap();
     w.tick(30 * SECOND);
-    assert_eq!(w.ledger.delete_expired_leases(w.wallet, w.now).unwrap(), 1);
+    assert_eq!(clean(w), 1);
     assert_eq!(leased(w), [out(&funding, 1)]);
 }
 
@@ -151,7 +161,7 @@ fn s114_expired_leases_are_not_listed(w: &mut World<'_>) {
     assert_eq!(leased(w), [coin]);
     w.tick(60 * SECOND);
     assert!(leased(w).is_empty());
-    assert_eq!(w.ledger.delete_expired_leases(w.wallet, w.now).unwrap(), 1);
+    assert_eq!(clean(w), 1);
 }
 
 fn s115_a_lease_lasts_longer_than_nothing(w: &mut World<'_>) {
@@ -187,6 +197,115 @@ fn s117b_leasing_is_all_or_nothing(w: &mut World<'_>) {
     let error = w.ledger.acquire_leases(w.wallet, &both, &terms(1), w.now).unwrap_err();
     assert!(matches!(error, LedgerError::AlreadyLeased { outpoint } if outpoint == both[1]));
     assert_eq!(leased(w), [both[1]]);
+}
+
+fn s117c_leases_of_spent_outputs_are_listed_with_what_spends_them(w: &mut World<'_>) {
+    let coin = out(&funded(w, 1, &[50]), 0);
+    lease(w, 1, coin).unwrap();
+    let spend = pay(2, &[coin], &[-49]);
+    w.mempool(&spend);
+    let listed = w.ledger.leases(w.wallet, 0, 10, w.now).unwrap();
+    assert_eq!((listed[0].outpoint, listed[0].spent_by), (coin, Some(spend.txid)));
+    // Whoever sees it can end it, and only its owner.
+    assert!(matches!(release(w, 2, coin), Err(LedgerError::NotLeaseOwner { .. })));
+    assert!(release(w, 1, coin).unwrap());
+    assert!(leased(w).is_empty());
+    assert!(matches!(release(w, 1, coin), Err(LedgerError::UtxoNotFound(_))));
+}
+
+fn s117d_renewing_a_free_or_expired_or_foreign_lease_is_refused(w: &mut World<'_>) {
+    let funding = funded(w, 1, &[50, 20]);
+    let [coin, free] = [out(&funding, 0), out(&funding, 1)];
+    let renew = |w: &World<'_>, n, outputs: &[OutPoint]| {
+        w.ledger.renew_leases(w.wallet, outputs, &terms(n), w.now)
+    };
+    assert!(matches!(renew(w, 1, &[free]), Err(LedgerError::NotLeased { .. })));
+    assert!(leased(w).is_empty(), "renewing leases nothing that is free");
+    lease(w, 1, coin).unwrap();
+    assert!(matches!(renew(w, 2, &[coin]), Err(LedgerError::NotLeaseOwner { .. })));
+    assert!(matches!(renew(w, 1, &[coin, free]), Err(LedgerError::NotLeased { .. })));
+    assert!(matches!(renew(w, 1, &[]), Err(LedgerError::InvalidArgument { .. })));
+    w.tick(30 * SECOND);
+    assert_eq!(renew(w, 1, &[coin]).unwrap(), w.now.plus(60 * SECOND));
+    // Also while a payment spends it.
+    w.mempool(&pay(2, &[coin], &[-49]));
+    w.tick(30 * SECOND);
+    renew(w, 1, &[coin]).unwrap();
+    w.tick(60 * SECOND);
+    assert!(matches!(renew(w, 1, &[coin]), Err(LedgerError::NotLeased { .. })));
+}
+
+fn s117e_abandoning_and_removing_release_the_payers_leases(w: &mut World<'_>) {
+    let funding = funded(w, 1, &[50, 20, 30]);
+    let coins = [0, 1, 2].map(|index| out(&funding, index));
+    let of = |n: u8| RecordOptions { owner: Some(owner(n)), ..RecordOptions::default() };
+    let is_given_up = |w: &World<'_>, tx: &NewTx, by_removal: bool| {
+        if by_removal {
+            return w.ledger.remove_unconfirmed(w.wallet, &tx.txid, w.now).unwrap();
+        }
+        w.ledger.abandon(w.wallet, &tx.txid, w.now).unwrap().released_leases
+    };
+    for by_removal in [false, true] {
+        // Owner 2 reserved one of the inputs for something else; a lease keeps nobody from spending.
+        lease(w, 1, coins[0]).unwrap();
+        lease(w, 2, coins[1]).unwrap();
+        lease(w, 1, coins[2]).unwrap();
+        let payment = pay(2 + u8::from(by_removal), &coins[..2], &[-60]);
+        w.record_with(&payment, Seen::Created, &of(1)).unwrap();
+        assert_eq!(is_given_up(w, &payment, by_removal), 1);
+        assert_eq!(leased(w), [coins[1], coins[2]]);
+        for n in [1, 2] {
+            w.ledger.release_all(w.wallet, &owner(n), w.now).unwrap();
+        }
+    }
+    // Without an owner nobody's lease ends.
+    lease(w, 1, coins[0]).unwrap();
+    let payment = pay(5, &coins[..1], &[-49]);
+    w.mempool(&payment);
+    assert_eq!(is_given_up(w, &payment, false), 0);
+    assert_eq!(leased(w), [coins[0]]);
+    // A replacement that waits for the same coin still needs the lease.
+    let old = pay(6, &coins[..1], &[-48]);
+    let new = pay(7, &coins[..1], &[-47]);
+    w.record_with(&old, Seen::Mempool, &of(1)).unwrap();
+    w.record_with(&new, Seen::Created, &RecordOptions { replaces: true, ..of(1) }).unwrap();
+    assert_eq!(is_given_up(w, &old, false), 0);
+    assert_eq!(leased(w), [coins[0]]);
+    assert_eq!(is_given_up(w, &new, false), 1);
+    assert!(leased(w).is_empty());
+}
+
+fn s117f_an_expired_hold_is_not_revived_by_a_block(w: &mut World<'_>) {
+    let coin = out(&funded(w, 1, &[50]), 0);
+    let held = LeaseTerms { hold_confirmations: Some(3), ..terms(1) };
+    w.ledger.acquire_leases(w.wallet, &[coin], &held, w.now).unwrap();
+    w.tick(60 * SECOND);
+    w.mine(&[&pay(2, &[coin], &[-49])]);
+    assert!(leased(w).is_empty());
+    assert_eq!(clean(w), 0);
+}
+
+fn s117g_cleaning_is_bounded_and_leaves_active_and_held_leases(w: &mut World<'_>) {
+    let funding = funded(w, 1, &[10, 20, 30, 40, 50]);
+    let coins: Vec<OutPoint> = (0..5).map(|index| out(&funding, index)).collect();
+    let held = LeaseTerms { hold_confirmations: Some(9), ..terms(1) };
+    w.ledger.acquire_leases(w.wallet, &coins[..1], &held, w.now).unwrap();
+    w.mine(&[&pay(2, &coins[..1], &[-9])]);
+    w.ledger.acquire_leases(w.wallet, &coins[1..4], &terms(1), w.now).unwrap();
+    w.tick(60 * SECOND);
+    lease(w, 2, coins[4]).unwrap();
+    let counts = |w: &World<'_>, most| {
+        let counts = w.ledger.count_leases(most, w.now).unwrap();
+        (counts.active, counts.expired)
+    };
+    assert_eq!(counts(w, 100), (2, 3));
+    assert_eq!(counts(w, 2), (2, 2), "counting is bounded too");
+    let pass = |w: &World<'_>, most| w.ledger.clean_all_leases(most, w.now).unwrap();
+    assert_eq!(pass(w, 2), Cleaned { rows: 2, has_more: true });
+    assert_eq!(pass(w, 2), Cleaned { rows: 1, has_more: false });
+    assert_eq!(pass(w, 2), Cleaned::default());
+    assert_eq!(counts(w, 100), (2, 0));
+    assert_eq!(leased(w), [coins[0], coins[4]]);
 }
 
 fn request(value: u64) -> SelectionRequest {
@@ -243,7 +362,7 @@ fn s119_a_lease_is_held_until_the_spend_is_deep(w: &mut World<'_>) {
     // The clock does not matter any more.
     w.tick(3600 * SECOND);
     assert_eq!(leased(w), [coin]);
-    assert_eq!(w.ledger.delete_expired_leases(w.wallet, w.now).unwrap(), 0);
+    assert_eq!(clean(w), 0);
     let linked = w.undo();
     let state = |w: &World<'_>| w.ledger.leases(w.wallet, 0, 10, w.now).unwrap().remove(0);
     assert_eq!((state(w).held, state(w).spent_height), (true, None));

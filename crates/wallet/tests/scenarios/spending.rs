@@ -167,7 +167,7 @@ fn s053b_a_pending_replacement_waits_until_published(w: &mut World<'_>) {
     let first = pay(2, &[out(&funding, 0)], &[-20, 29]);
     let bump = pay(3, &[out(&funding, 0)], &[-20, 25]);
     w.mempool(&first);
-    let options = RecordOptions { replaces: true, label: None };
+    let options = RecordOptions { replaces: true, ..Default::default() };
     let recorded = w.record_with(&bump, Seen::Created, &options).unwrap();
     assert!(recorded.waiting && recorded.losers.is_empty());
     assert_eq!(w.balance().trusted_unconfirmed, 29);
@@ -227,7 +227,7 @@ fn s057_a_stored_winner_confirms(w: &mut World<'_>) {
     let first = pay(2, &[out(&funding, 0)], &[40]);
     let second = pay(3, &[out(&funding, 0)], &[30]);
     w.mempool(&first);
-    let options = RecordOptions { replaces: true, label: None };
+    let options = RecordOptions { replaces: true, ..Default::default() };
     w.record_with(&second, Seen::Created, &options).unwrap();
     w.mine(&[&second]);
     assert_eq!(w.state(&first), TxState::Replaced);
@@ -242,7 +242,7 @@ fn s058_a_loser_below_a_loser_is_a_direct_loser(w: &mut World<'_>) {
     w.mempool(&a);
     w.mempool(&b);
     let winner = pay(4, &[out(&funding, 0), outside(9)], &[20]);
-    let options = RecordOptions { replaces: true, label: None };
+    let options = RecordOptions { replaces: true, ..Default::default() };
     let recorded = w.record_with(&winner, Seen::Mempool, &options).unwrap();
     assert_eq!(recorded.losers, [a.txid, b.txid]);
     assert!(recorded.failed_descendants.is_empty());
@@ -330,7 +330,7 @@ fn s066_abandoning_fails_the_branch(w: &mut World<'_>) {
     w.create(&a);
     w.create(&b);
     w.mempool(&c);
-    let mut failed = w.ledger.abandon(w.wallet, &a.txid, w.now).unwrap();
+    let mut failed = w.ledger.abandon(w.wallet, &a.txid, w.now).unwrap().descendants;
     failed.sort_unstable();
     assert_eq!(failed, [b.txid, c.txid]);
     w.check();
@@ -508,7 +508,7 @@ fn s060_a_cascade_beyond_the_limit_changes_nothing(url: &str) {
         w.mempool(&last);
     }
     let winner = pay(20, &[out(&funding, 0)], &[-45]);
-    let options = RecordOptions { replaces: true, label: None };
+    let options = RecordOptions { replaces: true, ..Default::default() };
     let error = w.record_with(&winner, Seen::Mempool, &options).unwrap_err();
     assert!(matches!(error, LedgerError::CascadeTooLarge { rows_max: 5 }));
     assert_eq!((w.state(&root), w.state(&last)), (TxState::Unconfirmed, TxState::Unconfirmed));

@@ -116,7 +116,7 @@ fn trust_follows_a_replacement(w: &mut World<'_>) {
     w.mempool(&pay(3, &[out(&first, 1)], &[-1, 30]));
     // It waits, and something of ours is built on it already.
     let bump = pay(4, &[out(&funding, 0)], &[-1, 35]);
-    let options = RecordOptions { replaces: true, label: None };
+    let options = RecordOptions { replaces: true, ..Default::default() };
     w.record_with(&bump, Seen::Created, &options).unwrap();
     let above = pay(5, &[out(&bump, 1)], &[-1, 20]);
     w.mempool(&above);

@@ -86,7 +86,10 @@ pub(in crate::cli) enum WalletCommand {
     /// Remove old transactions that no balance needs.
     Prune(WalletPrune),
     /// Check that everything stored about a wallet fits together.
-    Verify(Named),
+    ///
+    /// With --data DIR, or --with-chain, its confirmed coins are also compared with the UTXO set of
+    /// the chain database, at the same block.
+    Verify(WalletVerify),
     /// Roll the ledger back: take a block and all above it off a network, for all its wallets.
     ///
     /// Payments in those blocks are unconfirmed again. A ledger that follows a chain does this by
@@ -104,6 +107,15 @@ pub(in crate::cli) struct Named {
     /// Name of the wallet.
     #[arg(value_name = "WALLET")]
     pub(in crate::cli) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct WalletVerify {
+    #[command(flatten)]
+    pub(in crate::cli) wallet: Named,
+    /// Compare with the chain database, also when --data does not name it.
+    #[arg(long)]
+    pub(in crate::cli) with_chain: bool,
 }
 
 /// How much of a list.

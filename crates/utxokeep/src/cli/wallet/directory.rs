@@ -7,15 +7,16 @@ use crate::{
     cli::{
         args::{
             AddressAdd, AddressNext, DescriptorAdd, Disconnect, LabelsExport, LabelsImport,
-            OnePage, Paging, WalletCreate,
+            OnePage, Paging, WalletCreate, WalletVerify,
         },
         error::CliError,
         exit::Exit,
+        open::Session,
         output::{self, Human, Lines},
     },
     wallets::{
-        AddAddresses, AddDescriptor, CreateWallet, LedgerTip, Listed, RollBack, Wallets,
-        WatchAddress,
+        AddAddresses, AddDescriptor, CreateWallet, LedgerTip, Listed, RollBack, VerifyWallet,
+        Wallets, WatchAddress,
     },
 };
 
@@ -123,8 +124,13 @@ impl Desk {
         self.print(&self.wallets.import_labels(&args.wallet.name, &lines)?)
     }
 
-    pub(super) fn verify(&self, name: &str) -> anyhow::Result<Exit> {
-        let verified = self.wallets.verify_wallet(name)?;
+    pub(super) fn verify(&self, session: &Session, args: &WalletVerify) -> anyhow::Result<Exit> {
+        let with_chain = args.with_chain || session.is_data_named();
+        let mut wallets = self.wallets.clone();
+        if with_chain {
+            wallets = wallets.with_chain(session.open()?);
+        }
+        let verified = wallets.verify_wallet(&args.wallet.name, VerifyWallet { with_chain })?;
         self.print(&verified)?;
         Ok(if verified.is_sound { Exit::Success } else { Exit::Unsound })
     }

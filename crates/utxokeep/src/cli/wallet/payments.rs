@@ -42,11 +42,21 @@ fn payment(coins: &Coins, value: Option<Units>, with_lease: bool) -> SelectCoins
     }
 }
 
+fn leases(args: &LeaseAcquire) -> AcquireLeases {
+    AcquireLeases { outpoints: args.outpoints.clone(), lease: lease_for(&args.terms) }
+}
+
 impl Desk {
     pub(super) fn acquire(&self, args: &LeaseAcquire) -> anyhow::Result<Exit> {
-        let request =
-            AcquireLeases { outpoints: args.outpoints.clone(), lease: lease_for(&args.terms) };
-        self.print(&self.wallets.acquire_leases(&args.wallet.name, &request)?)
+        self.print(&self.wallets.acquire_leases(&args.wallet.name, &leases(args))?)
+    }
+
+    pub(super) fn renew(&self, args: &LeaseAcquire) -> anyhow::Result<Exit> {
+        self.print(&self.wallets.renew_leases(&args.wallet.name, &leases(args))?)
+    }
+
+    pub(super) fn clean_leases(&self, wallet: &str) -> anyhow::Result<Exit> {
+        self.print(&self.wallets.clean_leases(wallet)?)
     }
 
     pub(super) fn release(&self, args: &LeaseRelease) -> anyhow::Result<Exit> {

@@ -55,6 +55,7 @@ impl Desk {
             replaces: args.replaces,
             label: args.label.clone(),
             credits: Some(args.credit.clone()).filter(|credits| !credits.is_empty()),
+            owner: args.owner.clone(),
         };
         self.print(&self.wallets.record_tx(&args.wallet.name, &request)?)
     }

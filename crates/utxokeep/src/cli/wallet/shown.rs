@@ -159,7 +159,8 @@ impl Row for CoinInfo {
         let leased = if self.leased { " leased" } else { "" };
         let held_back = if self.spendable { "" } else { " held back" };
         let amount = self.amount.to_string();
-        format!("{:<70} {amount:>20} {place}{coinbase}{leased}{held_back}", self.outpoint)
+        let to = self.address.as_ref().unwrap_or(&self.script);
+        format!("{:<70} {amount:>20} {place}{coinbase}{leased}{held_back} to {to}", self.outpoint)
     }
 }
 
@@ -245,6 +246,7 @@ impl Human for Abandoned {
         for failed in &self.failed_descendants {
             lines.field("failed with it", failed);
         }
+        lines.field("released leases", self.released_leases);
     }
 }
 
@@ -265,9 +267,28 @@ impl Human for Archive {
 
 impl Human for Verified {
     fn describe(&self, lines: &mut Lines) {
-        lines.field("sound", yes(self.is_sound));
+        lines.field("sound", yes(self.is_sound)).field(
+            "decoded",
+            format_args!("{} of {} transactions", self.transactions_decoded, self.transactions),
+        );
+        if let Some(chain) = &self.chain {
+            lines.field(
+                "chain",
+                format_args!(
+                    "{} outputs to {} scripts at block {}",
+                    chain.outputs, chain.scripts, chain.tip
+                ),
+            );
+        }
         for found in &self.violations {
-            lines.row(format!("  {}: {} rows, first {}", found.rule, found.rows, found.first_id));
+            lines.row(format!("  broken: {} ({} rows)", found.rule, found.rows));
+            for example in &found.examples {
+                lines.row(format!("    {example}"));
+            }
+            if found.not_named > 0 {
+                lines.row(format!("    and {} more", found.not_named));
+            }
+            lines.row(format!("    what to do: {}", found.remedy));
         }
     }
 }

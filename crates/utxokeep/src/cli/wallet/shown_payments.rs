@@ -6,7 +6,9 @@ use super::{
 };
 use crate::{
     cli::output::{Human, Lines},
-    wallets::{BumpInfo, LeaseInfo, Leased, PsbtInfo, Released, SelectedInfo, SelectionInfo},
+    wallets::{
+        BumpInfo, CleanedLeases, LeaseInfo, Leased, PsbtInfo, Released, SelectedInfo, SelectionInfo,
+    },
 };
 
 impl Row for LeaseInfo {
@@ -20,13 +22,27 @@ impl Row for LeaseInfo {
             format!("until {}", utc(self.expires_at_us))
         };
         let amount = self.amount.to_string();
-        format!("{:<70} {amount:>20} {end} owner {}", self.outpoint, self.owner)
+        let spent = self.spent_by.as_ref().map(|by| format!(" spent by {by}")).unwrap_or_default();
+        format!("{:<70} {amount:>20} {end} owner {}{spent}", self.outpoint, self.owner)
     }
 }
 
 impl Human for Leased {
     fn describe(&self, lines: &mut Lines) {
-        lines.field("owner", &self.owner).field("leased until", utc(self.expires_at_us));
+        match &self.owner_name {
+            Some(name) => lines.field("owner", format_args!("{} ({name})", self.owner)),
+            None => lines.field("owner", &self.owner),
+        };
+        lines.field("leased until", utc(self.expires_at_us));
+    }
+}
+
+impl Human for CleanedLeases {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("removed", self.leases);
+        if self.has_more {
+            lines.field("more", "yes; run the command again");
+        }
     }
 }
 

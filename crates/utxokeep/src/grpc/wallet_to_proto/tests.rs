@@ -55,8 +55,10 @@ fn tip_json(tip: Option<proto::LedgerTip>) -> Value {
 }
 
 fn leased_json(leased: Option<proto::Leased>) -> Value {
-    leased.map_or(Value::Null, |proto::Leased { owner, expires_at_us }| {
-        json!({ "owner": hex_encode(&owner), "expires_at_us": expires_at_us })
+    leased.map_or(Value::Null, |proto::Leased { owner, expires_at_us, owner_name }| {
+        json!({
+            "owner": hex_encode(&owner), "owner_name": owner_name, "expires_at_us": expires_at_us,
+        })
     })
 }
 
@@ -194,7 +196,7 @@ fn selected_info(number: u8) -> SelectedInfo {
 }
 
 fn leased_info() -> Leased {
-    Leased { owner: id(24), expires_at_us: 25 }
+    Leased { owner: id(24), owner_name: Some("o".to_owned()), expires_at_us: 25 }
 }
 
 fn set_aside_info() -> SetAsideInfo {
@@ -291,13 +293,51 @@ fn of_wallets_and_what_they_watch() {
     let model = LabelsImported { labels: 1, ignored: 2 };
     let proto::ImportLabelsResponse { labels, ignored } = labels_imported(model);
     assert_same(&model, json!({ "labels": labels, "ignored": ignored }));
+}
 
-    let violation = ViolationInfo { rule: "r", rows: 1, first_id: 2 };
-    let model = Verified { is_sound: true, violations: vec![violation] };
-    let proto::VerifyWalletResponse { is_sound, violations } = verified(model.clone());
-    let [proto::WalletViolation { rule, rows, first_id }]: [_; 1] = violations.try_into().unwrap();
-    let violation = json!({ "rule": rule, "rows": rows, "first_id": first_id });
-    assert_same(&model, json!({ "is_sound": is_sound, "violations": [violation] }));
+#[test]
+fn of_a_verification() {
+    let violation = ViolationInfo {
+        rule: "r",
+        rows: 1,
+        first_id: 2,
+        remedy: "m",
+        examples: vec!["e".to_owned()],
+        not_named: 3,
+    };
+    let model = Verified {
+        is_sound: true,
+        violations: vec![violation],
+        transactions: 4,
+        transactions_decoded: 5,
+        chain: Some(crate::wallets::ChainCompared {
+            tip: super::tests::tip(),
+            scripts: 6,
+            outputs: 7,
+        }),
+    };
+    let proto::VerifyWalletResponse {
+        is_sound,
+        violations,
+        transactions,
+        transactions_decoded,
+        chain,
+    } = TEXTS.verified(model.clone());
+    let [proto::WalletViolation { rule, rows, first_id, remedy, examples, not_named }]: [_; 1] =
+        violations.try_into().unwrap();
+    let violation = json!({
+        "rule": rule, "rows": rows, "first_id": first_id, "remedy": remedy,
+        "examples": examples, "not_named": not_named,
+    });
+    let proto::ChainCompared { tip, scripts, outputs } = chain.unwrap();
+    assert_same(
+        &model,
+        json!({
+            "is_sound": is_sound, "violations": [violation], "transactions": transactions,
+            "transactions_decoded": transactions_decoded,
+            "chain": { "tip": tip_json(tip), "scripts": scripts, "outputs": outputs },
+        }),
+    );
 }
 
 #[test]
@@ -346,6 +386,8 @@ fn of_what_a_wallet_has() {
         outpoint: output(1),
         amount: Units(2),
         address_id: 3,
+        address: Some("a".to_owned()),
+        script: "00fe".to_owned(),
         class: "trusted",
         height: Some(4),
         confirmations: 5,
@@ -363,6 +405,8 @@ fn of_what_a_wallet_has() {
         is_coinbase,
         is_leased,
         is_spendable,
+        address,
+        script,
     } = TEXTS.coin(&model);
     let class = proto::WalletCoinClass::try_from(class).unwrap().as_str_name();
     assert_same(
@@ -371,10 +415,13 @@ fn of_what_a_wallet_has() {
             "outpoint": output_json(outpoint), "amount": units(amount), "address_id": address_id,
             "class": word(class, "WALLET_COIN_CLASS_"), "height": height,
             "confirmations": confirmations, "coinbase": is_coinbase, "leased": is_leased,
-            "spendable": is_spendable,
+            "spendable": is_spendable, "address": address, "script": hex_encode(&script),
         }),
     );
+}
 
+#[test]
+fn of_a_lease() {
     let model = LeaseInfo {
         outpoint: output(1),
         amount: Units(2),
@@ -383,6 +430,7 @@ fn of_what_a_wallet_has() {
         hold_confirmations: Some(5),
         held: true,
         spent_height: Some(6),
+        spent_by: Some(id(7)),
     };
     let proto::WalletLease {
         outpoint,
@@ -392,6 +440,7 @@ fn of_what_a_wallet_has() {
         hold_confirmations,
         is_held,
         spent_height,
+        spent_by,
     } = TEXTS.lease(&model);
     assert_same(
         &model,
@@ -399,7 +448,7 @@ fn of_what_a_wallet_has() {
             "outpoint": output_json(outpoint), "amount": units(amount),
             "owner": hex_encode(&owner), "expires_at_us": expires_at_us,
             "hold_confirmations": hold_confirmations, "held": is_held,
-            "spent_height": spent_height,
+            "spent_height": spent_height, "spent_by": hash_json(&spent_by.unwrap()),
         }),
     );
 }
@@ -442,12 +491,17 @@ fn of_transactions() {
     );
     let model = recorded_info();
     assert_same(&model, recorded_json(Some(TEXTS.recorded(&model))));
-    let model = Abandoned { txid: id(1), failed_descendants: vec![id(2), id(3)] };
-    let proto::AbandonTransactionResponse { txid, failed_descendants } = TEXTS.abandoned(&model);
+    let model =
+        Abandoned { txid: id(1), failed_descendants: vec![id(2), id(3)], released_leases: 4 };
+    let proto::AbandonTransactionResponse { txid, failed_descendants, released_leases } =
+        TEXTS.abandoned(&model);
     let failed_descendants = hashes_json(&failed_descendants);
     assert_same(
         &model,
-        json!({ "txid": hash_json(&txid), "failed_descendants": failed_descendants }),
+        json!({
+            "txid": hash_json(&txid), "failed_descendants": failed_descendants,
+            "released_leases": released_leases,
+        }),
     );
     let model = BlockApplied {
         already_applied: true,

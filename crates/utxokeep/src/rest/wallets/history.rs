@@ -13,7 +13,7 @@ use crate::{
     rest::params::{Params, Segments},
     wallets::{
         Archive, BalanceInfo, BalanceOf, CoinInfo, ListCoins, ListTransactions, Listed, Page,
-        PruneWallet, ReplacementInfo, TxDetails, TxInfo, Verified, Wallets,
+        PruneWallet, ReplacementInfo, TxDetails, TxInfo, Verified, VerifyWallet, Wallets,
     },
 };
 
@@ -169,11 +169,13 @@ pub(super) async fn prune_wallet(
 }
 
 /// Check that everything stored about a wallet fits together
+///
+/// With `with_chain` also to the UTXO set of the chain database, at the same block.
 #[utoipa::path(
     get,
     path = "/api/v1/wallets/{wallet}/verify",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(("wallet" = String, Path, description = "Name of the wallet"), VerifyWallet),
     responses(
         (status = 200, description = "Whether it does, and the rules that are broken",
             body = Verified),
@@ -183,6 +185,7 @@ pub(super) async fn prune_wallet(
 pub(super) async fn verify_wallet(
     admitted: Admitted,
     Segments(name): Segments<String>,
+    Params(request): Params<VerifyWallet>,
 ) -> Answer<Verified> {
-    admitted.read(move |wallets| wallets.verify_wallet(&name)).await
+    admitted.read(move |wallets| wallets.verify_wallet(&name, request)).await
 }

@@ -9,12 +9,14 @@ use super::{
 use crate::{
     rest::params::{Params, Segments},
     wallets::{
-        AcquireLeases, BumpFee, BumpInfo, CreatePsbt, LeaseInfo, Leased, Listed, Page, PsbtInfo,
-        ReleaseLeases, Released, SelectCoins, SelectionInfo,
+        AcquireLeases, BumpFee, BumpInfo, CleanedLeases, CreatePsbt, LeaseInfo, Leased, Listed,
+        Page, PsbtInfo, ReleaseLeases, Released, SelectCoins, SelectionInfo,
     },
 };
 
 /// Active leases
+///
+/// Also of outputs that a live transaction spends by now: raising its fee asks for them.
 #[utoipa::path(
     get,
     path = "/api/v1/wallets/{wallet}/leases",
@@ -47,6 +49,42 @@ pub(super) async fn acquire_leases(
     Posted(request): Posted<AcquireLeases>,
 ) -> Answer<Leased> {
     admitted.write(move |wallets| wallets.acquire_leases(&name, &request)).await
+}
+
+/// Renew leases
+///
+/// All or none, from now on. One that has expired, or that the owner does not hold, is refused.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/leases/renew",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    request_body = AcquireLeases,
+    responses((status = 200, description = "They are renewed", body = Leased), BodyFaults)
+)]
+pub(super) async fn renew_leases(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+    Posted(request): Posted<AcquireLeases>,
+) -> Answer<Leased> {
+    admitted.write(move |wallets| wallets.renew_leases(&name, &request)).await
+}
+
+/// Remove rows of leases that have expired
+///
+/// They count for nothing; the server does it by itself, see `lease_cleanup_secs`.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/leases/clean",
+    tag = "wallets",
+    params(("wallet" = String, Path, description = "Name of the wallet")),
+    responses((status = 200, description = "How many went", body = CleanedLeases), WriteFaults)
+)]
+pub(super) async fn clean_leases(
+    admitted: Admitted,
+    Segments(name): Segments<String>,
+) -> Answer<CleanedLeases> {
+    admitted.write(move |wallets| wallets.clean_leases(&name)).await
 }
 
 /// End one lease of an owner, or all

@@ -11,18 +11,21 @@ use crate::wallets::{Choose, PayTo, Rate, Units};
 pub(in crate::cli) enum Lease {
     /// Lease outputs, all or none.
     Acquire(LeaseAcquire),
-    /// Lease outputs of the same owner anew, from now on.
+    /// Renew leases that the owner holds, from now on. One that has expired is refused.
     Renew(LeaseRenew),
     /// End one lease of an owner, or all.
     Release(LeaseRelease),
-    /// List active leases.
+    /// List active leases, also of outputs that a live transaction spends by now.
     List(OnePage),
+    /// Remove rows of leases that have expired. They count for nothing; `serve` does it by itself.
+    Clean(Named),
 }
 
 /// For whom, and for how long.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Terms {
-    /// Who leases: 64 hexadecimal digits; by default somebody new, who is named in the answer.
+    /// Who leases: 64 hexadecimal digits, or any other text as a name, whose SHA-256 is the owner. By
+    /// default somebody new, who is named in the answer.
     #[arg(long, value_name = "OWNER")]
     pub(in crate::cli) owner: Option<String>,
     /// How long, in seconds; by default `[wallet] lease_secs_default`.
@@ -45,7 +48,7 @@ pub(in crate::cli) struct LeaseAcquire {
 }
 
 #[derive(Debug, Args)]
-#[command(mut_arg("owner", |arg| arg.required(true).help("Who holds the leases.")))]
+#[command(mut_arg("owner", |arg| arg.required(true).help("Who holds the leases: 64 hexadecimal digits, or a name.")))]
 pub(in crate::cli) struct LeaseRenew {
     #[command(flatten)]
     pub(in crate::cli) lease: LeaseAcquire,
@@ -58,7 +61,7 @@ pub(in crate::cli) struct LeaseRelease {
     /// One output; by default all of the owner.
     #[arg(value_name = "TXID:INDEX")]
     pub(in crate::cli) outpoint: Option<String>,
-    /// Who holds the leases.
+    /// Who holds the leases: 64 hexadecimal digits, or a name.
     #[arg(long, value_name = "OWNER")]
     pub(in crate::cli) owner: String,
 }
@@ -185,7 +188,7 @@ pub(in crate::cli) struct Bump {
     /// Change below this is left out; never less than what nodes call dust for its address.
     #[arg(long, value_name = "AMOUNT")]
     pub(in crate::cli) change_min: Option<Units>,
-    /// Owner of leases on the inputs, which move to the new owner.
+    /// Owner of leases on the inputs, which move to the new owner: 64 hexadecimal digits, or a name.
     #[arg(long, value_name = "OWNER")]
     pub(in crate::cli) lease_of: Option<String>,
     /// The most inputs; by default 250.

@@ -56,6 +56,10 @@ pub(in crate::cli) struct RecordTx {
     /// watched scripts.
     #[arg(long, value_name = "INDEX")]
     pub(in crate::cli) credit: Vec<u32>,
+    /// Whose payment it is, 64 hexadecimal digits or a name: leases of this owner on its inputs end
+    /// when it is given up.
+    #[arg(long, value_name = "OWNER")]
+    pub(in crate::cli) owner: Option<String>,
 }
 
 #[derive(Debug, Args)]

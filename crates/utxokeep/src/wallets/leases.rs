@@ -1,0 +1,130 @@
+//! Leases: taken, renewed, ended, listed, cleaned up.
+
+use utxokeep_core::{OutPoint, wallet::LeaseOwner};
+use utxokeep_wallet::{Cleaned, LeaseCounts, LeaseTerms, LedgerError, Micros, Wallet};
+
+use super::{
+    AcquireLeases, CleanedLeases, LeaseFor, LeaseInfo, Leased, Listed, Page, ReleaseLeases,
+    Released, Wallets, WalletsError, directory::number_cursor, now, texts,
+};
+
+/// Who takes leases, and for how long.
+#[derive(Debug, Clone)]
+pub(super) struct Lessee {
+    pub(super) terms: LeaseTerms,
+    name: Option<String>,
+}
+
+impl Lessee {
+    /// The answer for leases that end at this time.
+    pub(super) fn leased(&self, until: Micros) -> Leased {
+        Leased {
+            owner: self.terms.owner.to_hex(),
+            owner_name: self.name.clone(),
+            expires_at_us: until.get(),
+        }
+    }
+}
+
+impl Wallets {
+    /// Leases outputs, all or none. Those that the owner has leased already are renewed.
+    pub fn acquire_leases(
+        &self,
+        name: &str,
+        request: &AcquireLeases,
+    ) -> Result<Leased, WalletsError> {
+        let (wallet, outpoints) = self.outpoints_of(name, request)?;
+        let lessee = self.lessee(&request.lease)?;
+        let until = self.ledger.acquire_leases(wallet.id, &outpoints, &lessee.terms, now())?;
+        Ok(lessee.leased(until))
+    }
+
+    /// Renews leases that the owner holds, all or none.
+    pub fn renew_leases(
+        &self,
+        name: &str,
+        request: &AcquireLeases,
+    ) -> Result<Leased, WalletsError> {
+        let (wallet, outpoints) = self.outpoints_of(name, request)?;
+        if request.lease.owner.is_none() {
+            return Err(WalletsError::field("owner", "say who holds the leases"));
+        }
+        let lessee = self.lessee(&request.lease)?;
+        let until = self.ledger.renew_leases(wallet.id, &outpoints, &lessee.terms, now())?;
+        Ok(lessee.leased(until))
+    }
+
+    fn outpoints_of(
+        &self,
+        name: &str,
+        request: &AcquireLeases,
+    ) -> Result<(Wallet, Vec<OutPoint>), WalletsError> {
+        let wallet = self.wallet(name)?;
+        let outpoints = texts::outpoints(wallet.network, &request.outpoints)?;
+        Ok((wallet, outpoints))
+    }
+
+    /// Ends one lease of an owner, or all; answers how many there were.
+    pub fn release_leases(
+        &self,
+        name: &str,
+        request: &ReleaseLeases,
+    ) -> Result<Released, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let owner = texts::owner_id(&request.owner)?;
+        let Some(outpoint) = &request.outpoint else {
+            return Ok(Released { leases: self.ledger.release_all(wallet.id, &owner, now())? });
+        };
+        let outpoint = texts::outpoint(wallet.network, outpoint)?;
+        let was_leased = self.ledger.release_lease(wallet.id, &owner, &outpoint, now())?;
+        Ok(Released { leases: u64::from(was_leased) })
+    }
+
+    /// A page of active leases.
+    pub fn list_leases(&self, name: &str, page: &Page) -> Result<Listed<LeaseInfo>, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let rows = self.rows(page.count);
+        let after = number_cursor(page)?.unwrap_or(0);
+        let leases = self.ledger.leases(wallet.id, after, rows, now())?;
+        Ok(Listed::new(
+            &leases,
+            rows,
+            |last| last.utxo_id.to_string(),
+            |lease| LeaseInfo::new(wallet.network, lease),
+        ))
+    }
+
+    /// Removes rows of leases of a wallet that have expired.
+    pub fn clean_leases(&self, name: &str) -> Result<CleanedLeases, WalletsError> {
+        let rows_max = self.config.lease_cleanup_rows_max.get() as usize;
+        let cleaned = self.ledger.clean_leases(self.wallet_id(name)?, rows_max, now())?;
+        Ok(CleanedLeases { leases: cleaned.rows, has_more: cleaned.has_more })
+    }
+
+    /// One pass over all wallets: removes rows of leases that have expired.
+    pub(crate) fn clean_up(&self) -> Result<Cleaned, LedgerError> {
+        let rows_max = self.config.lease_cleanup_rows_max.get() as usize;
+        self.ledger.clean_all_leases(rows_max, now())
+    }
+
+    /// Leases of all wallets, each figure up to a limit.
+    pub(crate) fn lease_counts(&self, rows_max: usize) -> Result<LeaseCounts, LedgerError> {
+        self.ledger.count_leases(rows_max, now())
+    }
+
+    /// Who takes a lease, within the limits of the configuration.
+    pub(super) fn lessee(&self, lease: &LeaseFor) -> Result<Lessee, WalletsError> {
+        let seconds = lease.seconds.unwrap_or(self.config.lease_secs_default.get());
+        let seconds_max = self.config.lease_secs_max.get();
+        if seconds == 0 || seconds > seconds_max {
+            let what = format!("a lease lasts between 1 and {seconds_max} seconds");
+            return Err(WalletsError::field("seconds", what));
+        }
+        let owner = lease.owner.as_deref().map(texts::owner).transpose()?;
+        let LeaseOwner { id, name } =
+            owner.unwrap_or_else(|| LeaseOwner { id: texts::new_owner(), name: None });
+        let terms = LeaseTerms::until(id, i64::from(seconds) * 1_000_000);
+        let hold_confirmations = lease.hold_confirmations;
+        Ok(Lessee { terms: LeaseTerms { hold_confirmations, ..terms }, name })
+    }
+}

@@ -1,0 +1,141 @@
+//! What is done and counted for all wallets of a ledger together, by whoever runs it.
+
+use utxokeep_core::wallet::{Micros, WalletId};
+use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
+
+use crate::{Cleaned, Ledger, LedgerError, rows, session::Session};
+
+/// The wallet of the lease that expired first.
+const SELECT_EXPIRED: &str = "SELECT wallet_id FROM utxo_leases
+    WHERE expires_at_us <= $1 AND is_held = 0 ORDER BY expires_at_us LIMIT 1";
+const COUNT_EXPIRED: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM utxo_leases
+    WHERE expires_at_us <= $1 AND is_held = 0 LIMIT $2) x";
+const COUNT_ACTIVE: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM utxo_leases
+    WHERE expires_at_us > $1 AND is_held = 0 LIMIT $2) x";
+const COUNT_HELD: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM utxo_leases
+    WHERE is_held = 1 LIMIT $1) x";
+/// What PostgreSQL last measured; below 0 before it did.
+const ESTIMATE_ROWS: &str = "SELECT CAST(c.reltuples AS BIGINT) FROM pg_class c
+    WHERE c.oid = to_regclass($1)";
+
+/// Tables whose rows are counted.
+const TABLES: &[&str] = &[
+    "wallets",
+    "wallet_rescans",
+    "blocks",
+    "recent_blocks",
+    "addresses",
+    "descriptors",
+    "descriptor_scripts",
+    "transactions",
+    "tx_inputs",
+    "tx_replacements",
+    "utxos",
+    "utxo_leases",
+    "utxo_marks",
+    "labels",
+];
+
+/// Leases of all wallets, each figure up to the limit that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeaseCounts {
+    /// Active ones, held ones among them.
+    pub active: u64,
+    /// Rows of expired ones that were not removed yet.
+    pub expired: u64,
+}
+
+impl Ledger {
+    /// Removes rows of expired leases of all wallets, those that expired first first, at most
+    /// `rows_max` of them. Wallets are locked one at a time.
+    pub fn clean_all_leases(&self, rows_max: usize, now: Micros) -> Result<Cleaned, LedgerError> {
+        let mut done = Cleaned::default();
+        loop {
+            let left = rows_max.saturating_sub(usize::try_from(done.rows).unwrap_or(usize::MAX));
+            let Some(wallet) = self.wallet_with_expired(now)? else { return Ok(done) };
+            if left == 0 {
+                return Ok(Cleaned { has_more: true, ..done });
+            }
+            let cleaned = self.clean_leases(wallet, left, now)?;
+            if cleaned.rows == 0 {
+                // Another program was faster, and may still be at it.
+                return Ok(done);
+            }
+            done.rows += cleaned.rows;
+        }
+    }
+
+    fn wallet_with_expired(&self, now: Micros) -> Result<Option<WalletId>, LedgerError> {
+        self.read(|tx| {
+            let now = Session::read_lease_time(tx, self.lease_clock, now)?;
+            let key = [Value::from(now.get())];
+            let wallet = tx.query_opt(SELECT_EXPIRED, &key, |row| row.int(0))?;
+            Ok(wallet.map(WalletId::new))
+        })
+    }
+
+    /// Counts the leases of all wallets: active ones that end by the clock, held ones and expired
+    /// ones up to `rows_max` each.
+    pub fn count_leases(&self, rows_max: usize, now: Micros) -> Result<LeaseCounts, LedgerError> {
+        let limit = Value::from(i64::try_from(rows_max).unwrap_or(i64::MAX));
+        self.read(|tx| {
+            let now = Session::read_lease_time(tx, self.lease_clock, now)?;
+            let clocked = [Value::from(now.get()), limit];
+            let mut count = |statement, parameters: &[Value<'_>]| {
+                tx.query_one(statement, parameters, |row| rows::sum(row, 0))
+            };
+            Ok(LeaseCounts {
+                active: count(COUNT_ACTIVE, &clocked)? + count(COUNT_HELD, &[limit])?,
+                expired: count(COUNT_EXPIRED, &clocked)?,
+            })
+        })
+    }
+
+    /// Rows of each table of the ledger, cheaply: on PostgreSQL what it last measured, and where
+    /// it never did, and on SQLite, counted up to `rows_max`.
+    pub fn count_rows(&self, rows_max: usize) -> Result<Vec<(&'static str, u64)>, LedgerError> {
+        let limit = i64::try_from(rows_max).unwrap_or(i64::MAX);
+        self.read(|tx| {
+            let count = |table: &&'static str| Ok((*table, table_rows(tx, table, limit)?));
+            TABLES.iter().map(count).collect()
+        })
+    }
+}
+
+fn table_rows(tx: &mut Transaction<'_>, table: &str, limit: i64) -> Result<u64, SqlError> {
+    if tx.dialect() == Dialect::Postgres {
+        let rows = tx.query_opt(ESTIMATE_ROWS, &[Value::from(table)], |row| row.int(0))?;
+        if let Some(rows) = rows.and_then(|rows| u64::try_from(rows).ok()) {
+            return Ok(rows);
+        }
+    }
+    // The name is one of the list above.
+    let counted = ["SELECT", " COUNT(*) FROM (SELECT 1 FROM ", table, " LIMIT $1) x"].concat();
+    tx.query_one(&counted, &[Value::from(limit)], |row| rows::sum(row, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use utxokeep_sql::{Database, Options};
+
+    use super::*;
+    use crate::Limits;
+
+    #[test]
+    fn every_table_of_wallets_is_counted() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let url = format!("sqlite:{}", dir.path().join("ledger.db").display());
+        let database = Database::open(&url, &Options::default()).unwrap();
+        let ledger = Ledger::open(database, Limits::default(), Micros::new(1)).unwrap();
+        let stored = ledger.database().read(|tx| {
+            let tables = "SELECT name FROM sqlite_schema WHERE type = 'table'
+                AND name NOT LIKE 'sqlite_%' AND name NOT IN ('chains', 'utxokeep_migrations')
+                ORDER BY name";
+            tx.query_all(tables, &[], |row| Ok(row.text(0)?.to_owned()))
+        });
+        let mut counted: Vec<String> =
+            ledger.count_rows(10).unwrap().into_iter().map(|(table, _)| table.to_owned()).collect();
+        counted.sort_unstable();
+        assert_eq!(counted, stored.map_err(|error: SqlError| error).unwrap());
+    }
+}
