@@ -149,6 +149,7 @@ const fn limits(config: &WalletConfig) -> Limits {
         selection_search_coins_max: config.selection_search_coins_max.get() as usize,
         selection_rounds_max: config.selection_rounds_max.get() as usize,
         lease_batch_max: config.lease_batch_max.get() as usize,
+        change_min_max: config.change_min_sat_max,
         batch_txs_max: config.batch_txs_max.get() as usize,
         payment: payment_limits(config),
     }

@@ -13,6 +13,7 @@ mod trust;
 
 pub(crate) use cascade::{Loser, RESET_LEASES};
 pub(crate) use check::{label as check_label, shape as check_shape};
+use rivals::Declared;
 use utxokeep_core::{
     OutPoint, Txid,
     wallet::{Event, Evidence, TxState, next},
@@ -120,8 +121,7 @@ impl Session<'_, '_> {
         let mut losers = Vec::new();
         let mut waiting = stored.is_some_and(|stored| stored.waiting && unchanged);
         if !unchanged {
-            // What waits was declared a replacement when it was recorded.
-            let declared = options.replaces || stored.is_some_and(|stored| stored.waiting);
+            let declared = Declared::of(options, stored.as_ref());
             let judged = self.judge(new, stored.map(|stored| stored.id), state, declared)?;
             waiting = judged.waits;
             losers = judged.losers;

@@ -198,6 +198,7 @@ impl Ledger {
         if request.inputs_max == 0 || request.inputs_max > limit {
             return Err(LedgerError::argument(format!("inputs_max is between 1 and {limit}")));
         }
+        self.limits.check_change_min(request.change.min_value)?;
         if request.exclude.len() > limit {
             return Err(LedgerError::argument(format!("at most {limit} outputs are excluded")));
         }

@@ -5,6 +5,8 @@ use utxokeep_core::{
     wallet::{Amount, LeaseId, Micros, PaymentLimits, TxState, WalletId},
 };
 
+use crate::LedgerError;
+
 /// An output of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewOutput {
@@ -181,10 +183,25 @@ pub struct Limits {
     pub selection_rounds_max: usize,
     /// Outputs leased by one call.
     pub lease_batch_max: usize,
+    /// The largest change that a payment may leave to the fee because its caller does not want it.
+    pub change_min_max: u64,
     /// Transactions of one batch or block.
     pub batch_txs_max: usize,
     /// What a payment may pay, unless its caller allows more by name.
     pub payment: PaymentLimits,
+}
+
+impl Limits {
+    /// Refuses to leave more to the fee than anyone means to: change below `change_min` goes there.
+    pub(crate) fn check_change_min(&self, change_min: u64) -> Result<(), LedgerError> {
+        if change_min <= self.change_min_max {
+            return Ok(());
+        }
+        Err(LedgerError::argument(format!(
+            "change below {change_min} would go to the fee, at most {} may: lower change_min, or raise change_min_sat_max in the configuration",
+            self.change_min_max
+        )))
+    }
 }
 
 impl Default for Limits {
@@ -200,6 +217,7 @@ impl Default for Limits {
             selection_search_coins_max: 100,
             selection_rounds_max: 10_000,
             lease_batch_max: 1_000,
+            change_min_max: 10_000,
             batch_txs_max: 1_000_000,
             payment: PaymentLimits::default(),
         }

@@ -28,6 +28,10 @@ pub struct Replacement {
     pub payment_total: u64,
     /// What the old transaction and everything that depends on it pay together.
     pub replaced_fees: u64,
+    /// What the old transaction pays by itself.
+    pub old_fee: u64,
+    /// Weight of the old transaction, when it is signed.
+    pub old_weight: u64,
     /// What the replacement pays, at least.
     pub fee_rate: FeeRate,
     /// What nodes ask a replacement to pay on top for its own size.
@@ -53,16 +57,30 @@ pub struct Funded {
 
 impl Replacement {
     /// The least fee of a replacement with this weight: what was asked for, and what nodes ask for.
+    ///
+    /// Nodes ask for more than everything it pushes out pays together, and for a better rate than
+    /// that of the old transaction. The incremental rate comes on top of both.
     #[must_use]
     pub fn required_fee(&self, weight: u64) -> u64 {
         let on_top = self.incremental_rate.fee(weight);
-        self.fee_rate.fee(weight).max(self.replaced_fees.saturating_add(on_top))
+        let at_old_rate = self.at_old_rate(weight);
+        let replaced = self.replaced_fees.max(at_old_rate);
+        self.fee_rate.fee(weight).max(replaced.saturating_add(on_top))
+    }
+
+    /// What the old transaction would pay at its rate if it had this weight, rounded up.
+    fn at_old_rate(&self, weight: u64) -> u64 {
+        let [new, old] = [weight, self.old_weight].map(|weight| u128::from(weight.div_ceil(4)));
+        let fee = (u128::from(self.old_fee) * new).div_ceil(old.max(1));
+        u64::try_from(fee).unwrap_or(u64::MAX)
     }
 
     /// What one more unit of weight costs, at most.
     #[must_use]
     pub fn marginal_rate(&self) -> FeeRate {
-        self.fee_rate.max(self.incremental_rate)
+        let old_rate = u32::try_from(self.at_old_rate(4_000)).unwrap_or(u32::MAX).div_ceil(4);
+        let above_old = old_rate.saturating_add(self.incremental_rate.get());
+        self.fee_rate.max(FeeRate::per_kilo_weight(above_old))
     }
 
     /// What added coins must bring, besides the fee for their own inputs and for change.
@@ -166,6 +184,8 @@ mod tests {
             payments_weight: 124,
             payment_total: 100_000,
             replaced_fees: 110,
+            old_fee: 110,
+            old_weight: 42 + 272 + 124,
             fee_rate: FeeRate::per_vbyte(20),
             incremental_rate: FeeRate::per_vbyte(1),
             change: Some(ChangePolicy::default()),
@@ -182,6 +202,24 @@ mod tests {
         assert_eq!(funded.weight, 42 + 2 * 272 + 2 * 124);
         assert_eq!(funded.fee, 20 * funded.weight.div_ceil(4));
         assert_eq!(funded.change, Some(100_110 + 20_000 - 100_000 - funded.fee));
+    }
+
+    #[test]
+    fn a_bump_never_lowers_the_fee_rate() {
+        // 110 virtual bytes at 50 each; one more input and change make it nearly twice as long.
+        let dear = Replacement {
+            input_total: 105_500,
+            replaced_fees: 5_500,
+            old_fee: 5_500,
+            fee_rate: FeeRate::per_vbyte(0),
+            ..changeless()
+        };
+        for asked in [0, 10, 49, 50] {
+            let replacement = Replacement { fee_rate: FeeRate::per_vbyte(asked), ..dear };
+            let funded = replacement.with_more_coins(&coins(&[20_000])).unwrap();
+            let vbytes = funded.weight.div_ceil(4);
+            assert_eq!(funded.fee, 51 * vbytes, "the old rate and the incremental one");
+        }
     }
 
     #[test]
@@ -242,6 +280,8 @@ mod tests {
                 payments_weight: payments as u64 * output_weight(&[0; 22]),
                 payment_total,
                 replaced_fees: old_fee + random.one(&[0, 0, 40_000]),
+                old_fee,
+                old_weight: 42 + inputs as u64 * random.one(&[230, 272, 592]),
                 fee_rate: FeeRate::per_kilo_weight(u32::try_from(random.below(30_000)).unwrap()),
                 incremental_rate: FeeRate::per_vbyte(u32::try_from(1 + random.below(5)).unwrap()),
                 change: (has_old_change || random.below(4) > 0).then_some(policy),

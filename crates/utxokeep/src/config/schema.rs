@@ -375,6 +375,8 @@ settings! {
         selection_rounds_max: NonZeroU32 = count(10_000), "a whole number from 1 on";
         /// The most outputs leased by one call.
         lease_batch_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// The largest change that a request may leave to the fee (`change_min`), in satoshi.
+        change_min_sat_max: u64 = 10_000, "a whole number from 0 on";
         /// The most transactions of one batch or block.
         batch_txs_max: NonZeroU32 = count(1_000_000), "a whole number from 1 on";
         /// The largest fee of a payment, in satoshi; guard `fee_max`. A call may allow more by

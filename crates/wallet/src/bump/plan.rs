@@ -4,7 +4,7 @@ use utxokeep_core::{
     Txid,
     wallet::{
         Amount, ChainCodec, ChangePolicy, Funded, InvalidReason, Replacement, TxState,
-        output_weight,
+        count_weight, output_weight, weight_without_inputs,
     },
 };
 use utxokeep_sql::Value;
@@ -42,6 +42,8 @@ struct Old {
     outputs: Vec<NewOutput>,
     change: Option<usize>,
     evicts: Vec<Txid>,
+    /// What it pays.
+    fee: u64,
     /// What it and all that depends on it pay.
     fees: u64,
     lock_time: u32,
@@ -66,6 +68,7 @@ impl Session<'_, '_> {
         if request.inputs_max == 0 || request.inputs_max > limit {
             return Err(LedgerError::argument(format!("inputs_max is between 1 and {limit}")));
         }
+        self.limits.check_change_min(request.change_min_value)?;
         let guards = self.guards(request.allow);
         guards.check_bump_rates(request.fee_rate, request.incremental_rate)?;
         let old = self.old_tx(codec, txid, request)?;
@@ -170,7 +173,7 @@ impl Session<'_, '_> {
             fees += fee.ok_or_else(|| refuse(txid, "the fee of one that spends it is unknown"))?;
         }
         let (sequences, lock_time) = (decoded.sequences, decoded.lock_time);
-        Ok(Old { inputs, sequences, outputs, change, evicts, fees, lock_time })
+        Ok(Old { inputs, sequences, outputs, change, evicts, fee: own_fee, fees, lock_time })
     }
 
     /// Which output is change: as told, or the only one to a change keychain. Where several go
@@ -196,6 +199,13 @@ impl Session<'_, '_> {
 }
 
 impl Old {
+    /// Its weight, when it is signed.
+    fn weight(&self) -> u64 {
+        let scripts = self.outputs.iter().map(|output| output.script.as_slice());
+        let inputs: u64 = self.inputs.iter().map(|coin| u64::from(coin.weight)).sum();
+        weight_without_inputs(scripts, 0) + inputs + count_weight(self.inputs.len())
+    }
+
     /// The arithmetic of replacing it, with change to this place.
     fn replacement(&self, request: &BumpRequest, place: Option<&ChangePlace>) -> Replacement {
         let is_payment = |(at, output)| (Some(at) != self.change).then_some(output);
@@ -214,6 +224,8 @@ impl Old {
             payments_weight: payments.iter().map(|output| output_weight(&output.script)).sum(),
             payment_total: payments.iter().map(|output| output.amount.get()).sum(),
             replaced_fees: self.fees,
+            old_fee: self.fee,
+            old_weight: self.weight(),
             fee_rate: request.fee_rate,
             incremental_rate: request.incremental_rate,
             change,

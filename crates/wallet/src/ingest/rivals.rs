@@ -7,7 +7,10 @@ use utxokeep_core::{
 use utxokeep_sql::{SqlError, Value};
 
 use super::cascade::Loser;
-use crate::{LedgerError, NewTx, rows, session::Session};
+use crate::{
+    LedgerError, NewTx, RecordOptions, rows,
+    session::{Session, StoredTx},
+};
 
 const RIVALS_HEAD: &str = "SELECT t.id, t.txid, t.status, t.block_height, t.is_waiting
     FROM (VALUES";
@@ -20,6 +23,32 @@ const WAITING_TAIL: &str = ") AS v CROSS JOIN tx_inputs i CROSS JOIN transaction
 const INSERT_EDGE: &str = "INSERT INTO tx_replacements
     (wallet_id, replaced_tx_id, replacement_tx_id, reason, created_at_us)
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
+
+const SELECT_LINKED: &str = "SELECT replaced_tx_id FROM tx_replacements
+    WHERE wallet_id = $1 AND replacement_tx_id = $2";
+
+/// Whom a transaction may push out although neither is in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Declared {
+    /// Nobody.
+    No,
+    /// Everybody: the caller says so now.
+    All,
+    /// Those that this one was linked to when it began to wait. Who took a coin of it since is not
+    /// among them.
+    Linked(i64),
+}
+
+impl Declared {
+    /// What the caller says now, or said when it recorded a replacement that waits.
+    pub(super) fn of(options: &RecordOptions, stored: Option<&StoredTx>) -> Self {
+        match stored.filter(|stored| stored.waiting) {
+            _ if options.replaces => Self::All,
+            Some(stored) => Self::Linked(stored.id),
+            None => Self::No,
+        }
+    }
+}
 
 /// A stored rival.
 struct Found {
@@ -42,13 +71,20 @@ impl Session<'_, '_> {
         new: &NewTx,
         own_id: Option<i64>,
         state: TxState,
-        declared: bool,
+        declared: Declared,
     ) -> Result<Judged, LedgerError> {
         let mut judged = Judged { losers: Vec::new(), waits: false };
         let mut refused = Vec::new();
+        let linked = self.linked(declared)?;
         for rival in self.rivals(new, own_id)? {
             let seen = Rival { state: rival.state, waiting: rival.waiting };
-            match judge_rival(state, self.evidence, declared, seen) {
+            // Of two that wait, each was declared; the one that is published first wins.
+            let is_declared = match declared {
+                Declared::No => false,
+                Declared::All => true,
+                Declared::Linked(_) => linked.contains(&rival.id) || rival.waiting,
+            };
+            match judge_rival(state, self.evidence, is_declared, seen) {
                 Outcome::RivalLoses(reason) => {
                     judged.losers.push(Loser { id: rival.id, txid: rival.txid, reason });
                 }
@@ -57,11 +93,21 @@ impl Session<'_, '_> {
                 Outcome::Refuse => refused.push(rival.txid),
             }
         }
+        if !refused.is_empty() {
+            // What depends on a loser goes with it, whatever else it spends.
+            let gone = self.cascade(judged.losers.clone(), own_id)?.descendants();
+            refused.retain(|txid| !gone.contains(txid));
+        }
         if refused.is_empty() {
             Ok(judged)
         } else {
             Err(LedgerError::Conflict { txid: new.txid, rivals: refused })
         }
+    }
+
+    fn linked(&mut self, declared: Declared) -> Result<Vec<i64>, SqlError> {
+        let Declared::Linked(id) = declared else { return Ok(Vec::new()) };
+        self.tx.query_all(SELECT_LINKED, &[self.id(), Value::from(id)], |row| row.int(0))
     }
 
     /// Notes whom a replacement that waits is going to replace.

@@ -286,11 +286,17 @@ fn guards_stand_before_every_payment(url: &str) {
     assert_eq!(bumps(&|bump| bump.incremental_rate = none), Guard::IncrementalRate);
     let absurd = FeeRate::per_vbyte(101);
     assert_eq!(bumps(&|bump| bump.incremental_rate = absurd), Guard::IncrementalRate);
-    let dropped = |bump: &mut BumpRequest| {
-        bump.change_min_value = u64::MAX;
+    let dear = |bump: &mut BumpRequest| {
+        bump.fee_rate = FeeRate::per_vbyte(200_000);
         bump.allow = bump.allow.with(Guard::FeeRateMax);
     };
-    assert_eq!(bumps(&dropped), Guard::FeeMax, "change that is left out is a fee");
+    assert_eq!(bumps(&dear), Guard::FeeMax);
+    for change_min in [10_001, u64::MAX] {
+        let mut burning = BumpRequest::new(FeeRate::per_vbyte(4));
+        burning.change_min_value = change_min;
+        let refused = ledger.plan_bump(wallet, &old.txid, &burning, NOW).unwrap_err();
+        assert!(matches!(refused, LedgerError::InvalidArgument { .. }), "{refused}");
+    }
     let lost = |bump: &mut BumpRequest| bump.change_script = Some(vec![0x6a]);
     assert_eq!(bumps(&lost), Guard::UnspendableValue);
 
@@ -319,12 +325,16 @@ fn guards_stand_before_every_payment(url: &str) {
     assert_eq!(selects(&paying(293, &stranger(1).script)), Guard::Dust);
     assert_eq!(selects(&paying(0, &stranger(1).script)), Guard::ZeroValue);
     assert_eq!(selects(&paying(1_000, &[0x6a])), Guard::UnspendableValue);
-    let no_change = |select: &mut SelectionRequest| {
-        select.change.min_value = u64::MAX;
-        select.algorithm = Algorithm::LargestFirst;
+    let dear = |select: &mut SelectionRequest| {
+        select.fee_rate = FeeRate::per_vbyte(200_000);
         select.allow = select.allow.with(Guard::FeeRateMax);
     };
-    assert_eq!(selects(&no_change), Guard::FeeMax);
+    assert_eq!(selects(&dear), Guard::FeeMax);
+    let paid = vec![stranger(60_000)];
+    let mut burning = SelectionRequest::paying(paid, FeeRate::per_vbyte(2), 1).unwrap();
+    burning.change.min_value = 10_001;
+    let refused = ledger.select_and_lease(wallet, &burning, &terms, NOW).unwrap_err();
+    assert!(matches!(refused, LedgerError::InvalidArgument { .. }), "{refused}");
     assert_eq!(ledger.leases(wallet, 0, 100, NOW).unwrap(), leases, "nothing was leased");
 }
 
@@ -354,6 +364,7 @@ fn every_fee_is_bounded_from_both_sides(url: &str) {
             };
             outputs.push(NewOutput { amount, script });
         }
+        let old_weight = selection.weight;
         let old = unsigned(&psbt(&ledger, wallet, &selection.coins, &outputs, selection.fee));
         ledger.record(wallet, &old, Seen::Mempool, &RecordOptions::default(), NOW).unwrap();
         for bump_rate in [1, 40, 700] {
@@ -363,10 +374,16 @@ fn every_fee_is_bounded_from_both_sides(url: &str) {
                 Err(LedgerError::InsufficientFunds { .. }) => continue,
                 Err(other) => panic!("seed {seed}: {other}"),
             };
-            let on_top = plan.replaced_fees + asked.incremental_rate.fee(plan.weight);
-            let required = asked.fee_rate.fee(plan.weight).max(on_top);
+            // A better rate than that of the old one, whose weight its selection knows.
+            let vbytes = |weight: u64| weight.div_ceil(4);
+            let at_old_rate = (selection.fee * vbytes(plan.weight)).div_ceil(vbytes(old_weight));
+            let on_top = asked.incremental_rate.fee(plan.weight);
+            let required = plan.replaced_fees.max(at_old_rate) + on_top;
+            let required = asked.fee_rate.fee(plan.weight).max(required);
             let cost = ChangePolicy { output_weight: 43 * 4, ..ChangePolicy::default() };
-            let most = required + 330 + cost.cost(asked.fee_rate);
+            let old_rate = u32::try_from(at_old_rate.div_ceil(vbytes(plan.weight))).unwrap();
+            let dearest = asked.fee_rate.max(FeeRate::per_vbyte(old_rate + 1));
+            let most = required + 330 + cost.cost(dearest);
             assert!((required..=most).contains(&plan.fee), "seed {seed}: {plan:?}");
             let paid_in: u64 = plan.inputs.iter().map(|coin| coin.amount.get()).sum();
             let paid_out: u64 = plan.outputs.iter().map(|output| output.amount.get()).sum();

@@ -18,6 +18,7 @@ crate::on_both!(
     s052_a_foreign_input_is_double_spent,
     s053_a_declared_replacement_moves_the_pointer,
     s053b_a_pending_replacement_waits_until_published,
+    s053c_a_waiting_replacement_pushes_out_only_what_it_was_made_for,
     s054_spending_from_a_failed_parent_is_refused,
     s055_a_confirmed_winner_fails_the_branch,
     s056_a_confirmed_winner_on_a_foreign_input,
@@ -180,6 +181,27 @@ fn s053b_a_pending_replacement_waits_until_published(w: &mut World<'_>) {
     assert_eq!((published.waiting, published.losers), (false, vec![first.txid]));
     assert_eq!(w.outpoints(), [out(&bump, 1)]);
     assert_eq!(w.state(&first), TxState::Replaced);
+}
+
+/// The replacement adds a coin, waits, and somebody else spends that coin meanwhile.
+fn s053c_a_waiting_replacement_pushes_out_only_what_it_was_made_for(w: &mut World<'_>) {
+    let (funding, added) = (funded(w, 1, 50), funded(w, 2, 10));
+    let first = pay(3, &[out(&funding, 0)], &[-49]);
+    w.mempool(&first);
+    let bump = pay(4, &[out(&funding, 0), out(&added, 0)], &[-49, 8]);
+    let options = RecordOptions { replaces: true, ..RecordOptions::default() };
+    assert!(w.record_with(&bump, Seen::Created, &options).unwrap().waiting);
+    let stranger = pay(5, &[out(&added, 0)], &[-9]);
+    w.mempool(&stranger);
+    let refused = w.ledger.publish(w.wallet, &bump.txid, w.now).unwrap_err();
+    assert!(matches!(&refused, LedgerError::Conflict { rivals, .. } if rivals == &[stranger.txid]));
+    assert_eq!(w.state(&stranger), TxState::Unconfirmed);
+    assert_eq!(w.state(&first), TxState::Unconfirmed);
+    w.check();
+    // A caller who says so now pushes out both.
+    let recorded = w.record_with(&bump, Seen::Mempool, &options).unwrap();
+    assert_eq!(recorded.losers, [first.txid, stranger.txid]);
+    w.check();
 }
 
 fn s054_spending_from_a_failed_parent_is_refused(w: &mut World<'_>) {
