@@ -15,8 +15,8 @@ mod read;
 use std::fmt;
 
 use ::bitcoin::{
-    Amount, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, absolute, hashes::Hash as _,
-    psbt::Psbt, transaction::Version,
+    Amount, Script, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Witness, XOnlyPublicKey,
+    absolute, hashes::Hash as _, psbt::Psbt, transaction::Version,
 };
 use base64::Engine as _;
 use miniscript::{Descriptor, descriptor::DefiniteDescriptorKey, psbt::PsbtExt as _};
@@ -265,8 +265,22 @@ fn check(request: &PsbtRequest) -> Result<(), PsbtError> {
     }
     let outputs = request.outputs.iter().map(|output| (output.value, output.script.as_slice()));
     request.guards.check_outputs(outputs)?;
+    for (at, output) in request.outputs.iter().enumerate() {
+        if output.value > 0 && has_impossible_key(&output.script) {
+            request.guards.refuse_unspendable(at, output.value)?;
+        }
+    }
     request.guards.check_fee_alone(request.fee)?;
     Ok(())
+}
+
+/// Whether a script pays to a key that is no point of the curve, so that nobody can sign for it.
+fn has_impossible_key(script: &[u8]) -> bool {
+    if let (ScriptKind::Taproot, [_, _, key @ ..]) = (ScriptKind::of(script), script) {
+        return XOnlyPublicKey::from_slice(key).is_err();
+    }
+    let script = Script::from_bytes(script);
+    script.is_p2pk() && script.p2pk_public_key().is_none()
 }
 
 fn fill_input(

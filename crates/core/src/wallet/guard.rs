@@ -12,14 +12,10 @@ use std::fmt;
 
 use super::{
     locks::{NextBlock, ValidFrom},
+    script::{is_relayed, is_unspendable},
     select::FeeRate,
     weight::dust_limit,
 };
-
-/// A script that starts with this opcode can never be spent.
-const OP_RETURN: u8 = 0x6a;
-/// Nor can a script that is longer.
-const SCRIPT_BYTES_MAX: usize = 10_000;
 
 /// What a payment is checked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,11 +36,13 @@ pub enum Guard {
     ZeroValue,
     /// The next block cannot hold the transaction, because of a lock time or a relative lock.
     NotYetValid,
+    /// Nodes do not relay outputs with such a script; most likely it is none, but a key or a hash.
+    NonstandardScript,
 }
 
 impl Guard {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::FeeMax,
         Self::FeeRateMax,
         Self::FeeRateMin,
@@ -53,6 +51,7 @@ impl Guard {
         Self::UnspendableValue,
         Self::ZeroValue,
         Self::NotYetValid,
+        Self::NonstandardScript,
     ];
 
     /// The word by which callers allow what the guard refuses.
@@ -67,10 +66,11 @@ impl Guard {
             Self::UnspendableValue => "unspendable_value",
             Self::ZeroValue => "zero_value",
             Self::NotYetValid => "not_yet_valid",
+            Self::NonstandardScript => "nonstandard_script",
         }
     }
 
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> u16 {
         1 << self as u8
     }
 }
@@ -92,14 +92,14 @@ fn names() -> String {
 
 /// Guards that a caller has named: what they refuse is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AllowedGuards(u8);
+pub struct AllowedGuards(u16);
 
 impl AllowedGuards {
     /// Nothing is allowed.
     pub const NONE: Self = Self(0);
 
     /// Everything is allowed.
-    pub const ALL: Self = Self(u8::MAX);
+    pub const ALL: Self = Self(u16::MAX);
 
     /// Reads the names of guards.
     pub fn from_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self, UnknownGuard> {
@@ -229,6 +229,13 @@ impl GuardRefusal {
                 format!("output{output} can never be spent, and would lose {figure}")
             }
             Guard::ZeroValue => format!("output{output} has no amount"),
+            Guard::NonstandardScript => {
+                let whose =
+                    if output.is_empty() { "change".to_owned() } else { format!("output{output}") };
+                format!(
+                    "the script of {whose} is none that nodes relay; a key or a hash is no script, an address stands for one"
+                )
+            }
             Guard::NotYetValid => match figure {
                 Figure::Time(_) => format!(
                     "no block may hold the transaction before the chain's time is {figure}, and it is about {bound}"
@@ -272,6 +279,9 @@ impl PaymentGuards {
         for (at, (value, script)) in outputs.into_iter().enumerate() {
             let figure = Figure::Amount(value);
             let refuse = |guard, bound| self.refuse(guard, figure, Figure::Amount(bound), Some(at));
+            if !is_relayed(script) {
+                refuse(Guard::NonstandardScript, 0)?;
+            }
             if is_unspendable(script) {
                 if value > 0 {
                     refuse(Guard::UnspendableValue, 0)?;
@@ -283,6 +293,21 @@ impl PaymentGuards {
             }
         }
         Ok(())
+    }
+
+    /// Checks where change would go, before it is known whether and how much there will be.
+    pub fn check_change_script(&self, script: &[u8]) -> Result<(), GuardRefusal> {
+        let none = Figure::Amount(0);
+        if !is_relayed(script) {
+            self.refuse(Guard::NonstandardScript, none, none, None)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses an output that somebody who knows more about its script found to be lost.
+    pub fn refuse_unspendable(&self, output: usize, value: u64) -> Result<(), GuardRefusal> {
+        let (figure, bound) = (Figure::Amount(value), Figure::Amount(0));
+        self.refuse(Guard::UnspendableValue, figure, bound, Some(output))
     }
 
     /// Checks the rate that a new payment asks for, before any coin is looked at.
@@ -354,11 +379,6 @@ impl PaymentGuards {
         }
         Ok(())
     }
-}
-
-/// Whether nobody can ever spend an output with this script.
-fn is_unspendable(script: &[u8]) -> bool {
-    script.first() == Some(&OP_RETURN) || script.len() > SCRIPT_BYTES_MAX
 }
 
 #[cfg(test)]
@@ -438,8 +458,7 @@ mod tests {
 
     #[test]
     fn outputs_that_lose_money_are_refused() {
-        let data = [&[OP_RETURN, 4][..], b"data"].concat();
-        let long = vec![1; SCRIPT_BYTES_MAX + 1];
+        let data = [&[0x6a, 4][..], b"data"].concat();
         let check = |value, script: &[u8]| {
             let outputs = [(1_000, KEY.to_vec()), (value, script.to_vec())];
             let refusal = refused(|guards| {
@@ -454,8 +473,27 @@ mod tests {
         assert_eq!(check(1, &KEY), Guard::Dust);
         assert_eq!(check(0, &KEY), Guard::ZeroValue);
         assert_eq!(check(1, &data), Guard::UnspendableValue);
-        assert_eq!(check(5_000, &long), Guard::UnspendableValue);
+        assert_eq!(check(5_000, &[0x51]), Guard::NonstandardScript);
         guards(&[]).check_outputs([(294, &KEY[..]), (0, &data)]).unwrap();
+    }
+
+    #[test]
+    fn hexadecimal_that_is_no_script_is_neither_paid_nor_change() {
+        let key = refused(|guards| guards.check_outputs([(5_000, &[2; 33][..])]));
+        assert_eq!((key.guard, key.output), (Guard::NonstandardScript, Some(0)));
+        // The hash of a key, words: they certainly lose what is paid there.
+        for script in [&[0xbe; 20][..], &[0xde, 0xad, 0xbe, 0xef], &[0xff], &[0, 3, 7, 7, 7]] {
+            let refusal = guards(&[]).check_outputs([(5_000, script)]).unwrap_err();
+            assert_eq!(refusal.guard, Guard::NonstandardScript, "{script:?}");
+            let allowed = guards(&["nonstandard_script"]);
+            let lost = allowed.check_outputs([(5_000, script)]).unwrap_err();
+            assert_eq!(lost.guard, Guard::UnspendableValue, "{script:?}");
+            let both = guards(&["nonstandard_script", "unspendable_value"]);
+            both.check_outputs([(5_000, script)]).unwrap();
+            let change = refused(|guards| guards.check_change_script(script));
+            assert_eq!((change.guard, change.output), (Guard::NonstandardScript, None));
+        }
+        guards(&[]).check_change_script(&KEY).unwrap();
     }
 
     #[test]

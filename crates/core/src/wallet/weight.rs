@@ -1,6 +1,9 @@
 //! What parts of a Bitcoin transaction weigh, and below which amount an output is dust.
 
-use super::select::{ChangePolicy, FeeRate};
+use super::{
+    script::witness_program,
+    select::{ChangePolicy, FeeRate},
+};
 
 /// Version, lock time, the marker of witnesses, and both counts.
 pub(super) const BARE_WEIGHT: u64 = 42;
@@ -49,12 +52,7 @@ pub fn estimated_spend_weight(script: &[u8]) -> u32 {
 /// spend it at 3 for each virtual byte.
 #[must_use]
 pub fn dust_limit(script: &[u8]) -> u64 {
-    let is_witness_program = matches!(
-        script,
-        [0x00 | 0x51..=0x60, length, program @ ..]
-            if (2..=40).contains(&program.len()) && usize::from(*length) == program.len()
-    );
-    let spend_bytes = if is_witness_program { 67 } else { 148 };
+    let spend_bytes = if witness_program(script).is_some() { 67 } else { 148 };
     (output_weight(script) / 4 + spend_bytes) * 3
 }
 

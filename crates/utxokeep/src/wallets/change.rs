@@ -47,7 +47,10 @@ impl Wallets {
             ChangePolicy { min_value, ..policy }
         };
         if let Some(address) = asked {
-            let place = ChangePlace::Named(texts::script(wallet.network, address)?);
+            let script = texts::script(wallet.network, address)?;
+            let guards = self.guards(wallet, request.allow);
+            guards.check_change_script(&script).map_err(LedgerError::from)?;
+            let place = ChangePlace::Named(script);
             request.change = policy(Some(&place));
             return Ok(Some(place));
         }

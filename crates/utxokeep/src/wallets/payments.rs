@@ -156,6 +156,11 @@ impl Wallets {
             maturity: self.maturity(),
             allow: texts::allow(&request.allow)?,
         };
+        if let Some(script) = &bump.change_script {
+            self.guards(&wallet, bump.allow)
+                .check_change_script(script)
+                .map_err(LedgerError::from)?;
+        }
         let lessee = self.lessee(&request.lease)?;
         let terms = &lessee.terms;
         let mut attempt = 1;
@@ -233,6 +238,12 @@ impl Wallets {
         })
     }
 
+    /// The guards of one call. Nothing is built on Cardano, so they are about Bitcoin alone.
+    pub(super) fn guards(&self, wallet: &Wallet, allow: AllowedGuards) -> PaymentGuards {
+        let allow = if wallet.network.is_cardano() { AllowedGuards::ALL } else { allow };
+        PaymentGuards { limits: self.ledger.limits().payment, allow }
+    }
+
     fn psbt(&self, wallet: &Wallet, parts: &TxParts<'_>) -> Result<UnsignedPsbt, WalletsError> {
         let scripts = parts.coins.iter().map(|coin| &coin.script);
         let scripts = scripts.chain(parts.outputs.iter().map(|output| &output.script)).cloned();
@@ -268,7 +279,7 @@ impl Wallets {
             origin: origin(&output.script),
         });
         let outputs = outputs.collect();
-        let guards = PaymentGuards { limits: self.ledger.limits().payment, allow: parts.allow };
+        let guards = self.guards(wallet, parts.allow);
         let (fee, lock_time, network) = (parts.fee, parts.lock_time, wallet.network);
         let request = PsbtRequest { network, inputs, outputs, fee, lock_time, next, guards };
         Ok(build_psbt(&request)?)

@@ -394,7 +394,8 @@ pub struct SelectCoins {
     #[schema(nullable = false)]
     pub lease: Option<LeaseFor>,
     /// Guards that must not refuse the payment, by name: `fee_max`, `fee_rate_max`, `fee_rate_min`,
-    /// `incremental_rate`, `dust`, `unspendable_value`, `zero_value`, `not_yet_valid`.
+    /// `incremental_rate`, `dust`, `unspendable_value`, `zero_value`, `not_yet_valid`,
+    /// `nonstandard_script`.
     #[serde(default)]
     pub allow: Vec<String>,
 }
@@ -458,7 +459,8 @@ pub struct BumpFee {
     #[serde(default)]
     pub dry_run: bool,
     /// Guards that must not refuse the replacement, by name: `fee_max`, `fee_rate_max`, `fee_rate_min`,
-    /// `incremental_rate`, `dust`, `unspendable_value`, `zero_value`, `not_yet_valid`.
+    /// `incremental_rate`, `dust`, `unspendable_value`, `zero_value`, `not_yet_valid`,
+    /// `nonstandard_script`.
     #[serde(default)]
     pub allow: Vec<String>,
 }

@@ -65,6 +65,34 @@ fn a_payment_that_is_most_likely_a_mistake_is_refused_by_name() {
     );
 }
 
+#[test]
+fn hexadecimal_that_is_no_script_is_neither_paid_nor_change() {
+    let user = User::new().with_coins(&[50_000_000, 60_000]);
+    let before = handed_out(&user);
+    let key = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798";
+    let usual = format!("{STRANGER}=20000");
+    for script in ["becce4fff87860cfc5191a8858166e8a1a8a9468", key, "deadbeef", "ff"] {
+        let paid = format!("{script}=20000");
+        let pays = ["hot", "--fee-rate", "1", "--pay", &paid];
+        for verb in ["select", "psbt"] {
+            let told = user.refused(4, &[&["wallet", verb], &pays[..]].concat());
+            assert!(told.contains("nonstandard_script"), "{verb} {script}: {told}");
+        }
+        let psbt = ["wallet", "psbt", "hot", "--fee-rate", "1", "--pay", &usual];
+        let told = user.refused(4, &[&psbt[..], &["--change-address", script]].concat());
+        assert!(told.contains("the script of change"), "{script}: {told}");
+    }
+    // A key of taproot that is no point of the curve.
+    let nowhere = format!("5120{}=20000", "ff".repeat(32));
+    let told = user.refused(4, &["wallet", "psbt", "hot", "--fee-rate", "1", "--pay", &nowhere]);
+    assert!(told.contains("unspendable_value"), "{told}");
+    assert!(nothing_is_leased(&user));
+    assert_eq!(handed_out(&user), before);
+    // Anybody may spend this one.
+    let meant = ["--pay", "51=20000", "--allow", "nonstandard_script"];
+    user.json(&[&["wallet", "psbt", "hot", "--fee-rate", "1"], &meant[..]].concat());
+}
+
 /// Paid without change and bumped: the flow of the README, with the default algorithm.
 #[test]
 fn a_bump_never_burns_a_coin() {
@@ -103,6 +131,8 @@ fn a_bump_never_burns_a_coin() {
     assert_eq!(amount(&made["change"]), 100_000 + 40_000 - 99_890 - 20 * vbytes);
     assert!(text(&made, "change_address").starts_with("bcrt1q"));
     assert_eq!(handed_out(&user), [before[0], before[1] + 1]);
+    let told = user.refused(4, &[&bump[..], &["--change-address", "ff"]].concat());
+    assert!(told.contains("nonstandard_script"), "{told}");
     let other = ["--change-address", STRANGER, "--dry-run"];
     let elsewhere = user.json(&[&bump[..], &other].concat());
     assert_eq!(text(&elsewhere, "change_address"), STRANGER);

@@ -46,7 +46,7 @@ fn request(inputs: Vec<PsbtInput>, fee: u64) -> PsbtRequest {
         network: NETWORK,
         inputs,
         outputs: vec![
-            PsbtOutput { value: 1_000, script: vec![0x51], origin: None },
+            PsbtOutput { value: 1_000, script: script_of(&origin("wpkh(KEY)", 98)), origin: None },
             PsbtOutput {
                 value: total - 1_000 - fee,
                 script: script_of(&change),
@@ -253,6 +253,22 @@ fn guards_stand_before_every_psbt() {
     assert!(matches!(build_psbt(&dust), Err(PsbtError::Guarded(_))));
     dust.guards.allow = AllowedGuards::NONE.with(Guard::Dust);
     build_psbt(&dust).unwrap();
+    let paying = |script: Vec<u8>| {
+        let mut request = request(vec![input("wpkh(KEY)", 0, 50_000, true)], 500);
+        request.outputs[0].script = script;
+        match build_psbt(&request) {
+            Err(PsbtError::Guarded(refusal)) => Some((refusal.guard, refusal.output)),
+            other => other.map(|_| None).unwrap(),
+        }
+    };
+    assert_eq!(paying(vec![0x51]), Some((Guard::NonstandardScript, Some(0))));
+    // 5 is the first coordinate of no point, 4 of one.
+    let lost = Some((Guard::UnspendableValue, Some(0)));
+    for (last, refused) in [(5, lost), (4, None)] {
+        let key = [&[0; 31][..], &[last]].concat();
+        assert_eq!(paying([&[0x51, 32][..], &key].concat()), refused);
+        assert_eq!(paying([&[33, 2][..], &key, &[0xac]].concat()), refused);
+    }
     let burned = request(vec![input("wpkh(KEY)", 0, 5_000_000_000, true)], 4_000_000_000);
     let error = build_psbt(&burned).unwrap_err();
     assert!(matches!(error, PsbtError::Guarded(refusal) if refusal.guard == Guard::FeeMax));
