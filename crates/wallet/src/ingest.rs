@@ -142,9 +142,10 @@ impl Session<'_, '_> {
             plan.owned_inputs = i64::try_from(parents.len()).unwrap_or(i64::MAX);
         }
         let id = self.write_tx(&plan, unchanged)?;
-        if stored.is_some() {
-            self.keep_bytes(id, new.raw.as_deref())?;
-        }
+        let has_new_bytes = match stored {
+            Some(stored) => self.keep_bytes(id, stored.state, event, new.raw.as_deref())?,
+            None => false,
+        };
         self.invalidate(&doomed, id)?;
         if waiting && !unchanged {
             self.link_waiting(new, id)?;
@@ -177,7 +178,7 @@ impl Session<'_, '_> {
             txid: new.txid,
             change: match stored {
                 None => Change::Inserted,
-                Some(_) if unchanged => Change::Unchanged,
+                Some(_) if unchanged && !has_new_bytes => Change::Unchanged,
                 Some(stored) if stored.state.is_live() => Change::Updated,
                 Some(_) => Change::Revived,
             },

@@ -96,11 +96,11 @@ pub struct RecordOptions {
 pub enum Change {
     /// It is new.
     Inserted,
-    /// It was there and is in another state now.
+    /// It was there and is in another state now, or has better bytes.
     Updated,
     /// It was not live and is again.
     Revived,
-    /// It was there in this state.
+    /// It was there in this state, with bytes as good.
     Unchanged,
 }
 

@@ -43,6 +43,8 @@ pub fn decode_tx(raw: &[u8]) -> Result<DecodedTx, TxDecodeError> {
         .collect();
     let is_signed = |input: &&TxIn| !input.script_sig.is_empty() || !input.witness.is_empty();
     let signed_inputs = tx.input.iter().filter(is_signed).count();
+    let parts = |input: &TxIn| input.witness.iter().filter(|part| !part.is_empty()).count();
+    let witness_parts = tx.input.iter().map(parts).sum();
     let txid = txid_of(&tx.compute_txid());
     Ok(DecodedTx {
         txid,
@@ -50,6 +52,7 @@ pub fn decode_tx(raw: &[u8]) -> Result<DecodedTx, TxDecodeError> {
         outputs,
         is_coinbase,
         signed_inputs,
+        witness_parts,
         sequences,
         lock_time: tx.lock_time.to_consensus_u32(),
     })

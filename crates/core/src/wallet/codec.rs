@@ -1,7 +1,8 @@
 //! What the ledger asks of the formats of a chain, so that it needs none of their libraries.
 
-use std::{error::Error, fmt, ops::Range};
+use std::{cmp::Ordering, error::Error, fmt, ops::Range};
 
+use super::status::{Event, TxState};
 use crate::{
     network::Network,
     types::{OutPoint, Txid},
@@ -42,10 +43,37 @@ pub struct DecodedTx {
     pub is_coinbase: bool,
     /// How many inputs carry a signature script or a witness.
     pub signed_inputs: usize,
+    /// How many parts of witnesses are there, empty ones not counted: a signature that is missing
+    /// among several leaves one empty or out.
+    pub witness_parts: usize,
     /// Sequence number of each input, in order; nothing for a coinbase.
     pub sequences: Vec<u32>,
     /// Its lock time, as the number in its bytes.
     pub lock_time: u32,
+}
+
+impl DecodedTx {
+    /// Whether bytes that somebody claims, with `event`, are better than the `stored` ones of the
+    /// same transaction, which was in `state` until now.
+    ///
+    /// Fewer signed inputs are never better. What was seen outranks what was only made. Between
+    /// equals more of a witness is better, and as much of it that comes later.
+    #[must_use]
+    pub fn is_better_than(&self, stored: &Self, event: Event, state: TxState) -> bool {
+        match self.signed_inputs.cmp(&stored.signed_inputs) {
+            Ordering::Greater => return true,
+            Ordering::Less => return false,
+            Ordering::Equal => {}
+        }
+        let is_seen = event != Event::Create;
+        match state {
+            TxState::Pending if is_seen => true,
+            // Those that a block may have brought stay.
+            TxState::Confirmed(_) => false,
+            TxState::Unconfirmed if !is_seen => false,
+            _ => self.witness_parts >= stored.witness_parts,
+        }
+    }
 }
 
 /// Why a text or bytes could not be read; the source tells.

@@ -197,6 +197,7 @@ mod tests {
             lock_time: 0,
             sequences: vec![0],
             signed_inputs: 0,
+            witness_parts: 0,
         }
     }
 

@@ -1,6 +1,7 @@
-//! Bytes of stored transactions: a block's are the real ones, signed ones are better than unsigned.
+//! Bytes of stored transactions: a block's are the real ones, signed ones are better than unsigned,
+//! and those that were seen better than those that were only made.
 
-use utxokeep_core::wallet::Evidence;
+use utxokeep_core::wallet::{DecodedTx, Event, Evidence, TxState};
 use utxokeep_sql::Value;
 
 use crate::{LedgerError, NewTx, session::Session};
@@ -26,28 +27,35 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Keeps the better bytes of a stored transaction.
-    pub(super) fn keep_bytes(&mut self, id: i64, new: Option<&[u8]>) -> Result<(), LedgerError> {
-        let Some(new) = new else { return Ok(()) };
+    /// Keeps the better bytes of a stored transaction, which was in `state` before `event`. Returns
+    /// whether they are new.
+    pub(super) fn keep_bytes(
+        &mut self,
+        id: i64,
+        state: TxState,
+        event: Event,
+        new: Option<&[u8]>,
+    ) -> Result<bool, LedgerError> {
+        let Some(new) = new else { return Ok(false) };
         let key = [self.id(), Value::from(id)];
         let stored =
             self.tx.query_one(SELECT_RAW, &key, |row| Ok(row.opt_bytes(0)?.map(<[u8]>::to_vec)))?;
         let is_better = match (stored, self.evidence) {
-            (None, _) => true,
-            (Some(stored), Evidence::Block) => stored != new,
-            (Some(stored), Evidence::Claim) => {
-                self.signed_inputs(new) > self.signed_inputs(&stored)
-            }
+            (Some(stored), _) if stored == new => false,
+            (None, _) | (Some(_), Evidence::Block) => true,
+            (Some(stored), Evidence::Claim) => match (self.decoded(new), self.decoded(&stored)) {
+                (Some(new), Some(stored)) => new.is_better_than(&stored, event, state),
+                (new, _) => new.is_some(),
+            },
         };
         if is_better {
             self.tx.execute(SET_RAW, &[key[0], key[1], Value::from(new)])?;
         }
-        Ok(())
+        Ok(is_better)
     }
 
-    /// How many inputs are signed, as far as the bytes can be read.
-    fn signed_inputs(&self, raw: &[u8]) -> usize {
-        let decoded = self.codec.as_ref().and_then(|codec| codec.decode_tx(self.network, raw).ok());
-        decoded.map_or(0, |tx| tx.signed_inputs)
+    /// The transaction, if its bytes can be read.
+    fn decoded(&self, raw: &[u8]) -> Option<DecodedTx> {
+        self.codec.as_ref().and_then(|codec| codec.decode_tx(self.network, raw).ok())
     }
 }

@@ -6,7 +6,7 @@ use utxokeep_core::{
     Network, Txid,
     wallet::{CodecError, DecodedTx, DerivedScript, DescriptorBranch},
 };
-use utxokeep_wallet::{ChainCodec, Ledger, LedgerError, NewTx, RecordOptions, Seen};
+use utxokeep_wallet::{ChainCodec, Change, Ledger, LedgerError, NewTx, RecordOptions, Seen};
 
 use crate::world::{World, outside, pay};
 
@@ -14,11 +14,14 @@ crate::on_both!(
     signed_bytes_replace_unsigned_ones_although_nothing_else_changes,
     unsigned_bytes_never_replace_signed_ones,
     the_bytes_of_a_block_always_win,
+    a_witness_that_is_incomplete_or_wrong_does_not_stick,
+    what_was_only_made_never_replaces_what_was_seen,
     bytes_of_another_transaction_are_refused,
     without_the_formats_of_the_chain_the_first_bytes_stay,
 );
 
-/// Bytes are the name of a transaction and the number of its signed inputs.
+/// Bytes are the name of a transaction and the number of its signed inputs, then maybe how many
+/// parts its witnesses have, and anything.
 #[derive(Debug)]
 struct Short;
 
@@ -32,13 +35,16 @@ impl ChainCodec for Short {
     }
 
     fn decode_tx(&self, _: Network, raw: &[u8]) -> Result<DecodedTx, CodecError> {
-        let [name, signed] = raw else { return Err(CodecError::new("two bytes")) };
+        let [name, signed, more @ ..] = raw else {
+            return Err(CodecError::new("two bytes at least"));
+        };
         Ok(DecodedTx {
             txid: Txid::from_bytes([*name; 32]),
             inputs: Vec::new(),
             outputs: Vec::new(),
             is_coinbase: false,
             signed_inputs: usize::from(*signed),
+            witness_parts: more.first().copied().map_or(0, usize::from),
             sequences: Vec::new(),
             lock_time: 0,
         })
@@ -103,6 +109,44 @@ fn the_bytes_of_a_block_always_win(w: &mut World<'_>) {
     let txs = [NewTx { raw: None, ..with_bytes(&[]) }];
     w.ledger.scan_block(w.wallet, &block, &txs, w.now).unwrap();
     assert_eq!(stored(w), Some(vec![1, 7]));
+}
+
+/// The answer to bytes of the same transaction, which is seen again.
+fn seen(ledger: &Ledger, w: &World<'_>, raw: &[u8], seen: Seen) -> Change {
+    let options = RecordOptions::default();
+    ledger.record(w.wallet, &with_bytes(raw), seen, &options, w.now).unwrap().change
+}
+
+fn a_witness_that_is_incomplete_or_wrong_does_not_stick(w: &mut World<'_>) {
+    let ledger = reading(w);
+    let (half, whole, wrong, other) = ([1, 2, 4], [1, 2, 6], [1, 2, 9], [1, 2, 6, 7]);
+    record(&ledger, w, &half, Seen::Created).unwrap();
+    assert_eq!(seen(&ledger, w, &wrong, Seen::Created), Change::Updated, "the next signer");
+    assert_eq!(seen(&ledger, w, &half, Seen::Created), Change::Unchanged);
+    assert_eq!(stored(w), Some(wrong.to_vec()));
+    assert_eq!(seen(&ledger, w, &half, Seen::Mempool), Change::Updated);
+    assert_eq!(stored(w), Some(half.to_vec()), "what was seen outranks what was made");
+    assert_eq!(seen(&ledger, w, &whole, Seen::Mempool), Change::Updated, "only bytes changed");
+    assert_eq!(stored(w), Some(whole.to_vec()));
+    assert_eq!(seen(&ledger, w, &half, Seen::Mempool), Change::Unchanged);
+    assert_eq!(seen(&ledger, w, &whole, Seen::Mempool), Change::Unchanged);
+    assert_eq!(seen(&ledger, w, &other, Seen::Mempool), Change::Updated, "the later one");
+    assert_eq!(stored(w), Some(other.to_vec()));
+    w.check();
+}
+
+fn what_was_only_made_never_replaces_what_was_seen(w: &mut World<'_>) {
+    let ledger = reading(w);
+    record(&ledger, w, &[1, 2, 4], Seen::Mempool).unwrap();
+    assert_eq!(seen(&ledger, w, &[1, 2, 9], Seen::Created), Change::Unchanged);
+    assert_eq!(stored(w), Some(vec![1, 2, 4]));
+    // Where an input was not signed at all, nobody can have seen it.
+    assert_eq!(seen(&ledger, w, &[1, 3, 9], Seen::Created), Change::Updated);
+    let block = w.mine(&[&with_bytes(&[1, 2, 5])]).block;
+    for raw in [[1, 2, 9], [1, 2, 5]] {
+        assert_eq!(seen(&ledger, w, &raw, Seen::Block(block, 0)), Change::Unchanged);
+        assert_eq!(stored(w), Some(vec![1, 2, 5]), "a claim is no block");
+    }
 }
 
 fn bytes_of_another_transaction_are_refused(w: &mut World<'_>) {
