@@ -9,7 +9,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 use ::bitcoin::{Sequence, TapLeafHash, absolute, relative};
 use miniscript::{
     Descriptor, MiniscriptKey,
-    descriptor::DefiniteDescriptorKey,
+    descriptor::{DefiniteDescriptorKey, DescriptorPublicKey, SinglePubKey},
     plan::{AssetProvider, Plan},
 };
 use utxokeep_core::wallet::{LockTime, NextBlock, RelativeLock, SpendLocks, ValidFrom};
@@ -20,6 +20,12 @@ use super::{PsbtError, PsbtInput};
 const LOCKS_MAX: usize = 16;
 /// Bytes of a Schnorr signature with a sighash type.
 const SCHNORR_BYTES: usize = 65;
+/// The point of BIP-341 whose secret nobody knows. Whoever wants no key path takes it, as it is or
+/// as the root of an extended key, whose children nobody can sign for either.
+const NOBODYS_KEY: [u8; 32] = [
+    0x50, 0x92, 0x9b, 0x74, 0xc1, 0xa0, 0x49, 0x54, 0xb7, 0x8b, 0x4b, 0x60, 0x35, 0xe9, 0x7a, 0x5e,
+    0x07, 0x8a, 0x5a, 0x0f, 0x28, 0xec, 0x96, 0xd5, 0x47, 0xbf, 0xee, 0x9a, 0xce, 0x80, 0x3a, 0xc0,
+];
 
 /// Sequence number of every input, the lock time, and when both are met.
 pub(super) struct TxLocks {
@@ -127,7 +133,20 @@ fn locks_of(plan: &Plan) -> SpendLocks {
     }
 }
 
-/// Somebody with all keys, who waits as long as told.
+/// Whether somebody may have the secret of a key.
+fn has_owner(key: &Key) -> bool {
+    let point = match key.as_descriptor_public_key() {
+        DescriptorPublicKey::Single(single) => match single.key {
+            SinglePubKey::FullKey(key) => key.inner.x_only_public_key().0,
+            SinglePubKey::XOnly(key) => key,
+        },
+        DescriptorPublicKey::XPub(key) => key.xkey.public_key.x_only_public_key().0,
+        DescriptorPublicKey::MultiXPub(key) => key.xkey.public_key.x_only_public_key().0,
+    };
+    point.serialize() != NOBODYS_KEY
+}
+
+/// Somebody with all keys that can have an owner, who waits as long as told.
 struct Signer {
     older: Option<relative::LockTime>,
     after: Option<absolute::LockTime>,
@@ -137,16 +156,16 @@ struct Signer {
 type Key = DefiniteDescriptorKey;
 
 impl AssetProvider<Key> for Signer {
-    fn provider_lookup_ecdsa_sig(&self, _: &Key) -> bool {
-        true
+    fn provider_lookup_ecdsa_sig(&self, key: &Key) -> bool {
+        has_owner(key)
     }
 
-    fn provider_lookup_tap_key_spend_sig(&self, _: &Key) -> Option<usize> {
-        Some(SCHNORR_BYTES)
+    fn provider_lookup_tap_key_spend_sig(&self, key: &Key) -> Option<usize> {
+        has_owner(key).then_some(SCHNORR_BYTES)
     }
 
-    fn provider_lookup_tap_leaf_script_sig(&self, _: &Key, _: &TapLeafHash) -> Option<usize> {
-        Some(SCHNORR_BYTES)
+    fn provider_lookup_tap_leaf_script_sig(&self, key: &Key, _: &TapLeafHash) -> Option<usize> {
+        has_owner(key).then_some(SCHNORR_BYTES)
     }
 
     fn provider_lookup_sha256(&self, _: &<Key as MiniscriptKey>::Sha256) -> bool {

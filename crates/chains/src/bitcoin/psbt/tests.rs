@@ -171,6 +171,32 @@ fn older_sets_the_sequence_of_its_input() {
     }
 }
 
+/// Taproot without a key path: plain, with its origin, and as the root of an extended key.
+#[test]
+fn nobody_signs_with_the_unspendable_key_so_its_leaf_sets_the_sequence() {
+    let point = "50929b74c1a04954b78b4b6035e97a5e078a5a0f28ec96d547bfee9ace803ac0";
+    let root = ::bitcoin::bip32::Xpub {
+        network: ::bitcoin::NetworkKind::Test,
+        depth: 0,
+        parent_fingerprint: ::bitcoin::bip32::Fingerprint::default(),
+        child_number: 0.into(),
+        public_key: format!("02{point}").parse().unwrap(),
+        chain_code: [7; 32].into(),
+    };
+    for key in [point.to_owned(), format!("[0c5f9a1e]{point}"), format!("{root}/0/*")] {
+        let (tx, valid) = built(&locked(&format!("tr({key},and_v(v:pk(KEY),older(10)))"), 0));
+        assert_eq!(tx.input[0].sequence, Sequence::from_height(10), "{key}");
+        assert_eq!(valid.height, Some(910), "{key}");
+        let (tx, _) = built(&locked(&format!("tr({key},and_v(v:pk(KEY),after(700)))"), 0));
+        assert_eq!(tx.lock_time.to_consensus_u32(), 700, "{key}");
+        let (tx, _) =
+            built(&locked(&format!("tr({key},{{pk(OTHER),and_v(v:pk(KEY),older(9))}})"), 0));
+        assert_eq!(tx.input[0].sequence, Sequence::ENABLE_RBF_NO_LOCKTIME, "a leaf without a lock");
+        let nobodys = build_psbt(&locked(&format!("tr({key})"), 0));
+        assert!(matches!(nobodys, Err(PsbtError::Unspendable { .. })), "{key}");
+    }
+}
+
 #[test]
 fn after_sets_the_lock_time_and_the_later_of_two_wins() {
     let form = "wsh(and_v(v:pk(KEY),after(700)))";
