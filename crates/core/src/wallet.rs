@@ -18,6 +18,7 @@ mod depth;
 mod guard;
 mod lease;
 mod locks;
+mod label;
 mod script;
 mod select;
 mod status;
@@ -32,6 +33,7 @@ pub use compare::{
 };
 pub use conflict::{Outcome, Rival, judge_rival, parents_first};
 pub use depth::{ConfirmationRange, Maturity, confirmations};
+pub use label::{BadLabel, LabelChange, LabelKind, LabelState, is_own_origin};
 pub use guard::{
     AllowedGuards, Figure, Guard, GuardRefusal, PaymentGuards, PaymentLimits, UnknownGuard,
 };

@@ -222,7 +222,7 @@ impl Ledger {
 }
 
 impl Session<'_, '_> {
-    fn descriptors(&mut self) -> Result<Vec<WatchedDescriptor>, SqlError> {
+    pub(crate) fn descriptors(&mut self) -> Result<Vec<WatchedDescriptor>, SqlError> {
         let limit = i64::try_from(DESCRIPTORS_MAX).unwrap_or(i64::MAX);
         let key = [self.id(), Value::from(limit)];
         self.tx.query_all(SELECT_ALL, &key, read_descriptor)

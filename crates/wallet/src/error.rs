@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     BlockHash, Height, OutPoint, Txid, UnknownNetwork,
-    wallet::{AmountTooLarge, CodecError, GuardRefusal, Refused, TxStatus, WalletId},
+    wallet::{AmountTooLarge, BadLabel, CodecError, GuardRefusal, Refused, TxStatus, WalletId},
 };
 use utxokeep_sql::SqlError;
 
@@ -246,6 +246,9 @@ pub enum LedgerError {
     /// A descriptor or transaction cannot be read.
     #[error(transparent)]
     Codec(#[from] CodecError),
+    /// A label that cannot be stored.
+    #[error("{0}; nothing was changed")]
+    BadLabel(#[from] BadLabel),
     /// An amount that exists on no chain.
     #[error(transparent)]
     Amount(#[from] AmountTooLarge),

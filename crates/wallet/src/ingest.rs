@@ -38,8 +38,6 @@ const SET_POSITION: &str =
 const INSERT_INPUTS: &str = "INSERT INTO tx_inputs
     (wallet_id, tx_id, input_index, prev_txid, prev_index, claim) VALUES";
 const UPDATE_CLAIMS: &str = "UPDATE tx_inputs SET claim = 1 WHERE wallet_id = $1 AND tx_id = $2";
-const INSERT_LABEL: &str = "INSERT INTO labels (wallet_id, kind, ref, label)
-    VALUES ($1, 'tx', $2, $3) ON CONFLICT DO NOTHING";
 
 /// The claim of an input: its transaction holds the output, or waits for it.
 const HOLDS: i64 = 1;
@@ -170,9 +168,7 @@ impl Session<'_, '_> {
             self.set_payer(id, owner)?;
         }
         if let Some(label) = label {
-            let name = self.tx_text(&new.txid);
-            let row = [self.id(), Value::from(&name), Value::from(label)];
-            self.tx.execute(INSERT_LABEL, &row)?;
+            self.label_if_none(&new.txid, label)?;
         }
         let mut recorded = Recorded {
             txid: new.txid,

@@ -33,6 +33,7 @@ mod rows;
 mod schema;
 mod schema_descriptors;
 mod schema_leases;
+mod schema_labels;
 mod schema_marks;
 mod schema_rescans;
 mod select;
@@ -56,7 +57,7 @@ pub use follow::{
     BlockBody, ChainError, FollowError, FollowOptions, FollowReport, FollowedChain, block_ref,
     block_txs,
 };
-pub use labels::{Imported, Label, LabelKind};
+pub use labels::{ImportNote, Imported, Label, LabelCursor, LabelKind};
 pub use leases::{Abandoned, Cleaned, Lease, LeaseClock, LeaseTerms};
 pub use ledger::Ledger;
 pub use list::{

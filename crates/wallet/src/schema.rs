@@ -5,10 +5,7 @@
 
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
-use crate::{
-    Micros, labels::marks, schema_descriptors, schema_leases, schema_marks, schema_rescans,
-    statistics,
-};
+use crate::{Micros, labels::marks, schema_descriptors, schema_labels, schema_leases, schema_marks, schema_rescans, statistics};
 
 /// Name of this part of the schema in the table of migrations.
 pub const COMPONENT: &str = "wallet";
@@ -39,6 +36,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "owners of payments, ends of leases",
         up: schema_leases::UP,
         down: schema_leases::DOWN,
+    },
+    Migration {
+        version: 6,
+        name: "labels by origin",
+        up: schema_labels::UP,
+        down: schema_labels::DOWN,
     },
 ];
 

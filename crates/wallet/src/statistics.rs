@@ -16,7 +16,7 @@ const ASSUMED: &[(&str, &str, &str)] = &[
     ("blocks", "sqlite_autoindex_blocks_2", "50000 50000 1"),
     ("descriptor_scripts", "descriptor_scripts", "100000 10000 5000 1"),
     ("descriptor_scripts", "descriptor_scripts_by_address", "100000 10000 1"),
-    ("labels", "labels", "10000 1000 500 1"),
+    ("labels", "labels", "10000 1000 500 1 1"),
     ("labels", "labels_unspendable", "1000 100 1"),
     ("transactions", "sqlite_autoindex_transactions_1", "1000000 100000 1"),
     ("transactions", "sqlite_autoindex_transactions_2", "1000000 1000000 1 1"),

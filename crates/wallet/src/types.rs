@@ -173,6 +173,8 @@ pub struct Limits {
     pub raw_tx_bytes_max: usize,
     /// Characters of a label.
     pub label_chars_max: usize,
+    /// Remarks about lines of one import of labels.
+    pub label_notes_max: usize,
     /// Rows of one page of an answer.
     pub page_rows_max: usize,
     /// Coins that a selection loads.
@@ -212,6 +214,7 @@ impl Default for Limits {
             tx_outputs_max: 100_000,
             raw_tx_bytes_max: 4_000_000,
             label_chars_max: 500,
+            label_notes_max: 100,
             page_rows_max: 1_000,
             selection_window_coins_max: 100,
             selection_search_coins_max: 100,

@@ -21,7 +21,7 @@ pub(super) use self::{
     tx::{Tx, TxExplain, TxShow, TxVerify},
     wallet::{
         AddressAdd, AddressNext, Bump, Coins, ConfirmTx, DescriptorAdd, Disconnect, Labels,
-        LabelsExport, LabelsImport, Lease, LeaseAcquire, LeaseRelease, OnePage, OneTx, Paging,
+        LabelsExport, LabelsImport, Lease, LeaseAcquire, LeaseRelease, OneCoin, OnePage, OneTx, Paging,
         Psbt, RecordTx, Replacements, Select, SetTxLabel, Terms, Txs, Wallet, WalletAddress,
         WalletBalance, WalletCommand, WalletCreate, WalletDescriptor, WalletPrune, WalletUtxos,
         WalletVerify,

@@ -65,6 +65,8 @@ pub(super) fn wallet(session: &Session, args: &Wallet) -> anyhow::Result<Exit> {
             Labels::Export(args) => desk()?.export_labels(args),
             Labels::Import(args) => desk()?.import_labels(args),
         },
+        WalletCommand::Freeze(coin) => desk()?.set_spendable(coin, false),
+        WalletCommand::Unfreeze(coin) => desk()?.set_spendable(coin, true),
         WalletCommand::Prune(args) => desk()?.prune(args),
         WalletCommand::Verify(args) => desk()?.verify(&session, args),
         WalletCommand::Disconnect(args) => desk()?.disconnect(args),

@@ -365,6 +365,8 @@ settings! {
         raw_tx_bytes_max: NonZeroU32 = count(4_000_000), "a whole number from 1 on";
         /// The longest label, in characters.
         label_chars_max: NonZeroU32 = count(500), "a whole number from 1 on";
+        /// The most remarks in the answer to one import of labels.
+        label_notes_max: NonZeroU32 = count(100), "a whole number from 1 on";
         /// The most rows of one page.
         page_rows_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
         /// The most coins that a selection loads.

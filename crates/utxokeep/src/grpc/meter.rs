@@ -128,6 +128,8 @@ const WALLET_METHODS: &[&str] = &[
     "Wallets/SetTransactionLabel",
     "Wallets/ExportLabels",
     "Wallets/ImportLabels",
+    "Wallets/FreezeCoin",
+    "Wallets/UnfreezeCoin",
     "Wallets/PruneWallet",
     "Wallets/VerifyWallet",
     "Wallets/GetTip",

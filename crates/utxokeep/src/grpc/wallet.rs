@@ -278,6 +278,20 @@ impl wallets_server::Wallets for WalletService {
         self.answer(request, operations::import_labels).await
     }
 
+    async fn freeze_coin(
+        &self,
+        request: Request<proto::FreezeCoinRequest>,
+    ) -> Answer<proto::FreezeCoinResponse> {
+        self.answer(request, operations::freeze_coin).await
+    }
+
+    async fn unfreeze_coin(
+        &self,
+        request: Request<proto::UnfreezeCoinRequest>,
+    ) -> Answer<proto::UnfreezeCoinResponse> {
+        self.answer(request, operations::unfreeze_coin).await
+    }
+
     async fn verify_wallet(
         &self,
         request: Request<proto::VerifyWalletRequest>,

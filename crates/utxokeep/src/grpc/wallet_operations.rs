@@ -304,7 +304,37 @@ pub(super) fn import_labels(
     request: proto::ImportLabelsRequest,
     _: &Limits,
 ) -> Answer<proto::ImportLabelsResponse> {
-    Ok(to::labels_imported(wallets.import_labels(&request.wallet, &request.lines)?))
+    Ok(to::labels_imported(wallets.import_labels(&request.wallet, request.lines.as_bytes())?))
+}
+
+fn set_spendable(
+    wallets: &Wallets,
+    wallet: &str,
+    outpoint: Option<proto::OutPoint>,
+    spendable: bool,
+) -> Answer<()> {
+    let texts = texts(wallets, wallet)?;
+    let outpoint = texts.outpoint(&required("outpoint", outpoint)?).within("outpoint")?;
+    wallets.set_spendable(wallet, &outpoint, spendable)?;
+    Ok(())
+}
+
+pub(super) fn freeze_coin(
+    wallets: &Wallets,
+    request: proto::FreezeCoinRequest,
+    _: &Limits,
+) -> Answer<proto::FreezeCoinResponse> {
+    set_spendable(wallets, &request.wallet, request.outpoint, false)?;
+    Ok(proto::FreezeCoinResponse {})
+}
+
+pub(super) fn unfreeze_coin(
+    wallets: &Wallets,
+    request: proto::UnfreezeCoinRequest,
+    _: &Limits,
+) -> Answer<proto::UnfreezeCoinResponse> {
+    set_spendable(wallets, &request.wallet, request.outpoint, true)?;
+    Ok(proto::UnfreezeCoinResponse {})
 }
 
 pub(super) fn verify_wallet(

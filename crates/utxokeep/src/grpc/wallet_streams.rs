@@ -8,13 +8,14 @@ use tonic::{
     Status,
     codegen::tokio_stream::{self, Iter, wrappers::ReceiverStream},
 };
+use utxokeep_wallet::LabelCursor;
 
 use super::{
     calls::Calls,
     proto, wallet_from_proto as from,
     wallet_operations::{Limits, texts},
 };
-use crate::wallets::{LabelPlace, PruneWallet, Wallets};
+use crate::wallets::{PruneWallet, Wallets};
 
 /// Parts end behind the transaction that makes them this long, so that clients with the usual limit
 /// of 4 MiB can read them.
@@ -29,8 +30,8 @@ pub(super) type Pruned = Iter<vec::IntoIter<Result<proto::PruneWalletResponse, S
 async fn label_page(
     calls: &Calls<Wallets>,
     wallet: &Arc<str>,
-    after: Option<LabelPlace>,
-) -> Result<Option<(String, LabelPlace)>, Status> {
+    after: Option<LabelCursor>,
+) -> Result<Option<(String, LabelCursor)>, Status> {
     let wallet = Arc::clone(wallet);
     calls.run(move |wallets| Ok(wallets.export_labels_page(&wallet, after.as_ref())?)).await
 }

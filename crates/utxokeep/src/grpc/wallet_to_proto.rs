@@ -5,10 +5,7 @@ use super::{
     wallet_texts::{Texts, hex_bytes, signed},
 };
 use crate::wallets::{
-    Abandoned, AddressInfo, BalanceInfo, BlockApplied, BumpInfo, CleanedLeases, CoinInfo,
-    DescriptorInfo, LabelsImported, LeaseInfo, Leased, LedgerTip, NewAddressInfo, PsbtInfo,
-    RecordedInfo, ReplacementInfo, RescanInfo, SelectedInfo, SelectionInfo, SetAsideInfo,
-    TxDetails, TxInfo, Verified, ViolationInfo, WalletInfo, WalletStatus,
+    Abandoned, AddressInfo, BalanceInfo, BlockApplied, BumpInfo, CleanedLeases, CoinInfo, DescriptorInfo, LabelNote, LabelsImported, LeaseInfo, Leased, LedgerTip, NewAddressInfo, PsbtInfo, RecordedInfo, ReplacementInfo, RescanInfo, SelectedInfo, SelectionInfo, SetAsideInfo, TxDetails, TxInfo, Verified, ViolationInfo, WalletInfo, WalletStatus,
 };
 
 /// The number of a word in an enum of the contract, whose names are the words in capitals.
@@ -76,7 +73,15 @@ pub(super) fn new_address(info: NewAddressInfo) -> proto::NextAddressResponse {
 }
 
 pub(super) fn labels_imported(done: LabelsImported) -> proto::ImportLabelsResponse {
-    proto::ImportLabelsResponse { labels: count(done.labels), ignored: count(done.ignored) }
+    let note =
+        |note: LabelNote| proto::WalletLabelNote { line: count(note.line), what: note.what };
+    proto::ImportLabelsResponse {
+        imported: count(done.imported),
+        ignored: count(done.ignored),
+        skipped: count(done.skipped),
+        truncated: count(done.truncated),
+        notes: done.notes.into_iter().map(note).collect(),
+    }
 }
 
 pub(super) fn leased(leased: &Leased) -> proto::Leased {

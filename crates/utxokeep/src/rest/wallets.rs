@@ -72,6 +72,8 @@ pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
         .routes(routes!(payments::create_psbt))
         .routes(routes!(labels::set_transaction_label))
         .routes(routes!(labels::export_labels, labels::import_labels))
+        .routes(routes!(labels::freeze_utxo))
+        .routes(routes!(labels::unfreeze_utxo))
         .routes(routes!(history::prune_wallet))
         .routes(routes!(history::verify_wallet))
         .routes(routes!(ledger::ledger_tip))

@@ -8,8 +8,7 @@ use utxokeep_core::{
     wallet::{Balance, confirmations},
 };
 use utxokeep_wallet::{
-    Address, Change, Coin, InvalidReason, Lease, Recorded, Replacement, RevealedAddress, TxDetail,
-    TxState, TxSummary, Violation, Wallet, WatchedDescriptor,
+    Address, Change, Coin, ImportNote, Imported, InvalidReason, Lease, Recorded, Replacement, RevealedAddress, TxDetail, TxState, TxSummary, Violation, Wallet, WatchedDescriptor,
 };
 
 use super::{
@@ -312,6 +311,15 @@ impl CoinInfo {
             spendable: coin.spendable,
         }
     }
+}
+
+/// Whether an output may be spent, as a label says it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CoinWish {
+    /// The output, as `TXID:INDEX`.
+    pub outpoint: String,
+    /// `false` while it is held back: it is neither selected nor leased.
+    pub spendable: bool,
 }
 
 /// A line of the history.
@@ -662,12 +670,40 @@ pub struct BumpInfo {
 }
 
 /// What an import of labels did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LabelsImported {
-    /// Labels that are set now.
-    pub labels: usize,
-    /// Lines of a type that is not known.
+    /// Records that were carried out.
+    pub imported: usize,
+    /// Records of a type that is not known.
     pub ignored: usize,
+    /// Lines that could not be used.
+    pub skipped: usize,
+    /// Labels that were cut to `label_chars_max` of the configuration.
+    pub truncated: usize,
+    /// Why lines were skipped or not used whole; the first `label_notes_max` of them.
+    pub notes: Vec<LabelNote>,
+}
+
+/// A remark about a line of an import.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LabelNote {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// What is wrong with it, and what was done.
+    pub what: String,
+}
+
+impl From<Imported> for LabelsImported {
+    fn from(done: Imported) -> Self {
+        let note = |ImportNote { line, what }| LabelNote { line, what };
+        Self {
+            imported: done.imported,
+            ignored: done.ignored,
+            skipped: done.skipped,
+            truncated: done.truncated,
+            notes: done.notes.into_iter().map(note).collect(),
+        }
+    }
 }
 
 /// Rows that were removed, with what they held.

@@ -1,16 +1,11 @@
 //! Wallets, and what they watch: addresses, descriptors, labels.
 
 use utxokeep_core::Network;
-use utxokeep_wallet::{LabelKind, NewAddress, NewDescriptor, WalletId};
+use utxokeep_wallet::{LabelCursor, NewAddress, NewDescriptor, WalletId};
 
 use super::{
-    AddAddresses, AddDescriptor, AddressInfo, CreateWallet, DescriptorInfo, LabelsImported,
-    LedgerTip, Listed, NewAddressInfo, Page, SetLabel, StandingInfo, WalletInfo, WalletStatus,
-    Wallets, WalletsError, Watched, now, texts,
+    AddAddresses, AddDescriptor, AddressInfo, CoinWish, CreateWallet, DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, Page, SetLabel, StandingInfo, WalletInfo, WalletStatus, Wallets, WalletsError, Watched, now, texts,
 };
-
-/// A label, as a place in the list of all.
-pub type LabelPlace = (LabelKind, String);
 
 impl Wallets {
     /// Rows of a page.
@@ -151,17 +146,29 @@ impl Wallets {
     pub fn export_labels_page(
         &self,
         name: &str,
-        after: Option<&LabelPlace>,
-    ) -> Result<Option<(String, LabelPlace)>, WalletsError> {
-        let after = after.map(|(kind, reference)| (*kind, reference.as_str()));
+        after: Option<&LabelCursor>,
+    ) -> Result<Option<(String, LabelCursor)>, WalletsError> {
         let (page, last) = self.ledger.export_labels(self.wallet_id(name)?, after, usize::MAX)?;
         Ok(last.map(|last| (page, last)))
     }
 
-    /// Sets labels from lines of BIP-329, all or none.
-    pub fn import_labels(&self, name: &str, lines: &str) -> Result<LabelsImported, WalletsError> {
-        let imported = self.ledger.import_labels(self.wallet_id(name)?, lines, now())?;
-        Ok(LabelsImported { labels: imported.labels, ignored: imported.ignored })
+    /// Sets labels from lines of BIP-329. Lines that cannot be used are skipped and reported.
+    pub fn import_labels(&self, name: &str, lines: &[u8]) -> Result<LabelsImported, WalletsError> {
+        Ok(self.ledger.import_labels(self.wallet_id(name)?, lines, now())?.into())
+    }
+
+    /// Holds an output back from selections and leases, or lets it go.
+    pub fn set_spendable(
+        &self,
+        name: &str,
+        outpoint: &str,
+        spendable: bool,
+    ) -> Result<CoinWish, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let output = texts::outpoint(wallet.network, outpoint)?;
+        self.ledger.set_spendable(wallet.id, &output, spendable, now())?;
+        let outpoint = texts::outpoint_text(wallet.network, &output);
+        Ok(CoinWish { outpoint, spendable })
     }
 }
 

@@ -209,6 +209,7 @@ const fn kind_of(error: &LedgerError) -> ErrorKind {
         | LedgerError::NotPaid { .. }
         | LedgerError::NoCodec
         | LedgerError::Codec(_)
+        | LedgerError::BadLabel(_)
         | LedgerError::Amount(_)
         | LedgerError::Network(_) => ErrorKind::Invalid,
         LedgerError::Sql(error) => kind_of_sql(error),
@@ -263,6 +264,7 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::Guarded(_) => "guarded",
         LedgerError::NoCodec => "no_formats",
         LedgerError::Codec(_) => "cannot_read",
+        LedgerError::BadLabel(_) => "bad_label",
         LedgerError::Amount(_) => "bad_amount",
         LedgerError::Network(_) => "unknown_network",
         LedgerError::Damaged { .. } => "damaged",

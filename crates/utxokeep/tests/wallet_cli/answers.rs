@@ -147,7 +147,8 @@ fn labels_move_from_one_wallet_to_another() {
 
     user.json(&["wallet", "create", "other", "--network", "regtest"]);
     let imported = user.json(&["wallet", "labels", "import", "other", "labels.jsonl"]);
-    assert_eq!(imported, json!({ "labels": 1, "ignored": 0 }));
+    let none = json!({ "imported": 1, "ignored": 0, "skipped": 0, "truncated": 0, "notes": [] });
+    assert_eq!(imported, none);
     assert_eq!(user.lines(&["wallet", "labels", "export", "other"]), lines);
     user.json(&["wallet", "label", "hot", txid, ""]);
     assert_eq!(user.lines(&["wallet", "labels", "export", "hot"]), "");
@@ -171,4 +172,26 @@ fn every_command_has_help() {
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(help.contains("Usage: utxokeep wallet") && help.contains("--ledger"), "{help}");
     }
+}
+
+#[test]
+fn a_bad_line_of_labels_is_told_and_coins_freeze_by_command() {
+    let user = User::new().with_coins(&[50_000, 60_000]);
+    let coins = user.json(&["wallet", "utxos", "hot"]);
+    let coin = text(&coins["items"][1], "outpoint").to_owned();
+    let frozen = user.json(&["wallet", "freeze", "hot", &coin]);
+    assert_eq!(frozen, json!({ "outpoint": coin, "spendable": false }));
+    assert_eq!(text(&user.json(&["wallet", "balance", "hot"]), "held_back"), "60000");
+    let lines = format!(
+        "\u{feff}nonsense\r\n{{\"type\":\"output\",\"ref\":\"{coin}\",\"label\":\"cold\"}}\r\n"
+    );
+    fs::write(user.path("labels"), [lines.as_bytes(), b"\xff\n"].concat()).unwrap();
+    let told = user.lines(&["wallet", "labels", "import", "hot", "labels"]);
+    assert!(told.contains("line 1: skipped: ") && told.contains("line 3: skipped: "), "{told}");
+    let still = user.json(&["wallet", "balance", "hot"]);
+    assert_eq!(text(&still, "held_back"), "60000", "a label without spendable unfreezes nothing");
+    user.json(&["wallet", "unfreeze", "hot", &coin]);
+    assert_eq!(text(&user.json(&["wallet", "balance", "hot"]), "held_back"), "0");
+    let kept = user.lines(&["wallet", "labels", "export", "hot"]);
+    assert!(kept.contains("\"label\":\"cold\",\"spendable\":true"), "{kept}");
 }

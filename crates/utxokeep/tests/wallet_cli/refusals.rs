@@ -80,8 +80,8 @@ fn files_that_are_no_transaction_are_refused() {
         let told = user.refused(code, &["wallet", "record", "hot", flag, file]);
         assert!(told.contains(file) && told.contains("nothing was changed"), "{told}");
     }
-    fs::write(user.path("labels"), "nonsense").unwrap();
-    user.refused(2, &["wallet", "labels", "import", "hot", "labels"]);
+    user.refused(2, &["wallet", "freeze", "hot", "nonsense"]);
+    user.refused(3, &["wallet", "unfreeze", "hot", &format!("{}:0", "ab".repeat(32))]);
 }
 
 #[test]

@@ -354,7 +354,7 @@ fn labelling(served: &Served, raw: &[u8]) {
     let lines = format!("{lines}{{\"type\":\"planet\",\"ref\":\"mars\"}}\n");
     let request = proto::ImportLabelsRequest { wallet: name(), lines };
     let imported = served.ok(served.client().import_labels(request));
-    assert_eq!((imported.labels, imported.ignored), (labels, 1));
+    assert_eq!((imported.imported, imported.ignored), (labels, 1));
     assert_eq!(get_transaction(served, &txid).label.as_deref(), Some("wages"));
 }
 

@@ -19,6 +19,8 @@ const ROUTES: &[&str] = &[
     "GET /api/v1/wallets/{wallet}/balance",
     "GET /api/v1/wallets/{wallet}/utxos",
     "GET /api/v1/wallets/{wallet}/utxos/{outpoint}",
+    "POST /api/v1/wallets/{wallet}/utxos/{outpoint}/freeze",
+    "POST /api/v1/wallets/{wallet}/utxos/{outpoint}/unfreeze",
     "GET /api/v1/wallets/{wallet}/transactions",
     "POST /api/v1/wallets/{wallet}/transactions",
     "GET /api/v1/wallets/{wallet}/transactions/{txid}",

@@ -1,7 +1,7 @@
 //! What can be said about a transaction before the database is asked.
 
 use rustc_hash::FxHashSet;
-use utxokeep_core::wallet::Amount;
+use utxokeep_core::wallet::{Amount, BadLabel};
 
 use crate::{Credits, LedgerError, Limits, NewTx};
 
@@ -61,6 +61,9 @@ fn credits(mut indexes: impl Iterator<Item = u32>, outputs: usize) -> Result<(),
 
 /// Refuses labels that are too long; characters count, not bytes.
 pub(crate) fn label(label: &str, limits: &Limits) -> Result<(), LedgerError> {
+    if label.contains('\0') {
+        return Err(BadLabel::Nul.into());
+    }
     let chars = label.chars().count();
     if chars > limits.label_chars_max {
         return Err(LedgerError::argument(format!(

@@ -3,7 +3,7 @@
 use utxokeep_core::{Height, Network};
 use utxokeep_wallet::{
     BalanceQuery, CoinQuery, ConfirmationRange, Direction, HistoryCursor, HistoryQuery,
-    HistoryScope, Label, LabelKind, LeaseId, LeaseTerms, LedgerError, Maturity, NewAddress, NewTx,
+    HistoryScope, LeaseId, LeaseTerms, LedgerError, Maturity, NewAddress, NewTx,
     PruneRule, Seen, TxState, WalletId,
 };
 
@@ -20,7 +20,6 @@ crate::on_both!(
     s124_an_address_stays_used,
     s125_history_in_both_directions_and_in_pages,
     s127_damaged_rows_are_refused_or_found,
-    bip329_labels_travel,
     wallets_live_on_their_chain,
     pruning_takes_dead_transactions,
     pruning_takes_families_that_are_spent_out,
@@ -218,39 +217,6 @@ fn s127_damaged_rows_are_refused_or_found(w: &mut World<'_>) {
     let found = w.ledger.verify(w.wallet).unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].rows, found[0].first_id), (1, 1));
-}
-
-fn bip329_labels_travel(w: &mut World<'_>) {
-    let lines = concat!(
-        r#"{"type":"addr","ref":"bcrt1qexample","label":"Shop"}"#,
-        "\n",
-        r#"{"type":"output","ref":"aa:0","label":"Cold","spendable":false}"#,
-        "\n",
-        r#"{"type":"tx","ref":"bb","label":"Rent","origin":"wpkh([d34db33f/84'/0'/0'])"}"#,
-        "\n",
-    );
-    let more = format!("{lines}\n{}\n", r#"{"type":"planet","ref":"x","label":"y"}"#);
-    let imported = w.ledger.import_labels(w.wallet, &more, w.now).unwrap();
-    assert_eq!((imported.labels, imported.ignored), (3, 1));
-    let (exported, last) = w.ledger.export_labels(w.wallet, None, 100).unwrap();
-    assert_eq!(exported, lines);
-    assert_eq!(last, Some((LabelKind::Tx, "bb".to_owned())));
-    let two = w.ledger.create_wallet("two", NETWORK, w.now).unwrap().id;
-    w.ledger.import_labels(two, &exported, w.now).unwrap();
-    assert_eq!(w.ledger.labels(two, None, 100).unwrap().len(), 3);
-    let broken = format!("{lines}{{\"type\":\"tx\"}}");
-    let error = w.ledger.import_labels(w.wallet, &broken, w.now).unwrap_err();
-    assert!(error.to_string().starts_with("line 4: "), "{error}");
-    let wish = Label {
-        kind: LabelKind::Tx,
-        reference: "bb".to_owned(),
-        label: String::new(),
-        origin: None,
-        spendable: Some(true),
-    };
-    assert!(w.ledger.set_label(w.wallet, &wish, w.now).is_err());
-    let text = w.ledger.label(w.wallet, LabelKind::Tx, "bb").unwrap();
-    assert_eq!(text.as_deref(), Some("Rent"));
 }
 
 fn wallets_live_on_their_chain(w: &mut World<'_>) {

@@ -19,8 +19,8 @@ crate::on_both!(
 
 fn wish(w: &World<'_>, output: &OutPoint, spendable: Option<bool>) {
     let reference = format!("{}:{}", output.txid().to_reversed_hex(), output.index());
-    let label = String::new();
-    let label = Label { kind: LabelKind::Output, reference, label, origin: None, spendable };
+    let kind = LabelKind::Output;
+    let label = Label { kind, reference, label: None, origin: None, spendable };
     w.ledger.set_label(w.wallet, &label, w.now).unwrap();
     w.check();
 }
@@ -65,8 +65,10 @@ fn held_back_coins_are_not_selected(w: &mut World<'_>) {
     wish(w, &out(&funding, 0), Some(true));
     assert_eq!(flags(w), [(10_000, true)]);
     wish(w, &out(&funding, 0), Some(false));
-    // Clearing the label clears the wish.
+    // A label that does not say whether it may be spent does not change it.
     wish(w, &out(&funding, 0), None);
+    assert_eq!(flags(w), [(10_000, false)]);
+    wish(w, &out(&funding, 0), Some(true));
     w.ledger.select(w.wallet, &request(5_000), w.now).unwrap();
 }
 

@@ -16,6 +16,7 @@ mod held_back;
 mod horizons;
 mod ingest;
 mod lease_clock;
+mod labels;
 mod leases;
 mod reorg;
 mod set_aside;

@@ -12,7 +12,7 @@ use clap::{
 
 pub(in crate::cli) use self::{
     payments::{Bump, Coins, Lease, LeaseAcquire, LeaseRelease, Psbt, Select, Terms},
-    transactions::{ConfirmTx, OneTx, RecordTx, SetTxLabel, WalletPrune},
+    transactions::{ConfirmTx, OneCoin, OneTx, RecordTx, SetTxLabel, WalletPrune},
 };
 use super::{COUNT_MAX, network_names};
 use crate::cli::wallet_follow::{WalletFollow, WalletScan};
@@ -83,6 +83,10 @@ pub(in crate::cli) enum WalletCommand {
     /// Labels as files of BIP-329.
     #[command(subcommand)]
     Labels(Labels),
+    /// Hold an unspent output back: it is neither selected nor leased.
+    Freeze(OneCoin),
+    /// Release an output that was held back.
+    Unfreeze(OneCoin),
     /// Remove old transactions that no balance needs.
     Prune(WalletPrune),
     /// Check that everything stored about a wallet fits together.
@@ -294,7 +298,7 @@ pub(in crate::cli) struct Replacements {
 pub(in crate::cli) enum Labels {
     /// Print all labels of a wallet, one line of JSON each.
     Export(LabelsExport),
-    /// Set labels from such lines, all or none.
+    /// Set labels from such lines. Lines that cannot be used are skipped and reported.
     Import(LabelsImport),
 }
 

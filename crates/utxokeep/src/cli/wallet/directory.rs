@@ -7,7 +7,7 @@ use crate::{
     cli::{
         args::{
             AddressAdd, AddressNext, DescriptorAdd, Disconnect, LabelsExport, LabelsImport,
-            OnePage, Paging, WalletCreate, WalletVerify,
+    OneCoin, OnePage, Paging, WalletCreate, WalletVerify,
         },
         error::CliError,
         exit::Exit,
@@ -120,8 +120,13 @@ impl Desk {
     }
 
     pub(super) fn import_labels(&self, args: &LabelsImport) -> anyhow::Result<Exit> {
-        let lines = files::read_text(&args.file, LABELS_BYTES_MAX)?;
+        let lines = files::read_bytes(&args.file, LABELS_BYTES_MAX)?;
         self.print(&self.wallets.import_labels(&args.wallet.name, &lines)?)
+    }
+
+    pub(super) fn set_spendable(&self, coin: &OneCoin, spendable: bool) -> anyhow::Result<Exit> {
+        let OneCoin { wallet, outpoint } = coin;
+        self.print(&self.wallets.set_spendable(&wallet.name, outpoint, spendable)?)
     }
 
     pub(super) fn verify(&self, session: &Session, args: &WalletVerify) -> anyhow::Result<Exit> {

@@ -12,20 +12,28 @@ use crate::cli::error::CliError;
 
 /// The text of a file, or of stdin when the name is `-`. More than `bytes_max` is refused.
 pub(super) fn read_text(path: &Path, bytes_max: usize) -> Result<String, CliError> {
+    String::from_utf8(read_bytes(path, bytes_max)?).map_err(|_| {
+        let source = io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8");
+        CliError::ReadFile { path: path.to_owned(), source }
+    })
+}
+
+/// The bytes of a file, likewise.
+pub(super) fn read_bytes(path: &Path, bytes_max: usize) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::ReadFile { path: path.to_owned(), source };
     let mut input: Box<dyn Read> = if path.as_os_str() == "-" {
         Box::new(io::stdin().lock())
     } else {
         Box::new(File::open(path).map_err(failed)?)
     };
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // One byte above the limit tells a file that fits from one that does not.
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
-    input.by_ref().take(limit).read_to_string(&mut text).map_err(failed)?;
-    if text.len() > bytes_max {
+    input.by_ref().take(limit).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() > bytes_max {
         return Err(CliError::FileTooLong { path: path.to_owned(), bytes_max });
     }
-    Ok(text)
+    Ok(bytes)
 }
 
 /// A file that did not exist before. It goes away again unless it is written.

@@ -7,9 +7,7 @@ use super::utc::utc;
 use crate::{
     cli::output::{Human, Lines},
     wallets::{
-        Abandoned, AddressInfo, Archive, BalanceInfo, CoinInfo, DescriptorInfo, LabelsImported,
-        LedgerTip, Listed, NewAddressInfo, RecordedInfo, ReplacementInfo, RescanInfo, SetAsideInfo,
-        TxDetails, TxInfo, Verified, WalletInfo, WalletStatus, Watched,
+    Abandoned, AddressInfo, Archive, BalanceInfo, CoinInfo, CoinWish, DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, RecordedInfo, ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified, WalletInfo, WalletStatus, Watched,
     },
 };
 
@@ -252,7 +250,20 @@ impl Human for Abandoned {
 
 impl Human for LabelsImported {
     fn describe(&self, lines: &mut Lines) {
-        lines.field("labels", self.labels).field("ignored", self.ignored);
+        lines
+            .field("imported", self.imported)
+            .field("ignored", self.ignored)
+            .field("skipped", self.skipped)
+            .field("truncated", self.truncated);
+        for note in &self.notes {
+            lines.row(format!("  line {}: {}", note.line, note.what.escape_debug()));
+        }
+    }
+}
+
+impl Human for CoinWish {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("output", &self.outpoint).field("spendable", yes(self.spendable));
     }
 }
 

@@ -290,9 +290,18 @@ fn of_wallets_and_what_they_watch() {
         }),
     );
 
-    let model = LabelsImported { labels: 1, ignored: 2 };
-    let proto::ImportLabelsResponse { labels, ignored } = labels_imported(model);
-    assert_same(&model, json!({ "labels": labels, "ignored": ignored }));
+    let notes = vec![LabelNote { line: 5, what: "n".to_owned() }];
+    let model = LabelsImported { imported: 1, ignored: 2, skipped: 3, truncated: 4, notes };
+    let proto::ImportLabelsResponse { imported, ignored, skipped, truncated, notes } =
+        labels_imported(model.clone());
+    let [proto::WalletLabelNote { line, what }]: [_; 1] = notes.try_into().unwrap();
+    assert_same(
+        &model,
+        json!({
+            "imported": imported, "ignored": ignored, "skipped": skipped,
+            "truncated": truncated, "notes": [{ "line": line, "what": what }],
+        }),
+    );
 }
 
 #[test]

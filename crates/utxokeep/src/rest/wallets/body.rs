@@ -34,11 +34,11 @@ impl<T: DeserializeOwned> FromRequest<WalletState> for Posted<T> {
     }
 }
 
-/// A body of text, whatever type it claims to be of.
+/// A body of lines, whatever type it claims to be of.
 #[derive(Debug)]
-pub(super) struct PostedText(pub(super) String);
+pub(super) struct PostedLines(pub(super) Bytes);
 
-impl FromRequest<WalletState> for PostedText {
+impl FromRequest<WalletState> for PostedLines {
     type Rejection = ApiError;
 
     async fn from_request(mut request: Request, state: &WalletState) -> Result<Self, ApiError> {
@@ -46,9 +46,7 @@ impl FromRequest<WalletState> for PostedText {
         DefaultBodyLimit::max(bytes_max).apply(&mut request);
         let read = timeout(state.request_timeout(), Bytes::from_request(request, state)).await;
         let read = read.map_err(|_| ApiError::SlowBody)?;
-        let bytes = read.map_err(|rejection| bytes_error(&rejection, bytes_max))?;
-        let text = String::from_utf8(bytes.into());
-        text.map(Self).map_err(|_| ApiError::BadBody("the body is not text in UTF-8".to_owned()))
+        read.map(Self).map_err(|rejection| bytes_error(&rejection, bytes_max))
     }
 }
 

@@ -9,12 +9,12 @@ use axum::{
 use super::{
     Answer,
     admission::Admitted,
-    body::{Posted, PostedText},
-    faults::{BodyFaults, ReadFaults, TextFaults},
+    body::{Posted, PostedLines},
+    faults::{BodyFaults, ReadFaults, TextFaults, WriteFaults},
 };
 use crate::{
     rest::{error::ApiError, params::Segments},
-    wallets::{LabelsImported, SetLabel},
+    wallets::{CoinWish, LabelsImported, SetLabel},
 };
 
 /// What an export of labels is.
@@ -65,7 +65,9 @@ pub(super) async fn export_labels(
 
 /// Set labels from lines of BIP-329
 ///
-/// All or none. The type of the content does not matter.
+/// A record changes only what it says: one without `label` leaves the text as it is, one without
+/// `spendable` leaves the output as it is. Lines that cannot be used are skipped and reported. The
+/// type of the content does not matter.
 #[utoipa::path(
     post,
     path = "/api/v1/wallets/{wallet}/labels",
@@ -73,12 +75,50 @@ pub(super) async fn export_labels(
     params(("wallet" = String, Path, description = "Name of the wallet")),
     request_body(content = String, description = "One JSON object in each line",
         content_type = "application/jsonl"),
-    responses((status = 200, description = "How many", body = LabelsImported), TextFaults)
+    responses((status = 200, description = "What was done", body = LabelsImported), TextFaults)
 )]
 pub(super) async fn import_labels(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    PostedText(lines): PostedText,
+    PostedLines(lines): PostedLines,
 ) -> Answer<LabelsImported> {
     admitted.write(move |wallets| wallets.import_labels(&name, &lines)).await
+}
+
+/// Hold an output back
+///
+/// It is neither selected nor leased until it is released. Its label keeps its text.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/utxos/{outpoint}/freeze",
+    tag = "wallets",
+    params(
+        ("wallet" = String, Path, description = "Name of the wallet"),
+        ("outpoint" = String, Path, description = "The output, as `TXID:INDEX`"),
+    ),
+    responses((status = 200, description = "It is held back", body = CoinWish), WriteFaults)
+)]
+pub(super) async fn freeze_utxo(
+    admitted: Admitted,
+    Segments((name, outpoint)): Segments<(String, String)>,
+) -> Answer<CoinWish> {
+    admitted.write(move |wallets| wallets.set_spendable(&name, &outpoint, false)).await
+}
+
+/// Release an output that was held back
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/utxos/{outpoint}/unfreeze",
+    tag = "wallets",
+    params(
+        ("wallet" = String, Path, description = "Name of the wallet"),
+        ("outpoint" = String, Path, description = "The output, as `TXID:INDEX`"),
+    ),
+    responses((status = 200, description = "It may be spent", body = CoinWish), WriteFaults)
+)]
+pub(super) async fn unfreeze_utxo(
+    admitted: Admitted,
+    Segments((name, outpoint)): Segments<(String, String)>,
+) -> Answer<CoinWish> {
+    admitted.write(move |wallets| wallets.set_spendable(&name, &outpoint, true)).await
 }

@@ -16,6 +16,15 @@ pub(in crate::cli) struct OneTx {
     pub(in crate::cli) txid: String,
 }
 
+#[derive(Debug, Args)]
+pub(in crate::cli) struct OneCoin {
+    #[command(flatten)]
+    pub(in crate::cli) wallet: Named,
+    /// The output, as TXID:INDEX.
+    #[arg(value_name = "OUTPOINT")]
+    pub(in crate::cli) outpoint: String,
+}
+
 /// A block, and a place in it.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Block {
