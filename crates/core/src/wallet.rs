@@ -19,6 +19,7 @@ mod guard;
 mod lease;
 mod locks;
 mod label;
+mod lookahead;
 mod script;
 mod select;
 mod status;
@@ -34,6 +35,10 @@ pub use compare::{
 pub use conflict::{Outcome, Rival, judge_rival, parents_first};
 pub use depth::{ConfirmationRange, Maturity, confirmations};
 pub use label::{BadLabel, LabelChange, LabelKind, LabelState, is_own_origin};
+pub use lookahead::{
+    AskedReach, BadReach, KeychainReach, LOOKAHEAD_DEFAULT, LOOKAHEAD_MAX, is_near_edge, scan_from,
+    wider_lookahead,
+};
 pub use guard::{
     AllowedGuards, Figure, Guard, GuardRefusal, PaymentGuards, PaymentLimits, UnknownGuard,
 };

@@ -28,7 +28,7 @@ use std::{cell::RefCell, collections::BTreeSet};
 use utxokeep_core::{Height, Network, wallet::WalletId};
 use utxokeep_index::{ChainIndex, View};
 use utxokeep_kv::Kv;
-use utxokeep_wallet::{FollowError, FollowOptions, FollowReport, Ledger, Micros};
+use utxokeep_wallet::{FollowError, FollowOptions, FollowReport, Ledger, Micros, NearEdge};
 
 pub(crate) use self::background::WalletFollowing;
 use self::chain::IndexedChain;
@@ -54,6 +54,7 @@ pub struct WalletFollower<K> {
     total: FollowReport,
     /// Wallets whose being set aside was reported.
     reported: BTreeSet<WalletId>,
+    near_edge: BTreeSet<NearEdge>,
 }
 
 /// Where a step ended.
@@ -72,8 +73,9 @@ pub struct Step {
 impl<K: Kv> WalletFollower<K> {
     /// A ledger that has seen no block starts at `first_height`, or where the chain database does.
     pub fn new(ledger: Ledger, index: ChainIndex<K>, bodies: Bodies, first_height: Height) -> Self {
-        let (total, reported) = (FollowReport::default(), BTreeSet::new());
-        Self { ledger, index, bodies, first_height, total, reported }
+        let (total, reported, near_edge) =
+            (FollowReport::default(), BTreeSet::new(), BTreeSet::new());
+        Self { ledger, index, bodies, first_height, total, reported, near_edge }
     }
 
     /// The network of the chain database.
@@ -123,6 +125,7 @@ impl<K: Kv> WalletFollower<K> {
             }
         }
         drop(chain);
+        self.watch_edges()?;
         step.ledger = self.ledger_height()?;
         meter::stands(step.ledger, step.chain);
         if step.is_done {
@@ -136,6 +139,24 @@ impl<K: Kv> WalletFollower<K> {
         }
         self.report_lagging()?;
         Ok(step)
+    }
+
+    /// Tells of keychains whose edge was reached, each once.
+    fn watch_edges(&mut self) -> Result<(), WalletFollowError> {
+        let all: BTreeSet<NearEdge> = self.ledger.near_edge(self.network())?.into_iter().collect();
+        meter::near_edge(all.len());
+        for near in all.difference(&self.near_edge) {
+            tracing::warn!(
+                wallet = near.wallet,
+                descriptor = near.descriptor,
+                "script {} was paid near the end of the {} that are watched ahead, others may be \
+                 missing; `wallet descriptor list` says what to do",
+                near.index,
+                near.lookahead
+            );
+        }
+        self.near_edge = all;
+        Ok(())
     }
 
     fn ledger_height(&self) -> Result<Option<Height>, WalletFollowError> {

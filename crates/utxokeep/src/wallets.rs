@@ -143,6 +143,7 @@ const fn limits(config: &WalletConfig) -> Limits {
         tx_outputs_max: config.tx_outputs_max.get() as usize,
         raw_tx_bytes_max: config.raw_tx_bytes_max.get() as usize,
         label_chars_max: config.label_chars_max.get() as usize,
+        lookahead_edge_percent: config.lookahead_edge_percent.get(),
         label_notes_max: config.label_notes_max.get() as usize,
         page_rows_max: config.page_rows_max.get() as usize,
         selection_window_coins_max: config.selection_window_coins_max.get() as usize,

@@ -1,6 +1,9 @@
 //! Scripts that a wallet watches.
 
-use utxokeep_core::wallet::{Micros, WalletId, estimated_spend_weight};
+use utxokeep_core::{
+    Height,
+    wallet::{Micros, WalletId, estimated_spend_weight},
+};
 use utxokeep_sql::{Row, SqlError, Value};
 
 use crate::{Address, Ledger, LedgerError, NewAddress, rows, session::Session};
@@ -9,6 +12,9 @@ const SELECT_ID: &str = "SELECT id FROM addresses WHERE script = $1 AND wallet_i
 const INSERT: &str = "INSERT INTO addresses
     (wallet_id, id, script, address, spend_weight, is_used, created_at_us)
     VALUES ($1, $2, $3, $4, $5, 0, $6)";
+const UPDATE: &str = "UPDATE addresses SET spend_weight = COALESCE($3, spend_weight),
+        address = COALESCE(address, $4)
+    WHERE wallet_id = $1 AND id = $2";
 const SELECT_PAGE: &str = "SELECT id, script, address, spend_weight, is_used
     FROM addresses WHERE wallet_id = $1 AND id > $2 ORDER BY id LIMIT $3";
 
@@ -17,21 +23,37 @@ const SCRIPT_BYTES_MAX: usize = 1_000;
 /// Characters of the text form of an address.
 const ADDRESS_CHARS_MAX: usize = 1_000;
 
+/// Addresses that are watched now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedAddresses {
+    /// Their numbers, in the order given.
+    pub ids: Vec<i64>,
+    /// The first block to scan for what was paid to the new ones before; `None` when there is none.
+    pub scan_from: Option<Height>,
+}
+
 impl Ledger {
-    /// Watches scripts. Those that are watched already keep their row. Returns the number of each,
-    /// in the order given. What was recorded before is not looked at again: record it again, or
-    /// replay the blocks, to credit older outputs.
+    /// Watches scripts. Those that are watched already keep their number, and take the weight that
+    /// is given. What was recorded before is not looked at again: the answer says from where to
+    /// scan.
     pub fn add_addresses(
         &self,
         wallet: WalletId,
         addresses: &[NewAddress],
         now: Micros,
-    ) -> Result<Vec<i64>, LedgerError> {
+    ) -> Result<AddedAddresses, LedgerError> {
         for new in addresses {
             check(new)?;
         }
         self.write_wallet(wallet, now, |session| {
-            addresses.iter().map(|new| session.add_address(new)).collect()
+            let (mut ids, mut is_any_new) = (Vec::with_capacity(addresses.len()), false);
+            for new in addresses {
+                let (id, is_new) = session.add_address(new)?;
+                ids.push(id);
+                is_any_new |= is_new;
+            }
+            let scan_from = if is_any_new { session.scan_from()? } else { None };
+            Ok(AddedAddresses { ids, scan_from })
         })
     }
 
@@ -57,11 +79,17 @@ impl Session<'_, '_> {
         self.tx.query_all(SELECT_PAGE, &parameters, read_address)
     }
 
-    pub(crate) fn add_address(&mut self, new: &NewAddress) -> Result<i64, LedgerError> {
+    /// Watches a script; its number, and whether it is new.
+    fn add_address(&mut self, new: &NewAddress) -> Result<(i64, bool), LedgerError> {
         let script = Value::from(&new.script);
         let key = [script, self.id()];
         if let Some(id) = self.tx.query_opt(SELECT_ID, &key, |row| row.int(0))? {
-            return Ok(id);
+            if new.spend_weight.is_some() || new.address.is_some() {
+                let (weight, text) = (new.spend_weight, new.address.as_deref());
+                let row = [self.id(), Value::from(id), Value::from(weight), Value::from(text)];
+                self.tx.execute(UPDATE, &row)?;
+            }
+            return Ok((id, false));
         }
         let id = self.next_address_id();
         let weight = new.spend_weight.unwrap_or_else(|| estimated_spend_weight(&new.script));
@@ -76,7 +104,7 @@ impl Session<'_, '_> {
                 Value::from(self.now.get()),
             ],
         )?;
-        Ok(id)
+        Ok((id, true))
     }
 }
 

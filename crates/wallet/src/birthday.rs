@@ -2,19 +2,27 @@
 
 use utxokeep_core::{
     Height,
-    wallet::{Micros, WalletId},
+    wallet::{Micros, WalletId, scan_from},
 };
 use utxokeep_sql::{SqlError, Transaction, Value};
 
-use crate::{Ledger, LedgerError, rows};
+use crate::{Ledger, LedgerError, rows, session::Session};
 
 const SELECT: &str = "SELECT birthday_height FROM wallets WHERE id = $1";
+const SELECT_START: &str = "SELECT w.birthday_height, c.first_height
+    FROM wallets w JOIN chains c ON c.id = w.chain_id WHERE w.id = $1";
 const UPDATE: &str = "UPDATE wallets SET birthday_height = $2 WHERE id = $1";
 const REWIND: &str = "UPDATE wallets SET birthday_height =
         (SELECT MAX(b.height) FROM blocks b WHERE b.chain_id = $1 AND b.height < $2)
     WHERE chain_id = $1 AND birthday_height >= $2";
 
 impl Ledger {
+    /// From where blocks have to be scanned for scripts that the wallet watches from now on;
+    /// `None` when the ledger has passed no block that could pay them.
+    pub fn scan_from(&self, wallet: WalletId) -> Result<Option<Height>, LedgerError> {
+        self.read_wallet(wallet, |session| Ok(session.scan_from()?))
+    }
+
     /// The birthday of a wallet, if one was set.
     pub fn birthday(&self, wallet: WalletId) -> Result<Option<Height>, LedgerError> {
         self.read_wallet(wallet, |session| {
@@ -36,6 +44,15 @@ impl Ledger {
             session.tx.execute(UPDATE, &row)?;
             Ok(())
         })
+    }
+}
+
+impl Session<'_, '_> {
+    pub(crate) fn scan_from(&mut self) -> Result<Option<Height>, SqlError> {
+        let (birthday, first_block) = self.tx.query_one(SELECT_START, &[self.id()], |row| {
+            Ok((rows::height(row, 0)?, rows::height(row, 1)?))
+        })?;
+        Ok(scan_from(self.tip_height(), birthday, first_block))
     }
 }
 

@@ -30,7 +30,10 @@ const SELECT_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1"
 const LOCK_TIP: &str = "SELECT tip_height, tip_hash FROM chains WHERE id = $1 FOR NO KEY UPDATE";
 /// Keeps every writer of a wallet of the chain away, without touching the rows of the wallets.
 const LOCK_CHAIN: &str = "SELECT pg_advisory_xact_lock($1)";
-const UPDATE_TIP: &str = "UPDATE chains SET tip_height = $2, tip_hash = $3 WHERE id = $1";
+const UPDATE_TIP: &str = "UPDATE chains SET tip_height = $2, tip_hash = $3,
+        first_height = CASE WHEN tip_height IS NULL OR first_height > $2 THEN $2
+            ELSE first_height END
+    WHERE id = $1";
 const SELECT_BLOCK_BELOW: &str = "SELECT height, hash FROM blocks
     WHERE chain_id = $1 AND height < $2 ORDER BY height DESC LIMIT 1";
 const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE chain_id = $1 AND height >= $2";

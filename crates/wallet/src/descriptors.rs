@@ -13,19 +13,24 @@
 
 mod change;
 mod derive;
+mod edge;
 mod widen;
 
-use utxokeep_core::wallet::{Micros, WalletId};
+use utxokeep_core::{
+    Height,
+    wallet::{AskedReach, ChainCodec, KeychainReach, LOOKAHEAD_DEFAULT, Micros, WalletId},
+};
 use utxokeep_sql::{Row, SqlError, Value};
 
 pub use self::change::{NextChange, suitable_change};
+pub use self::edge::NearEdge;
 use crate::{Ledger, LedgerError, rows, session::Session};
 
 const SELECT_ALL: &str = "SELECT id, descriptor, keychain, is_ranged, next_index, derived_count,
-        lookahead
+        lookahead, edge_index
     FROM descriptors WHERE wallet_id = $1 ORDER BY id LIMIT $2";
 const SELECT_ONE: &str = "SELECT id, descriptor, keychain, is_ranged, next_index, derived_count,
-        lookahead
+        lookahead, edge_index
     FROM descriptors WHERE wallet_id = $1 AND id = $2";
 const INSERT: &str = "INSERT INTO descriptors (wallet_id, id, descriptor, keychain, is_ranged,
         next_index, derived_count, lookahead, created_at_us)
@@ -43,8 +48,6 @@ const SELECT_ORIGINS: &str = "SELECT a.script, d.descriptor, d.keychain, s.scrip
 
 /// Keychains of one wallet.
 const DESCRIPTORS_MAX: usize = 1_000;
-/// Scripts that are watched ahead.
-const LOOKAHEAD_MAX: u32 = 10_000;
 /// One more than the highest number of a script.
 const INDEXES: u32 = 1 << 31;
 
@@ -56,19 +59,19 @@ pub const CHANGE_KEYCHAIN: u32 = 1;
 pub struct NewDescriptor {
     /// Its text, with or without a check sum. Several paths, as in `<0;1>`, are several keychains.
     pub text: String,
-    /// Number of its first keychain: 0 for payments by others, 1 for change.
-    pub keychain: u32,
-    /// How many scripts are watched ahead.
-    pub lookahead: u32,
-    /// Scripts below this number were handed out already.
-    pub next_index: u32,
+    /// Number of its first keychain: 0 for payments by others, 1 for change. 0 when not given.
+    pub keychain: Option<u32>,
+    /// How many scripts are watched ahead; [`LOOKAHEAD_DEFAULT`] when not given.
+    pub lookahead: Option<u32>,
+    /// Scripts below this number were handed out already; 0 when not given.
+    pub next_index: Option<u32>,
 }
 
 impl NewDescriptor {
-    /// A descriptor of which nothing was handed out, watched 25 scripts ahead.
+    /// A descriptor of which nothing was handed out, watched as far ahead as usual.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), keychain: 0, lookahead: 25, next_index: 0 }
+        Self { text: text.into(), keychain: None, lookahead: None, next_index: None }
     }
 }
 
@@ -89,6 +92,30 @@ pub struct WatchedDescriptor {
     pub derived_count: u32,
     /// How many scripts are watched ahead.
     pub lookahead: u32,
+    /// A payment to this script came near the end of what was watched. Others may have gone beyond;
+    /// raise the lookahead and scan.
+    pub edge_index: Option<u32>,
+}
+
+impl WatchedDescriptor {
+    const fn reach(&self) -> KeychainReach {
+        KeychainReach {
+            keychain: self.keychain,
+            lookahead: self.lookahead,
+            next_index: self.next_index,
+            is_ranged: self.is_ranged,
+        }
+    }
+}
+
+/// A descriptor that is watched now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedDescriptor {
+    /// Its keychains.
+    pub keychains: Vec<WatchedDescriptor>,
+    /// The first block to scan for what was paid before to scripts that are new; `None` when there
+    /// are no such scripts or blocks.
+    pub scan_from: Option<Height>,
 }
 
 /// An address that was handed out.
@@ -118,30 +145,35 @@ pub struct ScriptSource {
 }
 
 impl Ledger {
-    /// Watches a descriptor; one row for each of its keychains. What is watched already stays as
-    /// it is. Blocks that were applied before are not looked at again, see
+    /// Watches a descriptor; one row for each of its keychains. One that is watched already takes a
+    /// larger lookahead or next index; anything else that differs is refused. Blocks that were
+    /// applied before are not looked at again: the answer says from where to scan, see
     /// [`Ledger::scan_block`].
     pub fn add_descriptor(
         &self,
         wallet: WalletId,
         new: &NewDescriptor,
         now: Micros,
-    ) -> Result<Vec<WatchedDescriptor>, LedgerError> {
-        if new.lookahead == 0 || new.lookahead > LOOKAHEAD_MAX {
-            return Err(LedgerError::argument(format!(
-                "the lookahead is between 1 and {LOOKAHEAD_MAX}"
-            )));
-        }
+    ) -> Result<AddedDescriptor, LedgerError> {
         let codec = self.codec()?;
         self.write_wallet(wallet, now, |session| {
             let branches = codec.descriptor(session.network, &new.text)?;
             let mut stored = session.descriptors()?;
             let mut answer = Vec::with_capacity(branches.len());
-            for (keychain, branch) in (new.keychain..).zip(branches) {
+            let mut is_any_new = false;
+            for (place, branch) in (0..).zip(branches) {
+                let asked = AskedReach {
+                    keychain: new.keychain.map(|first| first.saturating_add(place)),
+                    lookahead: new.lookahead,
+                    next_index: new.next_index,
+                };
                 if let Some(known) = stored.iter().find(|known| known.text == branch.text) {
-                    answer.push(known.clone());
+                    let (extended, has_new) = session.extend(codec, known.clone(), &asked)?;
+                    is_any_new |= has_new;
+                    answer.push(extended);
                     continue;
                 }
+                asked.check(branch.is_ranged)?;
                 if stored.len() >= DESCRIPTORS_MAX {
                     return Err(LedgerError::argument(format!(
                         "a wallet has at most {DESCRIPTORS_MAX} keychains"
@@ -150,18 +182,22 @@ impl Ledger {
                 let mut descriptor = WatchedDescriptor {
                     id: stored.last().map_or(1, |last| last.id + 1),
                     text: branch.text,
-                    keychain,
+                    keychain: asked.keychain.unwrap_or(place),
                     is_ranged: branch.is_ranged,
                     next_index: 0,
                     derived_count: 0,
-                    lookahead: new.lookahead,
+                    lookahead: asked.lookahead.unwrap_or(LOOKAHEAD_DEFAULT),
+                    edge_index: None,
                 };
                 session.insert_descriptor(&descriptor)?;
-                session.derive_ahead(codec, &mut descriptor, new.next_index)?;
+                let next_index = asked.next_index.unwrap_or(0);
+                session.derive_ahead(codec, &mut descriptor, next_index)?;
+                is_any_new = true;
                 stored.push(descriptor.clone());
                 answer.push(descriptor);
             }
-            Ok(answer)
+            let scan_from = if is_any_new { session.scan_from()? } else { None };
+            Ok(AddedDescriptor { keychains: answer, scan_from })
         })
     }
 
@@ -234,6 +270,26 @@ impl Session<'_, '_> {
         found.ok_or(LedgerError::DescriptorNotFound(id))
     }
 
+    /// Gives a known keychain what is asked for; whether it watches more now.
+    fn extend(
+        &mut self,
+        codec: &dyn ChainCodec,
+        mut known: WatchedDescriptor,
+        asked: &AskedReach,
+    ) -> Result<(WatchedDescriptor, bool), LedgerError> {
+        let reach = known.reach().extended(asked)?;
+        let watched = known.derived_count;
+        if reach.lookahead > known.lookahead {
+            known.lookahead = reach.lookahead;
+            // The edge that was reached is behind us.
+            known.edge_index = None;
+            self.update_reach(&known, 0)?;
+        }
+        self.derive_ahead(codec, &mut known, reach.next_index)?;
+        let has_new = known.derived_count > watched;
+        Ok((known, has_new))
+    }
+
     /// The first script of a keychain from a number on. Hardly ever does a number stand for none.
     fn script_from(
         &mut self,
@@ -275,5 +331,6 @@ fn read_descriptor(row: &Row<'_>) -> Result<WatchedDescriptor, SqlError> {
         next_index: rows::u32_at(row, 4)?,
         derived_count: rows::u32_at(row, 5)?,
         lookahead: rows::u32_at(row, 6)?,
+        edge_index: row.opt_int(7)?.map(|_| rows::u32_at(row, 7)).transpose()?,
     })
 }

@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     BlockHash, Height, OutPoint, Txid, UnknownNetwork,
-    wallet::{AmountTooLarge, BadLabel, CodecError, GuardRefusal, Refused, TxStatus, WalletId},
+    wallet::{AmountTooLarge, BadLabel, BadReach, CodecError, GuardRefusal, Refused, TxStatus, WalletId},
 };
 use utxokeep_sql::SqlError;
 
@@ -249,6 +249,9 @@ pub enum LedgerError {
     /// A label that cannot be stored.
     #[error("{0}; nothing was changed")]
     BadLabel(#[from] BadLabel),
+    /// A keychain does not become what was asked for.
+    #[error("{0}; nothing was changed")]
+    BadReach(#[from] BadReach),
     /// An amount that exists on no chain.
     #[error(transparent)]
     Amount(#[from] AmountTooLarge),

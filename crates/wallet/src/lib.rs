@@ -34,6 +34,7 @@ mod schema;
 mod schema_descriptors;
 mod schema_leases;
 mod schema_labels;
+mod schema_lookahead;
 mod schema_marks;
 mod schema_rescans;
 mod select;
@@ -45,12 +46,12 @@ mod upkeep;
 mod verify;
 mod view;
 
+pub use addresses::AddedAddresses;
 pub use balance::BalanceQuery;
 pub use bump::{BumpPlan, BumpRequest, Bumped};
 pub use chain::{Applied, RescanStep, Tip};
 pub use descriptors::{
-    CHANGE_KEYCHAIN, NewDescriptor, NextChange, RevealedAddress, ScriptSource, WatchedDescriptor,
-    suitable_change,
+    AddedDescriptor, CHANGE_KEYCHAIN, NearEdge, NewDescriptor, NextChange, RevealedAddress, ScriptSource, WatchedDescriptor, suitable_change,
 };
 pub use error::LedgerError;
 pub use follow::{
@@ -74,9 +75,7 @@ pub use types::{
 };
 pub use upkeep::LeaseCounts;
 pub use utxokeep_core::wallet::{
-    AllowedGuards, Amount, Balance, ChainCodec, ChangePolicy, CoinClass, ConfirmationRange,
-    FeeRate, Guard, GuardRefusal, InvalidReason, LeaseId, Maturity, Micros, PaymentLimits, TxState,
-    TxStatus, WalletId,
+    AllowedGuards, Amount, Balance, ChainCodec, ChangePolicy, CoinClass, ConfirmationRange, FeeRate, Guard, GuardRefusal, InvalidReason, LOOKAHEAD_DEFAULT, LeaseId, Maturity, Micros, PaymentLimits, TxState, TxStatus, WalletId,
 };
 pub use verify::{Verification, Violation};
 pub use view::{CreditedCoin, WalletView};

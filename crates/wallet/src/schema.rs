@@ -5,7 +5,7 @@
 
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
-use crate::{Micros, labels::marks, schema_descriptors, schema_labels, schema_leases, schema_marks, schema_rescans, statistics};
+use crate::{Micros, labels::marks, schema_descriptors, schema_labels, schema_leases, schema_lookahead, schema_marks, schema_rescans, statistics};
 
 /// Name of this part of the schema in the table of migrations.
 pub const COMPONENT: &str = "wallet";
@@ -42,6 +42,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "labels by origin",
         up: schema_labels::UP,
         down: schema_labels::DOWN,
+    },
+    Migration {
+        version: 7,
+        name: "edges of keychains, first blocks of ledgers",
+        up: schema_lookahead::UP,
+        down: schema_lookahead::DOWN,
     },
 ];
 

@@ -173,6 +173,9 @@ pub struct Limits {
     pub raw_tx_bytes_max: usize,
     /// Characters of a label.
     pub label_chars_max: usize,
+    /// A payment in this last part of the scripts that are watched ahead, in percent, marks its
+    /// keychain: others may have gone beyond.
+    pub lookahead_edge_percent: u32,
     /// Remarks about lines of one import of labels.
     pub label_notes_max: usize,
     /// Rows of one page of an answer.
@@ -214,6 +217,7 @@ impl Default for Limits {
             tx_outputs_max: 100_000,
             raw_tx_bytes_max: 4_000_000,
             label_chars_max: 500,
+            lookahead_edge_percent: 20,
             label_notes_max: 100,
             page_rows_max: 1_000,
             selection_window_coins_max: 100,

@@ -363,6 +363,9 @@ settings! {
         tx_outputs_max: NonZeroU32 = count(100_000), "a whole number from 1 on";
         /// The longest raw transaction, in bytes.
         raw_tx_bytes_max: NonZeroU32 = count(4_000_000), "a whole number from 1 on";
+        /// A payment in this last part of the scripts that a descriptor is watched ahead, in
+        /// percent, marks the descriptor: other payments may have gone beyond and been missed.
+        lookahead_edge_percent: NonZeroU32 = count(20), "a whole number from 1 to 100";
         /// The longest label, in characters.
         label_chars_max: NonZeroU32 = count(500), "a whole number from 1 on";
         /// The most remarks in the answer to one import of labels.

@@ -16,8 +16,7 @@ use super::{
     wallet_to_proto as to,
 };
 use crate::wallets::{
-    AddAddresses, AddDescriptor, BalanceOf, ConfirmTx, CreateWallet, LOOKAHEAD_DEFAULT, ListCoins,
-    ListTransactions, Page, RescanWallet, RollBack, SetLabel, VerifyWallet, Wallets,
+    AddAddresses, AddDescriptor, BalanceOf, ConfirmTx, CreateWallet, DescriptorAdded, ListCoins, ListTransactions, Page, RescanWallet, RollBack, SetLabel, VerifyWallet, Wallets, Watched,
 };
 
 /// The most that requests and answers may hold.
@@ -82,7 +81,8 @@ pub(super) fn add_addresses(
 ) -> Answer<proto::AddAddressesResponse> {
     let addresses = each("addresses", request.addresses, from::watch_address)?;
     let watched = wallets.add_addresses(&request.wallet, &AddAddresses { addresses })?;
-    Ok(proto::AddAddressesResponse { address_ids: watched.address_ids })
+    let Watched { address_ids, scan_from_height } = watched;
+    Ok(proto::AddAddressesResponse { address_ids, scan_from_height })
 }
 
 pub(super) fn list_addresses(
@@ -107,12 +107,13 @@ pub(super) fn add_descriptor(
     let new = AddDescriptor {
         descriptor: request.descriptor,
         keychain: request.keychain,
-        lookahead: request.lookahead.unwrap_or(LOOKAHEAD_DEFAULT),
+        lookahead: request.lookahead,
         next_index: request.next_index,
     };
-    let descriptors = wallets.add_descriptor(&request.wallet, &new)?;
-    let descriptors = descriptors.into_iter().map(to::descriptor).collect();
-    Ok(proto::AddDescriptorResponse { descriptors })
+    let DescriptorAdded { items, scan_from_height } =
+        wallets.add_descriptor(&request.wallet, &new)?;
+    let descriptors = items.into_iter().map(to::descriptor).collect();
+    Ok(proto::AddDescriptorResponse { descriptors, scan_from_height })
 }
 
 pub(super) fn list_descriptors(

@@ -64,6 +64,11 @@ pub(super) fn descriptor(info: DescriptorInfo) -> proto::WalletDescriptor {
         next_index: info.next_index,
         derived_count: info.derived_count,
         lookahead: info.lookahead,
+        near_edge: info.near_edge.map(|near| proto::WalletNearEdge {
+            index: near.index,
+            raise_lookahead_to: near.raise_lookahead_to,
+            scan_from_height: near.scan_from_height,
+        }),
     }
 }
 
@@ -137,6 +142,7 @@ impl Texts {
         proto::GetWalletResponse {
             tip: status.tip.map(|tip| self.tip(&tip)),
             wallet: Some(wallet(status.wallet)),
+            descriptors_near_edge: status.descriptors_near_edge,
         }
     }
 

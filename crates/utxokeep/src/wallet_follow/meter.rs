@@ -21,6 +21,9 @@ metric_list! {
         "Wallets that could not take a block, get no more of them, and want a rescan.";
     RESCANS = "utxokeep_wallet_rescans", Gauge, "",
         "Wallets that are being scanned, or wait for that.";
+    NEAR_EDGE = "utxokeep_wallet_descriptors_near_edge", Gauge, "",
+        "Descriptors of which a payment came near the end of what is watched, so that others may \
+         have been missed; `wallet descriptor list` says what to do.";
     FAILURES = "utxokeep_wallet_follow_failures_total", Counter, "",
         "Attempts to go on that failed, by reason: missing_body, wrong_body, no_common_block, \
          chain_behind, rescan, database, ledger, chain.";
@@ -62,6 +65,10 @@ pub(super) fn lagging(set_aside: usize, rescans: usize) {
     let count = |wallets| f64::from(u32::try_from(wallets).unwrap_or(u32::MAX));
     gauge!(SET_ASIDE).set(count(set_aside));
     gauge!(RESCANS).set(count(rescans));
+}
+
+pub(super) fn near_edge(descriptors: usize) {
+    gauge!(NEAR_EDGE).set(f64::from(u32::try_from(descriptors).unwrap_or(u32::MAX)));
 }
 
 pub(super) fn failed(reason: &'static str) {

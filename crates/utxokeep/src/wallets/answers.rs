@@ -121,6 +121,9 @@ pub struct WalletStatus {
     pub wallet: WalletInfo,
     /// The last block that was applied; `null` before the first.
     pub tip: Option<LedgerTip>,
+    /// Numbers of keychains whose payments came near the end of what is watched; their list says
+    /// what to do.
+    pub descriptors_near_edge: Vec<i64>,
 }
 
 /// A watched address.
@@ -155,6 +158,33 @@ impl AddressInfo {
 pub struct Watched {
     /// Their numbers in the wallet, in the order of the request.
     pub address_ids: Vec<i64>,
+    /// The ledger has passed blocks that may pay the new ones: scan the wallet from this height.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub scan_from_height: Option<u32>,
+}
+
+/// A descriptor that is watched now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct DescriptorAdded {
+    /// Its keychains, one for each path.
+    pub items: Vec<DescriptorInfo>,
+    /// The ledger has passed blocks that may pay scripts that are new: scan the wallet from this
+    /// height.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub scan_from_height: Option<u32>,
+}
+
+/// A payment came near the end of what a keychain watches: others may have gone beyond.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct NearEdgeInfo {
+    /// The script that was paid.
+    pub index: u32,
+    /// Add the descriptor again with this lookahead.
+    pub raise_lookahead_to: u32,
+    /// Then scan the wallet from this height.
+    pub scan_from_height: Option<u32>,
 }
 
 /// A keychain of a wallet.
@@ -174,11 +204,19 @@ pub struct DescriptorInfo {
     pub derived_count: u32,
     /// How many scripts are watched ahead.
     pub lookahead: u32,
+    /// Whether payments may have been missed, and what to do; `null` when there is no sign of it.
+    pub near_edge: Option<NearEdgeInfo>,
 }
 
-impl From<WatchedDescriptor> for DescriptorInfo {
-    fn from(watched: WatchedDescriptor) -> Self {
+impl DescriptorInfo {
+    pub(super) fn new(watched: WatchedDescriptor, scan_from: Option<Height>) -> Self {
+        let raise_to = watched.edge_index.zip(watched.lookahead_to_raise_to());
         Self {
+            near_edge: raise_to.map(|(index, raise_lookahead_to)| NearEdgeInfo {
+                index,
+                raise_lookahead_to,
+                scan_from_height: scan_from.map(Height::get),
+            }),
             id: watched.id,
             descriptor: watched.text,
             keychain: watched.keychain,

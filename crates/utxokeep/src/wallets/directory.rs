@@ -1,10 +1,10 @@
 //! Wallets, and what they watch: addresses, descriptors, labels.
 
-use utxokeep_core::Network;
+use utxokeep_core::{Height, Network};
 use utxokeep_wallet::{LabelCursor, NewAddress, NewDescriptor, WalletId};
 
 use super::{
-    AddAddresses, AddDescriptor, AddressInfo, CoinWish, CreateWallet, DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, Page, SetLabel, StandingInfo, WalletInfo, WalletStatus, Wallets, WalletsError, Watched, now, texts,
+    AddAddresses, AddDescriptor, AddressInfo, CoinWish, CreateWallet, DescriptorAdded, DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, Page, SetLabel, StandingInfo, WalletInfo, WalletStatus, Wallets, WalletsError, Watched, now, texts,
 };
 
 impl Wallets {
@@ -43,11 +43,16 @@ impl Wallets {
     pub fn show_wallet(&self, name: &str) -> Result<WalletStatus, WalletsError> {
         let wallet = self.wallet(name)?;
         let standing = self.standing(&wallet)?;
-        let tip = self.tip(wallet.network)?;
-        Ok(WalletStatus { wallet: WalletInfo::new(&wallet, standing), tip })
+        let keychains = self.ledger.descriptors(wallet.id)?;
+        let near_edge = keychains.iter().filter(|each| each.edge_index.is_some());
+        Ok(WalletStatus {
+            wallet: WalletInfo::new(&wallet, standing),
+            tip: self.tip(wallet.network)?,
+            descriptors_near_edge: near_edge.map(|each| each.id).collect(),
+        })
     }
 
-    /// Watches addresses, all or none. What is watched already stays as it is.
+    /// Watches addresses, all or none. What is watched already takes the weight that is given.
     pub fn add_addresses(
         &self,
         name: &str,
@@ -61,8 +66,9 @@ impl Wallets {
         };
         let addresses: Vec<NewAddress> =
             request.addresses.iter().map(watch).collect::<Result<_, WalletsError>>()?;
-        let address_ids = self.ledger.add_addresses(wallet.id, &addresses, now())?;
-        Ok(Watched { address_ids })
+        let added = self.ledger.add_addresses(wallet.id, &addresses, now())?;
+        let scan_from_height = added.scan_from.map(Height::get);
+        Ok(Watched { address_ids: added.ids, scan_from_height })
     }
 
     /// A page of watched addresses, in the order they were added.
@@ -83,12 +89,12 @@ impl Wallets {
         ))
     }
 
-    /// Watches a descriptor.
+    /// Watches a descriptor. One that is watched already takes a larger lookahead or next index.
     pub fn add_descriptor(
         &self,
         name: &str,
         request: &AddDescriptor,
-    ) -> Result<Vec<DescriptorInfo>, WalletsError> {
+    ) -> Result<DescriptorAdded, WalletsError> {
         let wallet = self.wallet(name)?;
         if wallet.network.is_cardano() {
             let what = "an output descriptor";
@@ -100,14 +106,21 @@ impl Wallets {
             lookahead: request.lookahead,
             next_index: request.next_index,
         };
-        let watched = self.ledger.add_descriptor(wallet.id, &new, now())?;
-        Ok(watched.into_iter().map(DescriptorInfo::from).collect())
+        let added = self.ledger.add_descriptor(wallet.id, &new, now())?;
+        let scan_from = self.ledger.scan_from(wallet.id)?;
+        let info = |watched| DescriptorInfo::new(watched, scan_from);
+        Ok(DescriptorAdded {
+            items: added.keychains.into_iter().map(info).collect(),
+            scan_from_height: added.scan_from.map(Height::get),
+        })
     }
 
     /// The keychains of a wallet.
     pub fn list_descriptors(&self, name: &str) -> Result<Vec<DescriptorInfo>, WalletsError> {
-        let watched = self.ledger.descriptors(self.wallet_id(name)?)?;
-        Ok(watched.into_iter().map(DescriptorInfo::from).collect())
+        let wallet = self.wallet_id(name)?;
+        let scan_from = self.ledger.scan_from(wallet)?;
+        let info = |watched| DescriptorInfo::new(watched, scan_from);
+        Ok(self.ledger.descriptors(wallet)?.into_iter().map(info).collect())
     }
 
     /// Hands out the next address of a keychain.

@@ -1,7 +1,7 @@
 //! Why the ledger could not be opened, and why an operation was refused.
 
 use utxokeep_chains::PsbtError;
-use utxokeep_core::UnknownNetwork;
+use utxokeep_core::{UnknownNetwork, wallet::BadReach};
 use utxokeep_index::{QueryError, StoreError};
 use utxokeep_sql::SqlError;
 use utxokeep_wallet::LedgerError;
@@ -210,6 +210,7 @@ const fn kind_of(error: &LedgerError) -> ErrorKind {
         | LedgerError::NoCodec
         | LedgerError::Codec(_)
         | LedgerError::BadLabel(_)
+        | LedgerError::BadReach(BadReach::Lookahead { .. } | BadReach::NotRanged)
         | LedgerError::Amount(_)
         | LedgerError::Network(_) => ErrorKind::Invalid,
         LedgerError::Sql(error) => kind_of_sql(error),
@@ -265,6 +266,8 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::NoCodec => "no_formats",
         LedgerError::Codec(_) => "cannot_read",
         LedgerError::BadLabel(_) => "bad_label",
+        LedgerError::BadReach(BadReach::Lookahead { .. } | BadReach::NotRanged) => "bad_request",
+        LedgerError::BadReach(_) => "descriptor_differs",
         LedgerError::Amount(_) => "bad_amount",
         LedgerError::Network(_) => "unknown_network",
         LedgerError::Damaged { .. } => "damaged",

@@ -401,7 +401,7 @@ mod tests {
         let wallet = CreateWallet { name, chain: "bitcoin".to_owned(), network };
         wallets.create_wallet(&wallet).unwrap();
         let descriptor = TAPROOT.to_owned();
-        let keys = AddDescriptor { descriptor, keychain: 0, lookahead: 25, next_index: 0 };
+        let keys = AddDescriptor { descriptor, keychain: None, lookahead: None, next_index: None };
         let keychains = wallets.add_descriptor("w", &keys).unwrap();
         let address = wallets.next_address("w", keychains[0].id).unwrap().address.unwrap();
         let paid = PlainTx {

@@ -53,23 +53,21 @@ pub struct AddDescriptor {
     /// The descriptor, with or without a check sum, without private keys. Several paths, as in
     /// `<0;1>`, are several keychains.
     pub descriptor: String,
-    /// Number of its first keychain: 0 for payments by others, 1 for change.
+    /// Number of its first keychain: 0 for payments by others, 1 for change. When not given, 0, or
+    /// what it is already.
     #[serde(default)]
-    pub keychain: u32,
-    /// How many scripts are watched ahead.
-    #[serde(default = "lookahead")]
-    #[schema(default = 25, minimum = 1, maximum = 10_000)]
-    pub lookahead: u32,
-    /// Scripts below this number were handed out already.
+    #[schema(nullable = false)]
+    pub keychain: Option<u32>,
+    /// How many scripts are watched ahead. When not given, 1,000, or what it is already. Can be
+    /// raised later, and not lowered.
     #[serde(default)]
-    pub next_index: u32,
-}
-
-/// How many scripts of a descriptor are watched ahead when a request does not say.
-pub const LOOKAHEAD_DEFAULT: u32 = 25;
-
-const fn lookahead() -> u32 {
-    LOOKAHEAD_DEFAULT
+    #[schema(nullable = false, minimum = 1, maximum = 10_000)]
+    pub lookahead: Option<u32>,
+    /// Scripts below this number were handed out already. When not given, 0, or what it is already.
+    /// Can be raised later, and not lowered.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub next_index: Option<u32>,
 }
 
 /// A page of a list.

@@ -58,7 +58,8 @@ pub(crate) fn wallet_with(ledger: &Ledger, name: &str, lookahead: u32) -> Wallet
     let wallet = ledger.create_wallet(name, NETWORK, NOW).unwrap().id;
     let WalletFinal { hd } = RegtestA::default().json("wallet_final.json.xz");
     for Described { desc, internal } in hd.listdescriptors.descriptors {
-        let keychain = u32::from(internal);
+        let keychain = Some(u32::from(internal));
+        let lookahead = Some(lookahead);
         let new = NewDescriptor { keychain, lookahead, ..NewDescriptor::new(desc) };
         ledger.add_descriptor(wallet, &new, NOW).unwrap();
     }

@@ -87,9 +87,9 @@ pub(crate) fn make_wallet(served: &Served) -> Vec<proto::WalletDescriptor> {
     let request = proto::AddDescriptorRequest {
         wallet: WALLET.to_owned(),
         descriptor: format!("wpkh({ACCOUNT}/<0;1>/*)"),
-        keychain: 0,
+        keychain: None,
         lookahead: Some(10),
-        next_index: 0,
+        next_index: None,
     };
     served.ok(served.client().add_descriptor(request)).descriptors
 }

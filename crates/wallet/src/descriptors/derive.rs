@@ -1,23 +1,33 @@
 //! Deriving scripts and watching them.
 
-use utxokeep_core::wallet::{ChainCodec, DerivedScript};
+use rustc_hash::FxHashMap;
+use utxokeep_core::wallet::{ChainCodec, DerivedScript, estimated_spend_weight};
 use utxokeep_sql::Value;
 
 use super::{INDEXES, WatchedDescriptor};
-use crate::{LedgerError, NewAddress, rows, session::Session};
+use crate::{LedgerError, rows, session::Session};
 
-const UPDATE_COUNTS: &str = "UPDATE descriptors SET next_index = $3, derived_count = $4,
-        skipped_count = skipped_count + $5
+const UPDATE_REACH: &str = "UPDATE descriptors SET next_index = $3, derived_count = $4,
+        skipped_count = skipped_count + $5, lookahead = $6, edge_index = $7
     WHERE wallet_id = $1 AND id = $2";
+const SELECT_KNOWN: &str =
+    "SELECT script, id, is_used FROM addresses WHERE wallet_id = $1 AND script IN";
+const INSERT_ADDRESSES: &str = "INSERT INTO addresses
+    (wallet_id, id, script, address, spend_weight, is_used, created_at_us) VALUES";
 const INSERT_SCRIPTS: &str = "INSERT INTO descriptor_scripts
     (wallet_id, descriptor_id, script_index, address_id) VALUES";
-const SELECT_HIGHEST_USED: &str = "SELECT MAX(s.script_index)
-    FROM descriptor_scripts s
-    JOIN addresses a ON a.wallet_id = s.wallet_id AND a.id = s.address_id
-    WHERE s.wallet_id = $1 AND s.descriptor_id = $2 AND a.is_used = 1";
 
 /// Scripts that one call derives: ten times what is ever watched ahead.
 const SCRIPTS_AT_ONCE_MAX: usize = 100_000;
+
+/// What deriving came to.
+#[derive(Debug, Default)]
+struct Derived {
+    scripts: Vec<DerivedScript>,
+    /// The highest of them that was watched, and paid, before it was known to be the
+    /// descriptor's.
+    highest_used: Option<u32>,
+}
 
 impl Session<'_, '_> {
     /// Notes that scripts below `next_index` are in use, and watches those ahead of them. Returns
@@ -28,20 +38,12 @@ impl Session<'_, '_> {
         descriptor: &mut WatchedDescriptor,
         next_index: u32,
     ) -> Result<Vec<DerivedScript>, LedgerError> {
-        let mut all = self.derive_to(codec, descriptor, next_index)?;
-        let mut is_new = !all.is_empty();
-        // A script may have been watched, and paid, before it was known to be the descriptor's.
-        while is_new {
-            let key = [self.id(), Value::from(descriptor.id)];
-            let used = self.tx.query_one(SELECT_HIGHEST_USED, &key, |row| {
-                row.opt_int(0)?.map(|_| rows::u32_at(row, 0)).transpose()
-            })?;
-            let more = match used {
-                Some(index) => self.derive_to(codec, descriptor, index + 1)?,
-                None => Vec::new(),
-            };
-            is_new = !more.is_empty();
-            all.extend(more);
+        let Derived { scripts: mut all, highest_used: mut used } =
+            self.derive_to(codec, descriptor, next_index)?;
+        while let Some(index) = used {
+            let more = self.derive_to(codec, descriptor, index + 1)?;
+            used = more.highest_used;
+            all.extend(more.scripts);
         }
         Ok(all)
     }
@@ -51,13 +53,13 @@ impl Session<'_, '_> {
         codec: &dyn ChainCodec,
         descriptor: &mut WatchedDescriptor,
         next_index: u32,
-    ) -> Result<Vec<DerivedScript>, LedgerError> {
+    ) -> Result<Derived, LedgerError> {
         let limit = if descriptor.is_ranged { INDEXES } else { 1 };
         let next_index = next_index.min(limit).max(descriptor.next_index);
         let wanted = next_index.saturating_add(descriptor.lookahead).min(limit);
         let target = wanted.max(descriptor.derived_count);
         if next_index == descriptor.next_index && target == descriptor.derived_count {
-            return Ok(Vec::new());
+            return Ok(Derived::default());
         }
         let range = descriptor.derived_count..target;
         let count = range.len();
@@ -72,28 +74,75 @@ impl Session<'_, '_> {
         if !is_sorted || scripts.iter().any(|derived| !range.contains(&derived.index)) {
             return Err(LedgerError::damaged("other scripts were derived than asked for"));
         }
-        let mut links = Vec::with_capacity(count * 4);
-        for derived in &scripts {
-            let address = self.add_address(&NewAddress {
-                script: derived.script.clone(),
-                address: derived.address.clone(),
-                spend_weight: derived.spend_weight,
-            })?;
-            let index = Value::from(derived.index);
-            links.extend([self.id(), Value::from(descriptor.id), index, Value::from(address)]);
-        }
-        self.tx.insert_rows(INSERT_SCRIPTS, "", 4, &links)?;
+        let highest_used = self.watch_scripts(descriptor.id, &scripts)?;
         descriptor.next_index = next_index;
         descriptor.derived_count = target;
-        let skipped = i64::try_from(count - scripts.len()).unwrap_or(i64::MAX);
+        self.update_reach(descriptor, count - scripts.len())?;
+        Ok(Derived { scripts, highest_used })
+    }
+
+    /// Stores how far a keychain reaches, and that so many more numbers stand for no script.
+    pub(super) fn update_reach(
+        &mut self,
+        descriptor: &WatchedDescriptor,
+        skipped: usize,
+    ) -> Result<(), LedgerError> {
         let row = [
             self.id(),
             Value::from(descriptor.id),
-            Value::from(next_index),
-            Value::from(target),
-            Value::from(skipped),
+            Value::from(descriptor.next_index),
+            Value::from(descriptor.derived_count),
+            Value::from(i64::try_from(skipped).unwrap_or(i64::MAX)),
+            Value::from(descriptor.lookahead),
+            Value::from(descriptor.edge_index),
         ];
-        self.tx.execute(UPDATE_COUNTS, &row)?;
-        Ok(scripts)
+        self.tx.execute(UPDATE_REACH, &row)?;
+        Ok(())
+    }
+
+    /// Watches scripts of a keychain, many at a time. Returns the highest that was paid already.
+    fn watch_scripts(
+        &mut self,
+        descriptor: i64,
+        scripts: &[DerivedScript],
+    ) -> Result<Option<u32>, LedgerError> {
+        let mut known: FxHashMap<Vec<u8>, (i64, bool)> = FxHashMap::default();
+        let keys: Vec<Value<'_>> = scripts.iter().map(|new| Value::from(&new.script)).collect();
+        let wallet = [self.id()];
+        self.tx.query_in(SELECT_KNOWN, "", &wallet, 1, &keys, |row| {
+            known.insert(row.bytes(0)?.to_vec(), (row.int(1)?, rows::flag(row, 2)?));
+            Ok(())
+        })?;
+        let now = Value::from(self.now.get());
+        let mut highest_used = None;
+        let (mut addresses, mut links) = (Vec::new(), Vec::new());
+        for new in scripts {
+            let (address, is_used) = if let Some(known) = known.get(&new.script) {
+                *known
+            } else {
+                let id = self.next_address_id();
+                let weight =
+                    new.spend_weight.unwrap_or_else(|| estimated_spend_weight(&new.script));
+                addresses.extend([
+                    wallet[0],
+                    Value::from(id),
+                    Value::from(&new.script),
+                    Value::from(new.address.as_deref()),
+                    Value::from(weight),
+                    Value::from(0i64),
+                    now,
+                ]);
+                known.insert(new.script.clone(), (id, false));
+                (id, false)
+            };
+            if is_used {
+                highest_used = Some(new.index);
+            }
+            let (index, address) = (Value::from(new.index), Value::from(address));
+            links.extend([wallet[0], Value::from(descriptor), index, address]);
+        }
+        self.tx.insert_rows(INSERT_ADDRESSES, "", 7, &addresses)?;
+        self.tx.insert_rows(INSERT_SCRIPTS, "", 4, &links)?;
+        Ok(highest_used)
     }
 }

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashSet;
-use utxokeep_core::wallet::{Micros, WalletId};
+use utxokeep_core::wallet::{Micros, WalletId, is_near_edge};
 use utxokeep_sql::{Row, SqlError, Transaction, Value};
 
-use crate::{Ledger, LedgerError, NewTx, rows, session::Session};
+use crate::{Ledger, LedgerError, NewTx, WatchedDescriptor, rows, session::Session};
 
 const ANY_OF_CHAIN: &str = "SELECT 1 FROM descriptors d
     JOIN wallets w ON w.id = d.wallet_id AND w.chain_id = $1 LIMIT 1";
@@ -87,6 +87,11 @@ impl Ledger {
             let mut descriptor = session.descriptor(*id)?;
             let mut highest = Some(*highest);
             while let Some(index) = highest.filter(|index| *index >= descriptor.next_index) {
+                let WatchedDescriptor { derived_count, lookahead, .. } = descriptor;
+                let percent = self.limits.lookahead_edge_percent;
+                if descriptor.is_ranged && is_near_edge(index, derived_count, lookahead, percent) {
+                    descriptor.edge_index = Some(index);
+                }
                 let derived = session.derive_ahead(self.codec()?, &mut descriptor, index + 1)?;
                 let found = derived.iter().filter(|new| scripts.contains(new.script.as_slice()));
                 highest = found.map(|new| new.index).max();

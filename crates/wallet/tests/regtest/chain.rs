@@ -102,7 +102,7 @@ pub(crate) fn watch_descriptors() -> Vec<NewDescriptor> {
 pub(crate) fn hd_descriptors() -> Vec<NewDescriptor> {
     let WalletFinal { hd } = RegtestA::default().json("wallet_final.json.xz");
     let of = |described: HdDescriptor| NewDescriptor {
-        keychain: u32::from(described.internal),
+        keychain: Some(u32::from(described.internal)),
         ..NewDescriptor::new(described.desc)
     };
     hd.listdescriptors.descriptors.into_iter().map(of).collect()

@@ -4,7 +4,7 @@ use utxokeep_chains::derive_scripts;
 use utxokeep_core::{BlockHash, Height, Network, OutPoint, Txid};
 use utxokeep_sql::Database;
 use utxokeep_wallet::{
-    Amount, BalanceQuery, BlockRef, Credits, Ledger, LedgerError, Limits, LinkedBlock, Micros,
+    Amount, BalanceQuery, BlockRef, Credits, LOOKAHEAD_DEFAULT, Ledger, LedgerError, Limits, LinkedBlock, Micros,
     NewAddress, NewDescriptor, NewOutput, NewTx, RecordOptions, Seen, WalletId, migrate, unmigrate,
 };
 
@@ -13,10 +13,10 @@ use crate::chain::{NOW, hd_descriptors, open, wallet};
 const NETWORK: Network = Network::BitcoinRegtest;
 
 fn ranged(lookahead: u32) -> NewDescriptor {
-    NewDescriptor { lookahead, ..hd_descriptors().remove(0) }
+    NewDescriptor { lookahead: Some(lookahead), ..hd_descriptors().remove(0) }
 }
 
-fn script(descriptor: &NewDescriptor, index: u32) -> Vec<u8> {
+pub(crate) fn script(descriptor: &NewDescriptor, index: u32) -> Vec<u8> {
     derive_scripts(&descriptor.text, NETWORK, index..index + 1).unwrap()[0].script.clone()
 }
 
@@ -36,14 +36,14 @@ fn pays(descriptor: &NewDescriptor, index: u32) -> NewTx {
     }
 }
 
-fn block(height: u8) -> LinkedBlock {
+pub(crate) fn block(height: u8) -> LinkedBlock {
     let hash = |height: u8| BlockHash::from_bytes([height; 32]);
     let block =
         BlockRef { height: Height::new(height.into()), hash: hash(height), time: Micros::new(1) };
     LinkedBlock { block, parent: Some(hash(height - 1)) }
 }
 
-fn total(ledger: &Ledger, wallet: WalletId) -> u64 {
+pub(crate) fn total(ledger: &Ledger, wallet: WalletId) -> u64 {
     ledger.balance(wallet, &BalanceQuery::default(), NOW).unwrap().total()
 }
 
@@ -113,6 +113,7 @@ fn addresses_are_handed_out_once(url: &str) {
 
     let single = "wpkh(03a053a329a61c71d2a90bdd6b2b7f11e222332d026c9839893409520112951b1e)";
     let added = ledger.add_descriptor(wallet, &NewDescriptor::new(single), NOW).unwrap();
+    let added = added.keychains;
     assert!(!added[0].is_ranged);
     let first = ledger.reveal_next_address(wallet, added[0].id, NOW).unwrap();
     assert_eq!(ledger.reveal_next_address(wallet, added[0].id, NOW).unwrap(), first);
@@ -123,11 +124,11 @@ fn adding_again_changes_nothing(url: &str) {
     let body = ranged(2).text.replace("/0/*", "/<0;1>/*");
     let both = NewDescriptor::new(body.split_once('#').unwrap().0);
     let wallet = wallet(&ledger, "w", &[ranged(2)]);
-    let added = ledger.add_descriptor(wallet, &both, NOW).unwrap();
+    let added = ledger.add_descriptor(wallet, &both, NOW).unwrap().keychains;
     assert_eq!(added.iter().map(|each| each.keychain).collect::<Vec<_>>(), [0, 1]);
     assert_eq!((added[0].id, added[0].lookahead), (1, 2), "the first was there already");
-    assert_eq!(added[1].derived_count, 25);
-    assert_eq!(ledger.add_descriptor(wallet, &both, NOW).unwrap(), added);
+    assert_eq!(added[1].derived_count, LOOKAHEAD_DEFAULT);
+    assert_eq!(ledger.add_descriptor(wallet, &both, NOW).unwrap().keychains, added);
     assert_eq!(ledger.descriptors(wallet).unwrap(), added);
 
     let scripts = [script(&both_branch(&added[1].text), 7), vec![0x51]];
@@ -150,7 +151,7 @@ fn what_cannot_be_watched_leaves_no_trace(url: &str) {
         assert!(matches!(refused, Err(LedgerError::Codec(_))), "{text}");
     }
     let refused = ledger.add_descriptor(wallet, &ranged(0), NOW);
-    assert!(matches!(refused, Err(LedgerError::InvalidArgument { .. })));
+    assert!(matches!(refused, Err(LedgerError::BadReach(_))));
     assert_eq!(ledger.descriptors(wallet).unwrap(), []);
     assert_eq!(ledger.addresses(wallet, 0, 10).unwrap(), []);
 }

@@ -9,4 +9,5 @@ mod checkpoints;
 mod descriptors;
 mod following;
 mod indexed;
+mod lookahead;
 mod payments;

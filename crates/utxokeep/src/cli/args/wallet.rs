@@ -170,7 +170,7 @@ pub(in crate::cli) struct WalletCreate {
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum WalletAddress {
-    /// Watch addresses, all or none. What is watched already stays as it is.
+    /// Watch addresses, all or none. What is watched already takes the weight that is given.
     Add(AddressAdd),
     /// List watched addresses, in the order they were added.
     List(OnePage),
@@ -211,6 +211,9 @@ pub(in crate::cli) struct AddressNext {
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum WalletDescriptor {
     /// Watch a descriptor. One with private keys is refused, and not printed.
+    ///
+    /// One that is watched already takes a larger --lookahead or --next-index; a smaller one, or
+    /// another --keychain, is refused.
     Add(DescriptorAdd),
     /// List the keychains of a wallet.
     List(Named),
@@ -222,15 +225,16 @@ pub(in crate::cli) struct DescriptorAdd {
     pub(in crate::cli) wallet: Named,
     /// The descriptor. Several paths, as in `<0;1>`, are several keychains.
     pub(in crate::cli) descriptor: String,
-    /// Number of its first keychain: 0 for payments by others, 1 for change.
-    #[arg(long, value_name = "N", default_value = "0")]
-    pub(in crate::cli) keychain: u32,
-    /// How many scripts are watched ahead.
-    #[arg(long, value_name = "N", default_value = "25")]
-    pub(in crate::cli) lookahead: u32,
-    /// Scripts below this number were handed out already.
-    #[arg(long, value_name = "N", default_value = "0")]
-    pub(in crate::cli) next_index: u32,
+    /// Number of its first keychain: 0 for payments by others, 1 for change. By default 0, or what it
+    /// is already.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) keychain: Option<u32>,
+    /// How many scripts are watched ahead. By default 1000, or what it is already.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) lookahead: Option<u32>,
+    /// Scripts below this number were handed out already. By default 0, or what it is already.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) next_index: Option<u32>,
 }
 
 #[derive(Debug, Args)]

@@ -50,6 +50,27 @@ impl Human for RolledBack {
     }
 }
 
+/// Says how to find what was paid before to what is watched from now on.
+pub(super) fn hint_to_scan(wallet: &str, scan_from_height: Option<u32>) -> Exit {
+    if let Some(height) = scan_from_height {
+        let wallet = shell_word(wallet);
+        output::note(format_args!(
+            "the ledger has passed blocks that it does not look at again by itself; to find earlier \
+             payments run: utxokeep wallet scan {wallet} --from {height}"
+        ));
+    }
+    Exit::Success
+}
+
+/// A name as a shell takes it.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if text.chars().all(is_plain) && !text.starts_with('-') {
+        return text.to_owned();
+    }
+    format!("'{}'", text.escape_debug().to_string().replace('\'', "'\\''"))
+}
+
 impl Desk {
     pub(super) fn create(&self, args: &WalletCreate) -> anyhow::Result<Exit> {
         let request = CreateWallet {
@@ -74,7 +95,9 @@ impl Desk {
             spend_weight: args.spend_weight,
         };
         let request = AddAddresses { addresses: args.addresses.iter().map(watch).collect() };
-        self.print(&self.wallets.add_addresses(&args.wallet.name, &request)?)
+        let watched = self.wallets.add_addresses(&args.wallet.name, &request)?;
+        self.print(&watched)?;
+        Ok(hint_to_scan(&args.wallet.name, watched.scan_from_height))
     }
 
     pub(super) fn list_addresses(&self, args: &OnePage) -> anyhow::Result<Exit> {
@@ -101,7 +124,9 @@ impl Desk {
             lookahead: args.lookahead,
             next_index: args.next_index,
         };
-        self.print(&Listed::whole(self.wallets.add_descriptor(&args.wallet.name, &request)?))
+        let added = self.wallets.add_descriptor(&args.wallet.name, &request)?;
+        self.print(&added)?;
+        Ok(hint_to_scan(&args.wallet.name, added.scan_from_height))
     }
 
     pub(super) fn list_descriptors(&self, name: &str) -> anyhow::Result<Exit> {

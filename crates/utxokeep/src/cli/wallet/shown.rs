@@ -7,7 +7,7 @@ use super::utc::utc;
 use crate::{
     cli::output::{Human, Lines},
     wallets::{
-    Abandoned, AddressInfo, Archive, BalanceInfo, CoinInfo, CoinWish, DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, RecordedInfo, ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified, WalletInfo, WalletStatus, Watched,
+    Abandoned, AddressInfo, Archive, BalanceInfo, CoinInfo, CoinWish, DescriptorAdded, DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, RecordedInfo, ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified, WalletInfo, WalletStatus, Watched,
     },
 };
 
@@ -86,6 +86,9 @@ impl Human for WalletStatus {
     fn describe(&self, lines: &mut Lines) {
         self.wallet.describe(lines);
         describe_tip(lines, self.tip.as_ref());
+        for id in &self.descriptors_near_edge {
+            lines.field("near the edge", format_args!("keychain {id}; see `descriptor list`"));
+        }
     }
 }
 
@@ -104,6 +107,15 @@ impl Human for Watched {
     }
 }
 
+impl Human for DescriptorAdded {
+    fn describe(&self, lines: &mut Lines) {
+        for item in &self.items {
+            lines.row(item.row());
+        }
+        lines.field("keychains", self.items.len());
+    }
+}
+
 impl Row for DescriptorInfo {
     fn row(&self) -> String {
         let purpose = match self.keychain {
@@ -116,7 +128,17 @@ impl Row for DescriptorInfo {
         } else {
             "one script".to_owned()
         };
-        format!("{:>4} {purpose} {range} {}", self.id, self.descriptor)
+        let near_edge = self.near_edge.as_ref().map_or_else(String::new, |near| {
+            let scan = near.scan_from_height.map_or_else(String::new, |height| {
+                format!(" and scan the wallet from height {height}")
+            });
+            let (index, raise_to) = (near.index, near.raise_lookahead_to);
+            format!(
+                "\n     script {index} was paid near the end of what is watched, others may be missing: \
+                 add it again with --lookahead {raise_to}{scan}"
+            )
+        });
+        format!("{:>4} {purpose} {range} {}{near_edge}", self.id, self.descriptor)
     }
 }
 

@@ -223,15 +223,17 @@ fn of_wallets_and_what_they_watch() {
         set_aside: Some(set_aside_info()),
         rescan: Some(RescanInfo { from_height: 2, next_height: 3 }),
     };
-    let model = WalletStatus { wallet: info, tip: Some(tip()) };
-    let proto::GetWalletResponse { wallet, tip } = TEXTS.wallet_status(model.clone());
+    let model =
+        WalletStatus { wallet: info, tip: Some(tip()), descriptors_near_edge: vec![7, 8] };
+    let proto::GetWalletResponse { wallet, tip, descriptors_near_edge } =
+        TEXTS.wallet_status(model.clone());
     let proto::Wallet { name, chain, network, created_at_us, set_aside, rescan } = wallet.unwrap();
     assert_same(
         &model,
         json!({
             "name": name, "chain": chain, "network": network, "created_at_us": created_at_us,
             "set_aside": set_aside_json(set_aside), "rescan": rescan_json(rescan),
-            "tip": tip_json(tip),
+            "tip": tip_json(tip), "descriptors_near_edge": descriptors_near_edge,
         }),
     );
 
@@ -260,6 +262,11 @@ fn of_wallets_and_what_they_watch() {
         next_index: 3,
         derived_count: 4,
         lookahead: 5,
+        near_edge: Some(NearEdgeInfo {
+            index: 6,
+            raise_lookahead_to: 7,
+            scan_from_height: Some(8),
+        }),
     };
     let proto::WalletDescriptor {
         id,
@@ -269,12 +276,18 @@ fn of_wallets_and_what_they_watch() {
         next_index,
         derived_count,
         lookahead,
+        near_edge,
     } = super::descriptor(model.clone());
+    let proto::WalletNearEdge { index, raise_lookahead_to, scan_from_height } = near_edge.unwrap();
     assert_same(
         &model,
         json!({
             "id": id, "descriptor": descriptor, "keychain": keychain, "is_ranged": is_ranged,
             "next_index": next_index, "derived_count": derived_count, "lookahead": lookahead,
+            "near_edge": {
+                "index": index, "raise_lookahead_to": raise_lookahead_to,
+                "scan_from_height": scan_from_height,
+            },
         }),
     );
 

@@ -14,8 +14,7 @@ use crate::{
         params::{Params, Segments},
     },
     wallets::{
-        AddAddresses, AddDescriptor, AddressInfo, CreateWallet, DescriptorInfo, Listed,
-        NewAddressInfo, Page, RescanInfo, RescanWallet, WalletInfo, WalletStatus, Watched,
+    AddAddresses, AddDescriptor, AddressInfo, CreateWallet, DescriptorAdded, DescriptorInfo, Listed, NewAddressInfo, Page, RescanInfo, RescanWallet, WalletInfo, WalletStatus, Watched,
     },
 };
 
@@ -116,7 +115,8 @@ pub(super) async fn list_addresses(
 
 /// Watch addresses
 ///
-/// All or none. What is watched already stays as it is.
+/// All or none. What is watched already takes the weight that is given. Blocks that were applied
+/// before are not looked at again: `scan_from_height` says from where to scan.
 #[utoipa::path(
     post,
     path = "/api/v1/wallets/{wallet}/addresses",
@@ -155,7 +155,9 @@ pub(super) async fn list_descriptors(
 
 /// Watch a descriptor
 ///
-/// Adding the same again changes nothing. Blocks that were applied before are not looked at again.
+/// One that is watched already takes a larger `lookahead` or `next_index`; a smaller one, or another
+/// keychain, is refused. Blocks that were applied before are not looked at again: `scan_from_height`
+/// says from where to scan.
 #[utoipa::path(
     post,
     path = "/api/v1/wallets/{wallet}/descriptors",
@@ -164,7 +166,7 @@ pub(super) async fn list_descriptors(
     request_body = AddDescriptor,
     responses(
         (status = 200, description = "Its keychains, one for each path",
-            body = Listed<DescriptorInfo>),
+            body = DescriptorAdded),
         BodyFaults,
     )
 )]
@@ -172,8 +174,8 @@ pub(super) async fn add_descriptor(
     admitted: Admitted,
     Segments(name): Segments<String>,
     Posted(request): Posted<AddDescriptor>,
-) -> Answer<Listed<DescriptorInfo>> {
-    admitted.write(move |wallets| wallets.add_descriptor(&name, &request).map(Listed::whole)).await
+) -> Answer<DescriptorAdded> {
+    admitted.write(move |wallets| wallets.add_descriptor(&name, &request)).await
 }
 
 /// Hand out the next address of a keychain
