@@ -20,6 +20,7 @@ mod lease;
 mod locks;
 mod label;
 mod lookahead;
+mod prune;
 mod script;
 mod select;
 mod status;
@@ -39,6 +40,7 @@ pub use lookahead::{
     AskedReach, BadReach, KeychainReach, LOOKAHEAD_DEFAULT, LOOKAHEAD_MAX, is_near_edge, scan_from,
     wider_lookahead,
 };
+pub use prune::{BadPrune, check_prune_depth, prune_depth};
 pub use guard::{
     AllowedGuards, Figure, Guard, GuardRefusal, PaymentGuards, PaymentLimits, UnknownGuard,
 };

@@ -18,6 +18,7 @@ mod error;
 mod history;
 mod leases;
 mod payments;
+mod prune;
 mod records;
 mod requests;
 mod standing;
@@ -145,6 +146,7 @@ const fn limits(config: &WalletConfig) -> Limits {
         label_chars_max: config.label_chars_max.get() as usize,
         lookahead_edge_percent: config.lookahead_edge_percent.get(),
         label_notes_max: config.label_notes_max.get() as usize,
+        prune_depth_blocks: config.prune_depth_blocks,
         page_rows_max: config.page_rows_max.get() as usize,
         selection_window_coins_max: config.selection_window_coins_max.get() as usize,
         selection_search_coins_max: config.selection_search_coins_max.get() as usize,

@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     BlockHash, Height, OutPoint, Txid, UnknownNetwork,
-    wallet::{AmountTooLarge, BadLabel, BadReach, CodecError, GuardRefusal, Refused, TxStatus, WalletId},
+    wallet::{AmountTooLarge, BadLabel, BadPrune, BadReach, CodecError, GuardRefusal, Refused, TxStatus, WalletId},
 };
 use utxokeep_sql::SqlError;
 
@@ -252,6 +252,9 @@ pub enum LedgerError {
     /// A keychain does not become what was asked for.
     #[error("{0}; nothing was changed")]
     BadReach(#[from] BadReach),
+    /// A reorganisation could reach what would be pruned.
+    #[error("{0}; nothing was changed")]
+    BadPrune(#[from] BadPrune),
     /// An amount that exists on no chain.
     #[error(transparent)]
     Amount(#[from] AmountTooLarge),

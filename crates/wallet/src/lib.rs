@@ -36,6 +36,7 @@ mod schema_leases;
 mod schema_labels;
 mod schema_lookahead;
 mod schema_marks;
+mod schema_pruned;
 mod schema_rescans;
 mod select;
 mod session;
@@ -65,7 +66,7 @@ pub use list::{
     Coin, CoinQuery, CoinScope, Direction, HistoryCursor, HistoryQuery, HistoryScope, OwnInput,
     Replacement, TxDetail, TxSummary, WatchedOutput,
 };
-pub use prune::PruneRule;
+pub use prune::{PruneRule, PrunedRow, Pruning};
 pub use schema::{COMPONENT, MIGRATIONS, migrate, unmigrate};
 pub use select::{Algorithm, SelectedCoin, Selection, SelectionRequest};
 pub use standing::{LaggingWallet, Rescan, SetAside, Standing};

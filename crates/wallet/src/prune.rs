@@ -1,25 +1,32 @@
 //! Removing rows, which only happens when somebody asks for it.
 //!
-//! What goes is handed to the caller, who may archive it. Coins that count are never touched: a
+//! What goes moves to an archive in the same transaction, and stays there until somebody says that
+//! it is kept elsewhere. Coins that count are never touched: a
 //! confirmed transaction goes only together with everything it is connected to by coins of the
 //! wallet, and only when all of these coins are spent.
+
+mod archive;
 
 use std::collections::BTreeMap;
 
 use utxokeep_core::{
     Height, Txid,
-    wallet::{Event, Evidence, Micros, WalletId, next},
+    wallet::{Event, Evidence, Micros, WalletId, check_prune_depth, next, prune_depth},
 };
 use utxokeep_sql::{SqlError, Value};
 
+pub use self::archive::PrunedRow;
 use crate::{Ledger, LedgerError, TxDetail, rows, session::Session};
+
+/// Transactions that go, by number.
+type Chosen = BTreeMap<i64, Txid>;
 
 const SELECT_CHILD: &str = "SELECT 1 FROM tx_inputs
     WHERE prev_txid = $2 AND wallet_id = $1 AND claim = 1 LIMIT 1";
 const SELECT_WAITING_CHILD: &str = "SELECT 1 FROM tx_inputs
     WHERE prev_txid = $2 AND wallet_id = $1 AND claim = 2 LIMIT 1";
-const SELECT_REPLACED: &str = "SELECT 1 FROM tx_replacements
-    WHERE wallet_id = $1 AND replacement_tx_id = $2 LIMIT 1";
+const SELECT_REPLACED: &str = "SELECT replaced_tx_id FROM tx_replacements
+    WHERE wallet_id = $1 AND replacement_tx_id = $2";
 const FREE_COINS: &str = "UPDATE utxos SET spent_by_tx_id = NULL, spent_input_index = NULL
     WHERE wallet_id = $1 AND spent_by_tx_id IN";
 const FORGET_INVALIDATOR: &str = "UPDATE transactions SET invalidated_by_tx_id = NULL
@@ -46,10 +53,23 @@ const SELECT_PARENTS: &str = "SELECT t.id, t.txid, t.block_height FROM utxos u
 pub struct PruneRule {
     /// Transactions that are not live and were first recorded before this time.
     pub dead_before: Option<Micros>,
-    /// Confirmed transactions up to this height whose coins are all spent up to it too.
+    /// Confirmed transactions up to this height whose coins are all spent up to it too. It must
+    /// lie deeper than any reorganisation reaches, see [`crate::Limits::prune_depth_blocks`].
     pub confirmed_up_to: Option<Height>,
     /// At most this many; call again for more.
     pub txs_max: usize,
+}
+
+/// What becomes of rows that go.
+#[derive(Clone, Copy)]
+pub enum Pruning<'w> {
+    /// They move to the archive inside the ledger, each as the text that is written of it, until
+    /// [`Ledger::acknowledge_pruned`] says that they are kept elsewhere.
+    Archive(&'w dyn Fn(&TxDetail) -> String),
+    /// They are gone.
+    Discard,
+    /// They stay: the answer says what would go.
+    DryRun,
 }
 
 impl Ledger {
@@ -66,7 +86,7 @@ impl Ledger {
             let stored = session.known(txid)?;
             next(Some(stored.state), stored.coinbase, Event::Abandon, Evidence::Claim)
                 .map_err(|refused| LedgerError::Refused { txid: *txid, refused })?;
-            if session.has_children(txid)? || session.replaced_others(stored.id)? {
+            if session.has_children(txid)? || session.replaced_others(stored.id, &Chosen::new())? {
                 return Err(LedgerError::NotALeaf(*txid));
             }
             let released = session.release_inputs(stored.id)?;
@@ -75,23 +95,38 @@ impl Ledger {
         })
     }
 
-    /// Removes old rows and returns what they held. Labels stay.
+    /// Removes old rows and returns what they held. Labels stay. Removing and archiving are one
+    /// transaction, so that a row is always in one of the two.
     pub fn prune(
         &self,
         wallet: WalletId,
         rule: &PruneRule,
+        pruning: Pruning<'_>,
         now: Micros,
     ) -> Result<Vec<TxDetail>, LedgerError> {
         let txs_max = rule.txs_max.min(self.limits.page_rows_max);
         self.write_wallet(wallet, now, |session| {
-            let mut archive = Vec::new();
+            let mut chosen = BTreeMap::new();
             if let Some(before) = rule.dead_before {
-                session.prune_dead(before, txs_max, &mut archive)?;
+                session.choose_dead(before, txs_max, &mut chosen)?;
             }
             if let Some(height) = rule.confirmed_up_to {
-                session.prune_confirmed(height, txs_max, &mut archive)?;
+                let depth = prune_depth(session.network, self.limits.prune_depth_blocks);
+                check_prune_depth(height, session.tip_height(), depth)?;
+                session.choose_confirmed(height, txs_max, &mut chosen)?;
             }
-            Ok(archive)
+            let mut gone = Vec::with_capacity(chosen.len());
+            for txid in chosen.values() {
+                gone.push(session.detail(txid)?);
+            }
+            match pruning {
+                Pruning::DryRun => return Ok(gone),
+                Pruning::Archive(write) => session.archive_pruned(&gone, write)?,
+                Pruning::Discard => {}
+            }
+            let ids: Vec<i64> = chosen.into_keys().collect();
+            session.remove(&ids)?;
+            Ok(gone)
         })
     }
 }
@@ -107,10 +142,11 @@ impl Session<'_, '_> {
         Ok(false)
     }
 
-    /// Whether others gave way to it: without it they would be left without a reason.
-    fn replaced_others(&mut self, id: i64) -> Result<bool, SqlError> {
+    /// Whether others that stay gave way to it: without it they would be left without a reason.
+    fn replaced_others(&mut self, id: i64, chosen: &Chosen) -> Result<bool, SqlError> {
         let key = [self.id(), Value::from(id)];
-        Ok(self.tx.query_opt(SELECT_REPLACED, &key, |_| Ok(()))?.is_some())
+        let replaced = self.tx.query_all(SELECT_REPLACED, &key, |row| row.int(0))?;
+        Ok(replaced.iter().any(|other| !chosen.contains_key(other)))
     }
 
     /// Deletes rows, in the order in which they refer to each other.
@@ -124,14 +160,14 @@ impl Session<'_, '_> {
     }
 
     /// Oldest first, so that what was replaced goes before what replaced it.
-    fn prune_dead(
+    fn choose_dead(
         &mut self,
         before: Micros,
         txs_max: usize,
-        archive: &mut Vec<TxDetail>,
+        chosen: &mut Chosen,
     ) -> Result<(), LedgerError> {
         let mut after = 0;
-        while archive.len() < txs_max {
+        while chosen.len() < txs_max {
             let key = [self.id(), Value::from(before.get()), Value::from(after)];
             let found = self
                 .tx
@@ -140,22 +176,21 @@ impl Session<'_, '_> {
                 break;
             };
             after = id;
-            if !self.replaced_others(id)? {
-                archive.push(self.detail(&txid)?);
-                self.remove(&[id])?;
+            if !self.replaced_others(id, chosen)? {
+                chosen.insert(id, txid);
             }
         }
         Ok(())
     }
 
-    fn prune_confirmed(
+    fn choose_confirmed(
         &mut self,
         height: Height,
         txs_max: usize,
-        archive: &mut Vec<TxDetail>,
+        chosen: &mut Chosen,
     ) -> Result<(), LedgerError> {
         let mut after = 0;
-        while archive.len() < txs_max {
+        while chosen.len() < txs_max {
             let key = [self.id(), Value::from(height.get()), Value::from(after)];
             let found = self
                 .tx
@@ -164,13 +199,12 @@ impl Session<'_, '_> {
                 break;
             };
             after = id;
-            let room = txs_max - archive.len();
-            if let Some(family) = self.spent_out_family(id, txid, height, room)? {
-                for txid in family.values() {
-                    archive.push(self.detail(txid)?);
-                }
-                let ids: Vec<i64> = family.into_keys().collect();
-                self.remove(&ids)?;
+            if chosen.contains_key(&id) {
+                continue;
+            }
+            let room = txs_max - chosen.len();
+            if let Some(family) = self.spent_out_family(id, txid, height, room, chosen)? {
+                chosen.extend(family);
             }
         }
         Ok(())
@@ -183,11 +217,12 @@ impl Session<'_, '_> {
         txid: Txid,
         height: Height,
         txs_max: usize,
-    ) -> Result<Option<BTreeMap<i64, Txid>>, LedgerError> {
+        chosen: &Chosen,
+    ) -> Result<Option<Chosen>, LedgerError> {
         let mut family = BTreeMap::from([(id, txid)]);
         let mut open = vec![id];
         while let Some(id) = open.pop() {
-            if self.replaced_others(id)? {
+            if self.replaced_others(id, chosen)? {
                 return Ok(None);
             }
             let key = [self.id(), Value::from(id)];

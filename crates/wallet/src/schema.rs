@@ -5,7 +5,7 @@
 
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
-use crate::{Micros, labels::marks, schema_descriptors, schema_labels, schema_leases, schema_lookahead, schema_marks, schema_rescans, statistics};
+use crate::{Micros, labels::marks, schema_descriptors, schema_labels, schema_leases, schema_lookahead, schema_marks, schema_pruned, schema_rescans, statistics};
 
 /// Name of this part of the schema in the table of migrations.
 pub const COMPONENT: &str = "wallet";
@@ -48,6 +48,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "edges of keychains, first blocks of ledgers",
         up: schema_lookahead::UP,
         down: schema_lookahead::DOWN,
+    },
+    Migration {
+        version: 8,
+        name: "an archive of what was pruned",
+        up: schema_pruned::UP,
+        down: schema_pruned::DOWN,
     },
 ];
 

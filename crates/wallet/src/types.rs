@@ -178,6 +178,9 @@ pub struct Limits {
     pub lookahead_edge_percent: u32,
     /// Remarks about lines of one import of labels.
     pub label_notes_max: usize,
+    /// Blocks that must lie above confirmed transactions before they are pruned; never fewer than
+    /// 100, nor than a chain database of the network can be rolled back by.
+    pub prune_depth_blocks: u32,
     /// Rows of one page of an answer.
     pub page_rows_max: usize,
     /// Coins that a selection loads.
@@ -219,6 +222,7 @@ impl Default for Limits {
             label_chars_max: 500,
             lookahead_edge_percent: 20,
             label_notes_max: 100,
+            prune_depth_blocks: 0,
             page_rows_max: 1_000,
             selection_window_coins_max: 100,
             selection_search_coins_max: 100,

@@ -199,7 +199,8 @@ pub(super) enum CliError {
     },
     /// What was removed could not be kept.
     #[error(
-        "cannot write {}; what was removed last is in the output, keep it from there",
+        "cannot write {}; what was removed waits in the ledger, and the next `wallet prune` with \
+         --archive keeps it",
         path.display()
     )]
     NotArchived {

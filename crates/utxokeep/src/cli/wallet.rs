@@ -7,6 +7,7 @@ mod directory;
 mod files;
 mod history;
 mod payments;
+mod prune;
 mod records;
 mod shown;
 mod shown_payments;

@@ -57,6 +57,9 @@ impl Config {
         })?;
         config.stated = stated;
         config.check(file)?;
+        // What a rollback of the chain database reaches must not be pruned from the ledger.
+        let window = config.index.rollback_window_blocks.unwrap_or(0);
+        config.wallet.prune_depth_blocks = config.wallet.prune_depth_blocks.max(window);
         Ok(config)
     }
 

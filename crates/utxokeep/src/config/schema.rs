@@ -370,6 +370,10 @@ settings! {
         label_chars_max: NonZeroU32 = count(500), "a whole number from 1 on";
         /// The most remarks in the answer to one import of labels.
         label_notes_max: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// Blocks that must lie above confirmed transactions before `wallet prune` takes them. Never
+        /// fewer than 100, `[index] rollback_window_blocks`, and twice the security parameter of the
+        /// network (Bitcoin: 288, Cardano: 4320).
+        prune_depth_blocks: u32 = 0, "a whole number from 0 on";
         /// The most rows of one page.
         page_rows_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
         /// The most coins that a selection loads.

@@ -131,6 +131,8 @@ const WALLET_METHODS: &[&str] = &[
     "Wallets/FreezeCoin",
     "Wallets/UnfreezeCoin",
     "Wallets/PruneWallet",
+    "Wallets/ListPruned",
+    "Wallets/AcknowledgePruned",
     "Wallets/VerifyWallet",
     "Wallets/GetTip",
     "Wallets/ApplyBlock",

@@ -292,6 +292,20 @@ impl wallets_server::Wallets for WalletService {
         self.answer(request, operations::unfreeze_coin).await
     }
 
+    async fn list_pruned(
+        &self,
+        request: Request<proto::ListPrunedRequest>,
+    ) -> Answer<proto::ListPrunedResponse> {
+        self.answer(request, operations::list_pruned).await
+    }
+
+    async fn acknowledge_pruned(
+        &self,
+        request: Request<proto::AcknowledgePrunedRequest>,
+    ) -> Answer<proto::AcknowledgePrunedResponse> {
+        self.answer(request, operations::acknowledge_pruned).await
+    }
+
     async fn verify_wallet(
         &self,
         request: Request<proto::VerifyWalletRequest>,

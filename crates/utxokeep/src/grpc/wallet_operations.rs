@@ -16,7 +16,7 @@ use super::{
     wallet_to_proto as to,
 };
 use crate::wallets::{
-    AddAddresses, AddDescriptor, BalanceOf, ConfirmTx, CreateWallet, DescriptorAdded, ListCoins, ListTransactions, Page, RescanWallet, RollBack, SetLabel, VerifyWallet, Wallets, Watched,
+    AcknowledgePruned, AddAddresses, AddDescriptor, BalanceOf, ConfirmTx, CreateWallet, DescriptorAdded, ListCoins, ListTransactions, Page, PrunedAcknowledged, PrunedInfo, RescanWallet, RollBack, SetLabel, VerifyWallet, Wallets, Watched,
 };
 
 /// The most that requests and answers may hold.
@@ -336,6 +336,37 @@ pub(super) fn unfreeze_coin(
 ) -> Answer<proto::UnfreezeCoinResponse> {
     set_spendable(wallets, &request.wallet, request.outpoint, true)?;
     Ok(proto::UnfreezeCoinResponse {})
+}
+
+pub(super) fn list_pruned(
+    wallets: &Wallets,
+    request: proto::ListPrunedRequest,
+    limits: &Limits,
+) -> Answer<proto::ListPrunedResponse> {
+    let page = from::page(request.cursor, request.page_entries, limits.page_entries)?;
+    let texts = texts(wallets, &request.wallet)?;
+    let found = wallets.list_pruned(&request.wallet, &page)?;
+    let pruned = |row: &PrunedInfo| proto::PrunedTransaction {
+        id: row.id,
+        txid: texts.hash_bytes(&row.txid),
+        json: row.transaction.to_string(),
+    };
+    let answer = proto::ListPrunedResponse {
+        transactions: found.items.iter().map(pruned).collect(),
+        next_cursor: found.next_cursor,
+    };
+    fitting(answer, limits.answer_bytes)
+}
+
+pub(super) fn acknowledge_pruned(
+    wallets: &Wallets,
+    request: proto::AcknowledgePrunedRequest,
+    _: &Limits,
+) -> Answer<proto::AcknowledgePrunedResponse> {
+    let up_to = required("up_to", request.up_to)?;
+    let done = wallets.acknowledge_pruned(&request.wallet, AcknowledgePruned { up_to })?;
+    let PrunedAcknowledged { transactions, waiting } = done;
+    Ok(proto::AcknowledgePrunedResponse { transactions, waiting })
 }
 
 pub(super) fn verify_wallet(

@@ -73,6 +73,8 @@ pub(super) async fn pruned(
         dead_older_than_secs: request.dead_older_than_secs,
         confirmed_up_to: request.confirmed_up_to_height,
         txs_max: from::entries("txs_max", request.txs_max, limits.page_entries)?,
+        discard: request.discard,
+        dry_run: request.dry_run,
     };
     let prune = move |wallets: &Wallets| {
         let texts = texts(wallets, &request.wallet)?;

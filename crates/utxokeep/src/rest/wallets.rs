@@ -14,6 +14,7 @@ mod history;
 mod labels;
 mod ledger;
 mod payments;
+mod prune;
 mod records;
 
 use axum::{
@@ -74,7 +75,9 @@ pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
         .routes(routes!(labels::export_labels, labels::import_labels))
         .routes(routes!(labels::freeze_utxo))
         .routes(routes!(labels::unfreeze_utxo))
-        .routes(routes!(history::prune_wallet))
+        .routes(routes!(prune::prune_wallet))
+        .routes(routes!(prune::list_pruned))
+        .routes(routes!(prune::acknowledge_pruned))
         .routes(routes!(history::verify_wallet))
         .routes(routes!(ledger::ledger_tip))
         .routes(routes!(ledger::apply_block))

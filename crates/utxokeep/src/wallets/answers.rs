@@ -746,9 +746,32 @@ impl From<Imported> for LabelsImported {
 
 /// Rows that were removed, with what they held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Archive {
-    /// The transactions.
+pub struct PrunedNow {
+    /// The transactions; in a dry run those that would be removed.
     pub transactions: Vec<TxDetails>,
+    /// Transactions that wait in the archive until they are acknowledged, these and older ones.
+    pub waiting: u64,
+}
+
+/// A transaction in the archive of what was pruned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PrunedInfo {
+    /// Its number in the archive; acknowledge it when it is kept elsewhere.
+    pub id: i64,
+    /// The transaction.
+    pub txid: String,
+    /// What the ledger held of it.
+    #[schema(value_type = TxDetails)]
+    pub transaction: serde_json::Value,
+}
+
+/// What left the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PrunedAcknowledged {
+    /// How many.
+    pub transactions: u64,
+    /// How many still wait.
+    pub waiting: u64,
 }
 
 /// A rule that stored rows break.

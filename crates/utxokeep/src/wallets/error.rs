@@ -266,6 +266,7 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::NoCodec => "no_formats",
         LedgerError::Codec(_) => "cannot_read",
         LedgerError::BadLabel(_) => "bad_label",
+        LedgerError::BadPrune(_) => "prune_too_shallow",
         LedgerError::BadReach(BadReach::Lookahead { .. } | BadReach::NotRanged) => "bad_request",
         LedgerError::BadReach(_) => "descriptor_differs",
         LedgerError::Amount(_) => "bad_amount",

@@ -3,12 +3,11 @@
 use utxokeep_core::{Height, Network, OutPoint, wallet::ConfirmationRange};
 use utxokeep_wallet::{
     Amount, BalanceQuery, CoinQuery, CoinScope, Direction, HistoryCursor, HistoryQuery,
-    HistoryScope, PruneRule, WalletView,
+    HistoryScope, WalletView,
 };
 
 use super::{
-    Archive, BalanceInfo, BalanceOf, CoinInfo, LedgerTip, ListCoins, ListTransactions, Listed,
-    Page, PruneWallet, ReplacementInfo, StandingInfo, TxDetails, TxInfo, Wallets, WalletsError,
+    BalanceInfo, BalanceOf, CoinInfo, LedgerTip, ListCoins, ListTransactions, Listed, Page, ReplacementInfo, StandingInfo, TxDetails, TxInfo, Wallets, WalletsError,
     directory::bad_cursor, now, texts,
 };
 
@@ -114,24 +113,6 @@ impl Wallets {
         Ok(edges.iter().map(|edge| ReplacementInfo::new(wallet.network, edge)).collect())
     }
 
-    /// Removes old rows, and answers what they held. Labels stay.
-    pub fn prune_wallet(&self, name: &str, request: &PruneWallet) -> Result<Archive, WalletsError> {
-        let wallet = self.wallet(name)?;
-        if request.dead_older_than_secs.is_none() && request.confirmed_up_to.is_none() {
-            let what = "say what may go: dead_older_than_secs, confirmed_up_to, or both";
-            return Err(WalletsError::field("prune", what));
-        }
-        let now = now();
-        let age_us = |secs: u64| i64::try_from(secs.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
-        let rule = PruneRule {
-            dead_before: request.dead_older_than_secs.map(|secs| now.plus(-age_us(secs))),
-            confirmed_up_to: request.confirmed_up_to.map(Height::new),
-            txs_max: self.rows(request.txs_max),
-        };
-        let archive = self.ledger.prune(wallet.id, &rule, now)?;
-        let details = archive.iter().map(|detail| TxDetails::new(wallet.network, detail, None));
-        Ok(Archive { transactions: details.collect() })
-    }
 }
 
 /// The height that confirmations are counted to, as of the same moment as the coins.

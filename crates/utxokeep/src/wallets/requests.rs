@@ -471,7 +471,8 @@ pub struct SetLabel {
     pub label: String,
 }
 
-/// Old rows to remove. What they held is in the answer.
+/// Old rows to remove. What they held moves to an archive inside the ledger, until it is
+/// acknowledged.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PruneWallet {
@@ -479,7 +480,8 @@ pub struct PruneWallet {
     #[serde(default)]
     #[schema(nullable = false)]
     pub dead_older_than_secs: Option<u64>,
-    /// Confirmed transactions up to this height whose coins are all spent up to it too.
+    /// Confirmed transactions up to this height whose coins are all spent up to it too. A
+    /// reorganisation must not reach it: `prune_depth_blocks` of the configuration lie above.
     #[serde(default)]
     #[schema(nullable = false)]
     pub confirmed_up_to: Option<u32>,
@@ -487,6 +489,20 @@ pub struct PruneWallet {
     #[serde(default)]
     #[schema(nullable = false)]
     pub txs_max: Option<u32>,
+    /// Keep nothing: do not archive what is removed.
+    #[serde(default)]
+    pub discard: bool,
+    /// Only say what would be removed.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Pruned transactions that are kept elsewhere now.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcknowledgePruned {
+    /// The last one that was read, by its number; all up to it leave the archive.
+    pub up_to: i64,
 }
 
 /// The next block of a network, for all its wallets.

@@ -5,6 +5,7 @@
 mod answers;
 mod guards;
 mod program;
+mod pruning;
 mod refusals;
 mod spending;
 mod story;

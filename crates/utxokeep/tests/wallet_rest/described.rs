@@ -42,6 +42,8 @@ const ROUTES: &[&str] = &[
     "GET /api/v1/wallets/{wallet}/labels",
     "POST /api/v1/wallets/{wallet}/labels",
     "POST /api/v1/wallets/{wallet}/prune",
+    "GET /api/v1/wallets/{wallet}/pruned",
+    "POST /api/v1/wallets/{wallet}/pruned/acknowledge",
     "GET /api/v1/wallets/{wallet}/verify",
     "GET /api/v1/ledger/{chain}/{network}/tip",
     "POST /api/v1/ledger/{chain}/{network}/blocks",

@@ -4,7 +4,7 @@ use utxokeep_core::{Height, Network};
 use utxokeep_wallet::{
     BalanceQuery, CoinQuery, ConfirmationRange, Direction, HistoryCursor, HistoryQuery,
     HistoryScope, LeaseId, LeaseTerms, LedgerError, Maturity, NewAddress, NewTx,
-    PruneRule, Seen, TxState, WalletId,
+    PruneRule, Pruning, Seen, TxState, WalletId,
 };
 
 use crate::world::{NETWORK, SECOND, World, coins_of, mint, out, outside, own, pay};
@@ -21,8 +21,6 @@ crate::on_both!(
     s125_history_in_both_directions_and_in_pages,
     s127_damaged_rows_are_refused_or_found,
     wallets_live_on_their_chain,
-    pruning_takes_dead_transactions,
-    pruning_takes_families_that_are_spent_out,
     the_view_and_the_classes_agree,
 );
 
@@ -159,7 +157,7 @@ fn s124_an_address_stays_used(w: &mut World<'_>) {
     w.undo();
     assert_eq!(w.state(&reward), TxState::Orphaned);
     let rule = PruneRule { dead_before: Some(w.now.plus(1)), confirmed_up_to: None, txs_max: 10 };
-    assert_eq!(w.ledger.prune(w.wallet, &rule, w.now).unwrap().len(), 1);
+    assert_eq!(w.ledger.prune(w.wallet, &rule, Pruning::Discard, w.now).unwrap().len(), 1);
     assert_eq!(used(w), [own(1)]);
 }
 
@@ -236,52 +234,6 @@ fn wallets_live_on_their_chain(w: &mut World<'_>) {
     let script = NewAddress { script: vec![1; 1_001], address: None, spend_weight: None };
     let error = w.ledger.add_addresses(w.wallet, &[script], w.now).unwrap_err();
     assert!(matches!(error, LedgerError::InvalidArgument { .. }));
-}
-
-fn pruning_takes_dead_transactions(w: &mut World<'_>) {
-    let funding = pay(1, &[outside(1)], &[50]);
-    w.mine(&[&funding]);
-    let first = pay(2, &[out(&funding, 0)], &[40]);
-    let child = pay(3, &[out(&first, 0)], &[30]);
-    let bump = pay(4, &[out(&funding, 0)], &[35]);
-    w.mempool(&first);
-    w.mempool(&child);
-    w.replace(&bump);
-    let all = |before, txs_max| PruneRule { dead_before: before, confirmed_up_to: None, txs_max };
-    assert!(w.ledger.prune(w.wallet, &all(Some(w.now), 10), w.now).unwrap().is_empty());
-    let later = w.now.plus(1);
-    let gone = w.ledger.prune(w.wallet, &all(Some(later), 1), w.now).unwrap();
-    w.check();
-    assert_eq!(gone.len(), 1);
-    assert_eq!((gone[0].summary.txid, gone[0].raw.as_deref()), (first.txid, first.raw.as_deref()));
-    let gone = w.ledger.prune(w.wallet, &all(Some(later), 10), w.now).unwrap();
-    w.check();
-    assert_eq!(gone.len(), 1);
-    assert_eq!(w.outpoints(), [out(&bump, 0)]);
-}
-
-fn pruning_takes_families_that_are_spent_out(w: &mut World<'_>) {
-    let a = pay(1, &[outside(1)], &[50]);
-    let b = pay(2, &[out(&a, 0)], &[-9, 40]);
-    let c = pay(3, &[out(&b, 1)], &[-39]);
-    let kept = pay(4, &[outside(4)], &[70]);
-    let change = pay(5, &[out(&kept, 0)], &[-9, 60]);
-    w.mine(&[&a, &kept]);
-    w.mine(&[&b, &change]);
-    w.mine(&[&c]);
-    let up_to = |height| PruneRule {
-        dead_before: None,
-        confirmed_up_to: Some(Height::new(height)),
-        txs_max: 10,
-    };
-    // The spend of the last coin is not deep enough.
-    assert!(w.ledger.prune(w.wallet, &up_to(101), w.now).unwrap().is_empty());
-    let gone = w.ledger.prune(w.wallet, &up_to(102), w.now).unwrap();
-    w.check();
-    let gone: Vec<_> = gone.iter().map(|tx| tx.summary.txid).collect();
-    assert_eq!(gone, [a.txid, b.txid, c.txid]);
-    assert_eq!(w.outpoints(), [out(&change, 1)]);
-    assert_eq!(w.balance().confirmed, 60);
 }
 
 fn the_view_and_the_classes_agree(w: &mut World<'_>) {

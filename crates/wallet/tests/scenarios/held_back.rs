@@ -2,7 +2,7 @@
 
 use utxokeep_core::OutPoint;
 use utxokeep_wallet::{
-    CoinQuery, FeeRate, Label, LabelKind, LeaseId, LeaseTerms, LedgerError, PruneRule,
+    CoinQuery, FeeRate, Label, LabelKind, LeaseId, LeaseTerms, LedgerError, PruneRule, Pruning,
     SelectionRequest, migrate, unmigrate,
 };
 
@@ -131,7 +131,7 @@ fn held_back_after_pruning_and_after_an_upgrade(w: &mut World<'_>) {
     wish(w, &out(&dead, 0), Some(false));
     w.ledger.abandon(w.wallet, &dead.txid, w.now).unwrap();
     let rule = PruneRule { dead_before: Some(w.now.plus(1)), confirmed_up_to: None, txs_max: 10 };
-    assert_eq!(w.ledger.prune(w.wallet, &rule, w.now).unwrap().len(), 1);
+    assert_eq!(w.ledger.prune(w.wallet, &rule, Pruning::Discard, w.now).unwrap().len(), 1);
     w.mempool(&dead);
     w.check();
     assert_eq!(flags(w), [(10_000, false)]);

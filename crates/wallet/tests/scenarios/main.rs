@@ -18,6 +18,7 @@ mod ingest;
 mod lease_clock;
 mod labels;
 mod leases;
+mod pruning;
 mod reorg;
 mod set_aside;
 mod spending;

@@ -2,11 +2,9 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
-
-use serde::Serialize;
 
 use crate::cli::error::CliError;
 
@@ -79,21 +77,54 @@ pub(super) struct Archive {
 
 impl Archive {
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
-        let file = OpenOptions::new().append(true).create(true).open(path);
-        let file = file.map_err(|source| CliError::WriteFile { path: path.to_owned(), source })?;
+        let failed = |source| CliError::WriteFile { path: path.to_owned(), source };
+        let mut options = OpenOptions::new();
+        options.read(true).append(true);
+        let mut file = match options.clone().create_new(true).open(path) {
+            Ok(file) => {
+                sync_directory_of(path).map_err(failed)?;
+                file
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                options.open(path).map_err(failed)?
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        end_last_line(&mut file).map_err(failed)?;
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Adds rows, and waits until they are on disk.
-    pub(super) fn append(&mut self, rows: &[impl Serialize]) -> Result<(), CliError> {
+    /// Adds lines, and waits until they are on disk.
+    pub(super) fn append<'l>(
+        &mut self,
+        lines: impl Iterator<Item = &'l str>,
+    ) -> Result<(), CliError> {
         let failed = |source| CliError::NotArchived { path: self.path.clone(), source };
-        let mut lines = Vec::new();
-        for row in rows {
-            serde_json::to_writer(&mut lines, row).map_err(|error| failed(error.into()))?;
-            lines.push(b'\n');
+        let mut text = String::new();
+        for line in lines {
+            text.push_str(line);
+            text.push('\n');
         }
-        self.file.write_all(&lines).and_then(|()| self.file.sync_all()).map_err(failed)
+        self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_all()).map_err(failed)
     }
+}
+
+/// Ends a line that a crash has cut, so that the next one stands for itself.
+fn end_last_line(file: &mut File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() == 0 {
+        return Ok(());
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
+}
+
+/// Makes sure that a new file is still there after a power cut.
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

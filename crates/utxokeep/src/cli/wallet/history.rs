@@ -1,16 +1,14 @@
 //! What a wallet has, and how it came about.
 
-use super::{Desk, files, rows};
+use super::{Desk, rows};
 use crate::{
     cli::{
-        args::{OneTx, Replacements, Txs, WalletBalance, WalletPrune, WalletUtxos},
+        args::{OneTx, Replacements, Txs, WalletBalance, WalletUtxos},
         exit::Exit,
         output,
     },
-    wallets::{Archive, BalanceOf, ListCoins, ListTransactions, Listed, Page, PruneWallet},
+    wallets::{BalanceOf, ListCoins, ListTransactions, Listed, Page},
 };
-
-const DAY_SECS: u64 = 86_400;
 
 impl Desk {
     pub(super) fn balance(&self, args: &WalletBalance) -> anyhow::Result<Exit> {
@@ -65,32 +63,5 @@ impl Desk {
             output::note(format_args!("these are the first {rows_max} rows; there may be more"));
         }
         self.print(&Listed::whole(found))
-    }
-
-    /// Removes step by step; what a step removed is in the file before the next one starts.
-    pub(super) fn prune(&self, args: &WalletPrune) -> anyhow::Result<Exit> {
-        let mut file = args.archive.as_deref().map(files::Archive::open).transpose()?;
-        let limit = args.limit as usize;
-        let mut removed = Archive { transactions: Vec::new() };
-        while removed.transactions.len() < limit {
-            let left = limit - removed.transactions.len();
-            let request = PruneWallet {
-                dead_older_than_secs: args.dead_older_than.map(|days| u64::from(days) * DAY_SECS),
-                confirmed_up_to: args.confirmed_up_to,
-                txs_max: u32::try_from(left).ok(),
-            };
-            let step = self.wallets.prune_wallet(&args.wallet.name, &request)?;
-            if step.transactions.is_empty() {
-                return self.print(&removed);
-            }
-            if let Some(Err(error)) = file.as_mut().map(|file| file.append(&step.transactions)) {
-                // They are gone from the ledger; this is the last chance to keep them.
-                output::result(true, &step)?;
-                return Err(error.into());
-            }
-            removed.transactions.extend(step.transactions);
-        }
-        output::note(format_args!("{limit} transactions were removed; there may be more"));
-        self.print(&removed)
     }
 }

@@ -7,7 +7,7 @@ use super::utc::utc;
 use crate::{
     cli::output::{Human, Lines},
     wallets::{
-    Abandoned, AddressInfo, Archive, BalanceInfo, CoinInfo, CoinWish, DescriptorAdded, DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, RecordedInfo, ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified, WalletInfo, WalletStatus, Watched,
+    Abandoned, AddressInfo, BalanceInfo, CoinInfo, CoinWish, DescriptorAdded, DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, PrunedNow, RecordedInfo, ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified, WalletInfo, WalletStatus, Watched,
     },
 };
 
@@ -289,7 +289,7 @@ impl Human for CoinWish {
     }
 }
 
-impl Human for Archive {
+impl Human for PrunedNow {
     fn describe(&self, lines: &mut Lines) {
         for tx in &self.transactions {
             lines.row(tx.summary.row());

@@ -1,4 +1,4 @@
-//! What a wallet has and had, and taking leave of what is old.
+//! What a wallet has and had.
 
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -6,14 +6,12 @@ use utoipa::IntoParams;
 use super::{
     Answer,
     admission::Admitted,
-    body::Posted,
-    faults::{BodyFaults, ReadFaults},
+    faults::ReadFaults,
 };
 use crate::{
     rest::params::{Params, Segments},
     wallets::{
-        Archive, BalanceInfo, BalanceOf, CoinInfo, ListCoins, ListTransactions, Listed, Page,
-        PruneWallet, ReplacementInfo, TxDetails, TxInfo, Verified, VerifyWallet, Wallets,
+    BalanceInfo, BalanceOf, CoinInfo, ListCoins, ListTransactions, Listed, Page, ReplacementInfo, TxDetails, TxInfo, Verified, VerifyWallet, Wallets,
     },
 };
 
@@ -147,25 +145,6 @@ pub(super) async fn list_replacements(
     let list =
         move |wallets: &Wallets| wallets.list_replacements(&name, &txid, &page).map(Listed::whole);
     admitted.read(list).await
-}
-
-/// Remove old transactions
-///
-/// What they held is in the answer, and nowhere else from then on. Labels stay.
-#[utoipa::path(
-    post,
-    path = "/api/v1/wallets/{wallet}/prune",
-    tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
-    request_body = PruneWallet,
-    responses((status = 200, description = "What was removed", body = Archive), BodyFaults)
-)]
-pub(super) async fn prune_wallet(
-    admitted: Admitted,
-    Segments(name): Segments<String>,
-    Posted(request): Posted<PruneWallet>,
-) -> Answer<Archive> {
-    admitted.write(move |wallets| wallets.prune_wallet(&name, &request)).await
 }
 
 /// Check that everything stored about a wallet fits together

@@ -94,22 +94,27 @@ pub(in crate::cli) struct SetTxLabel {
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rule").required(true).multiple(true).args(["dead_older_than", "confirmed_up_to"]))]
-#[command(group = ArgGroup::new("kept").required(true).args(["archive", "no_archive"]))]
+#[command(group = ArgGroup::new("kept").required(true).args(["archive", "no_archive", "dry_run"]))]
 pub(in crate::cli) struct WalletPrune {
     #[command(flatten)]
     pub(in crate::cli) wallet: Named,
     /// Transactions that are not live and were first recorded more than this many days ago.
     #[arg(long, value_name = "DAYS")]
     pub(in crate::cli) dead_older_than: Option<u32>,
-    /// Confirmed transactions up to this height whose coins are all spent up to it too.
+    /// Confirmed transactions up to this height whose coins are all spent up to it too. A
+    /// reorganisation must not reach it: `prune_depth_blocks` of the configuration lie above.
     #[arg(long, value_name = "HEIGHT")]
     pub(in crate::cli) confirmed_up_to: Option<u32>,
-    /// Add what is removed to this file, one line of JSON for each transaction.
+    /// Add what is removed to this file, one line of JSON for each transaction. It leaves the ledger
+    /// when it is on disk; after a crash the next run finishes, and lines may be there twice.
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) archive: Option<PathBuf>,
     /// Keep nothing of what is removed.
     #[arg(long)]
     pub(in crate::cli) no_archive: bool,
+    /// Only show what would be removed.
+    #[arg(long)]
+    pub(in crate::cli) dry_run: bool,
     /// The most transactions to remove.
     #[arg(
         long,
