@@ -9,6 +9,7 @@
 //! * Nothing that may be confirmed is ever declared spendable twice: of the transactions that
 //!   spend one output, at most one holds it.
 
+mod archive;
 mod balance;
 mod bump;
 mod codec;
@@ -16,9 +17,9 @@ mod compare;
 mod conflict;
 mod depth;
 mod guard;
+mod label;
 mod lease;
 mod locks;
-mod label;
 mod lookahead;
 mod prune;
 mod script;
@@ -27,6 +28,7 @@ mod status;
 mod types;
 mod weight;
 
+pub use archive::{ArchiveBlocker, ArchiveFacts, CannotArchive, check_archive};
 pub use balance::{Balance, Bucket, CoinClass, CoinFacts, CoinView};
 pub use bump::{Funded, Replacement};
 pub use codec::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch};
@@ -35,17 +37,17 @@ pub use compare::{
 };
 pub use conflict::{Outcome, Rival, judge_rival, parents_first};
 pub use depth::{ConfirmationRange, Maturity, confirmations};
+pub use guard::{
+    AllowedGuards, Figure, Guard, GuardRefusal, PaymentGuards, PaymentLimits, UnknownGuard,
+};
 pub use label::{BadLabel, LabelChange, LabelKind, LabelState, is_own_origin};
+pub use lease::{BadOwner, InputLease, LeaseOwner, OWNER_NAME_CHARS_MAX};
+pub use locks::{CoinAge, LockTime, NextBlock, RelativeLock, SpendLocks, ValidFrom};
 pub use lookahead::{
     AskedReach, BadReach, KeychainReach, LOOKAHEAD_DEFAULT, LOOKAHEAD_MAX, is_near_edge, scan_from,
     wider_lookahead,
 };
 pub use prune::{BadPrune, check_prune_depth, prune_depth};
-pub use guard::{
-    AllowedGuards, Figure, Guard, GuardRefusal, PaymentGuards, PaymentLimits, UnknownGuard,
-};
-pub use lease::{BadOwner, InputLease, LeaseOwner, OWNER_NAME_CHARS_MAX};
-pub use locks::{CoinAge, LockTime, NextBlock, RelativeLock, SpendLocks, ValidFrom};
 pub use script::{ScriptKind, is_paid};
 pub use select::{
     Candidate, ChangePolicy, FeeRate, Payment, Picked, draw_in_order, shuffled, waste,

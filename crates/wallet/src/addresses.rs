@@ -8,14 +8,15 @@ use utxokeep_sql::{Row, SqlError, Value};
 
 use crate::{Address, Ledger, LedgerError, NewAddress, rows, session::Session};
 
-const SELECT_ID: &str = "SELECT id FROM addresses WHERE script = $1 AND wallet_id = $2";
+const SELECT_ID: &str =
+    "SELECT id, is_archived FROM addresses WHERE script = $1 AND wallet_id = $2";
 const INSERT: &str = "INSERT INTO addresses
     (wallet_id, id, script, address, spend_weight, is_used, created_at_us)
     VALUES ($1, $2, $3, $4, $5, 0, $6)";
 const UPDATE: &str = "UPDATE addresses SET spend_weight = COALESCE($3, spend_weight),
-        address = COALESCE(address, $4)
+        address = COALESCE(address, $4), is_archived = 0
     WHERE wallet_id = $1 AND id = $2";
-const SELECT_PAGE: &str = "SELECT id, script, address, spend_weight, is_used
+const SELECT_PAGE: &str = "SELECT id, script, address, spend_weight, is_used, is_archived
     FROM addresses WHERE wallet_id = $1 AND id > $2 ORDER BY id LIMIT $3";
 
 /// Bytes of a watched script. Longer ones do not fit into an index of `PostgreSQL`.
@@ -79,17 +80,19 @@ impl Session<'_, '_> {
         self.tx.query_all(SELECT_PAGE, &parameters, read_address)
     }
 
-    /// Watches a script; its number, and whether it is new.
+    /// Watches a script; its number, and whether it was not watched before.
     fn add_address(&mut self, new: &NewAddress) -> Result<(i64, bool), LedgerError> {
         let script = Value::from(&new.script);
         let key = [script, self.id()];
-        if let Some(id) = self.tx.query_opt(SELECT_ID, &key, |row| row.int(0))? {
-            if new.spend_weight.is_some() || new.address.is_some() {
+        let known =
+            self.tx.query_opt(SELECT_ID, &key, |row| Ok((row.int(0)?, rows::flag(row, 1)?)))?;
+        if let Some((id, is_archived)) = known {
+            if new.spend_weight.is_some() || new.address.is_some() || is_archived {
                 let (weight, text) = (new.spend_weight, new.address.as_deref());
                 let row = [self.id(), Value::from(id), Value::from(weight), Value::from(text)];
                 self.tx.execute(UPDATE, &row)?;
             }
-            return Ok((id, false));
+            return Ok((id, is_archived));
         }
         let id = self.next_address_id();
         let weight = new.spend_weight.unwrap_or_else(|| estimated_spend_weight(&new.script));
@@ -134,5 +137,6 @@ fn read_address(row: &Row<'_>) -> Result<Address, SqlError> {
         address: row.opt_text(2)?.map(str::to_owned),
         spend_weight: rows::u32_at(row, 3)?,
         used: rows::flag(row, 4)?,
+        archived: rows::flag(row, 5)?,
     })
 }

@@ -6,7 +6,7 @@ use utxokeep_core::{
 };
 use utxokeep_sql::{SqlError, Transaction, Value};
 
-use crate::{Ledger, LedgerError, rows, session::Session};
+use crate::{Ledger, LedgerError, archive, rows, session::Session};
 
 const SELECT: &str = "SELECT birthday_height FROM wallets WHERE id = $1";
 const SELECT_START: &str = "SELECT w.birthday_height, c.first_height
@@ -56,8 +56,9 @@ impl Session<'_, '_> {
     }
 }
 
-/// Moves birthdays down when blocks from `height` on leave the chain.
+/// Moves birthdays down when blocks from `height` on leave the chain, and what archived wallets have
+/// not seen.
 pub(crate) fn rewind(tx: &mut Transaction<'_>, chain: i64, height: Height) -> Result<(), SqlError> {
     tx.execute(REWIND, &[Value::from(chain), Value::from(height.get())])?;
-    Ok(())
+    archive::rewind(tx, chain, height)
 }

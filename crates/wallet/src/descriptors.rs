@@ -27,10 +27,10 @@ pub use self::edge::NearEdge;
 use crate::{Ledger, LedgerError, rows, session::Session};
 
 const SELECT_ALL: &str = "SELECT id, descriptor, keychain, is_ranged, next_index, derived_count,
-        lookahead, edge_index
+        lookahead, edge_index, archived_at_us
     FROM descriptors WHERE wallet_id = $1 ORDER BY id LIMIT $2";
 const SELECT_ONE: &str = "SELECT id, descriptor, keychain, is_ranged, next_index, derived_count,
-        lookahead, edge_index
+        lookahead, edge_index, archived_at_us
     FROM descriptors WHERE wallet_id = $1 AND id = $2";
 const INSERT: &str = "INSERT INTO descriptors (wallet_id, id, descriptor, keychain, is_ranged,
         next_index, derived_count, lookahead, created_at_us)
@@ -95,9 +95,19 @@ pub struct WatchedDescriptor {
     /// A payment to this script came near the end of what was watched. Others may have gone beyond;
     /// raise the lookahead and scan.
     pub edge_index: Option<u32>,
+    /// When it was archived; `None` while it is followed.
+    pub archived_at: Option<Micros>,
 }
 
 impl WatchedDescriptor {
+    /// Refuses one that is archived.
+    fn live(self) -> Result<Self, LedgerError> {
+        match self.archived_at {
+            None => Ok(self),
+            Some(_) => Err(LedgerError::DescriptorArchived(self.id)),
+        }
+    }
+
     const fn reach(&self) -> KeychainReach {
         KeychainReach {
             keychain: self.keychain,
@@ -188,6 +198,7 @@ impl Ledger {
                     derived_count: 0,
                     lookahead: asked.lookahead.unwrap_or(LOOKAHEAD_DEFAULT),
                     edge_index: None,
+                    archived_at: None,
                 };
                 session.insert_descriptor(&descriptor)?;
                 let next_index = asked.next_index.unwrap_or(0);
@@ -201,8 +212,18 @@ impl Ledger {
         })
     }
 
-    /// The keychains of a wallet, in the order they were added.
+    /// The keychains of a wallet that are not archived, in the order they were added.
     pub fn descriptors(&self, wallet: WalletId) -> Result<Vec<WatchedDescriptor>, LedgerError> {
+        let mut keychains = self.descriptors_and_archived(wallet)?;
+        keychains.retain(|keychain| keychain.archived_at.is_none());
+        Ok(keychains)
+    }
+
+    /// All keychains of a wallet, archived ones too, in the order they were added.
+    pub fn descriptors_and_archived(
+        &self,
+        wallet: WalletId,
+    ) -> Result<Vec<WatchedDescriptor>, LedgerError> {
         self.read_wallet(wallet, |session| Ok(session.descriptors()?))
     }
 
@@ -214,7 +235,7 @@ impl Ledger {
         now: Micros,
     ) -> Result<RevealedAddress, LedgerError> {
         self.write_wallet(wallet, now, |session| {
-            let mut descriptor = session.descriptor(descriptor)?;
+            let mut descriptor = session.descriptor(descriptor)?.live()?;
             let index = if descriptor.is_ranged { descriptor.next_index } else { 0 };
             let mut found = session.script_from(descriptor.id, index)?;
             if found.is_none() {
@@ -277,6 +298,7 @@ impl Session<'_, '_> {
         mut known: WatchedDescriptor,
         asked: &AskedReach,
     ) -> Result<(WatchedDescriptor, bool), LedgerError> {
+        known = known.live()?;
         let reach = known.reach().extended(asked)?;
         let watched = known.derived_count;
         if reach.lookahead > known.lookahead {
@@ -332,5 +354,6 @@ fn read_descriptor(row: &Row<'_>) -> Result<WatchedDescriptor, SqlError> {
         derived_count: rows::u32_at(row, 5)?,
         lookahead: rows::u32_at(row, 6)?,
         edge_index: row.opt_int(7)?.map(|_| rows::u32_at(row, 7)).transpose()?,
+        archived_at: row.opt_int(8)?.map(Micros::new),
     })
 }

@@ -2,7 +2,10 @@
 
 use utxokeep_core::{
     BlockHash, Height, OutPoint, Txid, UnknownNetwork,
-    wallet::{AmountTooLarge, BadLabel, BadPrune, BadReach, CodecError, GuardRefusal, Refused, TxStatus, WalletId},
+    wallet::{
+        AmountTooLarge, BadLabel, BadPrune, BadReach, CannotArchive, CodecError, GuardRefusal,
+        Refused, TxStatus, WalletId,
+    },
 };
 use utxokeep_sql::SqlError;
 
@@ -255,6 +258,15 @@ pub enum LedgerError {
     /// A reorganisation could reach what would be pruned.
     #[error("{0}; nothing was changed")]
     BadPrune(#[from] BadPrune),
+    /// It still has something.
+    #[error("{0}; nothing was changed")]
+    CannotArchive(#[from] CannotArchive),
+    /// An archived wallet takes nothing.
+    #[error("the wallet is archived, nothing was changed; restore it first")]
+    WalletArchived,
+    /// An archived keychain hands out nothing and takes no options.
+    #[error("keychain {0} is archived, nothing was changed; restore it first")]
+    DescriptorArchived(i64),
     /// An amount that exists on no chain.
     #[error(transparent)]
     Amount(#[from] AmountTooLarge),

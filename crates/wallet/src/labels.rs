@@ -86,7 +86,7 @@ impl Ledger {
         text: &str,
         now: Micros,
     ) -> Result<(), LedgerError> {
-        self.write_wallet(wallet, now, |session| {
+        self.write_wallet_even_archived(wallet, now, |session| {
             let reference = session.tx_text(txid);
             let text = Some(text.to_owned());
             let change = LabelChange { text, ..LabelChange::default() };
@@ -111,7 +111,7 @@ impl Ledger {
     ) -> Result<(), LedgerError> {
         let change = label.change();
         change.check(label.kind)?;
-        self.write_wallet(wallet, now, |session| {
+        self.write_wallet_even_archived(wallet, now, |session| {
             let reference = label.kind.reference(session.network, &label.reference)?;
             session.put_label(label.kind, &reference, &change, &mut OwnOrigins::default())
         })
@@ -126,7 +126,7 @@ impl Ledger {
         now: Micros,
     ) -> Result<(), LedgerError> {
         let change = LabelChange { spendable: Some(spendable), ..LabelChange::default() };
-        self.write_wallet(wallet, now, |session| {
+        self.write_wallet_even_archived(wallet, now, |session| {
             // A label may come before its output, but a mistyped command must not look obeyed.
             if session.coin_id(output)?.is_none() {
                 return Err(LedgerError::UtxoNotFound(*output));
@@ -285,8 +285,7 @@ impl Session<'_, '_> {
             ];
             self.tx.execute(INSERT, &row)?;
         }
-        let outpoint =
-            if kind == LabelKind::Output { self.outpoint_of(reference) } else { None };
+        let outpoint = if kind == LabelKind::Output { self.outpoint_of(reference) } else { None };
         self.follow_label(outpoint, reference)
     }
 

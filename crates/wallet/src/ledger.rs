@@ -19,9 +19,15 @@ const INSERT_CHAIN: &str =
 const INSERT_WALLET: &str = "INSERT INTO wallets
     (chain_id, name, created_at_us, next_tx_id, next_utxo_id, next_address_id)
     VALUES ($1, $2, $3, 1, 1, 1) ON CONFLICT DO NOTHING RETURNING id";
-const SELECT_WALLETS: &str = "SELECT w.id, w.name, c.chain, c.network, w.created_at_us
+const SELECT_WALLETS: &str = "SELECT w.id, w.name, c.chain, c.network, w.created_at_us,
+        w.archived_at_us
+    FROM wallets w JOIN chains c ON c.id = w.chain_id
+    WHERE w.id > $1 AND w.archived_at_us IS NULL ORDER BY w.id LIMIT $2";
+const SELECT_ALL_WALLETS: &str = "SELECT w.id, w.name, c.chain, c.network, w.created_at_us,
+        w.archived_at_us
     FROM wallets w JOIN chains c ON c.id = w.chain_id WHERE w.id > $1 ORDER BY w.id LIMIT $2";
-const SELECT_WALLET_BY_NAME: &str = "SELECT w.id, w.name, c.chain, c.network, w.created_at_us
+const SELECT_WALLET_BY_NAME: &str = "SELECT w.id, w.name, c.chain, c.network, w.created_at_us,
+        w.archived_at_us
     FROM wallets w JOIN chains c ON c.id = w.chain_id WHERE w.name = $1";
 
 /// Characters of a wallet's name.
@@ -106,9 +112,9 @@ impl Ledger {
         network: Network,
         now: Micros,
     ) -> Result<Wallet, LedgerError> {
-        if name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
+        if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || name.contains('\0') {
             return Err(LedgerError::argument(format!(
-                "the name of a wallet has 1 to {NAME_CHARS_MAX} characters"
+                "the name of a wallet has 1 to {NAME_CHARS_MAX} characters, none of them NUL"
             )));
         }
         self.write(|tx| {
@@ -116,11 +122,27 @@ impl Ledger {
             let row = [Value::from(chain), Value::from(name), Value::from(now.get())];
             let id = tx.query_opt(INSERT_WALLET, &row, |row| row.int(0))?;
             let id = id.ok_or_else(|| LedgerError::WalletExists(name.to_owned()))?;
-            Ok(Wallet { id: WalletId::new(id), name: name.to_owned(), network, created_at: now })
+            Ok(Wallet {
+                id: WalletId::new(id),
+                name: name.to_owned(),
+                network,
+                created_at: now,
+                archived_at: None,
+            })
         })
     }
 
-    /// Wallets behind `after`, in the order they were created.
+    /// All wallets behind `after`, archived ones too, in the order they were created.
+    pub fn wallets_and_archived(
+        &self,
+        after: Option<WalletId>,
+        limit: usize,
+    ) -> Result<Vec<Wallet>, LedgerError> {
+        let parameters = [Value::from(after.map_or(0, WalletId::get)), self.page(limit)];
+        self.read(|tx| Ok(tx.query_all(SELECT_ALL_WALLETS, &parameters, read_wallet)?))
+    }
+
+    /// Wallets behind `after` that are not archived, in the order they were created.
     pub fn wallets(
         &self,
         after: Option<WalletId>,
@@ -134,7 +156,7 @@ impl Ledger {
     pub fn wallet(&self, id: WalletId) -> Result<Wallet, LedgerError> {
         let parameters = [Value::from(id.get() - 1), Value::from(1)];
         let found =
-            self.read(|tx| Ok(tx.query_opt(SELECT_WALLETS, &parameters, read_wallet)?))?;
+            self.read(|tx| Ok(tx.query_opt(SELECT_ALL_WALLETS, &parameters, read_wallet)?))?;
         found.filter(|wallet| wallet.id == id).ok_or(LedgerError::WalletNotFound(id))
     }
 
@@ -168,8 +190,21 @@ impl Ledger {
         self.database.read(body)
     }
 
-    /// Runs `body` with the lock of the wallet, in one transaction.
+    /// Runs `body` with the lock of the wallet, in one transaction. One that is archived is
+    /// refused.
     pub(crate) fn write_wallet<T>(
+        &self,
+        wallet: WalletId,
+        now: Micros,
+        mut body: impl FnMut(&mut Session<'_, '_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        self.write_wallet_even_archived(wallet, now, |session| {
+            if session.is_archived { Err(LedgerError::WalletArchived) } else { body(session) }
+        })
+    }
+
+    /// The same for what an archived wallet takes too: labels, pruning, being restored.
+    pub(crate) fn write_wallet_even_archived<T>(
         &self,
         wallet: WalletId,
         now: Micros,
@@ -230,5 +265,6 @@ fn read_wallet(row: &Row<'_>) -> Result<Wallet, SqlError> {
         name: row.text(1)?.to_owned(),
         network,
         created_at: Micros::new(row.int(4)?),
+        archived_at: row.opt_int(5)?.map(Micros::new),
     })
 }

@@ -13,6 +13,7 @@
 
 mod addresses;
 mod ages;
+mod archive;
 mod balance;
 mod birthday;
 mod bump;
@@ -31,9 +32,10 @@ mod list;
 mod prune;
 mod rows;
 mod schema;
+mod schema_archived;
 mod schema_descriptors;
-mod schema_leases;
 mod schema_labels;
+mod schema_leases;
 mod schema_lookahead;
 mod schema_marks;
 mod schema_pruned;
@@ -52,7 +54,8 @@ pub use balance::BalanceQuery;
 pub use bump::{BumpPlan, BumpRequest, Bumped};
 pub use chain::{Applied, RescanStep, Tip};
 pub use descriptors::{
-    AddedDescriptor, CHANGE_KEYCHAIN, NearEdge, NewDescriptor, NextChange, RevealedAddress, ScriptSource, WatchedDescriptor, suitable_change,
+    AddedDescriptor, CHANGE_KEYCHAIN, NearEdge, NewDescriptor, NextChange, RevealedAddress,
+    ScriptSource, WatchedDescriptor, suitable_change,
 };
 pub use error::LedgerError;
 pub use follow::{
@@ -76,7 +79,9 @@ pub use types::{
 };
 pub use upkeep::LeaseCounts;
 pub use utxokeep_core::wallet::{
-    AllowedGuards, Amount, Balance, ChainCodec, ChangePolicy, CoinClass, ConfirmationRange, FeeRate, Guard, GuardRefusal, InvalidReason, LOOKAHEAD_DEFAULT, LeaseId, Maturity, Micros, PaymentLimits, TxState, TxStatus, WalletId,
+    AllowedGuards, Amount, ArchiveBlocker, Balance, ChainCodec, ChangePolicy, CoinClass,
+    ConfirmationRange, FeeRate, Guard, GuardRefusal, InvalidReason, LOOKAHEAD_DEFAULT, LeaseId,
+    Maturity, Micros, PaymentLimits, TxState, TxStatus, WalletId,
 };
 pub use verify::{Verification, Violation};
 pub use view::{CreditedCoin, WalletView};

@@ -105,7 +105,7 @@ impl Ledger {
         now: Micros,
     ) -> Result<Vec<TxDetail>, LedgerError> {
         let txs_max = rule.txs_max.min(self.limits.page_rows_max);
-        self.write_wallet(wallet, now, |session| {
+        self.write_wallet_even_archived(wallet, now, |session| {
             let mut chosen = BTreeMap::new();
             if let Some(before) = rule.dead_before {
                 session.choose_dead(before, txs_max, &mut chosen)?;

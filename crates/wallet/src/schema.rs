@@ -5,7 +5,10 @@
 
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
-use crate::{Micros, labels::marks, schema_descriptors, schema_labels, schema_leases, schema_lookahead, schema_marks, schema_pruned, schema_rescans, statistics};
+use crate::{
+    Micros, labels::marks, schema_archived, schema_descriptors, schema_labels, schema_leases,
+    schema_lookahead, schema_marks, schema_pruned, schema_rescans, statistics,
+};
 
 /// Name of this part of the schema in the table of migrations.
 pub const COMPONENT: &str = "wallet";
@@ -54,6 +57,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "an archive of what was pruned",
         up: schema_pruned::UP,
         down: schema_pruned::DOWN,
+    },
+    Migration {
+        version: 9,
+        name: "archived wallets and keychains",
+        up: schema_archived::UP,
+        down: schema_archived::DOWN,
     },
 ];
 

@@ -14,12 +14,14 @@ use utxokeep_sql::{Dialect, Row, SqlError, Transaction, Value};
 use crate::{BlockRef, LeaseClock, LedgerError, Limits, rows};
 
 const SELECT_WALLET: &str =
-    "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id FROM wallets WHERE id = $1";
+    "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id, archived_at_us
+    FROM wallets WHERE id = $1";
 /// Held by everybody who writes to a wallet, so that no block comes in between: see `chain`. Locks
 /// of this kind queue, so that a block is not kept waiting by writers who come later.
 const SHARE_CHAIN: &str =
     "SELECT pg_advisory_xact_lock_shared($2 + chain_id) FROM wallets WHERE id = $1";
-const LOCK_WALLET: &str = "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id
+const LOCK_WALLET: &str = "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id,
+        archived_at_us
     FROM wallets WHERE id = $1 FOR NO KEY UPDATE";
 const SELECT_CHAIN: &str = "SELECT c.chain, c.network, c.tip_height, c.tip_hash,
         r.failed_height, r.failed_reason
@@ -31,7 +33,8 @@ const SELECT_TX: &str =
     "SELECT id, status, block_height, is_coinbase, is_waiting, owned_input_count, block_position
     FROM transactions WHERE chain_id = $1 AND txid = $2 AND wallet_id = $3";
 const MEASURE_TABLES: &str =
-    "ANALYZE wallets; ANALYZE addresses; ANALYZE transactions; ANALYZE tx_inputs; ANALYZE utxos";
+    "ANALYZE wallets; ANALYZE addresses; ANALYZE descriptors; ANALYZE descriptor_scripts;
+    ANALYZE transactions; ANALYZE tx_inputs; ANALYZE utxos";
 /// The clock that all hosts of a server share, read when the statement runs.
 const SELECT_SERVER_TIME: &str =
     "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
@@ -68,6 +71,8 @@ pub(crate) struct Session<'t, 'c> {
     /// Which clock leases go by.
     pub(crate) clock: LeaseClock,
     lease_time: Option<Micros>,
+    /// It is not followed and takes nothing.
+    pub(crate) is_archived: bool,
     counters: Counters,
     stored_counters: Counters,
     pub(crate) known_block: Option<BlockRef>,
@@ -135,7 +140,7 @@ impl<'t, 'c> Session<'t, 'c> {
             if at == wallet_at {
                 let counters =
                     Counters { tx: row.int(1)?, utxo: row.int(2)?, address: row.int(3)? };
-                found = Some((row.int(0)?, counters));
+                found = Some((row.int(0)?, counters, row.opt_int(4)?.is_some()));
             } else {
                 let network = Network::find(row.text(0)?, row.text(1)?)
                     .map_err(|unknown| SqlError::bad_row(unknown.to_string()))?;
@@ -147,7 +152,7 @@ impl<'t, 'c> Session<'t, 'c> {
             }
             Ok(())
         })?;
-        let ((chain, counters), (network, tip, set_aside)) =
+        let ((chain, counters, is_archived), (network, tip, set_aside)) =
             found.zip(chain_state).ok_or(LedgerError::WalletNotFound(wallet))?;
         Ok(Self {
             tx,
@@ -162,6 +167,7 @@ impl<'t, 'c> Session<'t, 'c> {
             codec: None,
             clock: LeaseClock::default(),
             lease_time: None,
+            is_archived,
             counters,
             stored_counters: counters,
             known_block: None,

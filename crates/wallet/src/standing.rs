@@ -33,7 +33,7 @@ const SELECT_REQUESTED: &str = "SELECT w.id, r.next_height
     FROM wallet_rescans r
     JOIN wallets w ON w.id = r.wallet_id JOIN chains c ON c.id = w.chain_id
     WHERE c.chain = $1 AND c.network = $2 AND r.is_requested = 1
-        AND r.next_height <= c.tip_height
+        AND r.next_height <= c.tip_height AND w.archived_at_us IS NULL
     ORDER BY w.id";
 const SELECT_SET_ASIDE: &str = "SELECT r.wallet_id
     FROM wallet_rescans r JOIN wallets w ON w.id = r.wallet_id

@@ -132,6 +132,8 @@ pub struct Wallet {
     pub network: Network,
     /// When it was created.
     pub created_at: Micros,
+    /// When it was archived; `None` while it is followed.
+    pub archived_at: Option<Micros>,
 }
 
 /// A script that the wallet watches.
@@ -158,6 +160,8 @@ pub struct Address {
     pub spend_weight: u32,
     /// Whether an output to it was ever recorded; stays set.
     pub used: bool,
+    /// Whether it is not watched, because its descriptor is archived.
+    pub archived: bool,
 }
 
 /// Limits of the ledger; what goes beyond is refused whole.

@@ -34,6 +34,7 @@ const TABLES: &[&str] = &[
     "utxo_leases",
     "utxo_marks",
     "labels",
+    "pruned_transactions",
 ];
 
 /// Leases of all wallets, each figure up to the limit that was asked for.

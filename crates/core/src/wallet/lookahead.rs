@@ -174,7 +174,10 @@ mod tests {
                 BadReach::SmallerNextIndex { stored: 7, asked: 6 },
             ),
             (AskedReach { lookahead: Some(0), ..asked }, BadReach::Lookahead { asked: 0 }),
-            (AskedReach { lookahead: Some(10_001), ..asked }, BadReach::Lookahead { asked: 10_001 }),
+            (
+                AskedReach { lookahead: Some(10_001), ..asked },
+                BadReach::Lookahead { asked: 10_001 },
+            ),
         ];
         for (asked, refused) in cases {
             assert_eq!(STORED.extended(&asked), Err(refused));

@@ -20,10 +20,11 @@ pub(super) use self::{
     },
     tx::{Tx, TxExplain, TxShow, TxVerify},
     wallet::{
-        AddressAdd, AddressNext, Bump, Coins, ConfirmTx, DescriptorAdd, Disconnect, Labels,
-        LabelsExport, LabelsImport, Lease, LeaseAcquire, LeaseRelease, OneCoin, OnePage, OneTx, Paging,
-        Psbt, RecordTx, Replacements, Select, SetTxLabel, Terms, Txs, Wallet, WalletAddress,
-        WalletBalance, WalletCommand, WalletCreate, WalletDescriptor, WalletPrune, WalletUtxos,
+        AddressAdd, AddressNext, Allowed, Bump, Coins, ConfirmTx, DescriptorAdd, DescriptorArchive,
+        DescriptorList, Disconnect, Labels, LabelsExport, LabelsImport, Lease, LeaseAcquire,
+        LeaseRelease, OneCoin, OneDescriptor, OnePage, OneTx, Paging, Psbt, RecordTx, Replacements,
+        Select, SetTxLabel, Terms, Txs, Wallet, WalletAddress, WalletArchive, WalletBalance,
+        WalletCommand, WalletCreate, WalletDescriptor, WalletList, WalletPrune, WalletUtxos,
         WalletVerify,
     },
 };

@@ -3,6 +3,7 @@
 //! Each command makes the request that REST and gRPC would send, and prints the answer they would
 //! get. A new ledger is made where there is none.
 
+mod archive;
 mod directory;
 mod files;
 mod history;
@@ -30,7 +31,9 @@ pub(super) fn wallet(session: &Session, args: &Wallet) -> anyhow::Result<Exit> {
     let desk = || Desk::open(&session);
     match &args.command {
         WalletCommand::Create(args) => desk()?.create(args),
-        WalletCommand::List(page) => desk()?.list(page),
+        WalletCommand::List(args) => desk()?.list(args),
+        WalletCommand::Archive(args) => desk()?.archive_wallet(args),
+        WalletCommand::Restore(wallet) => desk()?.restore_wallet(&wallet.name),
         WalletCommand::Show(wallet) => desk()?.show(&wallet.name),
         WalletCommand::Address(command) => match command {
             WalletAddress::Add(args) => desk()?.add_addresses(args),
@@ -39,7 +42,9 @@ pub(super) fn wallet(session: &Session, args: &Wallet) -> anyhow::Result<Exit> {
         },
         WalletCommand::Descriptor(command) => match command {
             WalletDescriptor::Add(args) => desk()?.add_descriptor(args),
-            WalletDescriptor::List(wallet) => desk()?.list_descriptors(&wallet.name),
+            WalletDescriptor::List(args) => desk()?.list_descriptors(args),
+            WalletDescriptor::Archive(args) => desk()?.archive_descriptor(args),
+            WalletDescriptor::Restore(args) => desk()?.restore_descriptor(args),
         },
         WalletCommand::Balance(args) => desk()?.balance(args),
         WalletCommand::Utxos(args) => desk()?.utxos(args),

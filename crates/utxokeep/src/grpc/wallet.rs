@@ -124,6 +124,34 @@ impl wallets_server::Wallets for WalletService {
         self.answer(request, operations::list_descriptors).await
     }
 
+    async fn archive_wallet(
+        &self,
+        request: Request<proto::ArchiveWalletRequest>,
+    ) -> Answer<proto::ArchiveWalletResponse> {
+        self.answer(request, operations::archive_wallet).await
+    }
+
+    async fn restore_wallet(
+        &self,
+        request: Request<proto::RestoreWalletRequest>,
+    ) -> Answer<proto::RestoreWalletResponse> {
+        self.answer(request, operations::restore_wallet).await
+    }
+
+    async fn archive_descriptor(
+        &self,
+        request: Request<proto::ArchiveDescriptorRequest>,
+    ) -> Answer<proto::ArchiveDescriptorResponse> {
+        self.answer(request, operations::archive_descriptor).await
+    }
+
+    async fn restore_descriptor(
+        &self,
+        request: Request<proto::RestoreDescriptorRequest>,
+    ) -> Answer<proto::RestoreDescriptorResponse> {
+        self.answer(request, operations::restore_descriptor).await
+    }
+
     async fn next_address(
         &self,
         request: Request<proto::NextAddressRequest>,

@@ -16,7 +16,10 @@ use super::{
     wallet_to_proto as to,
 };
 use crate::wallets::{
-    AcknowledgePruned, AddAddresses, AddDescriptor, BalanceOf, ConfirmTx, CreateWallet, DescriptorAdded, ListCoins, ListTransactions, Page, PrunedAcknowledged, PrunedInfo, RescanWallet, RollBack, SetLabel, VerifyWallet, Wallets, Watched,
+    AcknowledgePruned, AddAddresses, AddDescriptor, Archive, BalanceOf, ConfirmTx, CreateWallet,
+    DescriptorAdded, ListCoins, ListDescriptors, ListTransactions, ListWallets, Page,
+    PrunedAcknowledged, PrunedInfo, RescanWallet, Restored, RollBack, SetLabel, VerifyWallet,
+    Wallets, Watched,
 };
 
 /// The most that requests and answers may hold.
@@ -56,8 +59,10 @@ pub(super) fn list_wallets(
     request: proto::ListWalletsRequest,
     limits: &Limits,
 ) -> Answer<proto::ListWalletsResponse> {
-    let page = from::page(request.cursor, request.page_entries, limits.page_entries)?;
-    let found = wallets.list_wallets(&page)?;
+    let Page { cursor, count } =
+        from::page(request.cursor, request.page_entries, limits.page_entries)?;
+    let list = ListWallets { archived: request.archived, cursor, count };
+    let found = wallets.list_wallets(&list)?;
     let answer = proto::ListWalletsResponse {
         wallets: found.items.into_iter().map(to::wallet).collect(),
         next_cursor: found.next_cursor,
@@ -121,9 +126,48 @@ pub(super) fn list_descriptors(
     request: proto::ListDescriptorsRequest,
     limits: &Limits,
 ) -> Answer<proto::ListDescriptorsResponse> {
-    let descriptors = wallets.list_descriptors(&request.wallet)?;
+    let list = ListDescriptors { archived: request.archived };
+    let descriptors = wallets.list_descriptors(&request.wallet, list)?;
     let descriptors = descriptors.into_iter().map(to::descriptor).collect();
     fitting(proto::ListDescriptorsResponse { descriptors }, limits.answer_bytes)
+}
+
+pub(super) fn archive_wallet(
+    wallets: &Wallets,
+    request: proto::ArchiveWalletRequest,
+    _: &Limits,
+) -> Answer<proto::ArchiveWalletResponse> {
+    wallets.archive_wallet(&request.wallet, &Archive { allow: request.allow })?;
+    Ok(proto::ArchiveWalletResponse {})
+}
+
+pub(super) fn restore_wallet(
+    wallets: &Wallets,
+    request: proto::RestoreWalletRequest,
+    _: &Limits,
+) -> Answer<proto::RestoreWalletResponse> {
+    let Restored { scan_from_height } = wallets.restore_wallet(&request.wallet)?;
+    Ok(proto::RestoreWalletResponse { scan_from_height })
+}
+
+pub(super) fn archive_descriptor(
+    wallets: &Wallets,
+    request: proto::ArchiveDescriptorRequest,
+    _: &Limits,
+) -> Answer<proto::ArchiveDescriptorResponse> {
+    let allow = Archive { allow: request.allow };
+    wallets.archive_descriptor(&request.wallet, request.descriptor_id, &allow)?;
+    Ok(proto::ArchiveDescriptorResponse {})
+}
+
+pub(super) fn restore_descriptor(
+    wallets: &Wallets,
+    request: proto::RestoreDescriptorRequest,
+    _: &Limits,
+) -> Answer<proto::RestoreDescriptorResponse> {
+    let Restored { scan_from_height } =
+        wallets.restore_descriptor(&request.wallet, request.descriptor_id)?;
+    Ok(proto::RestoreDescriptorResponse { scan_from_height })
 }
 
 pub(super) fn next_address(

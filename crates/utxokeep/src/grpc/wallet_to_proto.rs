@@ -5,7 +5,10 @@ use super::{
     wallet_texts::{Texts, hex_bytes, signed},
 };
 use crate::wallets::{
-    Abandoned, AddressInfo, BalanceInfo, BlockApplied, BumpInfo, CleanedLeases, CoinInfo, DescriptorInfo, LabelNote, LabelsImported, LeaseInfo, Leased, LedgerTip, NewAddressInfo, PsbtInfo, RecordedInfo, ReplacementInfo, RescanInfo, SelectedInfo, SelectionInfo, SetAsideInfo, TxDetails, TxInfo, Verified, ViolationInfo, WalletInfo, WalletStatus,
+    Abandoned, AddressInfo, BalanceInfo, BlockApplied, BumpInfo, CleanedLeases, CoinInfo,
+    DescriptorInfo, LabelNote, LabelsImported, LeaseInfo, Leased, LedgerTip, NewAddressInfo,
+    PsbtInfo, RecordedInfo, ReplacementInfo, RescanInfo, SelectedInfo, SelectionInfo, SetAsideInfo,
+    TxDetails, TxInfo, Verified, ViolationInfo, WalletInfo, WalletStatus,
 };
 
 /// The number of a word in an enum of the contract, whose names are the words in capitals.
@@ -38,10 +41,11 @@ fn count(count: usize) -> u64 {
 }
 
 pub(super) fn wallet(wallet: WalletInfo) -> proto::Wallet {
-    let WalletInfo { name, chain, network, created_at_us, set_aside, rescan } = wallet;
+    let WalletInfo { name, chain, network, created_at_us, set_aside, rescan, archived_at_us } =
+        wallet;
     let set_aside = set_aside.as_ref().map(|aside| Texts::of(&chain, &network).set_aside(aside));
     let rescan = rescan.map(self::rescan);
-    proto::Wallet { name, chain, network, created_at_us, set_aside, rescan }
+    proto::Wallet { name, chain, network, created_at_us, set_aside, rescan, archived_at_us }
 }
 
 pub(super) fn rescan(rescan: RescanInfo) -> proto::WalletRescan {
@@ -64,6 +68,7 @@ pub(super) fn descriptor(info: DescriptorInfo) -> proto::WalletDescriptor {
         next_index: info.next_index,
         derived_count: info.derived_count,
         lookahead: info.lookahead,
+        archived_at_us: info.archived_at_us,
         near_edge: info.near_edge.map(|near| proto::WalletNearEdge {
             index: near.index,
             raise_lookahead_to: near.raise_lookahead_to,
@@ -78,8 +83,7 @@ pub(super) fn new_address(info: NewAddressInfo) -> proto::NextAddressResponse {
 }
 
 pub(super) fn labels_imported(done: LabelsImported) -> proto::ImportLabelsResponse {
-    let note =
-        |note: LabelNote| proto::WalletLabelNote { line: count(note.line), what: note.what };
+    let note = |note: LabelNote| proto::WalletLabelNote { line: count(note.line), what: note.what };
     proto::ImportLabelsResponse {
         imported: count(done.imported),
         ignored: count(done.ignored),

@@ -7,6 +7,7 @@
 //! * Nothing of a wallet is to be kept by caches on the way.
 
 mod admission;
+mod archive;
 mod body;
 mod directory;
 mod faults;
@@ -56,6 +57,10 @@ pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
         .routes(routes!(directory::list_addresses, directory::add_addresses))
         .routes(routes!(directory::list_descriptors, directory::add_descriptor))
         .routes(routes!(directory::next_address))
+        .routes(routes!(archive::archive_wallet))
+        .routes(routes!(archive::restore_wallet))
+        .routes(routes!(archive::archive_descriptor))
+        .routes(routes!(archive::restore_descriptor))
         .routes(routes!(history::wallet_balance))
         .routes(routes!(history::list_wallet_utxos))
         .routes(routes!(history::show_wallet_utxo))

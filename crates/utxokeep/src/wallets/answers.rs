@@ -8,7 +8,9 @@ use utxokeep_core::{
     wallet::{Balance, confirmations},
 };
 use utxokeep_wallet::{
-    Address, Change, Coin, ImportNote, Imported, InvalidReason, Lease, Recorded, Replacement, RevealedAddress, TxDetail, TxState, TxSummary, Violation, Wallet, WatchedDescriptor,
+    Address, Change, Coin, ImportNote, Imported, InvalidReason, Lease, Micros, Recorded,
+    Replacement, RevealedAddress, TxDetail, TxState, TxSummary, Violation, Wallet,
+    WatchedDescriptor,
 };
 
 use super::{
@@ -98,6 +100,8 @@ pub struct WalletInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub rescan: Option<RescanInfo>,
+    /// When it was archived; `null` while it is followed.
+    pub archived_at_us: Option<i64>,
 }
 
 impl WalletInfo {
@@ -109,6 +113,7 @@ impl WalletInfo {
             created_at_us: wallet.created_at.get(),
             set_aside: standing.set_aside,
             rescan: standing.rescan,
+            archived_at_us: wallet.archived_at.map(Micros::get),
         }
     }
 }
@@ -206,12 +211,23 @@ pub struct DescriptorInfo {
     pub lookahead: u32,
     /// Whether payments may have been missed, and what to do; `null` when there is no sign of it.
     pub near_edge: Option<NearEdgeInfo>,
+    /// When it was archived; `null` while it is followed.
+    pub archived_at_us: Option<i64>,
+}
+
+/// A wallet or a keychain that is followed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Restored {
+    /// The ledger has passed blocks meanwhile: scan the wallet from this height. `null` when there
+    /// are none.
+    pub scan_from_height: Option<u32>,
 }
 
 impl DescriptorInfo {
     pub(super) fn new(watched: WatchedDescriptor, scan_from: Option<Height>) -> Self {
         let raise_to = watched.edge_index.zip(watched.lookahead_to_raise_to());
         Self {
+            archived_at_us: watched.archived_at.map(Micros::get),
             near_edge: raise_to.map(|(index, raise_lookahead_to)| NearEdgeInfo {
                 index,
                 raise_lookahead_to,

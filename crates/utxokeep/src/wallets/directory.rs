@@ -1,10 +1,13 @@
 //! Wallets, and what they watch: addresses, descriptors, labels.
 
 use utxokeep_core::{Height, Network};
-use utxokeep_wallet::{LabelCursor, NewAddress, NewDescriptor, WalletId};
+use utxokeep_wallet::{ArchiveBlocker, LabelCursor, NewAddress, NewDescriptor, WalletId};
 
 use super::{
-    AddAddresses, AddDescriptor, AddressInfo, CoinWish, CreateWallet, DescriptorAdded, DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, Page, SetLabel, StandingInfo, WalletInfo, WalletStatus, Wallets, WalletsError, Watched, now, texts,
+    AddAddresses, AddDescriptor, AddressInfo, Archive, CoinWish, CreateWallet, DescriptorAdded,
+    DescriptorInfo, LabelsImported, LedgerTip, ListDescriptors, ListWallets, Listed,
+    NewAddressInfo, Page, Restored, SetLabel, StandingInfo, WalletInfo, WalletStatus, Wallets,
+    WalletsError, Watched, now, texts,
 };
 
 impl Wallets {
@@ -26,10 +29,15 @@ impl Wallets {
     }
 
     /// A page of all wallets, in the order they were made.
-    pub fn list_wallets(&self, page: &Page) -> Result<Listed<WalletInfo>, WalletsError> {
-        let after = number_cursor(page)?.map(WalletId::new);
+    pub fn list_wallets(&self, list: &ListWallets) -> Result<Listed<WalletInfo>, WalletsError> {
+        let page = Page { cursor: list.cursor.clone(), count: list.count };
+        let after = number_cursor(&page)?.map(WalletId::new);
         let rows = self.rows(page.count);
-        let wallets = self.ledger.wallets(after, rows)?;
+        let wallets = if list.archived {
+            self.ledger.wallets_and_archived(after, rows)?
+        } else {
+            self.ledger.wallets(after, rows)?
+        };
         let mut standings = self.standings(&wallets)?;
         Ok(Listed::new(
             &wallets,
@@ -116,11 +124,54 @@ impl Wallets {
     }
 
     /// The keychains of a wallet.
-    pub fn list_descriptors(&self, name: &str) -> Result<Vec<DescriptorInfo>, WalletsError> {
+    pub fn list_descriptors(
+        &self,
+        name: &str,
+        list: ListDescriptors,
+    ) -> Result<Vec<DescriptorInfo>, WalletsError> {
         let wallet = self.wallet_id(name)?;
         let scan_from = self.ledger.scan_from(wallet)?;
         let info = |watched| DescriptorInfo::new(watched, scan_from);
-        Ok(self.ledger.descriptors(wallet)?.into_iter().map(info).collect())
+        let keychains = if list.archived {
+            self.ledger.descriptors_and_archived(wallet)?
+        } else {
+            self.ledger.descriptors(wallet)?
+        };
+        Ok(keychains.into_iter().map(info).collect())
+    }
+
+    /// Archives a wallet: it is not followed any more and takes nothing. Its history stays.
+    pub fn archive_wallet(&self, name: &str, request: &Archive) -> Result<(), WalletsError> {
+        let allow = blockers(request)?;
+        Ok(self.ledger.archive_wallet(self.wallet_id(name)?, &allow, now())?)
+    }
+
+    /// Takes a wallet out of the archive.
+    pub fn restore_wallet(&self, name: &str) -> Result<Restored, WalletsError> {
+        let scan_from = self.ledger.restore_wallet(self.wallet_id(name)?, now())?;
+        Ok(Restored { scan_from_height: scan_from.map(Height::get) })
+    }
+
+    /// Archives a keychain: its scripts are not watched any more.
+    pub fn archive_descriptor(
+        &self,
+        name: &str,
+        descriptor: i64,
+        request: &Archive,
+    ) -> Result<(), WalletsError> {
+        let (wallet, allow) = (self.wallet_id(name)?, blockers(request)?);
+        Ok(self.ledger.archive_descriptor(wallet, descriptor, &allow, now())?)
+    }
+
+    /// Takes a keychain out of the archive.
+    pub fn restore_descriptor(
+        &self,
+        name: &str,
+        descriptor: i64,
+    ) -> Result<Restored, WalletsError> {
+        let wallet = self.wallet_id(name)?;
+        let scan_from = self.ledger.restore_descriptor(wallet, descriptor, now())?;
+        Ok(Restored { scan_from_height: scan_from.map(Height::get) })
     }
 
     /// Hands out the next address of a keychain.
@@ -183,6 +234,14 @@ impl Wallets {
         let outpoint = texts::outpoint_text(wallet.network, &output);
         Ok(CoinWish { outpoint, spendable })
     }
+}
+
+fn blockers(request: &Archive) -> Result<Vec<ArchiveBlocker>, WalletsError> {
+    let blocker = |name: &String| {
+        let what = "this is none of coins, unconfirmed, leases";
+        ArchiveBlocker::from_name(name).ok_or_else(|| WalletsError::field("allow", what))
+    };
+    request.allow.iter().map(blocker).collect()
 }
 
 /// A cursor that is the number of the last row.

@@ -7,8 +7,9 @@ use utxokeep_wallet::{
 };
 
 use super::{
-    BalanceInfo, BalanceOf, CoinInfo, LedgerTip, ListCoins, ListTransactions, Listed, Page, ReplacementInfo, StandingInfo, TxDetails, TxInfo, Wallets, WalletsError,
-    directory::bad_cursor, now, texts,
+    BalanceInfo, BalanceOf, CoinInfo, LedgerTip, ListCoins, ListTransactions, Listed, Page,
+    ReplacementInfo, StandingInfo, TxDetails, TxInfo, Wallets, WalletsError, directory::bad_cursor,
+    now, texts,
 };
 
 impl Wallets {
@@ -112,7 +113,6 @@ impl Wallets {
         let edges = self.ledger.replacements(wallet.id, &txid, self.rows(page.count))?;
         Ok(edges.iter().map(|edge| ReplacementInfo::new(wallet.network, edge)).collect())
     }
-
 }
 
 /// The height that confirmations are counted to, as of the same moment as the coins.

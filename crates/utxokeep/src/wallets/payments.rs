@@ -403,7 +403,7 @@ mod tests {
         let descriptor = TAPROOT.to_owned();
         let keys = AddDescriptor { descriptor, keychain: None, lookahead: None, next_index: None };
         let keychains = wallets.add_descriptor("w", &keys).unwrap();
-        let address = wallets.next_address("w", keychains[0].id).unwrap().address.unwrap();
+        let address = wallets.next_address("w", keychains.items[0].id).unwrap().address.unwrap();
         let paid = PlainTx {
             txid: "11".repeat(32),
             inputs: vec![format!("{}:0", "22".repeat(32))],

@@ -26,6 +26,43 @@ fn bitcoin() -> String {
     "bitcoin".to_owned()
 }
 
+/// What to archive in spite of.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Archive {
+    /// What it may still have: `coins`, `unconfirmed`, `leases`.
+    #[serde(default)]
+    pub allow: Vec<String>,
+}
+
+/// Which wallets to list.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListWallets {
+    /// Archived ones too.
+    #[serde(default)]
+    #[param(default = false)]
+    pub archived: bool,
+    /// `next_cursor` of the page before.
+    #[param(nullable = false)]
+    pub cursor: Option<String>,
+    /// Rows of the page; `page_rows_max` of the configuration is the most.
+    #[param(nullable = false)]
+    pub count: Option<u32>,
+}
+
+/// Which keychains to list.
+#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListDescriptors {
+    /// Archived ones too.
+    #[serde(default)]
+    #[param(default = false)]
+    pub archived: bool,
+}
+
 /// An address to watch.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

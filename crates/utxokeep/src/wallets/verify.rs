@@ -1,6 +1,6 @@
 //! Checks of a wallet: its rows among themselves, its bytes, and the chain's own UTXO set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
     Height, IndexKey, OutPoint,
@@ -8,7 +8,7 @@ use utxokeep_core::{
 };
 use utxokeep_index::{Paging, View};
 use utxokeep_kv::{Kv, RocksKv};
-use utxokeep_wallet::{Violation, Wallet, WalletView};
+use utxokeep_wallet::{LedgerError, Violation, Wallet, WalletView};
 
 use super::{
     ChainCompared, LedgerTip, Verified, VerifyWallet, ViolationInfo, Wallets, WalletsError, now,
@@ -57,6 +57,9 @@ impl Wallets {
         &self,
         wallet: &Wallet,
     ) -> Result<(ChainCompared, Vec<Violation>), WalletsError> {
+        if wallet.archived_at.is_some() {
+            return Err(LedgerError::WalletArchived.into());
+        }
         let index = self.chain.as_ref().ok_or(WalletsError::NoChain)?;
         let network = index.settings().network();
         if network != wallet.network {
@@ -119,12 +122,15 @@ impl<'c> Comparison<'c> {
             let (Some(first), Some(last)) = (page.first(), page.last()) else { break };
             after = last.id;
             let (mut on_chain, mut stored) = (Vec::new(), Vec::new());
-            for address in &page {
+            let archived: BTreeSet<i64> =
+                page.iter().filter(|address| address.archived).map(|address| address.id).collect();
+            for address in page.iter().filter(|address| !address.archived) {
                 on_chain.extend(self.outputs_of(&address.script)?);
             }
             for credited in ledger.confirmed_coins(first.id, last.id)? {
-                // The script of another key is not watched: only this output is looked up.
-                if credited.script.is_some() {
+                // The script of another key, or of an archived keychain, is not watched: only this
+                // output is looked up.
+                if credited.script.is_some() || archived.contains(&credited.address_id) {
                     on_chain.extend(self.output(credited.coin.outpoint)?);
                 }
                 stored.push(credited.coin);

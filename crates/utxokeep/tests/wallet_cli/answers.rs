@@ -4,7 +4,9 @@ use std::fs;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use utxokeep::wallets::{BalanceOf, ListCoins, ListTransactions, Page, VerifyWallet};
+use utxokeep::wallets::{
+    BalanceOf, ListCoins, ListDescriptors, ListTransactions, ListWallets, Page, VerifyWallet,
+};
 use utxokeep_core::hex_encode;
 
 use crate::program::{STRANGER, User, payment, text, told};
@@ -23,7 +25,7 @@ fn json_is_the_model_of_every_other_interface() {
     let wallets = user.wallets();
     let (page, all) = (Page::default(), ListTransactions::default());
     let cases: [(&[&str], Value); 9] = [
-        (&["list"], value(wallets.list_wallets(&page).unwrap())),
+        (&["list"], value(wallets.list_wallets(&ListWallets::default()).unwrap())),
         (&["show", "hot"], value(wallets.show_wallet("hot").unwrap())),
         (&["address", "list", "hot"], value(wallets.list_addresses("hot", &page).unwrap())),
         (&["balance", "hot"], value(wallets.balance("hot", &BalanceOf::default()).unwrap())),
@@ -36,7 +38,7 @@ fn json_is_the_model_of_every_other_interface() {
     for (args, expected) in cases {
         assert_eq!(user.json(&[&["wallet"], args].concat()), expected, "{args:?}");
     }
-    let keychains = value(wallets.list_descriptors("hot").unwrap());
+    let keychains = value(wallets.list_descriptors("hot", ListDescriptors::default()).unwrap());
     assert_eq!(user.json(&["wallet", "descriptor", "list", "hot"]), json!({ "items": keychains }));
 }
 

@@ -9,3 +9,4 @@ mod pruning;
 mod refusals;
 mod spending;
 mod story;
+mod watching;

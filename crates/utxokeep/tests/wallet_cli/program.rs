@@ -44,7 +44,7 @@ impl User {
     /// A wallet `hot` with both keychains, and coins of these amounts in block 1.
     pub(crate) fn with_coins(self, amounts: &[u64]) -> Self {
         self.json(&["wallet", "create", "hot", "--network", "regtest"]);
-        self.json(&["wallet", "descriptor", "add", "hot", DESCRIPTOR]);
+        self.json(&["wallet", "descriptor", "add", "hot", DESCRIPTOR, "--lookahead", "20"]);
         let mut raws = Vec::new();
         for (seed, amount) in (1..).zip(amounts) {
             let paid = self.json(&["wallet", "address", "next", "hot"]);

@@ -2,11 +2,7 @@
 //! archive or in the file, at worst in two of them.
 
 use std::{
-    collections::BTreeSet,
-    fs,
-    os::unix::process::ExitStatusExt,
-    process::Stdio,
-    thread,
+    collections::BTreeSet, fs, os::unix::process::ExitStatusExt, process::Stdio, thread,
     time::Duration,
 };
 
@@ -66,9 +62,9 @@ fn somewhere(user: &User) -> BTreeSet<String> {
     let list = ListTransactions { unconfirmed: true, ..ListTransactions::default() };
     let stored = wallets.list_transactions("hot", &list).unwrap().items;
     let waiting = wallets.pruned_rows("hot", 0, 1_000).unwrap();
-    let waiting = waiting.iter().map(|row| {
-        text(&serde_json::from_str::<Value>(&row.document).unwrap(), "txid").to_owned()
-    });
+    let waiting = waiting
+        .iter()
+        .map(|row| text(&serde_json::from_str::<Value>(&row.document).unwrap(), "txid").to_owned());
     stored.into_iter().map(|tx| tx.txid).chain(waiting).chain(kept(user).0).collect()
 }
 
@@ -160,6 +156,9 @@ fn a_dry_run_and_a_depth_that_reorganisations_reach() {
     let refused = user.refused(4, &deep);
     assert!(refused.contains("288 blocks must lie above"), "{refused}");
     let gone = user.json(&["wallet", "prune", "hot", "--dead-older-than", "0", "--no-archive"]);
-    assert_eq!((gone["transactions"].as_array().unwrap().len(), &gone["waiting"]), (txids.len(), &json!(0)));
+    assert_eq!(
+        (gone["transactions"].as_array().unwrap().len(), &gone["waiting"]),
+        (txids.len(), &json!(0))
+    );
     assert!(somewhere(&user).is_empty());
 }

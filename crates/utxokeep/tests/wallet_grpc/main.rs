@@ -9,4 +9,5 @@ mod refusals;
 mod rescan;
 mod served;
 mod story;
+mod watching;
 mod world;

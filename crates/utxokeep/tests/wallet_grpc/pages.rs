@@ -38,7 +38,10 @@ fn every_list_is_read_completely_and_once() {
     let (wallet, page_entries) = (|| WALLET.to_owned(), Some(2));
 
     let ask = |cursor| async {
-        served.client().list_wallets(proto::ListWalletsRequest { cursor, page_entries }).await
+        served
+            .client()
+            .list_wallets(proto::ListWalletsRequest { cursor, page_entries, archived: false })
+            .await
     };
     let wallets = all_pages(&served, ask, |page: proto::ListWalletsResponse| {
         (page.wallets, page.next_cursor)

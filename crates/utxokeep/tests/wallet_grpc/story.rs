@@ -58,7 +58,7 @@ fn watching(served: &Served, funding: &[u8]) {
     let tip = proto::LedgerTip { height: FIRST, hash: block(FIRST, 1).hash };
     assert_eq!(wallet.tip, Some(tip.clone()), "bytes are in internal order both ways");
 
-    let request = proto::ListDescriptorsRequest { wallet: name() };
+    let request = proto::ListDescriptorsRequest { wallet: name(), archived: false };
     let keychains = served.ok(served.client().list_descriptors(request)).descriptors;
     assert_eq!(keychains.iter().map(|each| each.keychain).collect::<Vec<_>>(), [0, 1]);
     let second = next_address(served, keychains[0].id);
@@ -370,6 +370,23 @@ fn export(served: &Served) -> String {
     })
 }
 
+/// What was pruned is in the archive, page by page, until somebody says that it has it.
+fn kept_until_acknowledged(served: &Served, txids: &[Vec<u8>]) {
+    let list = |cursor| proto::ListPrunedRequest { wallet: name(), cursor, page_entries: Some(1) };
+    let first = served.ok(served.client().list_pruned(list(None)));
+    let second = served.ok(served.client().list_pruned(list(first.next_cursor.clone())));
+    let mut kept: Vec<_> =
+        [&first, &second].iter().map(|page| page.transactions[0].txid.clone()).collect();
+    kept.sort();
+    assert_eq!(kept, txids);
+    assert!(first.transactions[0].json.contains("\"inputs\""));
+    let up_to = Some(second.transactions[0].id);
+    let request = proto::AcknowledgePrunedRequest { wallet: name(), up_to };
+    let done = served.ok(served.client().acknowledge_pruned(request));
+    assert_eq!((done.transactions, done.waiting), (2, 0));
+    assert!(served.ok(served.client().list_pruned(list(None))).transactions.is_empty());
+}
+
 /// Removes what lost and what was given up.
 fn pruning(served: &Served, paid: &[u8]) {
     let removed = served.runtime.block_on(async {
@@ -392,6 +409,7 @@ fn pruning(served: &Served, paid: &[u8]) {
     expected.sort();
     assert_eq!(txids, expected);
     assert!(removed.iter().any(|each| each.raw.is_some()));
+    kept_until_acknowledged(served, &txids);
     let request = proto::ListTransactionsRequest {
         wallet: name(),
         ..proto::ListTransactionsRequest::default()

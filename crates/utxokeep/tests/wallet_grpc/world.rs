@@ -12,7 +12,7 @@ pub(crate) const WALLET: &str = "treasury";
 pub(crate) const FIRST: u32 = 100;
 
 /// An account of Bitcoin Core.
-const ACCOUNT: &str = "[0c5f9a1e/84h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ";
+pub(crate) const ACCOUNT: &str = "[0c5f9a1e/84h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ";
 
 /// A script of somebody else.
 pub(crate) fn stranger() -> Vec<u8> {

@@ -150,7 +150,7 @@ impl Api {
         let made = self.post("/api/v1/wallets", &json!({ "name": name, "network": "regtest" }));
         assert_eq!(made.status, 201, "{made:?}");
         let path = format!("/api/v1/wallets/{name}");
-        let add = json!({ "descriptor": DESCRIPTOR });
+        let add = json!({ "descriptor": DESCRIPTOR, "lookahead": 25 });
         let keychains = self.post(&format!("{path}/descriptors"), &add).good();
         let id = &keychains["items"][0]["id"];
         let next = self.post_bare(&format!("{path}/descriptors/{id}/next-address")).good();

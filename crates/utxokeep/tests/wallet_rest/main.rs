@@ -9,3 +9,4 @@ mod lists;
 mod load;
 mod program;
 mod story;
+mod watching;

@@ -9,8 +9,11 @@ use utxokeep_sql::{SqlError, Transaction, Value};
 use crate::{NewTx, rows};
 
 const BY_SCRIPT: &str = "SELECT a.wallet_id, a.script
-    FROM addresses a JOIN wallets w ON w.id = a.wallet_id AND w.chain_id = $1 WHERE a.script IN";
+    FROM addresses a JOIN wallets w ON w.id = a.wallet_id AND w.chain_id = $1 
+    WHERE a.is_archived = 0 AND a.script IN";
 const BY_TXID: &str = "SELECT wallet_id, txid FROM transactions WHERE chain_id = $1 AND txid IN";
+const SELECT_ARCHIVED: &str =
+    "SELECT id FROM wallets WHERE chain_id = $1 AND archived_at_us IS NOT NULL AND id IN";
 const SPENT_HEAD: &str = "SELECT u.wallet_id, v.column1, v.column2 FROM (VALUES";
 const SPENT_TAIL: &str = ") AS v CROSS JOIN transactions t CROSS JOIN utxos u
     WHERE t.chain_id = $1 AND t.txid = v.column1 AND u.wallet_id = t.wallet_id
@@ -26,7 +29,7 @@ const WAITING_TAIL: &str = ") AS v CROSS JOIN tx_inputs i CROSS JOIN wallets w
 /// Positions of the transactions that concern each wallet, both ascending.
 ///
 /// A transaction concerns a wallet when it pays a watched script, spends an output of the wallet
-/// or what a stored transaction spends, or is stored already.
+/// or what a stored transaction spends, or is stored already. None concerns an archived wallet.
 pub(super) fn by_wallet(
     tx: &mut Transaction<'_>,
     chain: i64,
@@ -86,6 +89,13 @@ pub(super) fn by_wallet(
         let at = txs.iter().enumerate().filter(|(_, new)| spends(new)).map(|(at, _)| at);
         places.entry(wallet).or_default().extend(at);
     }
+    let keys: Vec<Value<'_>> = places.keys().map(|wallet| Value::from(*wallet)).collect();
+    let mut archived = Vec::new();
+    tx.query_in(SELECT_ARCHIVED, "", &fixed, 1, &keys, |row| {
+        archived.push(row.int(0)?);
+        Ok(())
+    })?;
+    places.retain(|wallet, _| !archived.contains(wallet));
     Ok(places.into_iter().map(|(wallet, at)| (wallet, at.into_iter().collect())).collect())
 }
 

@@ -57,6 +57,10 @@ impl Ledger {
         self.write(|tx| {
             let mut session = Session::lock(tx, self.limits, wallet, now)?;
             session.clock = self.lease_clock;
+            // It waits until the wallet is restored.
+            if session.is_archived {
+                return Ok(RescanStep::default());
+            }
             let row = session.rescan_row()?.filter(|row| row.is_requested);
             let next = row.and_then(|row| row.rescan).map(|rescan| rescan.next);
             if next != Some(block.height) {

@@ -51,7 +51,8 @@ impl Session<'_, '_> {
     pub(crate) fn next_change(&mut self) -> Result<Vec<NextChange>, LedgerError> {
         let mut all = Vec::new();
         for keychain in self.descriptors()? {
-            if keychain.keychain != CHANGE_KEYCHAIN {
+            // Change that goes to an archived keychain would not be seen.
+            if keychain.keychain != CHANGE_KEYCHAIN || keychain.archived_at.is_some() {
                 continue;
             }
             let index = if keychain.is_ranged { keychain.next_index } else { 0 };

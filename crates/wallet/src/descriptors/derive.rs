@@ -12,6 +12,8 @@ const UPDATE_REACH: &str = "UPDATE descriptors SET next_index = $3, derived_coun
     WHERE wallet_id = $1 AND id = $2";
 const SELECT_KNOWN: &str =
     "SELECT script, id, is_used FROM addresses WHERE wallet_id = $1 AND script IN";
+const WATCH_AGAIN: &str = "UPDATE addresses SET is_archived = 0
+    WHERE wallet_id = $1 AND is_archived = 1 AND id IN";
 const INSERT_ADDRESSES: &str = "INSERT INTO addresses
     (wallet_id, id, script, address, spend_weight, is_used, created_at_us) VALUES";
 const INSERT_SCRIPTS: &str = "INSERT INTO descriptor_scripts
@@ -113,6 +115,8 @@ impl Session<'_, '_> {
             known.insert(row.bytes(0)?.to_vec(), (row.int(1)?, rows::flag(row, 2)?));
             Ok(())
         })?;
+        let ids: Vec<Value<'_>> = known.values().map(|(id, _)| Value::from(*id)).collect();
+        self.tx.execute_in(WATCH_AGAIN, "", &wallet, 1, &ids)?;
         let now = Value::from(self.now.get());
         let mut highest_used = None;
         let (mut addresses, mut links) = (Vec::new(), Vec::new());

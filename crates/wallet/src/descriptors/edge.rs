@@ -9,7 +9,8 @@ use crate::{Ledger, LedgerError, rows};
 const SELECT_CHAIN: &str = "SELECT id FROM chains WHERE chain = $1 AND network = $2";
 const SELECT_NEAR_EDGE: &str = "SELECT w.name, d.id, d.edge_index, d.lookahead
     FROM descriptors d JOIN wallets w ON w.id = d.wallet_id
-    WHERE w.chain_id = $1 AND d.edge_index IS NOT NULL ORDER BY d.wallet_id, d.id LIMIT $2";
+    WHERE w.chain_id = $1 AND d.edge_index IS NOT NULL
+        AND w.archived_at_us IS NULL AND d.archived_at_us IS NULL ORDER BY d.wallet_id, d.id LIMIT $2";
 
 /// A keychain that may have been paid beyond what it watches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

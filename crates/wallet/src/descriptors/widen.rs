@@ -17,13 +17,15 @@ const ANY_OF_CHAIN: &str = "SELECT 1 FROM descriptors d
 const ANY_OF_WALLET: &str = "SELECT 1 FROM descriptors WHERE wallet_id = $1 LIMIT 1";
 const PAID_ON_CHAIN: &str = "SELECT s.wallet_id, s.descriptor_id, s.script_index
     FROM addresses a
-    JOIN wallets w ON w.id = a.wallet_id AND w.chain_id = $1
+    JOIN wallets w ON w.id = a.wallet_id AND w.chain_id = $1 AND w.archived_at_us IS NULL
     JOIN descriptor_scripts s ON s.wallet_id = a.wallet_id AND s.address_id = a.id
-    WHERE a.script IN";
+    JOIN descriptors d ON d.wallet_id = s.wallet_id AND d.id = s.descriptor_id
+    WHERE d.archived_at_us IS NULL AND a.script IN";
 const PAID_IN_WALLET: &str = "SELECT s.wallet_id, s.descriptor_id, s.script_index
     FROM addresses a
     JOIN descriptor_scripts s ON s.wallet_id = a.wallet_id AND s.address_id = a.id
-    WHERE a.wallet_id = $1 AND a.script IN";
+    JOIN descriptors d ON d.wallet_id = s.wallet_id AND d.id = s.descriptor_id
+    WHERE a.wallet_id = $1 AND d.archived_at_us IS NULL AND a.script IN";
 
 /// The highest script of each descriptor that was paid, by wallet.
 type Paid = BTreeMap<i64, BTreeMap<i64, u32>>;

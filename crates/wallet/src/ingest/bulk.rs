@@ -29,7 +29,8 @@ const PARENTS_TAIL: &str = ") AS v CROSS JOIN transactions t
     LEFT JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
         AND u.output_index = v.column2
     WHERE t.chain_id = $1 AND t.txid = v.column1 AND t.wallet_id = $2";
-const SELECT_SCRIPTS: &str = "SELECT script, id FROM addresses WHERE wallet_id = $1 AND script IN";
+const SELECT_SCRIPTS: &str = "SELECT script, id FROM addresses
+    WHERE wallet_id = $1 AND is_archived = 0 AND script IN";
 const INSERT_TXS: &str = "INSERT INTO transactions (wallet_id, id, chain_id, txid, status,
     is_waiting, is_coinbase, block_height, block_position, received_at_us, input_count,
     owned_input_count, output_total, raw_tx) VALUES";

@@ -10,7 +10,8 @@ use utxokeep_sql::{SqlError, Value};
 use super::cascade::Doomed;
 use crate::{Credits, LedgerError, NewTx, rows, session::Session};
 
-const SELECT_SCRIPTS: &str = "SELECT script, id FROM addresses WHERE wallet_id = $1 AND script IN";
+const SELECT_SCRIPTS: &str = "SELECT script, id FROM addresses
+    WHERE wallet_id = $1 AND is_archived = 0 AND script IN";
 const SELECT_PARENTS: &str = "SELECT v.column1, v.column2, t.id, t.status, u.id, u.parent_class
     FROM (VALUES";
 const SELECT_PARENTS_TAIL: &str = ") AS v CROSS JOIN transactions t

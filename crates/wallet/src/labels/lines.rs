@@ -120,7 +120,7 @@ impl Ledger {
             done: Imported::default(),
         };
         let records = reader.read(lines.as_ref());
-        self.write_wallet(wallet, now, |session| {
+        self.write_wallet_even_archived(wallet, now, |session| {
             let mut own = OwnOrigins::default();
             for Record { kind, reference, change } in &records {
                 session.put_label(*kind, reference, change, &mut own)?;
@@ -168,7 +168,8 @@ impl Reader {
     /// What a line says; `None` for a type that is not known.
     fn record(&mut self, number: usize, line: &[u8]) -> Result<Option<Record>, String> {
         let line = std::str::from_utf8(line).map_err(|_| "it is not text in UTF-8".to_owned())?;
-        let TypedLine { kind } = serde_json::from_str(line).map_err(|error| without_place(&error))?;
+        let TypedLine { kind } =
+            serde_json::from_str(line).map_err(|error| without_place(&error))?;
         let Some(kind) = LabelKind::from_name(&kind) else {
             return Ok(None);
         };

@@ -68,7 +68,7 @@ impl Ledger {
         up_to: i64,
         now: Micros,
     ) -> Result<u64, LedgerError> {
-        self.write_wallet(wallet, now, |session| {
+        self.write_wallet_even_archived(wallet, now, |session| {
             let key = [session.id(), Value::from(up_to)];
             Ok(session.tx.execute(DELETE, &key)?)
         })

@@ -26,7 +26,8 @@ const SELECT_OUTPUTS: &str = "SELECT u.tx_id, u.output_index, u.amount,
     JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
     LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
     WHERE u.wallet_id = $1 AND u.tx_id BETWEEN $2 AND $3 ORDER BY u.tx_id, u.output_index";
-const SELECT_WATCHED: &str = "SELECT script FROM addresses WHERE wallet_id = $1 AND script IN";
+const SELECT_WATCHED: &str = "SELECT script FROM addresses
+    WHERE wallet_id = $1 AND is_archived = 0 AND script IN";
 
 /// Transactions of a page.
 const PAGE_TXS_MAX: i64 = 500;

@@ -182,8 +182,10 @@ fn all_free_coins(ledger: &Ledger, wallet: WalletId) -> Vec<u64> {
 /// A descriptor without a change keychain.
 fn receiving_only(url: &str) -> (Ledger, WalletId) {
     let ledger = open(url);
-    let only: Vec<NewDescriptor> =
-        hd_descriptors().into_iter().map(|each| NewDescriptor { keychain: 0, ..each }).collect();
+    let only: Vec<NewDescriptor> = hd_descriptors()
+        .into_iter()
+        .map(|each| NewDescriptor { keychain: Some(0), ..each })
+        .collect();
     let wallet = wallet(&ledger, "receiving", &only);
     follow(&ledger, &TestChain::whole());
     (ledger, wallet)

@@ -4,8 +4,9 @@ use utxokeep_chains::derive_scripts;
 use utxokeep_core::{BlockHash, Height, Network, OutPoint, Txid};
 use utxokeep_sql::Database;
 use utxokeep_wallet::{
-    Amount, BalanceQuery, BlockRef, Credits, LOOKAHEAD_DEFAULT, Ledger, LedgerError, Limits, LinkedBlock, Micros,
-    NewAddress, NewDescriptor, NewOutput, NewTx, RecordOptions, Seen, WalletId, migrate, unmigrate,
+    Amount, BalanceQuery, BlockRef, Credits, LOOKAHEAD_DEFAULT, Ledger, LedgerError, Limits,
+    LinkedBlock, Micros, NewAddress, NewDescriptor, NewOutput, NewTx, RecordOptions, Seen,
+    WalletId, migrate, unmigrate,
 };
 
 use crate::chain::{NOW, hd_descriptors, open, wallet};
@@ -21,7 +22,7 @@ pub(crate) fn script(descriptor: &NewDescriptor, index: u32) -> Vec<u8> {
 }
 
 /// A transaction that pays `index` thousand to the script with that index.
-fn pays(descriptor: &NewDescriptor, index: u32) -> NewTx {
+pub(crate) fn pays(descriptor: &NewDescriptor, index: u32) -> NewTx {
     let name = u8::try_from(index).unwrap();
     NewTx {
         txid: Txid::from_bytes([name; 32]),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod answers;
+mod archived;
 mod bump;
 mod chain;
 mod checkpoints;

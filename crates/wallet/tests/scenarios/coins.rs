@@ -3,8 +3,8 @@
 use utxokeep_core::{Height, Network};
 use utxokeep_wallet::{
     BalanceQuery, CoinQuery, ConfirmationRange, Direction, HistoryCursor, HistoryQuery,
-    HistoryScope, LeaseId, LeaseTerms, LedgerError, Maturity, NewAddress, NewTx,
-    PruneRule, Pruning, Seen, TxState, WalletId,
+    HistoryScope, LeaseId, LeaseTerms, LedgerError, Maturity, NewAddress, NewTx, PruneRule,
+    Pruning, Seen, TxState, WalletId,
 };
 
 use crate::world::{NETWORK, SECOND, World, coins_of, mint, out, outside, own, pay};

@@ -181,7 +181,7 @@ fn filled(ledger: &Ledger) -> World<'_> {
     let label = Label {
         kind: LabelKind::Output,
         reference,
-        label: "kept".to_owned(),
+        label: Some("kept".to_owned()),
         origin: None,
         spendable: Some(false),
     };

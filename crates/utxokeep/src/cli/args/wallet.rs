@@ -37,9 +37,16 @@ pub(in crate::cli) enum WalletCommand {
     /// Make a wallet.
     Create(WalletCreate),
     /// List all wallets.
-    List(Paging),
+    List(WalletList),
     /// Show a wallet, and how far the ledger has come on its network.
     Show(Named),
+    /// Archive a wallet: it is not followed any more, takes nothing, and is not listed.
+    ///
+    /// Its history stays readable. Refused while it has coins, live transactions in no block or leases
+    /// that are not allowed by name.
+    Archive(WalletArchive),
+    /// Take a wallet out of the archive.
+    Restore(Named),
     /// Watch addresses, and hand out new ones.
     #[command(subcommand)]
     Address(WalletAddress),
@@ -216,7 +223,65 @@ pub(in crate::cli) enum WalletDescriptor {
     /// another --keychain, is refused.
     Add(DescriptorAdd),
     /// List the keychains of a wallet.
-    List(Named),
+    List(DescriptorList),
+    /// Archive a keychain: its scripts are not watched any more, and it hands out no address.
+    ///
+    /// Refused while it has coins, live transactions in no block or leases that are not allowed by
+    /// name.
+    Archive(DescriptorArchive),
+    /// Take a keychain out of the archive.
+    Restore(OneDescriptor),
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DescriptorList {
+    #[command(flatten)]
+    pub(in crate::cli) wallet: Named,
+    /// Archived ones too.
+    #[arg(long)]
+    pub(in crate::cli) archived: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct OneDescriptor {
+    #[command(flatten)]
+    pub(in crate::cli) wallet: Named,
+    /// Number of the keychain, as `descriptor list` shows it.
+    #[arg(value_name = "ID")]
+    pub(in crate::cli) id: i64,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DescriptorArchive {
+    #[command(flatten)]
+    pub(in crate::cli) descriptor: OneDescriptor,
+    #[command(flatten)]
+    pub(in crate::cli) allowed: Allowed,
+}
+
+/// What is archived in spite of.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Allowed {
+    /// What it may still have: coins, unconfirmed or leases; repeat it for more.
+    #[arg(long, value_name = "WHAT")]
+    pub(in crate::cli) allow: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct WalletArchive {
+    #[command(flatten)]
+    pub(in crate::cli) wallet: Named,
+    #[command(flatten)]
+    pub(in crate::cli) allowed: Allowed,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct WalletList {
+    /// Archived ones too.
+    #[arg(long)]
+    pub(in crate::cli) archived: bool,
+    #[command(flatten)]
+    pub(in crate::cli) page: Paging,
 }
 
 #[derive(Debug, Args)]

@@ -6,8 +6,8 @@ use super::{Desk, files, rows, shown::describe_tip};
 use crate::{
     cli::{
         args::{
-            AddressAdd, AddressNext, DescriptorAdd, Disconnect, LabelsExport, LabelsImport,
-    OneCoin, OnePage, Paging, WalletCreate, WalletVerify,
+            AddressAdd, AddressNext, DescriptorAdd, DescriptorList, Disconnect, LabelsExport,
+            LabelsImport, OneCoin, OnePage, WalletCreate, WalletList, WalletVerify,
         },
         error::CliError,
         exit::Exit,
@@ -15,8 +15,8 @@ use crate::{
         output::{self, Human, Lines},
     },
     wallets::{
-        AddAddresses, AddDescriptor, CreateWallet, LedgerTip, Listed, RollBack, VerifyWallet,
-        Wallets, WatchAddress,
+        AddAddresses, AddDescriptor, CreateWallet, LedgerTip, ListDescriptors, ListWallets, Listed,
+        Page, RollBack, VerifyWallet, Wallets, WatchAddress,
     },
 };
 
@@ -81,8 +81,11 @@ impl Desk {
         self.print(&self.wallets.create_wallet(&request)?)
     }
 
-    pub(super) fn list(&self, paging: &Paging) -> anyhow::Result<Exit> {
-        self.print(&rows(paging, |page| self.wallets.list_wallets(&page))?)
+    pub(super) fn list(&self, args: &WalletList) -> anyhow::Result<Exit> {
+        self.print(&rows(&args.page, |Page { cursor, count }| {
+            let list = ListWallets { archived: args.archived, cursor, count };
+            self.wallets.list_wallets(&list)
+        })?)
     }
 
     pub(super) fn show(&self, name: &str) -> anyhow::Result<Exit> {
@@ -110,7 +113,7 @@ impl Desk {
         let descriptor = if let Some(id) = args.descriptor {
             id
         } else {
-            let keychains = self.wallets.list_descriptors(name)?;
+            let keychains = self.wallets.list_descriptors(name, ListDescriptors::default())?;
             let receiving = keychains.iter().find(|each| each.keychain == RECEIVING);
             receiving.ok_or_else(|| CliError::NoKeychain { wallet: name.clone() })?.id
         };
@@ -129,8 +132,9 @@ impl Desk {
         Ok(hint_to_scan(&args.wallet.name, added.scan_from_height))
     }
 
-    pub(super) fn list_descriptors(&self, name: &str) -> anyhow::Result<Exit> {
-        self.print(&Listed::whole(self.wallets.list_descriptors(name)?))
+    pub(super) fn list_descriptors(&self, args: &DescriptorList) -> anyhow::Result<Exit> {
+        let list = ListDescriptors { archived: args.archived };
+        self.print(&Listed::whole(self.wallets.list_descriptors(&args.wallet.name, list)?))
     }
 
     pub(super) fn export_labels(&self, args: &LabelsExport) -> anyhow::Result<Exit> {

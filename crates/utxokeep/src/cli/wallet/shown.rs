@@ -7,7 +7,10 @@ use super::utc::utc;
 use crate::{
     cli::output::{Human, Lines},
     wallets::{
-    Abandoned, AddressInfo, BalanceInfo, CoinInfo, CoinWish, DescriptorAdded, DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, PrunedNow, RecordedInfo, ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified, WalletInfo, WalletStatus, Watched,
+        Abandoned, AddressInfo, BalanceInfo, CoinInfo, CoinWish, DescriptorAdded, DescriptorInfo,
+        LabelsImported, LedgerTip, Listed, NewAddressInfo, PrunedNow, RecordedInfo,
+        ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified, WalletInfo,
+        WalletStatus, Watched,
     },
 };
 
@@ -67,7 +70,8 @@ impl Row for WalletInfo {
             (_, Some(rescan)) => format!(" (rescan at block {})", rescan.next_height),
             (None, None) => String::new(),
         };
-        format!("{network:<20} {} {name}{standing}", utc(self.created_at_us))
+        let archived = if self.archived_at_us.is_some() { " (archived)" } else { "" };
+        format!("{network:<20} {} {name}{standing}{archived}", utc(self.created_at_us))
     }
 }
 
@@ -76,7 +80,8 @@ impl Human for WalletInfo {
         lines
             .field("wallet", self.name.escape_debug())
             .field("network", format_args!("{}/{}", self.chain, self.network))
-            .field("made", utc(self.created_at_us));
+            .field("made", utc(self.created_at_us))
+            .optional("archived", self.archived_at_us.map(utc));
         describe_set_aside(lines, self.set_aside.as_ref());
         describe_rescan(lines, self.rescan.as_ref());
     }
@@ -138,7 +143,8 @@ impl Row for DescriptorInfo {
                  add it again with --lookahead {raise_to}{scan}"
             )
         });
-        format!("{:>4} {purpose} {range} {}{near_edge}", self.id, self.descriptor)
+        let archived = if self.archived_at_us.is_some() { " (archived)" } else { "" };
+        format!("{:>4} {purpose} {range} {}{archived}{near_edge}", self.id, self.descriptor)
     }
 }
 

@@ -11,7 +11,7 @@ use utxokeep_core::{
 };
 
 use super::*;
-use crate::wallets::{InputInfo, OwnOutputInfo, Units};
+use crate::wallets::{InputInfo, NearEdgeInfo, OwnOutputInfo, Units};
 
 const NETWORK: Network = Network::BitcoinRegtest;
 const TEXTS: Texts = Texts(NETWORK);
@@ -222,17 +222,19 @@ fn of_wallets_and_what_they_watch() {
         created_at_us: 1,
         set_aside: Some(set_aside_info()),
         rescan: Some(RescanInfo { from_height: 2, next_height: 3 }),
+        archived_at_us: Some(2),
     };
-    let model =
-        WalletStatus { wallet: info, tip: Some(tip()), descriptors_near_edge: vec![7, 8] };
+    let model = WalletStatus { wallet: info, tip: Some(tip()), descriptors_near_edge: vec![7, 8] };
     let proto::GetWalletResponse { wallet, tip, descriptors_near_edge } =
         TEXTS.wallet_status(model.clone());
-    let proto::Wallet { name, chain, network, created_at_us, set_aside, rescan } = wallet.unwrap();
+    let proto::Wallet { name, chain, network, created_at_us, set_aside, rescan, archived_at_us } =
+        wallet.unwrap();
     assert_same(
         &model,
         json!({
             "name": name, "chain": chain, "network": network, "created_at_us": created_at_us,
             "set_aside": set_aside_json(set_aside), "rescan": rescan_json(rescan),
+            "archived_at_us": archived_at_us,
             "tip": tip_json(tip), "descriptors_near_edge": descriptors_near_edge,
         }),
     );
@@ -267,6 +269,7 @@ fn of_wallets_and_what_they_watch() {
             raise_lookahead_to: 7,
             scan_from_height: Some(8),
         }),
+        archived_at_us: Some(9),
     };
     let proto::WalletDescriptor {
         id,
@@ -277,6 +280,7 @@ fn of_wallets_and_what_they_watch() {
         derived_count,
         lookahead,
         near_edge,
+        archived_at_us,
     } = super::descriptor(model.clone());
     let proto::WalletNearEdge { index, raise_lookahead_to, scan_from_height } = near_edge.unwrap();
     assert_same(
@@ -288,6 +292,7 @@ fn of_wallets_and_what_they_watch() {
                 "index": index, "raise_lookahead_to": raise_lookahead_to,
                 "scan_from_height": scan_from_height,
             },
+            "archived_at_us": archived_at_us,
         }),
     );
 
@@ -302,7 +307,10 @@ fn of_wallets_and_what_they_watch() {
             "script": hex_encode(&script),
         }),
     );
+}
 
+#[test]
+fn of_imports_and_checks() {
     let notes = vec![LabelNote { line: 5, what: "n".to_owned() }];
     let model = LabelsImported { imported: 1, ignored: 2, skipped: 3, truncated: 4, notes };
     let proto::ImportLabelsResponse { imported, ignored, skipped, truncated, notes } =

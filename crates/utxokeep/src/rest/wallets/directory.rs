@@ -14,25 +14,27 @@ use crate::{
         params::{Params, Segments},
     },
     wallets::{
-    AddAddresses, AddDescriptor, AddressInfo, CreateWallet, DescriptorAdded, DescriptorInfo, Listed, NewAddressInfo, Page, RescanInfo, RescanWallet, WalletInfo, WalletStatus, Watched,
+        AddAddresses, AddDescriptor, AddressInfo, CreateWallet, DescriptorAdded, DescriptorInfo,
+        ListDescriptors, ListWallets, Listed, NewAddressInfo, Page, RescanInfo, RescanWallet,
+        WalletInfo, WalletStatus, Watched,
     },
 };
 
 /// All wallets
 ///
-/// In the order they were made.
+/// In the order they were made; archived ones only when they are asked for.
 #[utoipa::path(
     get,
     path = "/api/v1/wallets",
     tag = "wallets",
-    params(Page),
+    params(ListWallets),
     responses((status = 200, description = "A page of wallets", body = Listed<WalletInfo>), ReadFaults)
 )]
 pub(super) async fn list_wallets(
     admitted: Admitted,
-    Params(page): Params<Page>,
+    Params(list): Params<ListWallets>,
 ) -> Answer<Listed<WalletInfo>> {
-    admitted.read(move |wallets| wallets.list_wallets(&page)).await
+    admitted.read(move |wallets| wallets.list_wallets(&list)).await
 }
 
 /// Make a wallet
@@ -135,12 +137,12 @@ pub(super) async fn add_addresses(
 
 /// Keychains
 ///
-/// All of them at once.
+/// All of them at once; archived ones only when they are asked for.
 #[utoipa::path(
     get,
     path = "/api/v1/wallets/{wallet}/descriptors",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(("wallet" = String, Path, description = "Name of the wallet"), ListDescriptors),
     responses(
         (status = 200, description = "The keychains", body = Listed<DescriptorInfo>),
         ReadFaults,
@@ -149,8 +151,9 @@ pub(super) async fn add_addresses(
 pub(super) async fn list_descriptors(
     admitted: Admitted,
     Segments(name): Segments<String>,
+    Params(list): Params<ListDescriptors>,
 ) -> Answer<Listed<DescriptorInfo>> {
-    admitted.read(move |wallets| wallets.list_descriptors(&name).map(Listed::whole)).await
+    admitted.read(move |wallets| wallets.list_descriptors(&name, list).map(Listed::whole)).await
 }
 
 /// Watch a descriptor

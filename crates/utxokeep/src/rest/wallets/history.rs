@@ -3,15 +3,12 @@
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{
-    Answer,
-    admission::Admitted,
-    faults::ReadFaults,
-};
+use super::{Answer, admission::Admitted, faults::ReadFaults};
 use crate::{
     rest::params::{Params, Segments},
     wallets::{
-    BalanceInfo, BalanceOf, CoinInfo, ListCoins, ListTransactions, Listed, Page, ReplacementInfo, TxDetails, TxInfo, Verified, VerifyWallet, Wallets,
+        BalanceInfo, BalanceOf, CoinInfo, ListCoins, ListTransactions, Listed, Page,
+        ReplacementInfo, TxDetails, TxInfo, Verified, VerifyWallet, Wallets,
     },
 };
 

@@ -1,0 +1,101 @@
+//! What a wallet watches over REST: options of a known descriptor, edges, freezing, archives, and what
+//! was pruned.
+
+use serde_json::{Value, json};
+
+use crate::client::{Api, FIRST, payment, txid};
+
+#[test]
+fn descriptors_take_more_and_say_where_to_scan() {
+    let api = Api::new();
+    let (wallet, script) = api.wallet("w");
+    let descriptors = format!("{wallet}/descriptors");
+    let known = api.get(&descriptors).good()["items"][0].clone();
+    let text = known["descriptor"].clone();
+    let add = |options: Value| {
+        let mut body = json!({ "descriptor": text });
+        body.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+        api.post(&descriptors, &body)
+    };
+    add(json!({ "lookahead": 24 })).bad(409, "descriptor_differs");
+    add(json!({ "keychain": 1 })).bad(409, "descriptor_differs");
+    add(json!({ "next_index": 0 })).bad(409, "descriptor_differs");
+    add(json!({ "lookahead": 0 })).bad(400, "bad_request");
+    assert_eq!(api.get(&descriptors).good()["items"][0], known);
+    api.apply(FIRST, &[payment(1, &script, &[10_000])]).good();
+    let wider = add(json!({ "lookahead": 1_500 })).good();
+    assert_eq!(
+        (&wider["items"][0]["lookahead"], &wider["scan_from_height"]),
+        (&json!(1_500), &json!(FIRST))
+    );
+    assert_eq!(api.get(&wallet).good()["descriptors_near_edge"], json!([]));
+
+    let coin = format!("{wallet}/utxos/{}:0", txid(1));
+    assert_eq!(api.post_bare(&format!("{coin}/freeze")).good()["spendable"], false);
+    assert_eq!(api.get(&coin).good()["spendable"], false);
+    assert_eq!(api.post_bare(&format!("{coin}/unfreeze")).good()["spendable"], true);
+    api.post_bare(&format!("{wallet}/utxos/{}:0/freeze", txid(9))).bad(404, "unknown_output");
+}
+
+#[test]
+fn wallets_and_keychains_are_archived_and_restored() {
+    let api = Api::new();
+    let (wallet, script) = api.wallet("w");
+    api.apply(FIRST, &[payment(1, &script, &[10_000])]).good();
+    let archive = format!("{wallet}/archive");
+    api.post(&archive, &json!({})).bad(409, "cannot_archive");
+    api.post(&archive, &json!({ "allow": ["all"] })).bad(400, "bad_request");
+    let keychain = format!("{wallet}/descriptors/2");
+    assert_eq!(api.post(&format!("{keychain}/archive"), &json!({})).status, 204);
+    api.post_bare(&format!("{keychain}/next-address")).bad(409, "descriptor_archived");
+    let descriptors = format!("{wallet}/descriptors");
+    assert_eq!(api.get(&descriptors).good()["items"].as_array().unwrap().len(), 1);
+    let all = api.get(&format!("{descriptors}?archived=true")).good();
+    assert_eq!(all["items"].as_array().unwrap().len(), 2);
+    let restored = api.post_bare(&format!("{keychain}/restore")).good();
+    assert_eq!(restored, json!({ "scan_from_height": null }));
+
+    assert_eq!(api.post(&archive, &json!({ "allow": ["coins"] })).status, 204);
+    assert_eq!(api.get("/api/v1/wallets").good()["items"], json!([]));
+    let all = api.get("/api/v1/wallets?archived=true").good();
+    assert!(all["items"][0]["archived_at_us"].is_i64(), "{all}");
+    let pay = json!({ "value": "1000", "fee_rate": 1, "lease": {} });
+    api.post(&format!("{wallet}/selections"), &pay).bad(409, "wallet_archived");
+    api.apply(FIRST + 1, &[payment(2, &script, &[20_000])]).good();
+    assert_eq!(api.get(&format!("{wallet}/balance")).good()["total"], "10000");
+    let restored = api.post_bare(&format!("{wallet}/restore")).good();
+    assert_eq!(restored, json!({ "scan_from_height": FIRST + 1 }));
+}
+
+#[test]
+fn what_was_pruned_stays_until_it_is_acknowledged() {
+    let api = Api::new();
+    let (wallet, script) = api.wallet("w");
+    for number in 1..=3 {
+        let seen = json!({ "parts": payment(number, &script, &[1_000]), "seen": "mempool" });
+        api.post(&format!("{wallet}/transactions"), &seen).good();
+        api.post_bare(&format!("{wallet}/transactions/{}/abandon", txid(number))).good();
+    }
+    let prune = |more: Value| {
+        let mut body = json!({ "dead_older_than_secs": 0 });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        api.post(&format!("{wallet}/prune"), &body).good()
+    };
+    let told = prune(json!({ "dry_run": true }));
+    assert_eq!((told["transactions"].as_array().unwrap().len(), &told["waiting"]), (3, &json!(0)));
+    let gone = prune(json!({ "txs_max": 2 }));
+    assert_eq!(gone["waiting"], 2);
+    assert_eq!(prune(json!({ "discard": true }))["waiting"], 2, "the third is nowhere");
+    let first = api.get(&format!("{wallet}/pruned?count=1")).good();
+    assert_eq!(first["items"][0]["transaction"], gone["transactions"][0]);
+    let next = format!("{wallet}/pruned?cursor={}", first["next_cursor"].as_str().unwrap());
+    let second = api.get(&next).good();
+    assert_eq!(second["items"][0]["transaction"], gone["transactions"][1]);
+    let acknowledge = format!("{wallet}/pruned/acknowledge");
+    let read = json!({ "up_to": first["items"][0]["id"] });
+    assert_eq!(api.post(&acknowledge, &read).good(), json!({ "transactions": 1, "waiting": 1 }));
+    assert_eq!(api.post(&acknowledge, &read).good(), json!({ "transactions": 0, "waiting": 1 }));
+    assert_eq!(api.get(&format!("{wallet}/pruned")).good()["items"], second["items"]);
+    let deep = json!({ "confirmed_up_to": 5 });
+    api.post(&format!("{wallet}/prune"), &deep).bad(409, "prune_too_shallow");
+}
