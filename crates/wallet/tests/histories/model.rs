@@ -48,6 +48,8 @@ pub(crate) struct Model {
     /// What the chain holds below, where the ledger never looked.
     pub(crate) early: BTreeMap<Txid, NewTx>,
     pub(crate) leases: BTreeMap<OutPoint, (LeaseId, i64)>,
+    /// What each replacement that waits, or did, was made to replace.
+    links: BTreeMap<Txid, BTreeSet<Txid>>,
 }
 
 /// First height of the chain.
@@ -86,6 +88,13 @@ impl Model {
         self.txs.iter().find(|(_, entry)| holds(entry)).map(|(txid, _)| *txid)
     }
 
+    /// Whether `txid`, which waits, was declared to replace `rival`: it was made for that one, or
+    /// both wait.
+    fn is_linked(&self, txid: &Txid, rival: &Txid) -> bool {
+        self.txs[rival].1 == Stand::Waiting
+            || self.links.get(txid).is_some_and(|linked| linked.contains(rival))
+    }
+
     pub(crate) fn record(&mut self, tx: &NewTx, met: Met, declared: bool) -> Result<(), No> {
         let was = self.txs.get(&tx.txid).map(|(_, stand)| *stand);
         let to = match (was, met) {
@@ -102,16 +111,19 @@ impl Model {
             self.settle(tx, to);
             return Ok(());
         }
-        let declared = declared || was == Some(Stand::Waiting);
         let mut losers = BTreeMap::new();
+        let (mut rivals, mut refused) = (BTreeSet::new(), BTreeSet::new());
         let mut to = to;
         let shares = |other: &NewTx| other.inputs.iter().any(|input| tx.inputs.contains(input));
         for (txid, (other, stand)) in &self.txs {
             if *txid == tx.txid || !stand.is_live() || !shares(other) {
                 continue;
             }
+            rivals.insert(*txid);
+            let waits = was == Some(Stand::Waiting);
+            let declared = declared || (waits && self.is_linked(&tx.txid, txid));
             match (to, stand) {
-                (_, Stand::Block(_)) => return Err(No),
+                (_, Stand::Block(_)) => drop(refused.insert(*txid)),
                 (Stand::Block(_) | Stand::Published, _) if declared => {
                     losers.insert(*txid, Stand::Replaced);
                 }
@@ -120,11 +132,18 @@ impl Model {
                 }
                 (_, Stand::Waiting) => {}
                 (Stand::Pending | Stand::Waiting, _) if declared => to = Stand::Waiting,
-                _ => return Err(No),
+                _ => drop(refused.insert(*txid)),
             }
         }
         let roots: BTreeSet<Txid> = losers.keys().copied().collect();
         let dependents = self.dependents(&roots);
+        // What depends on a loser goes with it, whatever else it spends.
+        if !refused.is_subset(&dependents) {
+            return Err(No);
+        }
+        if to == Stand::Waiting {
+            self.links.insert(tx.txid, rivals);
+        }
         let in_block = |txid: &Txid| matches!(self.txs[txid].1, Stand::Block(_));
         if dependents.contains(&tx.txid) || dependents.iter().any(in_block) {
             return Err(No);
@@ -182,7 +201,7 @@ impl Model {
             if to != Stand::Published {
                 self.prove_parents(tx);
             }
-            let end = if was == Some(Stand::Waiting) { Stand::Replaced } else { Stand::Failed };
+            let waits = was == Some(Stand::Waiting);
             let shares = |other: &NewTx| other.inputs.iter().any(|input| tx.inputs.contains(input));
             let losers: BTreeSet<Txid> = self
                 .txs
@@ -191,9 +210,12 @@ impl Model {
                 .map(|(id, _)| *id)
                 .collect();
             let dependents = self.dependents(&losers);
-            for (txid, stand) in
-                losers.into_iter().map(|id| (id, end)).chain(dependents.into_iter().map(failed))
-            {
+            let end = |id: Txid| {
+                let is_replaced = waits && self.is_linked(&tx.txid, &id);
+                (id, if is_replaced { Stand::Replaced } else { Stand::Failed })
+            };
+            let losers: Vec<_> = losers.into_iter().map(end).collect();
+            for (txid, stand) in losers.into_iter().chain(dependents.into_iter().map(failed)) {
                 self.txs.get_mut(&txid).unwrap().1 = stand;
             }
             self.txs.insert(tx.txid, (tx.clone(), to));
