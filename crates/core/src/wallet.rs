@@ -17,6 +17,7 @@ mod compare;
 mod conflict;
 mod depth;
 mod guard;
+mod idempotency;
 mod label;
 mod lease;
 mod locks;
@@ -39,6 +40,9 @@ pub use conflict::{Outcome, Rival, judge_rival, parents_first};
 pub use depth::{ConfirmationRange, Maturity, confirmations};
 pub use guard::{
     AllowedGuards, Figure, Guard, GuardRefusal, PaymentGuards, PaymentLimits, UnknownGuard,
+};
+pub use idempotency::{
+    BadIdempotencyKey, IDEMPOTENCY_KEY_CHARS_MAX, IdempotencyKey, Repetition, StoredAnswer,
 };
 pub use label::{BadLabel, LabelChange, LabelKind, LabelState, is_own_origin};
 pub use lease::{BadOwner, InputLease, LeaseOwner, OWNER_NAME_CHARS_MAX};

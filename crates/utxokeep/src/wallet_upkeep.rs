@@ -1,4 +1,5 @@
-//! Upkeep of the wallet ledger beside the server: expired leases are removed, and counted.
+//! Upkeep of the wallet ledger beside the server: expired leases and old idempotency keys are
+//! removed, leases and rows are counted.
 //!
 //! # Invariants
 //!
@@ -32,8 +33,10 @@ metric_list! {
          up to 1,000,000.";
     CLEANED = "utxokeep_wallet_leases_cleaned_total", Counter, "",
         "Rows of expired leases that were removed.";
+    FORGOTTEN = "utxokeep_wallet_idempotency_keys_forgotten_total", Counter, "",
+        "Idempotency keys that were old enough to be forgotten.";
     SECONDS = "utxokeep_wallet_cleanup_seconds", Histogram, "",
-        "How long it took to remove rows of expired leases, by pass.";
+        "How long it took to remove rows of expired leases and old idempotency keys, by pass.";
     FAILURES = "utxokeep_wallet_cleanup_failures_total", Counter, "",
         "Passes that failed; the log says why.";
 }
@@ -91,6 +94,7 @@ fn describe() {
     }
     // A counter that was never touched is not shown; these start at 0.
     counter!(CLEANED).increment(0);
+    counter!(FORGOTTEN).increment(0);
     counter!(FAILURES).increment(0);
 }
 
@@ -104,9 +108,10 @@ fn pass(wallets: &Wallets) {
 
 fn clean(wallets: &Wallets) -> Result<(), LedgerError> {
     let started = Instant::now();
-    let cleaned = wallets.clean_up()?;
+    let (leases, keys) = wallets.clean_up()?;
     histogram!(SECONDS).record(started.elapsed().as_secs_f64());
-    counter!(CLEANED).increment(cleaned.rows);
+    counter!(CLEANED).increment(leases);
+    counter!(FORGOTTEN).increment(keys);
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod directory;
 mod error;
 mod history;
 mod leases;
+mod once;
 mod payments;
 mod prune;
 mod records;
@@ -36,6 +37,7 @@ use utxokeep_wallet::{FeeRate, Ledger, Limits, Maturity, Micros, PaymentLimits, 
 
 use crate::{clock::now_us, config::WalletConfig};
 
+pub(crate) use self::once::merge_keys;
 pub use self::{
     answers::*,
     error::{ErrorKind, OpenError, WalletsError},

@@ -25,28 +25,34 @@ impl Ledger {
         coins: &[SelectedCoin],
         now: Micros,
     ) -> Result<(Vec<Option<CoinAge>>, NextBlock), LedgerError> {
-        self.read_wallet(wallet, |session| {
-            let mut times = BTreeMap::new();
-            for height in coins.iter().filter_map(|coin| coin.height) {
-                if let std::collections::btree_map::Entry::Vacant(entry) = times.entry(height) {
-                    entry.insert(session.block_time(height)?);
-                }
-            }
-            let age = |height: Height| CoinAge {
-                height: height.get(),
-                time: times.get(&height).copied().flatten(),
-            };
-            let ages = coins.iter().map(|coin| coin.height.map(age)).collect();
-            let next = NextBlock {
-                height: session.tip_height().map_or(0, |tip| tip.get().saturating_add(1)),
-                median_time: seconds(now.get() - MEDIAN_TIME_LAG_SECS * MICROS),
-            };
-            Ok((ages, next))
-        })
+        self.read_wallet(wallet, |session| session.coin_ages(coins, now))
     }
 }
 
 impl Session<'_, '_> {
+    pub(crate) fn coin_ages(
+        &mut self,
+        coins: &[SelectedCoin],
+        now: Micros,
+    ) -> Result<(Vec<Option<CoinAge>>, NextBlock), LedgerError> {
+        let mut times = BTreeMap::new();
+        for height in coins.iter().filter_map(|coin| coin.height) {
+            if let std::collections::btree_map::Entry::Vacant(entry) = times.entry(height) {
+                entry.insert(self.block_time(height)?);
+            }
+        }
+        let age = |height: Height| CoinAge {
+            height: height.get(),
+            time: times.get(&height).copied().flatten(),
+        };
+        let ages = coins.iter().map(|coin| coin.height.map(age)).collect();
+        let next = NextBlock {
+            height: self.tip_height().map_or(0, |tip| tip.get().saturating_add(1)),
+            median_time: seconds(now.get() - MEDIAN_TIME_LAG_SECS * MICROS),
+        };
+        Ok((ages, next))
+    }
+
     fn block_time(&mut self, height: Height) -> Result<Option<u32>, LedgerError> {
         let key = [Value::from(self.chain), Value::from(height.get())];
         Ok(self.tx.query_opt(SELECT_TIME, &key, |row| row.int(0))?.map(seconds))

@@ -145,22 +145,33 @@ impl Ledger {
         let codec = self.codec()?;
         self.write_wallet(wallet, now, |session| {
             let plan = session.plan_bump(codec, txid, request)?;
-            if let Some(new) = &plan.new_change {
-                session.hand_out(codec, new)?;
-            }
-            let leased_until = session.move_leases(&plan, request.lease_of, terms)?;
-            let recorded = match build(&plan)? {
-                None => None,
-                Some(new) => {
-                    check_built(&plan, &new)?;
-                    self.widen_wallet(session, [&new])?;
-                    let owner = Some(terms.owner);
-                    let options = RecordOptions { replaces: true, label: None, owner };
-                    Some(session.record(&new, Seen::Created, &options, false)?)
-                }
-            };
-            Ok(Bumped { plan, recorded, leased_until })
+            let made = build(&plan)?;
+            self.carry_out_bump(session, plan, request, terms, made.as_ref())
         })
+    }
+
+    pub(crate) fn carry_out_bump(
+        &self,
+        session: &mut Session<'_, '_>,
+        plan: BumpPlan,
+        request: &BumpRequest,
+        terms: &LeaseTerms,
+        built: Option<&NewTx>,
+    ) -> Result<Bumped, LedgerError> {
+        if let Some(new) = &plan.new_change {
+            session.hand_out(self.codec()?, new)?;
+        }
+        let leased_until = session.move_leases(&plan, request.lease_of, terms)?;
+        let recorded = match built {
+            None => None,
+            Some(new) => {
+                check_built(&plan, new)?;
+                let owner = Some(terms.owner);
+                let options = RecordOptions { replaces: true, label: None, owner };
+                Some(self.record_in(session, new, Seen::Created, &options)?)
+            }
+        };
+        Ok(Bumped { plan, recorded, leased_until })
     }
 }
 

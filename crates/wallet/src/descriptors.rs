@@ -234,24 +234,30 @@ impl Ledger {
         descriptor: i64,
         now: Micros,
     ) -> Result<RevealedAddress, LedgerError> {
-        self.write_wallet(wallet, now, |session| {
-            let mut descriptor = session.descriptor(descriptor)?.live()?;
-            let index = if descriptor.is_ranged { descriptor.next_index } else { 0 };
-            let mut found = session.script_from(descriptor.id, index)?;
-            if found.is_none() {
-                // As a rule the next one is watched already.
-                let next_index = descriptor.next_index;
-                session.derive_ahead(self.codec()?, &mut descriptor, next_index)?;
-                found = session.script_from(descriptor.id, index)?;
-            }
-            let Some(found) = found else {
-                return Err(LedgerError::argument("all addresses of the keychain were handed out"));
-            };
-            if found.index >= descriptor.next_index {
-                session.derive_ahead(self.codec()?, &mut descriptor, found.index + 1)?;
-            }
-            Ok(found)
-        })
+        self.write_wallet(wallet, now, |session| self.reveal(session, descriptor))
+    }
+
+    pub(crate) fn reveal(
+        &self,
+        session: &mut Session<'_, '_>,
+        descriptor: i64,
+    ) -> Result<RevealedAddress, LedgerError> {
+        let mut descriptor = session.descriptor(descriptor)?.live()?;
+        let index = if descriptor.is_ranged { descriptor.next_index } else { 0 };
+        let mut found = session.script_from(descriptor.id, index)?;
+        if found.is_none() {
+            // As a rule the next one is watched already.
+            let next_index = descriptor.next_index;
+            session.derive_ahead(self.codec()?, &mut descriptor, next_index)?;
+            found = session.script_from(descriptor.id, index)?;
+        }
+        let Some(found) = found else {
+            return Err(LedgerError::argument("all addresses of the keychain were handed out"));
+        };
+        if found.index >= descriptor.next_index {
+            session.derive_ahead(self.codec()?, &mut descriptor, found.index + 1)?;
+        }
+        Ok(found)
     }
 
     /// Where scripts of the wallet come from, for those that a descriptor of it stands for. Tells
@@ -261,24 +267,29 @@ impl Ledger {
         wallet: WalletId,
         scripts: &[Vec<u8>],
     ) -> Result<Vec<ScriptSource>, LedgerError> {
-        let keys: Vec<Value<'_>> = scripts.iter().map(Value::from).collect();
-        self.read_wallet(wallet, |session| {
-            let mut found = Vec::new();
-            session.tx.query_in(SELECT_ORIGINS, "", &[session.id()], 1, &keys, |row| {
-                found.push(ScriptSource {
-                    script: row.bytes(0)?.to_vec(),
-                    descriptor: row.text(1)?.to_owned(),
-                    keychain: rows::u32_at(row, 2)?,
-                    index: rows::u32_at(row, 3)?,
-                });
-                Ok(())
-            })?;
-            Ok(found)
-        })
+        self.read_wallet(wallet, |session| Ok(session.script_sources(scripts)?))
     }
 }
 
 impl Session<'_, '_> {
+    pub(crate) fn script_sources(
+        &mut self,
+        scripts: &[Vec<u8>],
+    ) -> Result<Vec<ScriptSource>, SqlError> {
+        let keys: Vec<Value<'_>> = scripts.iter().map(Value::from).collect();
+        let mut found = Vec::new();
+        self.tx.query_in(SELECT_ORIGINS, "", &[self.id()], 1, &keys, |row| {
+            found.push(ScriptSource {
+                script: row.bytes(0)?.to_vec(),
+                descriptor: row.text(1)?.to_owned(),
+                keychain: rows::u32_at(row, 2)?,
+                index: rows::u32_at(row, 3)?,
+            });
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
     pub(crate) fn descriptors(&mut self) -> Result<Vec<WatchedDescriptor>, SqlError> {
         let limit = i64::try_from(DESCRIPTORS_MAX).unwrap_or(i64::MAX);
         let key = [self.id(), Value::from(limit)];

@@ -181,6 +181,22 @@ pub enum LedgerError {
         /// The output.
         outpoint: OutPoint,
     },
+    /// The key of a request was used for another one.
+    #[error(
+        "the idempotency key {key:?} belongs to another request; nothing was changed, choose another key"
+    )]
+    KeyReused {
+        /// The key.
+        key: String,
+    },
+    /// A wallet has as many keys of requests as it may.
+    #[error(
+        "{keys_max} idempotency keys of this wallet are kept, which is the most; nothing was changed, wait until old ones are forgotten, or keep them for a shorter time"
+    )]
+    TooManyKeys {
+        /// The limit.
+        keys_max: usize,
+    },
     /// The coins that may be used do not pay for the payment.
     #[error(
         "{needed} are needed with all fees and {available} are available; {uneconomic} cost more to spend than they are worth at this fee rate, {leased} are leased, {immature} immature, {held_back} held back by labels, {excluded} excluded by the request, {pending} not published, not trusted or not deep enough; nothing was changed"

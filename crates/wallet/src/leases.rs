@@ -137,7 +137,7 @@ impl Ledger {
         self.write_wallet(wallet, now, |session| session.renew(outpoints, terms))
     }
 
-    fn check_lease_batch(&self, outpoints: &[OutPoint]) -> Result<(), LedgerError> {
+    pub(crate) fn check_lease_batch(&self, outpoints: &[OutPoint]) -> Result<(), LedgerError> {
         let limit = self.limits.lease_batch_max;
         if outpoints.is_empty() || outpoints.len() > limit {
             return Err(LedgerError::argument(format!(

@@ -172,10 +172,10 @@ impl Ledger {
         Value::from(i64::try_from(limit.min(self.limits.page_rows_max)).unwrap_or(i64::MAX))
     }
 
-    pub(crate) fn write<T>(
+    pub(crate) fn write<T, E: From<LedgerError> + From<SqlError>>(
         &self,
-        body: impl FnMut(&mut Transaction<'_>) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
+        body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         self.check_open()?;
         let answer = self.database.write_at(self.isolation, body)?;
         crash::point("after_commit");
@@ -192,24 +192,27 @@ impl Ledger {
 
     /// Runs `body` with the lock of the wallet, in one transaction. One that is archived is
     /// refused.
-    pub(crate) fn write_wallet<T>(
+    pub(crate) fn write_wallet<T, E: From<LedgerError> + From<SqlError>>(
         &self,
         wallet: WalletId,
         now: Micros,
-        mut body: impl FnMut(&mut Session<'_, '_>) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
+        mut body: impl FnMut(&mut Session<'_, '_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         self.write_wallet_even_archived(wallet, now, |session| {
-            if session.is_archived { Err(LedgerError::WalletArchived) } else { body(session) }
+            if session.is_archived {
+                return Err(LedgerError::WalletArchived.into());
+            }
+            body(session)
         })
     }
 
     /// The same for what an archived wallet takes too: labels, pruning, being restored.
-    pub(crate) fn write_wallet_even_archived<T>(
+    pub(crate) fn write_wallet_even_archived<T, E: From<LedgerError> + From<SqlError>>(
         &self,
         wallet: WalletId,
         now: Micros,
-        mut body: impl FnMut(&mut Session<'_, '_>) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
+        mut body: impl FnMut(&mut Session<'_, '_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         self.write(|tx| {
             let mut session = Session::lock(tx, self.limits, wallet, now)?;
             session.clock = self.lease_clock;

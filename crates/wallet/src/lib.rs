@@ -22,6 +22,7 @@ mod crash;
 mod descriptors;
 mod error;
 mod follow;
+mod idempotency;
 mod ingest;
 mod known_blocks;
 mod labels;
@@ -29,11 +30,13 @@ mod leases;
 mod ledger;
 mod lifecycle;
 mod list;
+mod open;
 mod prune;
 mod rows;
 mod schema;
 mod schema_archived;
 mod schema_descriptors;
+mod schema_idempotency;
 mod schema_labels;
 mod schema_leases;
 mod schema_lookahead;
@@ -47,7 +50,6 @@ mod statistics;
 mod types;
 mod upkeep;
 mod verify;
-mod view;
 
 pub use addresses::AddedAddresses;
 pub use balance::BalanceQuery;
@@ -62,6 +64,7 @@ pub use follow::{
     BlockBody, ChainError, FollowError, FollowOptions, FollowReport, FollowedChain, block_ref,
     block_txs,
 };
+pub use idempotency::{KeepAnswers, KeyedRequest};
 pub use labels::{ImportNote, Imported, Label, LabelCursor, LabelKind};
 pub use leases::{Abandoned, Cleaned, Lease, LeaseClock, LeaseTerms};
 pub use ledger::Ledger;
@@ -69,6 +72,7 @@ pub use list::{
     Coin, CoinQuery, CoinScope, Direction, HistoryCursor, HistoryQuery, HistoryScope, OwnInput,
     Replacement, TxDetail, TxSummary, WatchedOutput,
 };
+pub use open::{CreditedCoin, OpenWallet};
 pub use prune::{PruneRule, PrunedRow, Pruning};
 pub use schema::{COMPONENT, MIGRATIONS, migrate, unmigrate};
 pub use select::{Algorithm, SelectedCoin, Selection, SelectionRequest};
@@ -84,4 +88,3 @@ pub use utxokeep_core::wallet::{
     Maturity, Micros, PaymentLimits, TxState, TxStatus, WalletId,
 };
 pub use verify::{Verification, Violation};
-pub use view::{CreditedCoin, WalletView};

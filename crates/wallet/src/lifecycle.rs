@@ -22,11 +22,19 @@ impl Ledger {
         options: &RecordOptions,
         now: Micros,
     ) -> Result<Recorded, LedgerError> {
-        self.write_wallet(wallet, now, |session| {
-            session.codec.clone_from(&self.codec);
-            self.widen_wallet(session, [new])?;
-            session.record(new, seen, options, false)
-        })
+        self.write_wallet(wallet, now, |session| self.record_in(session, new, seen, options))
+    }
+
+    pub(crate) fn record_in(
+        &self,
+        session: &mut Session<'_, '_>,
+        new: &NewTx,
+        seen: Seen,
+        options: &RecordOptions,
+    ) -> Result<Recorded, LedgerError> {
+        session.codec.clone_from(&self.codec);
+        self.widen_wallet(session, [new])?;
+        session.record(new, seen, options, false)
     }
 
     /// Records many transactions at once, parents first, all or none. Blocks need not be known;

@@ -6,8 +6,8 @@
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
 use crate::{
-    Micros, labels::marks, schema_archived, schema_descriptors, schema_labels, schema_leases,
-    schema_lookahead, schema_marks, schema_pruned, schema_rescans, statistics,
+    Micros, labels::marks, schema_archived, schema_descriptors, schema_idempotency, schema_labels,
+    schema_leases, schema_lookahead, schema_marks, schema_pruned, schema_rescans, statistics,
 };
 
 /// Name of this part of the schema in the table of migrations.
@@ -63,6 +63,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "archived wallets and keychains",
         up: schema_archived::UP,
         down: schema_archived::DOWN,
+    },
+    Migration {
+        version: 10,
+        name: "answers to requests that may be sent twice",
+        up: schema_idempotency::UP,
+        down: schema_idempotency::DOWN,
     },
 ];
 

@@ -183,17 +183,10 @@ impl Ledger {
     ) -> Result<Selection, LedgerError> {
         self.check_request(request)?;
         terms.check()?;
-        self.write_wallet(wallet, now, |session| {
-            let mut selection = session.select(request)?;
-            crash::point("after_select");
-            let coins: Vec<(i64, OutPoint)> =
-                selection.coins.iter().map(|coin| (coin.id, coin.outpoint)).collect();
-            selection.leased_until = Some(session.lease(&coins, terms)?);
-            Ok(selection)
-        })
+        self.write_wallet(wallet, now, |session| session.select_and_lease(request, terms))
     }
 
-    fn check_request(&self, request: &SelectionRequest) -> Result<(), LedgerError> {
+    pub(crate) fn check_request(&self, request: &SelectionRequest) -> Result<(), LedgerError> {
         let limit = self.limits.lease_batch_max;
         if request.inputs_max == 0 || request.inputs_max > limit {
             return Err(LedgerError::argument(format!("inputs_max is between 1 and {limit}")));
@@ -220,7 +213,20 @@ impl Session<'_, '_> {
         PaymentGuards { limits: self.limits.payment, allow }
     }
 
-    fn select(&mut self, request: &SelectionRequest) -> Result<Selection, LedgerError> {
+    pub(crate) fn select_and_lease(
+        &mut self,
+        request: &SelectionRequest,
+        terms: &LeaseTerms,
+    ) -> Result<Selection, LedgerError> {
+        let mut selection = self.select(request)?;
+        crash::point("after_select");
+        let coins: Vec<(i64, OutPoint)> =
+            selection.coins.iter().map(|coin| (coin.id, coin.outpoint)).collect();
+        selection.leased_until = Some(self.lease(&coins, terms)?);
+        Ok(selection)
+    }
+
+    pub(crate) fn select(&mut self, request: &SelectionRequest) -> Result<Selection, LedgerError> {
         self.check_has_all_blocks()?;
         let guards = self.guards(request.allow);
         guards.check_rate(request.fee_rate)?;

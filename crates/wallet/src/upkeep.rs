@@ -14,6 +14,9 @@ const COUNT_ACTIVE: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM utxo_leases
     WHERE expires_at_us > $1 AND is_held = 0 LIMIT $2) x";
 const COUNT_HELD: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM utxo_leases
     WHERE is_held = 1 LIMIT $1) x";
+const DELETE_OLD_ANSWERS: &str = "DELETE FROM idempotency_keys WHERE created_at_us <= $1
+    AND (wallet_id, request_key) IN (SELECT wallet_id, request_key FROM idempotency_keys
+        WHERE created_at_us <= $1 ORDER BY created_at_us LIMIT $2)";
 /// What PostgreSQL last measured; below 0 before it did.
 const ESTIMATE_ROWS: &str = "SELECT CAST(c.reltuples AS BIGINT) FROM pg_class c
     WHERE c.oid = to_regclass($1)";
@@ -22,6 +25,7 @@ const ESTIMATE_ROWS: &str = "SELECT CAST(c.reltuples AS BIGINT) FROM pg_class c
 const TABLES: &[&str] = &[
     "wallets",
     "wallet_rescans",
+    "idempotency_keys",
     "blocks",
     "recent_blocks",
     "addresses",
@@ -64,6 +68,23 @@ impl Ledger {
             }
             done.rows += cleaned.rows;
         }
+    }
+
+    /// Forgets keys of requests that are older than `keep_us`, the oldest first, at most `rows_max`
+    /// of them.
+    pub fn clean_answers(
+        &self,
+        keep_us: i64,
+        rows_max: usize,
+        now: Micros,
+    ) -> Result<Cleaned, LedgerError> {
+        let limit = i64::try_from(rows_max).unwrap_or(i64::MAX);
+        self.write(|tx| {
+            let now = Session::read_lease_time(tx, self.lease_clock, now)?;
+            let key = [Value::from(now.plus(-keep_us).get()), Value::from(limit)];
+            let rows = tx.execute(DELETE_OLD_ANSWERS, &key)?;
+            Ok(Cleaned { rows, has_more: i64::try_from(rows) == Ok(limit) })
+        })
     }
 
     fn wallet_with_expired(&self, now: Micros) -> Result<Option<WalletId>, LedgerError> {

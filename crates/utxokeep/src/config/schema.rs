@@ -353,6 +353,10 @@ settings! {
         lease_cleanup_secs: u32 = 60, "a whole number from 0 on";
         /// The most rows that one such pass removes.
         lease_cleanup_rows_max: NonZeroU32 = count(10_000), "a whole number from 1 on";
+        /// How long the answer of a request with an idempotency key is kept, in seconds.
+        idempotency_keep_secs: NonZeroU32 = count(86_400), "a whole number from 1 on";
+        /// The most such answers of one wallet; a request with one more key is refused.
+        idempotency_keys_max: NonZeroU32 = count(100_000), "a whole number from 1 on";
         /// Blocks that must lie above a coinbase before its outputs count and are selected.
         coinbase_maturity_blocks: u32 = 100, "a whole number from 0 on";
         /// The most transactions that one operation may invalidate; more are refused.

@@ -165,6 +165,7 @@ impl Texts {
             label: request.label,
             credits: request.credits.map(|credits| credits.outputs),
             owner: owner("owner", request.owner.as_deref(), request.owner_name)?,
+            idempotency_key: request.idempotency_key,
         })
     }
 
@@ -184,6 +185,7 @@ impl Texts {
             change_min: request.change_min.map(Units),
             seed: request.seed,
             lease: lease.transpose().within("lease")?,
+            idempotency_key: None,
             allow: request.allow,
         })
     }
@@ -202,6 +204,7 @@ impl Texts {
             }),
             lock_height: request.lock_height,
             record: request.record,
+            idempotency_key: request.idempotency_key,
         })
     }
 
@@ -248,5 +251,6 @@ pub(super) fn bump_fee(request: proto::BumpFeeRequest) -> Result<BumpFee, Fault>
         lease: lease_for(request.lease).within("lease")?,
         inputs_max: request.inputs_max,
         dry_run: request.dry_run,
+        idempotency_key: request.idempotency_key,
     })
 }

@@ -175,7 +175,8 @@ pub(super) fn next_address(
     request: proto::NextAddressRequest,
     _: &Limits,
 ) -> Answer<proto::NextAddressResponse> {
-    Ok(to::new_address(wallets.next_address(&request.wallet, request.descriptor_id)?))
+    let key = request.idempotency_key.as_deref();
+    Ok(to::new_address(wallets.next_address(&request.wallet, request.descriptor_id, key)?))
 }
 
 pub(super) fn get_balance(

@@ -23,6 +23,7 @@ pub(super) fn acquire_leases(
     let acquire = AcquireLeases {
         outpoints: texts.outpoints("outpoints", request.outpoints)?,
         lease: from::lease_for(request.terms).within("terms")?,
+        idempotency_key: request.idempotency_key,
     };
     let leased = wallets.acquire_leases(&request.wallet, &acquire)?;
     Ok(proto::AcquireLeasesResponse { leased: Some(to::leased(&leased)) })
@@ -37,6 +38,7 @@ pub(super) fn renew_leases(
     let renew = AcquireLeases {
         outpoints: texts.outpoints("outpoints", request.outpoints)?,
         lease: from::lease_for(request.terms).within("terms")?,
+        idempotency_key: request.idempotency_key,
     };
     let leased = wallets.renew_leases(&request.wallet, &renew)?;
     Ok(proto::RenewLeasesResponse { leased: Some(to::leased(&leased)) })
@@ -89,7 +91,8 @@ pub(super) fn select_coins(
     _: &Limits,
 ) -> Answer<proto::SelectCoinsResponse> {
     let texts = texts(wallets, &request.wallet)?;
-    let coins = texts.coins(required("coins", request.coins)?).within("coins")?;
+    let mut coins = texts.coins(required("coins", request.coins)?).within("coins")?;
+    coins.idempotency_key = request.idempotency_key;
     let selection = wallets.select_coins(&request.wallet, &coins)?;
     Ok(proto::SelectCoinsResponse { selection: Some(texts.selection(&selection)) })
 }

@@ -231,8 +231,8 @@ impl Texts {
     pub(super) fn recorded(self, recorded: &RecordedInfo) -> proto::WalletRecorded {
         proto::WalletRecorded {
             txid: self.hash_bytes(&recorded.txid),
-            change: change(recorded.change),
-            status: status(recorded.status),
+            change: change(&recorded.change),
+            status: status(&recorded.status),
             height: recorded.height,
             is_waiting: recorded.waiting,
             losers: self.hashes_bytes(&recorded.losers),
@@ -277,7 +277,7 @@ impl Texts {
             fee: selection.fee.0,
             change: selection.change.map(|change| change.0),
             waste: signed(&selection.waste),
-            algorithm: algorithm(selection.algorithm),
+            algorithm: algorithm(&selection.algorithm),
             leased: selection.leased.as_ref().map(leased),
             weight: selection.weight,
         }

@@ -12,6 +12,7 @@ mod body;
 mod directory;
 mod faults;
 mod history;
+mod idempotency;
 mod labels;
 mod ledger;
 mod payments;

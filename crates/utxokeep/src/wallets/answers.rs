@@ -1,7 +1,9 @@
 //! Answers: the JSON of command line and REST. Amounts are decimal strings, times microseconds
 //! since 1970, hashes in the order people of the chain read them.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utxokeep_core::{
     BlockHash, Height, Network,
@@ -245,7 +247,7 @@ impl DescriptorInfo {
 }
 
 /// An address that was handed out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct NewAddressInfo {
     /// Number of its script in the descriptor.
     pub index: u32,
@@ -517,14 +519,14 @@ impl ReplacementInfo {
 }
 
 /// What recording came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct RecordedInfo {
     /// The transaction.
     pub txid: String,
     /// `inserted`, `updated`, `revived` or `unchanged`.
-    pub change: &'static str,
+    pub change: Cow<'static, str>,
     /// Its status now.
-    pub status: &'static str,
+    pub status: Cow<'static, str>,
     /// Its block.
     pub height: Option<u32>,
     /// Whether it is a replacement that waits to be published.
@@ -540,13 +542,13 @@ impl RecordedInfo {
         let texts = |txids: &[_]| txids.iter().map(|txid| txid_text(network, txid)).collect();
         Self {
             txid: txid_text(network, &recorded.txid),
-            change: match recorded.change {
+            change: Cow::Borrowed(match recorded.change {
                 Change::Inserted => "inserted",
                 Change::Updated => "updated",
                 Change::Revived => "revived",
                 Change::Unchanged => "unchanged",
-            },
-            status: recorded.state.status().name(),
+            }),
+            status: Cow::Borrowed(recorded.state.status().name()),
             height: height_of(recorded.state),
             waiting: recorded.waiting,
             losers: texts(&recorded.losers),
@@ -603,7 +605,7 @@ impl LeaseInfo {
 }
 
 /// Leases that were taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct Leased {
     /// Who holds them: 64 hexadecimal digits.
     pub owner: String,
@@ -630,7 +632,7 @@ pub struct Released {
 }
 
 /// A coin that was selected.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct SelectedInfo {
     /// The output, as `TXID:INDEX`.
     pub outpoint: String,
@@ -643,7 +645,7 @@ pub struct SelectedInfo {
 }
 
 /// A selection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct SelectionInfo {
     /// The coins.
     pub coins: Vec<SelectedInfo>,
@@ -658,13 +660,13 @@ pub struct SelectionInfo {
     /// How much worse than ideal the choice is, as a decimal string; lower is better.
     pub waste: String,
     /// What found it.
-    pub algorithm: &'static str,
+    pub algorithm: Cow<'static, str>,
     /// The leases, if they were asked for.
     pub leased: Option<Leased>,
 }
 
 /// A transaction to be signed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct PsbtInfo {
     /// The PSBT in base64.
     pub psbt: String,
@@ -686,7 +688,7 @@ pub struct PsbtInfo {
 }
 
 /// The replacement of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct BumpInfo {
     /// What it replaces.
     pub replaces: String,

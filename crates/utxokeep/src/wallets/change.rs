@@ -1,9 +1,11 @@
 //! Where the change of a payment goes, decided before any coin is leased.
 
 use utxokeep_core::wallet::ChangePolicy;
-use utxokeep_wallet::{LedgerError, NextChange, SelectionRequest, Wallet, suitable_change};
+use utxokeep_wallet::{
+    LedgerError, NextChange, OpenWallet, SelectionRequest, Wallet, suitable_change,
+};
 
-use super::{Units, Wallets, WalletsError, now, texts};
+use super::{Units, Wallets, WalletsError, texts};
 
 /// A place for change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,14 +23,6 @@ impl ChangePlace {
             Self::Keychain(next) => ChangePolicy::to(&next.script, Some(next.spend_weight)),
         }
     }
-
-    /// The script that change would go to; nothing is handed out.
-    pub(super) fn script(&self) -> &[u8] {
-        match self {
-            Self::Named(script) => script,
-            Self::Keychain(next) => &next.script,
-        }
-    }
 }
 
 impl Wallets {
@@ -36,6 +30,7 @@ impl Wallets {
     /// keychains one is preferred whose scripts look like the inputs.
     pub(super) fn settle_change(
         &self,
+        open: &mut OpenWallet<'_, '_, '_>,
         wallet: &Wallet,
         request: &mut SelectionRequest,
         asked: Option<&str>,
@@ -54,14 +49,14 @@ impl Wallets {
             request.change = policy(Some(&place));
             return Ok(Some(place));
         }
-        let keychains = self.ledger.next_change(wallet.id)?;
+        let keychains = open.next_change()?;
         let mut place = keychains.first().cloned().map(ChangePlace::Keychain);
         request.change = policy(place.as_ref());
         // What change weighs may lead to other inputs. Where that goes round in circles, the last
         // place is as good as any.
         let attempts = if keychains.len() > 1 { keychains.len() } else { 0 };
         for _ in 0..attempts {
-            let selected = self.ledger.select(wallet.id, request, now())?;
+            let selected = open.select(request)?;
             let inputs = selected.coins.iter().map(|coin| coin.script.as_slice());
             let suitable = suitable_change(&keychains, inputs).cloned().map(ChangePlace::Keychain);
             if suitable == place {
@@ -75,15 +70,14 @@ impl Wallets {
 
     /// The script for change, handed out if it comes from a keychain.
     pub(super) fn take_change_script(
-        &self,
-        wallet: &Wallet,
+        open: &mut OpenWallet<'_, '_, '_>,
         place: Option<&ChangePlace>,
     ) -> Result<Vec<u8>, WalletsError> {
         match place {
             None => Err(LedgerError::NoChangePlace.into()),
             Some(ChangePlace::Named(script)) => Ok(script.clone()),
             Some(ChangePlace::Keychain(next)) => {
-                Ok(self.ledger.reveal_next_address(wallet.id, next.descriptor, now())?.script)
+                Ok(open.reveal_next_address(next.descriptor)?.script)
             }
         }
     }

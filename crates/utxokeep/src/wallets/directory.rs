@@ -7,7 +7,7 @@ use super::{
     AddAddresses, AddDescriptor, AddressInfo, Archive, CoinWish, CreateWallet, DescriptorAdded,
     DescriptorInfo, LabelsImported, LedgerTip, ListDescriptors, ListWallets, Listed,
     NewAddressInfo, Page, Restored, SetLabel, StandingInfo, WalletInfo, WalletStatus, Wallets,
-    WalletsError, Watched, now, texts,
+    WalletsError, Watched, now, once::Asked, texts,
 };
 
 impl Wallets {
@@ -179,9 +179,11 @@ impl Wallets {
         &self,
         name: &str,
         descriptor: i64,
+        idempotency_key: Option<&str>,
     ) -> Result<NewAddressInfo, WalletsError> {
-        let wallet = self.wallet_id(name)?;
-        Ok(self.ledger.reveal_next_address(wallet, descriptor, now())?.into())
+        let wallet = self.wallet(name)?;
+        let asked = Asked { operation: "next_address", request: &descriptor, key: idempotency_key };
+        self.once(&wallet, &asked, |open| Ok(open.reveal_next_address(descriptor)?.into()))
     }
 
     /// Sets the label of a transaction; empty text clears it.

@@ -255,6 +255,8 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::CascadeTooLarge { .. } => "cascade_too_large",
         LedgerError::UtxoNotFound(_) => "unknown_output",
         LedgerError::AlreadyLeased { .. } => "already_leased",
+        LedgerError::KeyReused { .. } => "idempotency_key_reused",
+        LedgerError::TooManyKeys { .. } => "too_many_idempotency_keys",
         LedgerError::NotLeased { .. } => "not_leased",
         LedgerError::NotLeaseOwner { .. } => "not_lease_owner",
         LedgerError::InsufficientFunds { .. } => "insufficient_funds",

@@ -3,7 +3,7 @@
 use utxokeep_core::{Height, Network, OutPoint, wallet::ConfirmationRange};
 use utxokeep_wallet::{
     Amount, BalanceQuery, CoinQuery, CoinScope, Direction, HistoryCursor, HistoryQuery,
-    HistoryScope, WalletView,
+    HistoryScope, OpenWallet,
 };
 
 use super::{
@@ -116,7 +116,7 @@ impl Wallets {
 }
 
 /// The height that confirmations are counted to, as of the same moment as the coins.
-fn tip_height(view: &WalletView<'_, '_, '_>) -> Option<Height> {
+fn tip_height(view: &OpenWallet<'_, '_, '_>) -> Option<Height> {
     view.tip().map(|(height, _)| height)
 }
 

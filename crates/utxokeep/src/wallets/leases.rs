@@ -1,11 +1,11 @@
 //! Leases: taken, renewed, ended, listed, cleaned up.
 
 use utxokeep_core::{OutPoint, wallet::LeaseOwner};
-use utxokeep_wallet::{Cleaned, LeaseCounts, LeaseTerms, LedgerError, Micros, Wallet};
+use utxokeep_wallet::{LeaseCounts, LeaseTerms, LedgerError, Micros, Wallet};
 
 use super::{
     AcquireLeases, CleanedLeases, LeaseFor, LeaseInfo, Leased, Listed, Page, ReleaseLeases,
-    Released, Wallets, WalletsError, directory::number_cursor, now, texts,
+    Released, Wallets, WalletsError, directory::number_cursor, now, once::Asked, texts,
 };
 
 /// Who takes leases, and for how long.
@@ -35,8 +35,10 @@ impl Wallets {
     ) -> Result<Leased, WalletsError> {
         let (wallet, outpoints) = self.outpoints_of(name, request)?;
         let lessee = self.lessee(&request.lease)?;
-        let until = self.ledger.acquire_leases(wallet.id, &outpoints, &lessee.terms, now())?;
-        Ok(lessee.leased(until))
+        let key = request.idempotency_key.as_deref();
+        self.once(&wallet, &Asked { operation: "lease", request, key }, |open| {
+            Ok(lessee.leased(open.acquire_leases(&outpoints, &lessee.terms)?))
+        })
     }
 
     /// Renews leases that the owner holds, all or none.
@@ -50,8 +52,10 @@ impl Wallets {
             return Err(WalletsError::field("owner", "say who holds the leases"));
         }
         let lessee = self.lessee(&request.lease)?;
-        let until = self.ledger.renew_leases(wallet.id, &outpoints, &lessee.terms, now())?;
-        Ok(lessee.leased(until))
+        let key = request.idempotency_key.as_deref();
+        self.once(&wallet, &Asked { operation: "renew", request, key }, |open| {
+            Ok(lessee.leased(open.renew_leases(&outpoints, &lessee.terms)?))
+        })
     }
 
     fn outpoints_of(
@@ -101,10 +105,13 @@ impl Wallets {
         Ok(CleanedLeases { leases: cleaned.rows, has_more: cleaned.has_more })
     }
 
-    /// One pass over all wallets: removes rows of leases that have expired.
-    pub(crate) fn clean_up(&self) -> Result<Cleaned, LedgerError> {
+    /// One pass over all wallets: removes rows of leases that have expired, and keys of requests
+    /// that are old enough. Answers how many of each there were.
+    pub(crate) fn clean_up(&self) -> Result<(u64, u64), LedgerError> {
         let rows_max = self.config.lease_cleanup_rows_max.get() as usize;
-        self.ledger.clean_all_leases(rows_max, now())
+        let leases = self.ledger.clean_all_leases(rows_max, now())?;
+        let keys = self.ledger.clean_answers(self.answers_kept_us(), rows_max, now())?;
+        Ok((leases.rows, keys.rows))
     }
 
     /// Leases of all wallets, each figure up to a limit.

@@ -3,21 +3,22 @@
 use utxokeep_chains::{PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt, build_psbt};
 use utxokeep_core::{
     Network,
-    wallet::{AllowedGuards, CodecError, LockTime, PaymentGuards, ScriptKind},
+    wallet::{AllowedGuards, LockTime, PaymentGuards, ScriptKind},
 };
 use utxokeep_wallet::{
-    Algorithm, Amount, BumpPlan, BumpRequest, FeeRate, LedgerError, NewOutput, RecordOptions, Seen,
-    SelectedCoin, Selection, SelectionRequest, Wallet,
+    Algorithm, Amount, BumpPlan, BumpRequest, FeeRate, LedgerError, NewOutput, OpenWallet,
+    RecordOptions, Seen, SelectedCoin, Selection, SelectionRequest, Wallet,
 };
 
 use super::{
     BumpFee, BumpInfo, CreatePsbt, LeaseFor, PayTo, PsbtInfo, RecordedInfo, SelectCoins,
-    SelectedInfo, SelectionInfo, Units, Wallets, WalletsError, leases::Lessee, now,
-    records::new_tx, texts,
+    SelectedInfo, SelectionInfo, Units, Wallets, WalletsError,
+    leases::Lessee,
+    now,
+    once::{Asked, refuse_key},
+    records::new_tx,
+    texts,
 };
-
-/// Attempts to bump a fee while others change what was planned.
-const PLANS_MAX: u32 = 5;
 
 impl Wallets {
     /// Selects coins, and leases them in the same step if that is asked for.
@@ -27,18 +28,30 @@ impl Wallets {
         request: &SelectCoins,
     ) -> Result<SelectionInfo, WalletsError> {
         let wallet = self.wallet(name)?;
-        let mut selection = self.selection_request(&wallet, request)?;
-        self.settle_change(&wallet, &mut selection, None, request.change_min)?;
+        let request_of = |open: &mut OpenWallet<'_, '_, '_>| {
+            let mut selection = self.selection_request(&wallet, request)?;
+            self.settle_change(open, &wallet, &mut selection, None, request.change_min)?;
+            Ok::<_, WalletsError>(selection)
+        };
+        let key = request.idempotency_key.as_deref();
         let Some(lease) = &request.lease else {
-            let selected = self.ledger.select(wallet.id, &selection, now())?;
-            return Ok(selection_info(wallet.network, &selected, None));
+            refuse_key(key, "a selection without a lease changes nothing; leave the key out")?;
+            return self.ledger.view(wallet.id, now(), |open| {
+                let selection = request_of(open)?;
+                Ok(selection_info(wallet.network, &open.select(&selection)?, None))
+            });
         };
         let lessee = self.lessee(lease)?;
-        let selected = self.ledger.select_and_lease(wallet.id, &selection, &lessee.terms, now())?;
-        Ok(selection_info(wallet.network, &selected, Some(&lessee)))
+        let asked = Asked { operation: "select", request, key };
+        self.once(&wallet, &asked, |open| {
+            let selection = request_of(open)?;
+            let selected = open.select_and_lease(&selection, &lessee.terms)?;
+            Ok(selection_info(wallet.network, &selected, Some(&lessee)))
+        })
     }
 
-    /// Selects and leases coins, and makes the transaction that spends them, to be signed.
+    /// Selects and leases coins, and makes the transaction that spends them, to be signed. Leases,
+    /// the address for change and the record are one transaction of the database.
     pub fn create_psbt(&self, name: &str, request: &CreatePsbt) -> Result<PsbtInfo, WalletsError> {
         let wallet = self.wallet(name)?;
         if wallet.network.is_cardano() {
@@ -47,36 +60,29 @@ impl Wallets {
         if request.payment.outputs.is_empty() {
             return Err(WalletsError::field("outputs", "a payment pays somebody"));
         }
+        let inner = request.payment.idempotency_key.as_deref();
+        refuse_key(inner, "give the key of the whole request, beside its payment")?;
         let lock_time = lock_time(request.lock_height)?;
         let lessee = self.lessee(request.payment.lease.as_ref().unwrap_or(&LeaseFor::default()))?;
-        let terms = &lessee.terms;
-        let mut selection = self.selection_request(&wallet, &request.payment)?;
-        let (asked, change_min) = (request.change_address.as_deref(), request.payment.change_min);
-        let place = self.settle_change(&wallet, &mut selection, asked, change_min)?;
-        // Whatever refuses the payment does so here, before a coin is leased or an address used.
-        let preview = self.ledger.select(wallet.id, &selection, now())?;
-        let script = place.as_ref().map(|place| place.script().to_vec());
-        self.paid(&wallet, &selection, &preview, script, lock_time)?;
-        let selected = self.ledger.select_and_lease(wallet.id, &selection, terms, now())?;
-        let finish = || {
+        let key = request.idempotency_key.as_deref();
+        self.once(&wallet, &Asked { operation: "psbt", request, key }, |open| {
+            let mut selection = self.selection_request(&wallet, &request.payment)?;
+            let (asked, change_min) =
+                (request.change_address.as_deref(), request.payment.change_min);
+            let place = self.settle_change(open, &wallet, &mut selection, asked, change_min)?;
+            let selected = open.select_and_lease(&selection, &lessee.terms)?;
             let is_changed = selected.change.is_some();
-            let script = is_changed.then(|| self.take_change_script(&wallet, place.as_ref()));
-            let psbt = self.paid(&wallet, &selection, &selected, script.transpose()?, lock_time)?;
-            self.finish_psbt(&wallet, request, &selected, &lessee, psbt)
-        };
-        let finished = finish();
-        if finished.is_err() {
-            for coin in &selected.coins {
-                // They would end by themselves; what matters to the caller is the first error.
-                let _ = self.ledger.release_lease(wallet.id, &terms.owner, &coin.outpoint, now());
-            }
-        }
-        finished
+            let script = is_changed.then(|| Self::take_change_script(open, place.as_ref()));
+            let script = script.transpose()?;
+            let psbt = self.paid(open, &wallet, &selection, &selected, script, lock_time)?;
+            Self::finish_psbt(open, &wallet, request, &selected, &lessee, psbt)
+        })
     }
 
     /// The transaction of a selection, and where its change goes.
     fn paid(
         &self,
+        open: &mut OpenWallet<'_, '_, '_>,
         wallet: &Wallet,
         request: &SelectionRequest,
         selected: &Selection,
@@ -98,11 +104,11 @@ impl Wallets {
             lock_time,
             allow: request.allow,
         };
-        Ok((self.psbt(wallet, &parts)?, change_address))
+        Ok((self.psbt(open, wallet, &parts)?, change_address))
     }
 
     fn finish_psbt(
-        &self,
+        open: &mut OpenWallet<'_, '_, '_>,
         wallet: &Wallet,
         request: &CreatePsbt,
         selected: &Selection,
@@ -115,7 +121,7 @@ impl Wallets {
             let new = new_tx(&psbt.unsigned_tx)?;
             let owner = Some(lessee.terms.owner);
             let options = RecordOptions { owner, ..RecordOptions::default() };
-            let done = self.ledger.record(wallet.id, &new, Seen::Created, &options, now())?;
+            let done = open.record(&new, Seen::Created, &options)?;
             recorded = Some(RecordedInfo::new(network, &done));
         }
         Ok(PsbtInfo {
@@ -163,45 +169,35 @@ impl Wallets {
         }
         let lessee = self.lessee(&request.lease)?;
         let terms = &lessee.terms;
-        let mut attempt = 1;
-        loop {
-            // What a builder needs to know is read before: the ledger is busy while it runs.
-            let plan = self.ledger.plan_bump(wallet.id, &txid, &bump, now())?;
-            let psbt = self.psbt(
-                &wallet,
-                &TxParts {
-                    coins: &plan.inputs,
-                    sequences: &plan.kept_sequences,
-                    outputs: &plan.outputs,
-                    fee: plan.fee,
-                    lock_time: LockTime::from_number(plan.lock_time),
-                    allow: bump.allow,
-                },
-            )?;
-            let mut answer = bump_info(wallet.network, &plan, &psbt);
-            if request.dry_run {
-                return Ok(answer);
-            }
-            let new = psbt.is_txid_final.then(|| new_tx(&psbt.unsigned_tx)).transpose()?;
-            let mut is_stale = false;
-            let mut build = |again: &BumpPlan| {
-                is_stale = *again != plan;
-                if is_stale {
-                    return Err(CodecError::new("the wallet changed meanwhile; try again"));
-                }
-                Ok(new.clone())
+        let plan_in = |open: &mut OpenWallet<'_, '_, '_>| {
+            let plan = open.plan_bump(&txid, &bump)?;
+            let parts = TxParts {
+                coins: &plan.inputs,
+                sequences: &plan.kept_sequences,
+                outputs: &plan.outputs,
+                fee: plan.fee,
+                lock_time: LockTime::from_number(plan.lock_time),
+                allow: bump.allow,
             };
-            let bumped = self.ledger.bump_fee(wallet.id, &txid, &bump, terms, &mut build, now());
-            if bumped.is_err() && is_stale && attempt < PLANS_MAX {
-                attempt += 1;
-                continue;
-            }
-            let bumped = bumped?;
+            let psbt = self.psbt(open, &wallet, &parts)?;
+            let answer = bump_info(wallet.network, &plan, &psbt);
+            Ok::<_, WalletsError>((plan, psbt, answer))
+        };
+        let key = request.idempotency_key.as_deref();
+        if request.dry_run {
+            refuse_key(key, "a dry run changes nothing; leave the key out")?;
+            return self.ledger.view(wallet.id, now(), |open| Ok(plan_in(open)?.2));
+        }
+        let asked = Asked { operation: "bump", request: &(txid.to_hex(), request), key };
+        self.once(&wallet, &asked, |open| {
+            let (plan, psbt, mut answer) = plan_in(open)?;
+            let new = psbt.is_txid_final.then(|| new_tx(&psbt.unsigned_tx)).transpose()?;
+            let bumped = open.carry_out_bump(plan, &bump, terms, new.as_ref())?;
             answer.leased = Some(lessee.leased(bumped.leased_until));
             answer.recorded =
                 bumped.recorded.map(|recorded| RecordedInfo::new(wallet.network, &recorded));
-            return Ok(answer);
-        }
+            Ok(answer)
+        })
     }
 
     fn selection_request(
@@ -244,25 +240,27 @@ impl Wallets {
         PaymentGuards { limits: self.ledger.limits().payment, allow }
     }
 
-    fn psbt(&self, wallet: &Wallet, parts: &TxParts<'_>) -> Result<UnsignedPsbt, WalletsError> {
+    fn psbt(
+        &self,
+        open: &mut OpenWallet<'_, '_, '_>,
+        wallet: &Wallet,
+        parts: &TxParts<'_>,
+    ) -> Result<UnsignedPsbt, WalletsError> {
         let scripts = parts.coins.iter().map(|coin| &coin.script);
         let scripts = scripts.chain(parts.outputs.iter().map(|output| &output.script)).cloned();
-        let sources = self.ledger.script_sources(wallet.id, &scripts.collect::<Vec<_>>())?;
+        let sources = open.script_sources(&scripts.collect::<Vec<_>>())?;
         let origin = |script: &[u8]| {
             let source = sources.iter().find(|source| source.script == script)?;
             Some(ScriptOrigin { descriptor: source.descriptor.clone(), index: source.index })
         };
-        let (ages, next) = self.ledger.coin_ages(wallet.id, parts.coins, now())?;
+        let (ages, next) = open.coin_ages(parts.coins)?;
         let is_taproot = |coin: &SelectedCoin| ScriptKind::of(&coin.script) == ScriptKind::Taproot;
         // No signer needs them when all inputs are taproot, and they may be long.
         let needs_parents = !parts.coins.iter().all(is_taproot);
         let mut inputs = Vec::with_capacity(parts.coins.len());
         for (at, (coin, age)) in parts.coins.iter().zip(ages).enumerate() {
-            let parent = if needs_parents {
-                self.ledger.transaction(wallet.id, coin.outpoint.txid())?.raw
-            } else {
-                None
-            };
+            let parent =
+                if needs_parents { open.transaction(coin.outpoint.txid())?.raw } else { None };
             inputs.push(PsbtInput {
                 outpoint: coin.outpoint,
                 value: coin.amount.get(),
@@ -337,7 +335,7 @@ fn selection_info(
         weight: selection.weight,
         change: selection.change.map(Units),
         waste: selection.waste.to_string(),
-        algorithm: algorithm_name(selection.algorithm),
+        algorithm: algorithm_name(selection.algorithm).into(),
         leased: lessee.zip(selection.leased_until).map(|(lessee, until)| lessee.leased(until)),
     }
 }
@@ -403,7 +401,8 @@ mod tests {
         let descriptor = TAPROOT.to_owned();
         let keys = AddDescriptor { descriptor, keychain: None, lookahead: None, next_index: None };
         let keychains = wallets.add_descriptor("w", &keys).unwrap();
-        let address = wallets.next_address("w", keychains.items[0].id).unwrap().address.unwrap();
+        let address =
+            wallets.next_address("w", keychains.items[0].id, None).unwrap().address.unwrap();
         let paid = PlainTx {
             txid: "11".repeat(32),
             inputs: vec![format!("{}:0", "22".repeat(32))],
@@ -435,11 +434,13 @@ mod tests {
                 change_min: None,
                 seed: Some(1),
                 lease: None,
+                idempotency_key: None,
                 allow: Vec::new(),
             },
             change_address: change_address.map(str::to_owned),
             lock_height: 0,
             record: false,
+            idempotency_key: None,
         }
     }
 

@@ -8,7 +8,7 @@ use utxokeep_wallet::{
 
 use super::{
     Abandoned, BlockPlace, ConfirmTx, PlainTx, RecordTx, RecordedInfo, SeenIn, Units, Wallets,
-    WalletsError, now, texts,
+    WalletsError, now, once::Asked, texts,
 };
 
 const MICROS: u64 = 1_000_000;
@@ -42,8 +42,10 @@ impl Wallets {
         let owner = request.owner.as_deref().map(texts::owner_id).transpose()?;
         let (replaces, label) = (request.replaces, request.label.clone());
         let options = RecordOptions { replaces, label, owner };
-        let recorded = self.ledger.record(wallet.id, &new, seen, &options, now())?;
-        Ok(RecordedInfo::new(network, &recorded))
+        let key = request.idempotency_key.as_deref();
+        self.once(&wallet, &Asked { operation: "record", request, key }, |open| {
+            Ok(RecordedInfo::new(network, &open.record(&new, seen, &options)?))
+        })
     }
 
     /// Says that a stored transaction was sent.

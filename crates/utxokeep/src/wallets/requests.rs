@@ -1,6 +1,6 @@
 //! Requests as clients write them. Every field that may be left out has a default.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utxokeep_wallet::Algorithm;
 
@@ -203,7 +203,7 @@ pub struct ListTransactions {
 }
 
 /// An output to pay.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PayTo {
     /// The address; on Bitcoin also an output script in hexadecimal.
@@ -213,7 +213,7 @@ pub struct PayTo {
 }
 
 /// A transaction in parts, for who does not have its bytes.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlainTx {
     /// Its id.
@@ -229,7 +229,7 @@ pub struct PlainTx {
 }
 
 /// A block.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BlockPlace {
     /// Its height.
@@ -241,7 +241,7 @@ pub struct BlockPlace {
 }
 
 /// Where a transaction was met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SeenIn {
     /// Made here, not sent yet.
@@ -254,7 +254,7 @@ pub enum SeenIn {
 }
 
 /// A transaction to record. It is given as bytes or in parts.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordTx {
     /// Its bytes in hexadecimal.
@@ -292,6 +292,10 @@ pub struct RecordTx {
     #[serde(default)]
     #[schema(nullable = false)]
     pub owner: Option<String>,
+    /// Sent again with the same key, the request is answered as before and changes nothing.
+    #[serde(default, skip_serializing)]
+    #[schema(nullable = false)]
+    pub idempotency_key: Option<String>,
 }
 
 /// The block a stored transaction is in.
@@ -306,7 +310,7 @@ pub struct ConfirmTx {
 }
 
 /// Who takes a lease, and for how long.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseFor {
     /// 64 hexadecimal digits that the owner chose, or any other text: then it is a name, and its
@@ -325,7 +329,7 @@ pub struct LeaseFor {
 }
 
 /// Outputs to lease, all or none. Those that the owner has leased already are renewed.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireLeases {
     /// The outputs, as `TXID:INDEX`.
@@ -333,6 +337,10 @@ pub struct AcquireLeases {
     /// Who takes them, and for how long.
     #[serde(default)]
     pub lease: LeaseFor,
+    /// Sent again with the same key, the request is answered as before and changes nothing.
+    #[serde(default, skip_serializing)]
+    #[schema(nullable = false)]
+    pub idempotency_key: Option<String>,
 }
 
 /// Leases to end.
@@ -348,7 +356,9 @@ pub struct ReleaseLeases {
 }
 
 /// How coins are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, ToSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "kebab-case")]
 pub enum Choose {
@@ -378,7 +388,7 @@ impl From<Choose> for Algorithm {
 }
 
 /// What coins are wanted for, and which may be used.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SelectCoins {
     /// What is paid; sum and weight come from here.
@@ -433,10 +443,14 @@ pub struct SelectCoins {
     /// `nonstandard_script`.
     #[serde(default)]
     pub allow: Vec<String>,
+    /// Sent again with the same key, the request is answered as before and changes nothing.
+    #[serde(default, skip_serializing)]
+    #[schema(nullable = false)]
+    pub idempotency_key: Option<String>,
 }
 
 /// A payment to be signed elsewhere.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePsbt {
     /// What to pay, and with which coins. They are always leased.
@@ -453,10 +467,14 @@ pub struct CreatePsbt {
     /// Record the transaction as created, when its id is final before it is signed.
     #[serde(default)]
     pub record: bool,
+    /// Sent again with the same key, the request is answered as before and changes nothing.
+    #[serde(default, skip_serializing)]
+    #[schema(nullable = false)]
+    pub idempotency_key: Option<String>,
 }
 
 /// A higher fee for a transaction that is in no block.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BumpFee {
     /// What the replacement pays for each virtual byte, at least; 0 for the least that nodes take.
@@ -498,6 +516,10 @@ pub struct BumpFee {
     /// `nonstandard_script`.
     #[serde(default)]
     pub allow: Vec<String>,
+    /// Sent again with the same key, the request is answered as before and changes nothing.
+    #[serde(default, skip_serializing)]
+    #[schema(nullable = false)]
+    pub idempotency_key: Option<String>,
 }
 
 /// A label; empty text clears it.

@@ -88,6 +88,15 @@ impl std::str::FromStr for Rate {
     }
 }
 
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Thousandths for each virtual byte, which is exact.
+        let thousandths = u64::from(self.0.get()) * 4;
+        let (whole, part) = (thousandths / 1_000, thousandths % 1_000);
+        serializer.collect_str(&format_args!("{whole}.{part:03}"))
+    }
+}
+
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         number_text(deserializer)?.parse().map_err(de::Error::custom)

@@ -8,7 +8,7 @@ use utxokeep_core::{
 };
 use utxokeep_index::{Paging, View};
 use utxokeep_kv::{Kv, RocksKv};
-use utxokeep_wallet::{LedgerError, Violation, Wallet, WalletView};
+use utxokeep_wallet::{LedgerError, OpenWallet, Violation, Wallet};
 
 use super::{
     ChainCompared, LedgerTip, Verified, VerifyWallet, ViolationInfo, Wallets, WalletsError, now,
@@ -81,7 +81,7 @@ impl Wallets {
 /// Moves the snapshot of the chain to the last block of the ledger, which it must have.
 fn at_ledger_tip<'c>(
     view: ChainView<'c>,
-    ledger: &WalletView<'_, '_, '_>,
+    ledger: &OpenWallet<'_, '_, '_>,
     wallet: &Wallet,
 ) -> Result<(LedgerTip, ChainView<'c>), WalletsError> {
     let text = |tip: (Height, _)| LedgerTip::new(wallet.network, tip).to_string();
@@ -114,7 +114,7 @@ impl<'c> Comparison<'c> {
 
     fn run(
         mut self,
-        ledger: &mut WalletView<'_, '_, '_>,
+        ledger: &mut OpenWallet<'_, '_, '_>,
     ) -> Result<(ChainCompared, Vec<Violation>), WalletsError> {
         let mut after = 0;
         loop {

@@ -4,6 +4,7 @@
 
 mod answers;
 mod guards;
+mod once;
 mod program;
 mod pruning;
 mod refusals;

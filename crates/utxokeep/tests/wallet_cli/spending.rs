@@ -90,6 +90,27 @@ fn giving_a_payment_up_ends_the_leases_of_its_inputs() {
     assert_eq!(text(&user.json(&["wallet", "balance", "hot"]), "available"), "120000");
 }
 
+/// Leases, the address for change and the record are one commit.
+#[test]
+fn a_crash_while_a_payment_is_made_leaves_nothing_of_it() {
+    let user = User::new().with_coins(&[50_000, 70_000]);
+    let to = format!("{STRANGER}=60000");
+    let pay = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "2", "--record"];
+    let look = || {
+        let ask = |words: &[&str]| user.json(&[&["wallet"], words, &["hot"]].concat());
+        [ask(&["lease", "list"]), ask(&["txs"]), ask(&["descriptor", "list"]), ask(&["balance"])]
+    };
+    let before = look();
+    for point in ["after_select", "after_lease", "before_commit"] {
+        let mut command = user.command(&pay);
+        let crashed = command.env("UTXOKEEP_CRASH_AT", format!("{point}:1")).output().unwrap();
+        assert_eq!(crashed.status.code(), None, "{point}: {}", told(&crashed));
+        assert_eq!(look(), before, "{point}");
+    }
+    user.json(&pay);
+    assert_ne!(look(), before);
+}
+
 #[test]
 fn a_selection_without_a_lease_changes_nothing() {
     let user = User::new().with_coins(&[50_000, 70_000, 90_000]);

@@ -144,6 +144,7 @@ fn what_breaks_the_contract_is_named_by_its_place() {
                 wallet: name(),
                 outpoints: vec![proto::OutPoint { txid: short(), vout: 0 }],
                 terms: None,
+                idempotency_key: None,
             })),
             "outpoints[0].txid: 31 bytes",
         ),
@@ -155,9 +156,11 @@ fn what_breaks_the_contract_is_named_by_its_place() {
             "owner: 0 bytes",
         ),
         (
-            served.status(
-                client().select_coins(proto::SelectCoinsRequest { wallet: name(), coins: None }),
-            ),
+            served.status(client().select_coins(proto::SelectCoinsRequest {
+                wallet: name(),
+                coins: None,
+                idempotency_key: None,
+            })),
             "coins: is missing",
         ),
         (

@@ -117,6 +117,7 @@ fn leasing(served: &Served) {
         wallet: name(),
         outpoints: outpoints.clone(),
         terms: Some(proto::LeaseTerms { seconds: Some(600), ..terms }),
+        idempotency_key: None,
     };
     let renewed = served.ok(served.client().acquire_leases(request)).leased.unwrap();
     assert!(renewed.expires_at_us > leased.expires_at_us + 500_000_000);
@@ -144,6 +145,7 @@ fn leasing(served: &Served) {
         wallet: name(),
         outpoints: outpoints.clone(),
         terms: Some(terms.clone()),
+        idempotency_key: None,
     };
     let refused = served.status(served.client().renew_leases(renew.clone()));
     assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
@@ -151,6 +153,7 @@ fn leasing(served: &Served) {
         wallet: name(),
         outpoints: outpoints.clone(),
         terms: Some(terms),
+        idempotency_key: None,
     };
     let leased = served.ok(served.client().acquire_leases(request)).leased.unwrap();
     assert_eq!((leased.owner.len(), leased.owner_name.as_deref()), (32, Some("payroll")));
@@ -184,8 +187,14 @@ fn paying(served: &Served) -> (Vec<u8>, Vec<u8>) {
         change: None,
         lock_height: 0,
         record: true,
+        idempotency_key: None,
     };
-    let made = served.ok(served.client().create_psbt(request));
+    let keyed = proto::CreatePsbtRequest { idempotency_key: Some("order-7".to_owned()), ..request };
+    let made = served.ok(served.client().create_psbt(keyed.clone()));
+    assert_eq!(served.ok(served.client().create_psbt(keyed.clone())), made);
+    let other = proto::CreatePsbtRequest { record: false, ..keyed };
+    let refused = served.status(served.client().create_psbt(other));
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
     assert!(made.is_txid_final && made.psbt.starts_with("cHNidP"), "{}", made.psbt);
     let selection = made.selection.unwrap();
     assert!(selection.change.is_some() && made.change_address.unwrap().starts_with("bcrt1q"));

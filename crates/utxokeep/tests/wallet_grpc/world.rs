@@ -96,7 +96,11 @@ pub(crate) fn make_wallet(served: &Served) -> Vec<proto::WalletDescriptor> {
 
 /// The next address of a keychain.
 pub(crate) fn next_address(served: &Served, descriptor_id: i64) -> proto::NextAddressResponse {
-    let request = proto::NextAddressRequest { wallet: WALLET.to_owned(), descriptor_id };
+    let request = proto::NextAddressRequest {
+        wallet: WALLET.to_owned(),
+        descriptor_id,
+        idempotency_key: None,
+    };
     served.ok(served.client().next_address(request))
 }
 
@@ -123,7 +127,11 @@ pub(crate) fn coins_for(value: u64) -> proto::CoinRequest {
 }
 
 pub(crate) fn select(coins: proto::CoinRequest) -> proto::SelectCoinsRequest {
-    proto::SelectCoinsRequest { wallet: WALLET.to_owned(), coins: Some(coins) }
+    proto::SelectCoinsRequest {
+        wallet: WALLET.to_owned(),
+        coins: Some(coins),
+        idempotency_key: None,
+    }
 }
 
 /// A payment to a stranger.

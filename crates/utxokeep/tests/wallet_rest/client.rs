@@ -114,10 +114,19 @@ impl Api {
     }
 
     pub(crate) fn send(&self, method: &str, path: &str, kind: &str, body: &str) -> Reply {
+        self.send_with(method, path, kind, body, "")
+    }
+
+    /// Posts JSON with more lines in the header.
+    pub(crate) fn post_with(&self, path: &str, body: &Value, lines: &str) -> Reply {
+        self.send_with("POST", path, "application/json", &body.to_string(), lines)
+    }
+
+    fn send_with(&self, method: &str, path: &str, kind: &str, body: &str, lines: &str) -> Reply {
         let kind =
             if kind.is_empty() { String::new() } else { format!("Content-Type: {kind}\r\n") };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{kind}\
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}{kind}\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );

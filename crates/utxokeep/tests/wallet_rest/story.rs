@@ -125,10 +125,35 @@ fn it_selects(api: &Api) {
 }
 
 /// Answers the transaction, and who leases its inputs.
+/// The same request again, by header or by body, is answered with the same bytes.
+fn it_pays_once(api: &Api, request: &Value, first: &str) {
+    let key = "Idempotency-Key: order-7\r\n";
+    let leases = api.get(&at("leases")).good();
+    let mut with_key = request.clone();
+    with_key["idempotency_key"] = "order-7".into();
+    assert_eq!(api.post_with(&at("psbts"), request, key).text, first);
+    assert_eq!(api.post(&at("psbts"), &with_key).text, first);
+    assert_eq!(api.post_with(&at("psbts"), &with_key, key).text, first);
+    let mut other = request.clone();
+    other["payment"]["fee_rate"] = 3.into();
+    api.post_with(&at("psbts"), &other, key).bad(409, "idempotency_key_reused");
+    let another = "Idempotency-Key: order-8\r\n";
+    api.post_with(&at("psbts"), &with_key, another).bad(400, "bad_request");
+    let twice = format!("{key}{another}");
+    assert_eq!(api.post_with(&at("psbts"), request, &twice).status, 400);
+    let mut inner = request.clone();
+    inner["payment"]["idempotency_key"] = "order-9".into();
+    api.post(&at("psbts"), &inner).bad(400, "bad_request");
+    assert_eq!(api.get(&at("leases")).good(), leases);
+}
+
 fn it_pays(api: &Api) -> (String, String) {
     let outputs = json!([{ "address": ELSEWHERE.replace("75", "76"), "amount": 70_000 }]);
     let request = json!({ "payment": { "outputs": outputs, "fee_rate": 2 }, "record": true });
-    let made = api.post(&at("psbts"), &request).good();
+    let key = "Idempotency-Key: order-7\r\n";
+    let answer = api.post_with(&at("psbts"), &request, key);
+    let made = answer.good();
+    it_pays_once(api, &request, &answer.text);
     assert!(made["psbt"].as_str().unwrap().starts_with("cHNidP8"), "{made}");
     assert_eq!(
         (&made["is_txid_final"], &made["recorded"]["status"]),

@@ -57,7 +57,7 @@ struct ChangePlace {
 }
 
 impl Session<'_, '_> {
-    pub(super) fn plan_bump(
+    pub(crate) fn plan_bump(
         &mut self,
         codec: &dyn ChainCodec,
         txid: &Txid,

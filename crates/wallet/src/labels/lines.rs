@@ -125,7 +125,7 @@ impl Ledger {
             for Record { kind, reference, change } in &records {
                 session.put_label(*kind, reference, change, &mut own)?;
             }
-            Ok(())
+            Ok::<(), LedgerError>(())
         })?;
         Ok(Imported { imported: records.len(), ..reader.done })
     }

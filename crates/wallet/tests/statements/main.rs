@@ -17,7 +17,7 @@ use utxokeep_wallet::{Ledger, Limits, Micros};
 const BUILT: [&str; 1] = ["select/window.rs"];
 /// Meant for all wallets: what an upgrade has to look at.
 const FOR_ALL_WALLETS: [&str; 1] = ["SELECT DISTINCT wallet_id FROM labels WHERE spendable = 0"];
-const TABLES_OF_WALLETS: [&str; 11] = [
+const TABLES_OF_WALLETS: [&str; 12] = [
     "addresses",
     "transactions",
     "tx_inputs",
@@ -26,6 +26,7 @@ const TABLES_OF_WALLETS: [&str; 11] = [
     "utxo_leases",
     "utxo_marks",
     "labels",
+    "idempotency_keys",
     "descriptors",
     "descriptor_scripts",
     "pruned_transactions",

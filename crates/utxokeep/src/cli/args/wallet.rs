@@ -11,7 +11,7 @@ use clap::{
 };
 
 pub(in crate::cli) use self::{
-    payments::{Bump, Coins, Lease, LeaseAcquire, LeaseRelease, Psbt, Select, Terms},
+    payments::{Bump, Coins, Lease, LeaseAcquire, LeaseRelease, Once, Psbt, Select, Terms},
     transactions::{ConfirmTx, OneCoin, OneTx, RecordTx, SetTxLabel, WalletPrune},
 };
 use super::{COUNT_MAX, network_names};
@@ -213,6 +213,8 @@ pub(in crate::cli) struct AddressNext {
     /// others.
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) descriptor: Option<i64>,
+    #[command(flatten)]
+    pub(in crate::cli) once: Once,
 }
 
 #[derive(Debug, Subcommand)]

@@ -117,7 +117,11 @@ impl Desk {
             let receiving = keychains.iter().find(|each| each.keychain == RECEIVING);
             receiving.ok_or_else(|| CliError::NoKeychain { wallet: name.clone() })?.id
         };
-        self.print(&self.wallets.next_address(name, descriptor)?)
+        self.print(&self.wallets.next_address(
+            name,
+            descriptor,
+            args.once.idempotency_key.as_deref(),
+        )?)
     }
 
     pub(super) fn add_descriptor(&self, args: &DescriptorAdd) -> anyhow::Result<Exit> {

@@ -38,12 +38,17 @@ fn payment(coins: &Coins, value: Option<Units>, with_lease: bool) -> SelectCoins
         change_min: coins.change_min,
         seed: coins.seed,
         lease: with_lease.then(|| lease_for(&coins.terms)),
+        idempotency_key: None,
         allow: coins.guards.allow.clone(),
     }
 }
 
 fn leases(args: &LeaseAcquire) -> AcquireLeases {
-    AcquireLeases { outpoints: args.outpoints.clone(), lease: lease_for(&args.terms) }
+    AcquireLeases {
+        outpoints: args.outpoints.clone(),
+        lease: lease_for(&args.terms),
+        idempotency_key: args.once.idempotency_key.clone(),
+    }
 }
 
 impl Desk {
@@ -70,7 +75,8 @@ impl Desk {
     }
 
     pub(super) fn select(&self, args: &Select) -> anyhow::Result<Exit> {
-        let request = payment(&args.coins, args.value, args.lease);
+        let mut request = payment(&args.coins, args.value, args.lease);
+        request.idempotency_key.clone_from(&args.once.idempotency_key);
         self.print(&self.wallets.select_coins(&args.wallet.name, &request)?)
     }
 
@@ -81,6 +87,7 @@ impl Desk {
             change_address: args.change_address.clone(),
             lock_height: args.lock_height,
             record: args.record,
+            idempotency_key: args.once.idempotency_key.clone(),
         };
         let made = self.wallets.create_psbt(&args.wallet.name, &request)?;
         self.deliver(&made, &made.psbt, file)
@@ -98,6 +105,7 @@ impl Desk {
             lease: lease_for(&args.terms),
             inputs_max: args.inputs_max,
             dry_run: args.dry_run,
+            idempotency_key: args.once.idempotency_key.clone(),
             allow: args.guards.allow.clone(),
         };
         let made = self.wallets.bump_fee(&args.tx.wallet.name, &args.tx.txid, &request)?;

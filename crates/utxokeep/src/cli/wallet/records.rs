@@ -56,6 +56,7 @@ impl Desk {
             label: args.label.clone(),
             credits: Some(args.credit.clone()).filter(|credits| !credits.is_empty()),
             owner: args.owner.clone(),
+            idempotency_key: args.once.idempotency_key.clone(),
         };
         self.print(&self.wallets.record_tx(&args.wallet.name, &request)?)
     }

@@ -251,8 +251,8 @@ impl Human for RecordedInfo {
     fn describe(&self, lines: &mut Lines) {
         lines
             .field("transaction", &self.txid)
-            .field("change", self.change)
-            .field("status", self.status)
+            .field("change", &self.change)
+            .field("status", &self.status)
             .optional("height", self.height);
         if self.waiting {
             lines.field("waits", "to be published");

@@ -168,8 +168,8 @@ fn tx_info() -> TxInfo {
 fn recorded_info() -> RecordedInfo {
     RecordedInfo {
         txid: id(11),
-        change: "revived",
-        status: "published",
+        change: "revived".into(),
+        status: "published".into(),
         height: Some(12),
         waiting: true,
         losers: vec![id(13), id(14)],
@@ -185,7 +185,7 @@ fn selection_info() -> SelectionInfo {
         weight: 26,
         change: Some(Units(20)),
         waste: "-21".to_owned(),
-        algorithm: "single_random_draw",
+        algorithm: "single_random_draw".into(),
         leased: Some(leased_info()),
     }
 }

@@ -7,6 +7,7 @@ use super::{
     admission::Admitted,
     body::Posted,
     faults::{BodyFaults, ReadFaults, WriteFaults},
+    idempotency::KeyHeader,
 };
 use crate::{
     rest::{
@@ -191,12 +192,14 @@ pub(super) async fn add_descriptor(
     params(
         ("wallet" = String, Path, description = "Name of the wallet"),
         ("id" = i64, Path, description = "Number of the keychain"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing"),
     ),
     responses((status = 200, description = "The address", body = NewAddressInfo), WriteFaults)
 )]
 pub(super) async fn next_address(
     admitted: Admitted,
     Segments((name, id)): Segments<(String, i64)>,
+    KeyHeader(key): KeyHeader,
 ) -> Answer<NewAddressInfo> {
-    admitted.write(move |wallets| wallets.next_address(&name, id)).await
+    admitted.write(move |wallets| wallets.next_address(&name, id, key.as_deref())).await
 }

@@ -5,12 +5,13 @@ use super::{
     admission::Admitted,
     body::Posted,
     faults::{BodyFaults, ReadFaults, WriteFaults},
+    idempotency::KeyHeader,
 };
 use crate::{
     rest::params::{Params, Segments},
     wallets::{
         AcquireLeases, BumpFee, BumpInfo, CleanedLeases, CreatePsbt, LeaseInfo, Leased, Listed,
-        Page, PsbtInfo, ReleaseLeases, Released, SelectCoins, SelectionInfo,
+        Page, PsbtInfo, ReleaseLeases, Released, SelectCoins, SelectionInfo, merge_keys,
     },
 };
 
@@ -39,15 +40,17 @@ pub(super) async fn list_leases(
     post,
     path = "/api/v1/wallets/{wallet}/leases",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(("wallet" = String, Path, description = "Name of the wallet"), ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing")),
     request_body = AcquireLeases,
     responses((status = 200, description = "They are leased", body = Leased), BodyFaults)
 )]
 pub(super) async fn acquire_leases(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    Posted(request): Posted<AcquireLeases>,
+    KeyHeader(key): KeyHeader,
+    Posted(mut request): Posted<AcquireLeases>,
 ) -> Answer<Leased> {
+    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.acquire_leases(&name, &request)).await
 }
 
@@ -58,15 +61,17 @@ pub(super) async fn acquire_leases(
     post,
     path = "/api/v1/wallets/{wallet}/leases/renew",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(("wallet" = String, Path, description = "Name of the wallet"), ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing")),
     request_body = AcquireLeases,
     responses((status = 200, description = "They are renewed", body = Leased), BodyFaults)
 )]
 pub(super) async fn renew_leases(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    Posted(request): Posted<AcquireLeases>,
+    KeyHeader(key): KeyHeader,
+    Posted(mut request): Posted<AcquireLeases>,
 ) -> Answer<Leased> {
+    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.renew_leases(&name, &request)).await
 }
 
@@ -110,15 +115,17 @@ pub(super) async fn release_leases(
     post,
     path = "/api/v1/wallets/{wallet}/selections",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(("wallet" = String, Path, description = "Name of the wallet"), ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing")),
     request_body = SelectCoins,
     responses((status = 200, description = "The choice", body = SelectionInfo), BodyFaults)
 )]
 pub(super) async fn select_coins(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    Posted(request): Posted<SelectCoins>,
+    KeyHeader(key): KeyHeader,
+    Posted(mut request): Posted<SelectCoins>,
 ) -> Answer<SelectionInfo> {
+    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.select_coins(&name, &request)).await
 }
 
@@ -129,15 +136,17 @@ pub(super) async fn select_coins(
     post,
     path = "/api/v1/wallets/{wallet}/psbts",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(("wallet" = String, Path, description = "Name of the wallet"), ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing")),
     request_body = CreatePsbt,
     responses((status = 200, description = "The transaction", body = PsbtInfo), BodyFaults)
 )]
 pub(super) async fn create_psbt(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    Posted(request): Posted<CreatePsbt>,
+    KeyHeader(key): KeyHeader,
+    Posted(mut request): Posted<CreatePsbt>,
 ) -> Answer<PsbtInfo> {
+    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.create_psbt(&name, &request)).await
 }
 
@@ -151,6 +160,7 @@ pub(super) async fn create_psbt(
     params(
         ("wallet" = String, Path, description = "Name of the wallet"),
         ("txid" = String, Path, description = "Transaction id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing"),
     ),
     request_body = BumpFee,
     responses((status = 200, description = "The replacement", body = BumpInfo), BodyFaults)
@@ -158,7 +168,9 @@ pub(super) async fn create_psbt(
 pub(super) async fn bump_fee(
     admitted: Admitted,
     Segments((name, txid)): Segments<(String, String)>,
-    Posted(request): Posted<BumpFee>,
+    KeyHeader(key): KeyHeader,
+    Posted(mut request): Posted<BumpFee>,
 ) -> Answer<BumpInfo> {
+    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.bump_fee(&name, &txid, &request)).await
 }

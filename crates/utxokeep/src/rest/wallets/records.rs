@@ -7,10 +7,11 @@ use super::{
     admission::Admitted,
     body::Posted,
     faults::{BodyFaults, WriteFaults},
+    idempotency::KeyHeader,
 };
 use crate::{
     rest::{error::ApiError, params::Segments},
-    wallets::{Abandoned, ConfirmTx, RecordTx, RecordedInfo},
+    wallets::{Abandoned, ConfirmTx, RecordTx, RecordedInfo, merge_keys},
 };
 
 /// Record a transaction
@@ -20,15 +21,17 @@ use crate::{
     post,
     path = "/api/v1/wallets/{wallet}/transactions",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(("wallet" = String, Path, description = "Name of the wallet"), ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing")),
     request_body = RecordTx,
     responses((status = 200, description = "What it came to", body = RecordedInfo), BodyFaults)
 )]
 pub(super) async fn record_transaction(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    Posted(request): Posted<RecordTx>,
+    KeyHeader(key): KeyHeader,
+    Posted(mut request): Posted<RecordTx>,
 ) -> Answer<RecordedInfo> {
+    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.record_tx(&name, &request)).await
 }
 

@@ -21,6 +21,15 @@ pub(in crate::cli) enum Lease {
     Clean(Named),
 }
 
+/// A request that may be sent twice.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Once {
+    /// With the same key and the same options again, the first answer is given and nothing is
+    /// changed.
+    #[arg(long, value_name = "KEY")]
+    pub(in crate::cli) idempotency_key: Option<String>,
+}
+
 /// For whom, and for how long.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Terms {
@@ -45,6 +54,8 @@ pub(in crate::cli) struct LeaseAcquire {
     pub(in crate::cli) outpoints: Vec<String>,
     #[command(flatten)]
     pub(in crate::cli) terms: Terms,
+    #[command(flatten)]
+    pub(in crate::cli) once: Once,
 }
 
 #[derive(Debug, Args)]
@@ -123,7 +134,8 @@ pub(in crate::cli) struct Coins {
     group = ArgGroup::new("wanted").required(true).args(["pay", "value"]),
     mut_arg("owner", |arg| arg.requires("lease")),
     mut_arg("seconds", |arg| arg.requires("lease")),
-    mut_arg("hold_confirmations", |arg| arg.requires("lease"))
+    mut_arg("hold_confirmations", |arg| arg.requires("lease")),
+    mut_arg("idempotency_key", |arg| arg.requires("lease"))
 )]
 pub(in crate::cli) struct Select {
     #[command(flatten)]
@@ -136,6 +148,8 @@ pub(in crate::cli) struct Select {
     pub(in crate::cli) lease: bool,
     #[command(flatten)]
     pub(in crate::cli) coins: Coins,
+    #[command(flatten)]
+    pub(in crate::cli) once: Once,
 }
 
 #[derive(Debug, Args)]
@@ -156,6 +170,8 @@ pub(in crate::cli) struct Psbt {
     /// Record the transaction as made, if its id is final before it is signed.
     #[arg(long)]
     pub(in crate::cli) record: bool,
+    #[command(flatten)]
+    pub(in crate::cli) once: Once,
     #[command(flatten)]
     pub(in crate::cli) out: PsbtOut,
 }
@@ -201,6 +217,8 @@ pub(in crate::cli) struct Bump {
     pub(in crate::cli) guards: Guards,
     #[command(flatten)]
     pub(in crate::cli) terms: Terms,
+    #[command(flatten)]
+    pub(in crate::cli) once: Once,
     #[command(flatten)]
     pub(in crate::cli) out: PsbtOut,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, builder::RangedU64ValueParser};
 
-use super::{COUNT_MAX, Named};
+use super::{COUNT_MAX, Named, Once};
 use crate::{cli::args::check_tx_hash, wallets::BlockPlace};
 
 #[derive(Debug, Args)]
@@ -69,6 +69,8 @@ pub(in crate::cli) struct RecordTx {
     /// when it is given up.
     #[arg(long, value_name = "OWNER")]
     pub(in crate::cli) owner: Option<String>,
+    #[command(flatten)]
+    pub(in crate::cli) once: Once,
 }
 
 #[derive(Debug, Args)]
