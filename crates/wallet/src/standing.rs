@@ -135,7 +135,8 @@ impl Ledger {
     /// chain does it, with [`Ledger::rescan_block`].
     ///
     /// A wallet that is set aside starts at the block that it could not take at the latest, and is
-    /// rewound to before its start. A rescan that is under way and starts no later goes on.
+    /// rewound to before its start. A rescan that is under way goes on if it has not
+    /// come to `from` yet; else it starts again there, because scripts may be watched since.
     pub fn request_rescan(
         &self,
         wallet: WalletId,
@@ -148,7 +149,7 @@ impl Ledger {
             }
             let row = session.rescan_row()?.unwrap_or_default();
             if let Some(rescan) =
-                row.rescan.filter(|rescan| row.is_requested && rescan.from <= from)
+                row.rescan.filter(|rescan| row.is_requested && rescan.next <= from)
             {
                 return Ok(rescan);
             }
