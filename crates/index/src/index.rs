@@ -6,7 +6,7 @@ use std::{
 };
 
 use utxokeep_core::{ChainPoint, Height, Network, Totals};
-use utxokeep_kv::{Durability, Kv, KvError, RocksKv, RocksOptions, TableSize, TableSpec};
+use utxokeep_kv::{Durability, Kv, KvError, RocksKv, RocksOptions, TableSize};
 
 use crate::{
     Settings, View,
@@ -62,20 +62,20 @@ pub struct Status {
 /// Reads what the database in `dir` is, without knowing how to open it. One whose creation was cut
 /// short holds nothing yet, and counts as absent.
 pub fn peek_identity(dir: &Path) -> Result<Identity, OpenError> {
-    let on_disk = RocksKv::tables_on_disk(dir)?;
-    let is_there = |table: &TableSpec| on_disk.iter().any(|name| name == table.name);
-    let mut identity = None;
-    if is_there(&TABLES[usize::from(META.0)]) {
-        let has_index = TABLES[LOG_TABLES..].iter().any(is_there);
-        let specs = if has_index { TABLES } else { &TABLES[..LOG_TABLES] };
-        let kv = RocksKv::open(dir, specs, RocksOptions::within(8 << 20), false)?;
-        identity = meta::identity(&kv)?;
-    }
-    match identity {
+    match stated_identity(dir, &RocksKv::tables_on_disk(dir)?)? {
         Some(identity) => Ok(identity),
         None if RocksKv::is_blank(dir)? => Err(KvError::NotFound { path: dir.to_owned() }.into()),
         None => Err(OpenError::NotOurs),
     }
+}
+
+/// What the database says of itself, if it has come that far. Changes nothing.
+fn stated_identity(dir: &Path, on_disk: &[String]) -> Result<Option<Identity>, OpenError> {
+    let specs = &TABLES[..=usize::from(META.0)];
+    if !on_disk.iter().any(|name| name == specs[usize::from(META.0)].name) {
+        return Ok(None);
+    }
+    meta::identity(&RocksKv::peek(dir, specs)?)
 }
 
 impl ChainIndex<RocksKv> {
@@ -91,12 +91,22 @@ impl ChainIndex<RocksKv> {
         let on_disk = RocksKv::tables_on_disk(dir)?;
         let found = on_disk.iter().any(|name| *name == TABLES[LOG_TABLES].name);
         if !on_disk.is_empty() && found != settings.enabled {
-            if !create || !RocksKv::is_blank(dir)? {
-                let (name, asked) = ("[index] enabled", settings.enabled);
-                return Err(OpenError::SettingChanged { name, found, asked });
+            match stated_identity(dir, &on_disk)? {
+                Some(identity) if identity.enabled == found => {
+                    let (name, asked) = ("[index] enabled", settings.enabled);
+                    return Err(OpenError::SettingChanged { name, found, asked });
+                }
+                // Its creation was cut short between two tables.
+                None if create && RocksKv::is_blank(dir)? => RocksKv::destroy(dir)?,
+                None if RocksKv::is_blank(dir)? => {
+                    return Err(KvError::NotFound { path: dir.to_owned() }.into());
+                }
+                _ => {
+                    let missing = if found { usize::from(META.0) } else { LOG_TABLES };
+                    let table = TABLES[missing].name;
+                    return Err(KvError::LostTable { path: dir.to_owned(), table }.into());
+                }
             }
-            // Its creation was cut short between two tables.
-            RocksKv::destroy(dir)?;
         }
         Self::open(RocksKv::open(dir, specs, options, create)?, settings)
     }

@@ -27,6 +27,65 @@ pub enum KvError {
         /// Name of the table.
         name: String,
     },
+    /// A file of the database is not there. Making a new database would delete the others.
+    #[error(
+        "the database at {path} has lost a file: {file} is missing, although {beside} is there; \
+         nothing was changed: restore the directory from a copy, or move it away to begin anew (see \
+         \"Damage\" in docs/runbook.md)",
+        path = path.display()
+    )]
+    LostFile {
+        /// Directory of the database.
+        path: PathBuf,
+        /// What is missing.
+        file: String,
+        /// A file that shows that there was a database.
+        beside: String,
+    },
+    /// A table of the database is not listed any more, as when its manifest was cut.
+    #[error(
+        "the database at {path} is damaged: its manifest does not list table {table}; nothing was \
+         changed: restore the directory from a copy, or build it anew (see \"Damage\" in \
+         docs/runbook.md)",
+        path = path.display()
+    )]
+    LostTable {
+        /// Directory of the database.
+        path: PathBuf,
+        /// Name of the table.
+        table: &'static str,
+    },
+    /// The write-ahead log cannot be read to its end.
+    #[error(
+        "the log {file} of the database at {path} is damaged at byte {offset}: {what}; {rows} writes \
+         stand behind it and nothing was changed: `chain recover` and `tx recover` list what would be \
+         lost, and open the database without it (see \"Damage\" in docs/runbook.md)",
+        path = path.display()
+    )]
+    LogDamaged {
+        /// Directory of the database.
+        path: PathBuf,
+        /// Name of the log.
+        file: String,
+        /// Where the damage begins.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+        /// Writes of single rows behind it, as far as they can be counted.
+        rows: u64,
+    },
+    /// The engine found damage in a file that it had written whole.
+    #[error(
+        "{op} failed, because the database is damaged; restore it from a copy or build it anew (see \
+         \"Damage\" in docs/runbook.md)"
+    )]
+    Damaged {
+        /// Operation that was attempted.
+        op: &'static str,
+        /// What the engine found.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A row failed to decode.
     #[error("table {table}: corrupt row: {detail}")]
     Corrupt {
@@ -55,5 +114,31 @@ impl KvError {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self::Engine { op, source: source.into() }
+    }
+
+    /// An error of RocksDB, sorted by whether the data or the world around it is at fault.
+    pub(crate) fn rocks(op: &'static str, source: rocksdb::Error) -> Self {
+        let is_damage = source.kind() == rocksdb::ErrorKind::Corruption
+            // A table or manifest that is listed and not there.
+            || (source.kind() == rocksdb::ErrorKind::IOError
+                && source.as_ref().ends_with(": No such file or directory"));
+        if is_damage {
+            Self::Damaged { op, source: source.into() }
+        } else {
+            Self::engine(op, source)
+        }
+    }
+
+    /// Whether what is stored is damaged, so that only a copy or building anew helps.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::LostFile { .. }
+                | Self::LostTable { .. }
+                | Self::LogDamaged { .. }
+                | Self::Damaged { .. }
+                | Self::Corrupt { .. }
+        )
     }
 }

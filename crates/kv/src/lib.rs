@@ -21,7 +21,7 @@ pub use batch::{Batch, Row, TableRows};
 pub use crash::point as crash_point;
 pub use error::KvError;
 pub use memory::MemoryKv;
-pub use rocks::{RocksKv, RocksOptions};
+pub use rocks::{LogDamage, LogReport, LostRow, RocksKv, RocksOptions};
 
 /// How a table is read; decides filters and prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

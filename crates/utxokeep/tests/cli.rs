@@ -342,6 +342,59 @@ fn verify_names_what_is_wrong_and_has_its_own_code() {
 }
 
 #[test]
+fn damage_is_named_damage_with_the_way_on_and_nothing_is_made_anew() {
+    let user = User::new();
+    user.import(&[]);
+    let data = user.data();
+    let path = |wanted: &str| {
+        let mut paths: Vec<_> = fs::read_dir(&data).unwrap().map(|f| f.unwrap().path()).collect();
+        paths.sort();
+        paths.into_iter().find(|path| path.to_string_lossy().contains(wanted)).unwrap()
+    };
+    let tables = || {
+        let is_table = |file: &fs::DirEntry| file.path().extension() == Some("sst".as_ref());
+        fs::read_dir(&data).unwrap().filter(|file| is_table(file.as_ref().unwrap())).count()
+    };
+    let before = tables();
+    assert!(before > 0);
+    let blocks = RegtestA::default().path("blocks.dat.xz");
+    let import = ["chain", "import", "--network", "regtest", blocks.to_str().unwrap()];
+    let refuses = |what: &str| {
+        for args in [&["chain", "status"][..], &["chain", "verify"], &import, &import] {
+            let told = user.refused(5, args);
+            assert!(told.contains(what) && told.contains("runbook"), "{args:?}: {told}");
+            assert!(!told.contains("change the configuration"), "{told}");
+            assert_eq!(tables(), before, "no table was deleted");
+        }
+    };
+
+    // A file that got lost.
+    let current = data.join("CURRENT");
+    let aside = data.join("aside");
+    fs::rename(&current, &aside).unwrap();
+    refuses("has lost a file: CURRENT");
+    fs::rename(&aside, &current).unwrap();
+
+    // A manifest that was cut before the tables of the index.
+    let manifest = path("MANIFEST-");
+    let whole = fs::read(&manifest).unwrap();
+    fs::write(&manifest, &whole[..200]).unwrap();
+    refuses("damaged");
+    fs::write(&manifest, &whole).unwrap();
+
+    // A table whose check sums do not match.
+    let table = path(".sst");
+    let whole = fs::read(&table).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 3] ^= 1;
+    fs::write(&table, &flipped).unwrap();
+    let told = user.refused(5, &["chain", "verify"]);
+    assert!(told.contains("runbook"), "{told}");
+    fs::write(&table, &whole).unwrap();
+    user.json(&["chain", "verify"]);
+}
+
+#[test]
 fn prune_reports_and_keeps_the_window() {
     let user = User::with_chain();
     let config = user.write("short.toml", "[index]\nrollback_window_blocks = 100\n");

@@ -138,3 +138,48 @@ fn what_is_wrong_is_said_with_its_exit_code() {
     assert_eq!(code, Some(5), "{told}");
     assert!(out.contains("is missing in the blob store"), "{out}");
 }
+
+#[test]
+fn a_flipped_bit_in_the_log_is_refused_and_given_up_only_when_told_to() {
+    let (user, parent, child) = User::with_family("rocksdb");
+    let files = fs::read_dir(user.home.path().join("store")).unwrap();
+    let logs = files
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+    let log = logs.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&log).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    fs::write(&log, &bytes).unwrap();
+
+    for _ in 0..2 {
+        let (code, out, told) = user.run(&["tx", "verify", "--store", &user.url]);
+        assert_eq!((code, out.as_str()), (Some(5), ""), "{told}");
+        assert!(told.contains("is damaged at byte") && told.contains("`tx recover`"), "{told}");
+        let (code, out, _) = user.run(&["tx", "recover", "--json", "--store", &user.url]);
+        assert_eq!(code, Some(5));
+        let listed: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(listed["recovered"], false);
+        assert_eq!(Some(listed["damage"]["file"].as_str().unwrap()), file_name(&log).as_deref());
+        assert!(listed["unreadable_rows"].as_u64() > Some(0), "{listed}");
+        assert_eq!(fs::read(&log).unwrap(), bytes, "looking changes nothing");
+    }
+    let done = user.json(&["tx", "recover", "--accept-loss"]);
+    assert_eq!(done["recovered"], true);
+    assert_eq!(user.json(&["tx", "verify"])["clean"], true);
+    assert_eq!(user.json(&["tx", "recover"])["damage"], Value::Null);
+    // The first write made the parent; what came last is what was lost.
+    user.json(&["tx", "show", &parent.txid.to_string()]);
+    let (code, ..) = user.run(&["tx", "show", &child.txid.to_string(), "--store", &user.url]);
+    assert_eq!(code, Some(3));
+
+    let (code, _, told) = user.run(&["tx", "recover", "--store", "sqlite:store.db"]);
+    assert_eq!(code, Some(2), "{told}");
+    let (code, ..) = user.run(&["tx", "recover", "--store", "rocksdb:nothing-there"]);
+    assert_eq!(code, Some(4));
+    assert!(!user.home.path().join("nothing-there").exists());
+}
+
+fn file_name(path: &std::path::Path) -> Option<String> {
+    path.file_name().map(|name| name.to_string_lossy().into_owned())
+}

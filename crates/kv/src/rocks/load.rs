@@ -87,7 +87,7 @@ impl RocksKv {
         let intent = self
             .db
             .get(INTENT_KEY)
-            .map_err(|error| KvError::engine("reading the load intent", error))?;
+            .map_err(|error| KvError::rocks("reading the load intent", error))?;
         if let Some(bytes) = intent {
             let intent = Intent::decode(&bytes).filter(|intent| self.has_tables_of(intent));
             self.complete(&intent.ok_or_else(|| KvError::Corrupt {
@@ -117,7 +117,7 @@ impl RocksKv {
             if path.is_file() {
                 self.db
                     .ingest_external_file_cf_opts(self.family(*table), &options, vec![path])
-                    .map_err(|error| KvError::engine("taking in a table file", error))?;
+                    .map_err(|error| KvError::rocks("taking in a table file", error))?;
             }
         }
         let mut writes = WriteBatch::default();
@@ -158,7 +158,7 @@ impl RocksKv {
         let table = rows.table();
         let spec = self.specs[usize::from(table.0)];
         let options = self.options.loaded_file(spec.access);
-        let fault = |error| KvError::engine("writing a table file", error);
+        let fault = |error| KvError::rocks("writing a table file", error);
         let mut files: Vec<(TableId, String)> = Vec::new();
         let mut writer: Option<SstFileWriter<'_>> = None;
         rows.visit(&mut |key, value| {

@@ -5,7 +5,10 @@
 //! intent of a load in progress (see [`load`]).
 
 mod load;
+mod lost;
 mod options;
+mod place;
+mod wal;
 
 use std::{
     path::{Path, PathBuf},
@@ -18,7 +21,9 @@ use rocksdb::{
     WriteOptions,
 };
 
+pub use lost::{LogDamage, LogReport, LostRow};
 pub use options::RocksOptions;
+use place::Place;
 
 use crate::{
     Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Visitor,
@@ -59,38 +64,82 @@ impl RocksKv {
         options: RocksOptions,
         create: bool,
     ) -> Result<Self, KvError> {
-        let exists = dir.join("CURRENT").is_file();
-        if !exists && !create {
+        match place::look(dir)? {
+            Place::Vacant if !create => return Err(KvError::NotFound { path: dir.to_owned() }),
+            Place::Vacant => std::fs::create_dir_all(dir)
+                .map_err(|error| KvError::engine("creating the database directory", error))?,
+            Place::Database => Self::refuse_unknown_tables(dir, specs)?,
+        }
+        Self::open_with(dir, specs, &options.database(), options)
+    }
+
+    /// Opens the database in `dir` at the last good point of a damaged log: what
+    /// [`RocksKv::examine_log`] lists is lost for good.
+    pub fn recover(
+        dir: &Path,
+        specs: &'static [TableSpec],
+        options: RocksOptions,
+    ) -> Result<Self, KvError> {
+        if place::look(dir)? == Place::Vacant {
             return Err(KvError::NotFound { path: dir.to_owned() });
         }
-        if exists {
-            Self::refuse_unknown_tables(dir, specs)?;
-        } else {
-            std::fs::create_dir_all(dir)
-                .map_err(|error| KvError::engine("creating the database directory", error))?;
-        }
+        Self::refuse_unknown_tables(dir, specs)?;
+        Self::open_with(dir, specs, &options.recovery(), options)
+    }
+
+    /// Opens some tables of the database in `dir` for reading only, whoever has it open. Changes
+    /// nothing on disk, not even what a crash left to be finished; writes are refused.
+    pub fn peek(dir: &Path, specs: &'static [TableSpec]) -> Result<Self, KvError> {
+        let options = RocksOptions::within(1 << 20);
         let tables = options.families(specs);
-        let db = DB::open_cf_descriptors(&options.database(), dir, tables).map_err(|error| {
-            // RocksDB has no error kind for a lock held by somebody else; its text is stable.
-            if error.as_ref().contains("lock") {
-                KvError::InUse { path: dir.to_owned() }
-            } else {
-                KvError::engine("opening the database", error)
-            }
-        })?;
+        let db = DB::open_cf_descriptors_read_only(&options::read_only(), dir, tables, false)
+            .map_err(|error| Self::explain(dir, error))?;
+        let load_dir = dir.join("load");
+        Ok(Self { db, specs, options, load_dir, poisoned: AtomicBool::new(true) })
+    }
+
+    fn open_with(
+        dir: &Path,
+        specs: &'static [TableSpec],
+        database: &rocksdb::Options,
+        options: RocksOptions,
+    ) -> Result<Self, KvError> {
+        let tables = options.families(specs);
+        let db = DB::open_cf_descriptors(database, dir, tables)
+            .map_err(|error| Self::explain(dir, error))?;
         let load_dir = dir.join("load");
         let kv = Self { db, specs, options, load_dir, poisoned: AtomicBool::new(false) };
         kv.finish_interrupted_load()?;
         Ok(kv)
     }
 
+    /// Why the database could not be opened.
+    fn explain(dir: &Path, error: rocksdb::Error) -> KvError {
+        if is_lock_of_another(&error) {
+            return KvError::InUse { path: dir.to_owned() };
+        }
+        if error.kind() == rocksdb::ErrorKind::Corruption
+            && let Ok(report) = Self::examine_log(dir, &mut |_| ())
+            && let Some(damage) = report.damage
+        {
+            return KvError::LogDamaged {
+                path: dir.to_owned(),
+                file: damage.file,
+                offset: damage.offset,
+                what: damage.what,
+                rows: report.lost_rows + report.unreadable_rows,
+            };
+        }
+        KvError::rocks("opening the database", error)
+    }
+
     /// Names of the tables of the database in `dir`; empty when there is none.
     pub fn tables_on_disk(dir: &Path) -> Result<Vec<String>, KvError> {
-        if !dir.join("CURRENT").is_file() {
+        if place::look(dir)? == Place::Vacant {
             return Ok(Vec::new());
         }
         DB::list_cf(&rocksdb::Options::default(), dir)
-            .map_err(|error| KvError::engine("listing the tables", error))
+            .map_err(|error| KvError::rocks("listing the tables", error))
     }
 
     /// Whether there is not a single row in `dir`: no database, or one whose creation was cut
@@ -100,9 +149,9 @@ impl RocksKv {
         if names.is_empty() {
             return Ok(true);
         }
-        let fault = |error| KvError::engine("looking into the database", error);
-        let options = rocksdb::Options::default();
-        let db = DB::open_cf_for_read_only(&options, dir, &names, false).map_err(fault)?;
+        let fault = |error| KvError::rocks("looking into the database", error);
+        let db = DB::open_cf_for_read_only(&options::read_only(), dir, &names, false);
+        let db = db.map_err(fault)?;
         for family in names.iter().filter_map(|name| db.cf_handle(name)) {
             if let Some(row) = db.iterator_cf(family, IteratorMode::Start).next() {
                 return row.map(|_| false).map_err(fault);
@@ -114,7 +163,7 @@ impl RocksKv {
     /// Deletes the database in `dir`.
     pub fn destroy(dir: &Path) -> Result<(), KvError> {
         DB::destroy(&rocksdb::Options::default(), dir)
-            .map_err(|error| KvError::engine("deleting the database", error))
+            .map_err(|error| KvError::rocks("deleting the database", error))
     }
 
     fn refuse_unknown_tables(dir: &Path, specs: &[TableSpec]) -> Result<(), KvError> {
@@ -157,7 +206,7 @@ impl RocksKv {
         options.set_sync(durability == Durability::Synced);
         self.db.write_opt(writes, &options).map_err(|error| {
             self.poisoned.store(true, Ordering::Release);
-            KvError::engine("writing a batch", error)
+            KvError::rocks("writing a batch", error)
         })
     }
 
@@ -172,7 +221,7 @@ impl RocksKv {
         let read = |chunk: &[&[u8]]| self.db.batched_multi_get_cf_opt(family, chunk, true, options);
         let mut take = |first: usize, values: Vec<ReadRow<'_>>| -> Result<(), KvError> {
             for (at, value) in values.into_iter().enumerate() {
-                let value = value.map_err(|error| KvError::engine("reading rows", error))?;
+                let value = value.map_err(|error| KvError::rocks("reading rows", error))?;
                 found(first + at, value.as_deref());
             }
             Ok(())
@@ -239,16 +288,25 @@ impl RocksKv {
                 rows.next();
             }
         }
-        rows.status().map_err(|error| KvError::engine("scanning rows", error))?;
+        rows.status().map_err(|error| KvError::rocks("scanning rows", error))?;
         Ok(visited)
     }
+}
+
+/// Whether another process, or this one, has the database open. RocksDB has no error kind for it,
+/// and paths may hold any word, so the text is compared where it stands.
+fn is_lock_of_another(error: &rocksdb::Error) -> bool {
+    let text = error.as_ref();
+    let is_taken = text.starts_with("IO error: While lock file: ")
+        && text.ends_with("/LOCK: Resource temporarily unavailable");
+    is_taken || text.starts_with("IO error: lock hold by current process")
 }
 
 impl Read for RocksKv {
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
         self.db
             .get_cf(self.family(table), key)
-            .map_err(|error| KvError::engine("reading a row", error))
+            .map_err(|error| KvError::rocks("reading a row", error))
     }
 
     fn multi_get(
@@ -282,7 +340,7 @@ impl Read for RocksSnapshot<'_> {
     fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
         self.snapshot
             .get_cf(self.kv.family(table), key)
-            .map_err(|error| KvError::engine("reading a row", error))
+            .map_err(|error| KvError::rocks("reading a row", error))
     }
 
     fn multi_get(
@@ -329,7 +387,7 @@ impl Kv for RocksKv {
             self.db
                 .property_int_value_cf(self.family(table), name)
                 .map(Option::unwrap_or_default)
-                .map_err(|error| KvError::engine("reading table sizes", error))
+                .map_err(|error| KvError::rocks("reading table sizes", error))
         };
         (0u8..)
             .zip(self.specs)
@@ -350,7 +408,7 @@ impl Kv for RocksKv {
     fn compact(&self) -> Result<(), KvError> {
         for at in (0u8..).take(self.specs.len()) {
             let family = self.family(TableId(at));
-            self.db.flush_cf(family).map_err(|error| KvError::engine("flushing a table", error))?;
+            self.db.flush_cf(family).map_err(|error| KvError::rocks("flushing a table", error))?;
             self.db.compact_range_cf(family, None::<&[u8]>, None::<&[u8]>);
         }
         Ok(())

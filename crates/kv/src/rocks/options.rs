@@ -30,6 +30,14 @@ impl std::fmt::Debug for CacheHandle {
     }
 }
 
+/// Options of a look that changes nothing. Logs are listed in the manifest, and RocksDB crashes
+/// when it is opened for reading and told not to mind that list.
+pub(super) fn read_only() -> Options {
+    let mut options = Options::default();
+    options.set_track_and_verify_wals_in_manifest(true);
+    options
+}
+
 impl RocksOptions {
     /// Settings whose memory stays within `memory_bytes`: three quarters for cached blocks, one
     /// quarter for write buffers.
@@ -56,10 +64,21 @@ impl RocksOptions {
         // There is one writer: its sorted rows go in one after the other, each beside the last.
         options.set_allow_concurrent_memtable_write(false);
         options.set_max_log_file_size(8 << 20);
-        // A torn last record is what a crash leaves; anything else in the log is damage.
-        options.set_wal_recovery_mode(rocksdb::DBRecoveryMode::PointInTime);
+        // A torn last record is what a crash leaves; anything else in the log is damage, and to
+        // open without what stands behind it is for a person to decide.
+        options.set_wal_recovery_mode(rocksdb::DBRecoveryMode::TolerateCorruptedTailRecords);
+        // A log that was closed and is gone, or is shorter than it was, is damage too.
+        options.set_track_and_verify_wals_in_manifest(true);
         options.set_bytes_per_sync(1 << 20);
         options.set_wal_bytes_per_sync(1 << 20);
+        options
+    }
+
+    /// Options that give up whatever stands behind damage in the log.
+    pub(super) fn recovery(&self) -> Options {
+        let mut options = self.database();
+        options.set_wal_recovery_mode(rocksdb::DBRecoveryMode::PointInTime);
+        options.set_track_and_verify_wals_in_manifest(false);
         options
     }
 

@@ -18,7 +18,7 @@ pub(super) use self::{
         Connect, Prune, PruneBacklog, PruneExplain, PruneJobs, PrunePreserve, PruneRestore,
         PruneRun, Pruner, PrunerServe, Target,
     },
-    tx::{Tx, TxExplain, TxShow, TxVerify},
+    tx::{Tx, TxExplain, TxRecover, TxShow, TxVerify},
     wallet::{
         AddressAdd, AddressNext, Allowed, Bump, Coins, ConfirmTx, DescriptorAdd, DescriptorArchive,
         DescriptorList, Disconnect, Labels, LabelsExport, LabelsImport, Lease, LeaseAcquire,
@@ -150,6 +150,18 @@ pub(super) enum Chain {
     Verify,
     /// Delete undo data that no allowed rollback needs.
     Prune(ChainPrune),
+    /// List what stands behind damage in the write-ahead log, and open the database without it.
+    ///
+    /// A damaged log is refused by every other command. Blocks that are lost here can be imported
+    /// again. Ends with code 5 while there is damage.
+    Recover(ChainRecover),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ChainRecover {
+    /// Give up what stands behind the damage; without this nothing is changed.
+    #[arg(long)]
+    pub(super) accept_loss: bool,
 }
 
 #[derive(Debug, Args)]

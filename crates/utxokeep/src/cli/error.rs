@@ -41,6 +41,12 @@ pub(super) enum CliError {
     /// Nothing says which node store.
     #[error("nothing says which node store: add --store URL, or set [txstore] url")]
     NoNodeStore,
+    /// Only one engine has logs that this program reads.
+    #[error(
+        "only a store on RocksDB (rocksdb:DIR) has a log to recover; SQLite and PostgreSQL see to \
+         theirs themselves"
+    )]
+    NoLogToRecover,
     /// The node store has no such transaction.
     #[error("transaction {txid} is not in the node store: it never was, or it was pruned")]
     UnknownTransaction {

@@ -29,7 +29,7 @@ pub(super) enum Exit {
 /// Every exit code, as the help shows it.
 pub(super) const EXITS: &[(Exit, &str)] = &[
     (Exit::Success, "done; refused blocks of an import are in its report"),
-    (Exit::Failure, "failed: a file, the disk, a server or damaged data"),
+    (Exit::Failure, "failed: a file, the disk or a server"),
     (Exit::Usage, "wrong usage: arguments or configuration"),
     (Exit::NotFound, "the output, transaction or wallet asked for is not known"),
     (
@@ -37,7 +37,7 @@ pub(super) const EXITS: &[(Exit, &str)] = &[
         "refused: no database or blocks, in use, other network, format or setting, out of window, or \
          the wallet does not allow it now",
     ),
-    (Exit::Unsound, "verify found something wrong"),
+    (Exit::Unsound, "damaged data, or verify found something wrong"),
     (Exit::Interrupted, "stopped by Ctrl-C; what was done stays done"),
 ];
 
@@ -109,6 +109,9 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<LedgerError>() {
             return Some(Self::of_wallets(ErrorKind::of(error)));
         }
+        if let Some(error) = cause.downcast_ref::<KvError>() {
+            return Some(Self::of_kv(error));
+        }
         cause.downcast_ref::<StoreError>().map(Self::of_store)
     }
 
@@ -179,6 +182,7 @@ impl Exit {
             KvError::InUse { .. } | KvError::NotFound { .. } | KvError::UnexpectedTable { .. } => {
                 Self::Refused
             }
+            _ if error.is_damage() => Self::Unsound,
             _ => Self::Failure,
         }
     }

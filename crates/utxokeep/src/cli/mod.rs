@@ -18,6 +18,7 @@ mod open;
 mod output;
 mod progress;
 mod prune;
+mod recover;
 mod sources;
 mod status;
 mod tx;
@@ -90,6 +91,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Chain::Rollback(args) => chain::rollback(&session, &args),
             Chain::Verify => chain::verify(&session),
             Chain::Prune(args) => chain::prune(&session, &args),
+            Chain::Recover(args) => recover::chain(&session, &args),
         },
         Command::Utxo(Utxo::Show(args)) => utxo::show(&session, &args),
         Command::Address(command) => match command {
@@ -100,6 +102,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Tx::Show(args) => tx::show(&session, &args),
             Tx::Explain(args) => tx::explain(&session, &args),
             Tx::Verify(args) => tx::verify(&session, &args),
+            Tx::Recover(args) => recover::tx(&session, &args),
         },
         Command::Prune(command) => prune::prune(&session, &command),
         Command::Pruner(Pruner::Serve(args)) => prune::serve(&session, &args),

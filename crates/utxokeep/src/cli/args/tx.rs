@@ -12,6 +12,13 @@ pub(in crate::cli) enum Tx {
     /// Recount the node store and list what is wrong; with a blob store, look for files that no
     /// record names.
     Verify(TxVerify),
+    /// List what stands behind damage in the write-ahead log of a store on RocksDB, and open the
+    /// store without it.
+    ///
+    /// A damaged log is refused by every other command, because what stands behind the damage was
+    /// answered for. Compare the transactions that are listed with the node before and after. Ends
+    /// with code 5 while there is damage.
+    Recover(TxRecover),
 }
 
 /// Which node store.
@@ -52,6 +59,15 @@ pub(in crate::cli) struct TxVerify {
     /// Age from which such a file counts: until then its record may be on the way.
     #[arg(long, value_name = "SECONDS", default_value = "3600")]
     pub(in crate::cli) blob_age_min_s: u32,
+    #[command(flatten)]
+    pub(in crate::cli) store: Store,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TxRecover {
+    /// Give up what stands behind the damage; without this nothing is changed.
+    #[arg(long)]
+    pub(in crate::cli) accept_loss: bool,
     #[command(flatten)]
     pub(in crate::cli) store: Store,
 }

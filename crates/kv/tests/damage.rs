@@ -1,0 +1,258 @@
+//! Damage on disk is refused and named; nothing is dropped and nothing made anew without a word.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail like the test
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+use utxokeep_kv::{
+    Access, Batch, Durability, Kv, KvError, LogReport, Read, RocksKv, RocksOptions, TableId,
+    TableSpec,
+};
+
+const SPECS: &[TableSpec] = &[
+    TableSpec { name: "first", access: Access::Point },
+    TableSpec { name: "second", access: Access::Sequential },
+];
+const FIRST: TableId = TableId(0);
+const SECOND: TableId = TableId(1);
+const BATCHES: u32 = 2_000;
+
+/// Does something bad to a file or directory.
+type Harm<'h> = &'h dyn Fn(&Path);
+
+fn open(dir: &Path) -> Result<RocksKv, KvError> {
+    RocksKv::open(dir, SPECS, RocksOptions::within(16 << 20), true)
+}
+
+/// One row in each table per batch, all in the log.
+fn filled(dir: &Path) {
+    let kv = open(dir).unwrap();
+    for number in 0..BATCHES {
+        let mut batch = Batch::new();
+        batch.put(FIRST, &number.to_be_bytes(), &[7; 40]);
+        batch.put(SECOND, &number.to_be_bytes(), b"x");
+        kv.commit(batch, Durability::Buffered).unwrap();
+    }
+}
+
+fn rows(kv: &RocksKv) -> u32 {
+    let is_there = |number: &u32| kv.get(SECOND, &number.to_be_bytes()).unwrap().is_some();
+    u32::try_from((0..BATCHES).filter(is_there).count()).unwrap()
+}
+
+fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = paths.filter(|path| path.to_string_lossy().ends_with(suffix)).collect();
+    paths.sort();
+    paths
+}
+
+/// The log with the rows; opening makes an empty one beside it.
+fn log(dir: &Path) -> PathBuf {
+    files(dir, ".log").into_iter().max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_in_the_log_is_refused_and_nothing_is_shortened() {
+    let dir = TempDir::new().unwrap();
+    filled(dir.path());
+    let log = log(dir.path());
+    let middle = usize::try_from(fs::metadata(&log).unwrap().len()).unwrap() / 2;
+    flip(&log, middle);
+    for _ in 0..2 {
+        let before = fs::read(&log).unwrap();
+        let KvError::LogDamaged { file, offset, rows, .. } = open(dir.path()).unwrap_err() else {
+            panic!("the flip was not seen for what it is");
+        };
+        assert_eq!(log.file_name().unwrap().to_string_lossy(), file);
+        assert!(usize::try_from(offset).unwrap() <= middle);
+        assert!((u64::from(BATCHES) / 2..u64::from(BATCHES) * 2).contains(&rows), "{rows}");
+        assert_eq!(fs::read(&log).unwrap(), before, "the log is as it was");
+    }
+}
+
+#[test]
+fn recovery_lists_what_is_lost_and_keeps_the_rest() {
+    let dir = TempDir::new().unwrap();
+    filled(dir.path());
+    let log = log(dir.path());
+    let middle = usize::try_from(fs::metadata(&log).unwrap().len()).unwrap() / 2;
+    flip(&log, middle);
+    let mut lost = [BTreeSet::new(), BTreeSet::new()];
+    let report = RocksKv::examine_log(dir.path(), &mut |row| {
+        assert!(!row.is_deletion);
+        let at = usize::from(row.table != Some("first"));
+        assert!(at == 0 || row.table == Some("second"), "{row:?}");
+        lost[at].insert(u32::from_be_bytes(row.key.try_into().unwrap()));
+    })
+    .unwrap();
+    let LogReport { damage: Some(_), good_batches, lost_batches, .. } = report else {
+        panic!("{report:?}");
+    };
+    assert_eq!(lost[0], lost[1]);
+    assert_eq!(lost[0].len() as u64, lost_batches);
+    // The batch with the flip, and those behind it in its block, cannot be read.
+    assert!(report.unreadable_rows >= 2, "{report:?}");
+    assert_eq!(good_batches + lost_batches + report.unreadable_rows / 2, u64::from(BATCHES));
+    let kv = RocksKv::recover(dir.path(), SPECS, RocksOptions::within(16 << 20)).unwrap();
+    assert_eq!(u64::from(rows(&kv)), good_batches);
+    drop(kv);
+    assert_eq!(u64::from(rows(&open(dir.path()).unwrap())), good_batches, "it opens as ever");
+    assert_eq!(RocksKv::examine_log(dir.path(), &mut |_| ()).unwrap().damage, None);
+}
+
+#[test]
+fn a_torn_end_of_the_log_is_what_a_crash_leaves_and_opens() {
+    for cut in [1, 8, 77] {
+        let dir = TempDir::new().unwrap();
+        filled(dir.path());
+        let log = log(dir.path());
+        let bytes = fs::read(&log).unwrap();
+        fs::write(&log, &bytes[..bytes.len() - cut]).unwrap();
+        assert_eq!(RocksKv::examine_log(dir.path(), &mut |_| ()).unwrap().damage, None);
+        let there = rows(&open(dir.path()).unwrap());
+        assert!((BATCHES - 2..BATCHES).contains(&there), "{there}");
+    }
+}
+
+#[test]
+fn a_store_that_lost_current_is_not_taken_for_a_new_one() {
+    let dir = TempDir::new().unwrap();
+    filled(dir.path());
+    open(dir.path()).unwrap().compact().unwrap();
+    let tables = files(dir.path(), ".sst");
+    assert!(!tables.is_empty());
+    let current = fs::read(dir.path().join("CURRENT")).unwrap();
+    fs::remove_file(dir.path().join("CURRENT")).unwrap();
+    for _ in 0..2 {
+        let error = open(dir.path()).unwrap_err();
+        assert!(matches!(&error, KvError::LostFile { file, .. } if file == "CURRENT"), "{error}");
+        assert!(RocksKv::tables_on_disk(dir.path()).is_err());
+        assert!(RocksKv::is_blank(dir.path()).is_err());
+        assert_eq!(files(dir.path(), ".sst"), tables);
+    }
+    fs::write(dir.path().join("CURRENT"), current).unwrap();
+    assert_eq!(rows(&open(dir.path()).unwrap()), BATCHES);
+}
+
+#[test]
+fn a_store_that_lost_its_log_is_refused() {
+    let dir = TempDir::new().unwrap();
+    filled(dir.path());
+    for log in files(dir.path(), ".log") {
+        fs::remove_file(log).unwrap();
+    }
+    let error = open(dir.path()).unwrap_err();
+    assert!(matches!(error, KvError::LostFile { .. }), "{error}");
+}
+
+#[test]
+fn a_log_that_was_closed_and_is_lost_or_cut_is_refused() {
+    let cut = |path: &Path| fs::write(path, &fs::read(path).unwrap()[..1_000]).unwrap();
+    let remove = |path: &Path| fs::remove_file(path).unwrap();
+    let cases: [(&str, Harm<'_>); 2] = [("cut", &cut), ("removed", &remove)];
+    for (name, harm) in cases {
+        let dir = TempDir::new().unwrap();
+        let kv = open(dir.path()).unwrap();
+        for number in 0..300u32 {
+            let mut batch = Batch::new();
+            batch.put(FIRST, &number.to_be_bytes(), &vec![7; 60_000]);
+            batch.put(SECOND, &number.to_be_bytes(), b"x");
+            kv.commit(batch, Durability::Synced).unwrap();
+        }
+        drop(kv);
+        let logs = files(dir.path(), ".log");
+        assert!(logs.len() > 1, "{logs:?}: rows of the second table are in a log that is closed");
+        harm(&logs[0]);
+        let error = open(dir.path()).unwrap_err();
+        assert!(error.is_damage(), "{name}: {error:?}");
+    }
+}
+
+#[test]
+fn a_creation_that_was_cut_short_is_begun_again() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("MANIFEST-000001"), b"").unwrap();
+    fs::write(dir.path().join("IDENTITY"), b"").unwrap();
+    fs::write(dir.path().join("LOG"), b"").unwrap();
+    assert!(RocksKv::is_blank(dir.path()).unwrap());
+    filled(dir.path());
+    assert_eq!(rows(&open(dir.path()).unwrap()), BATCHES);
+}
+
+#[test]
+fn a_creation_that_was_killed_before_its_first_log_is_begun_again() {
+    let dir = TempDir::new().unwrap();
+    drop(open(dir.path()).unwrap());
+    for path in files(dir.path(), ".log") {
+        fs::remove_file(path).unwrap();
+    }
+    assert!(matches!(open(dir.path()), Err(KvError::LostFile { .. })), "it had been opened whole");
+    for entry in fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap().to_string_lossy().starts_with("OPTIONS-") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let unasked = RocksKv::open(dir.path(), SPECS, RocksOptions::within(16 << 20), false);
+    assert!(matches!(unasked, Err(KvError::NotFound { .. })));
+    filled(dir.path());
+    assert_eq!(rows(&open(dir.path()).unwrap()), BATCHES);
+}
+
+#[test]
+fn damage_under_a_path_with_the_word_lock_is_not_in_use() {
+    let place = TempDir::new().unwrap();
+    let dir = place.path().join("blockchain-lock");
+    filled(&dir);
+    open(&dir).unwrap().compact().unwrap();
+    let manifest =
+        files(&dir, "").into_iter().find(|path| path.to_string_lossy().contains("MANIF"));
+    fs::remove_file(manifest.unwrap()).unwrap();
+    let error = open(&dir).unwrap_err();
+    assert!(error.is_damage(), "{error:?}");
+    // A file where the directory should be is the world's fault, not damage and not a lock.
+    let file = place.path().join("my-lock");
+    fs::write(&file, b"").unwrap();
+    let error = open(&file.join("blocks")).unwrap_err();
+    assert!(matches!(error, KvError::Engine { .. }), "{error:?}");
+}
+
+#[test]
+fn damage_of_a_table_is_named_damage() {
+    let flipped = |dir: &Path| {
+        let table = files(dir, ".sst").remove(0);
+        flip(&table, 20);
+    };
+    let cut = |dir: &Path| {
+        let table = files(dir, ".sst").remove(0);
+        let bytes = fs::read(&table).unwrap();
+        fs::write(table, &bytes[..bytes.len() / 2]).unwrap();
+    };
+    let gone = |dir: &Path| fs::remove_file(files(dir, ".sst").remove(0)).unwrap();
+    let cases: [(&str, Harm<'_>); 3] = [("flip", &flipped), ("cut", &cut), ("gone", &gone)];
+    for (name, harm) in cases {
+        let dir = TempDir::new().unwrap();
+        filled(dir.path());
+        open(dir.path()).unwrap().compact().unwrap();
+        harm(dir.path());
+        let read = open(dir.path()).and_then(|kv| {
+            (0..BATCHES).try_for_each(|number| {
+                kv.get(FIRST, &number.to_be_bytes())?;
+                kv.get(SECOND, &number.to_be_bytes()).map(drop)
+            })
+        });
+        let error = read.unwrap_err();
+        assert!(error.is_damage(), "{name}: {error:?}");
+    }
+}

@@ -1,0 +1,160 @@
+//! `chain recover` and `tx recover`: a database whose write-ahead log is damaged.
+//!
+//! Opening refuses such a log, because what stands behind the damage was answered for. These
+//! commands list it, and open the database without it only when they are told to accept the loss.
+
+use std::{collections::BTreeSet, path::Path};
+
+use serde::Serialize;
+use utxokeep_core::{Height, Txid};
+use utxokeep_index::tables::{LOG_TABLES, TABLES as CHAIN_TABLES};
+use utxokeep_kv::{KvError, LostRow, RocksKv, RocksOptions, TableSpec};
+use utxokeep_txstore::TABLES as STORE_TABLES;
+
+use super::{
+    args::{ChainRecover, TxRecover},
+    error::CliError,
+    exit::Exit,
+    open::Session,
+    output::{self, Human, Lines},
+};
+
+/// Names that are listed; the rest is counted.
+const NAMES_MAX: usize = 100_000;
+/// Names that are shown to people.
+const SHOWN_MAX: usize = 20;
+
+#[derive(Debug, Serialize)]
+struct Damage {
+    file: String,
+    offset: u64,
+    what: &'static str,
+}
+
+/// What the log holds, and what became of it.
+#[derive(Debug, Serialize)]
+struct Recovery {
+    damage: Option<Damage>,
+    recovered: bool,
+    good_batches: u64,
+    lost_batches: u64,
+    lost_rows: u64,
+    unreadable_rows: u64,
+    /// What the names are names of.
+    #[serde(skip)]
+    of: &'static str,
+    names_total: usize,
+    names: Vec<String>,
+}
+
+impl Human for Recovery {
+    fn describe(&self, lines: &mut Lines) {
+        let Some(Damage { file, offset, what }) = &self.damage else {
+            lines.field("result", "the log is sound; there is nothing to recover");
+            return;
+        };
+        lines
+            .field("damage", format_args!("{file} at byte {offset}: {what}"))
+            .field("before it", format_args!("{} batches, which are kept", self.good_batches))
+            .field(
+                "behind it",
+                format_args!(
+                    "{} batches with {} writes, and at least {} writes that cannot be read",
+                    self.lost_batches, self.lost_rows, self.unreadable_rows
+                ),
+            )
+            .field(self.of, self.names_total);
+        for name in self.names.iter().take(SHOWN_MAX) {
+            lines.row(format!("  {name}"));
+        }
+        if self.names_total > SHOWN_MAX {
+            lines.row(format!("  and {} more: --json lists them", self.names_total - SHOWN_MAX));
+        }
+        let result = if self.recovered {
+            "opened at the last good point; what stood behind it is lost"
+        } else {
+            "nothing was changed; --accept-loss opens the database without it"
+        };
+        lines.field("result", result);
+    }
+}
+
+/// Looks at the log of the chain database, and gives up what stands behind damage if told to.
+pub(super) fn chain(session: &Session, args: &ChainRecover) -> anyhow::Result<Exit> {
+    let dir = session.data();
+    let on_disk = RocksKv::tables_on_disk(dir)?;
+    let has_index = on_disk.iter().any(|name| name == CHAIN_TABLES[LOG_TABLES].name);
+    let tables = if has_index { CHAIN_TABLES } else { &CHAIN_TABLES[..LOG_TABLES] };
+    let height = |row: &LostRow<'_>| {
+        let is_block = row.table == Some("chain_blocks") && !row.is_deletion;
+        is_block.then(|| Height::from_key(row.key)).flatten()
+    };
+    let options = session.config().rocks_options();
+    recover(session, dir, tables, options, args.accept_loss, "blocks lost", &height)
+}
+
+/// The same for a node store.
+pub(super) fn tx(session: &Session, args: &TxRecover) -> anyhow::Result<Exit> {
+    let config = &session.config().txstore;
+    let url = args.store.store.as_deref().unwrap_or(&config.url);
+    if url.is_empty() {
+        return Err(CliError::NoNodeStore.into());
+    }
+    let Some(dir) = url.strip_prefix("rocksdb:") else {
+        return Err(CliError::NoLogToRecover.into());
+    };
+    let txid = |row: &LostRow<'_>| {
+        (row.table == Some("tx_records")).then(|| Txid::from_slice(row.key)).flatten()
+    };
+    let options = RocksOptions::within((config.cache_mib.get() as usize) << 20);
+    let of = "transactions to compare with the node";
+    recover(session, Path::new(dir), STORE_TABLES, options, args.accept_loss, of, &txid)
+}
+
+fn recover<N: Ord + ToString>(
+    session: &Session,
+    dir: &Path,
+    tables: &'static [TableSpec],
+    options: RocksOptions,
+    accept_loss: bool,
+    of: &'static str,
+    name: &dyn Fn(&LostRow<'_>) -> Option<N>,
+) -> anyhow::Result<Exit> {
+    if RocksKv::tables_on_disk(dir)?.is_empty() {
+        return Err(KvError::NotFound { path: dir.to_owned() }.into());
+    }
+    let mut names = BTreeSet::new();
+    let mut names_total = 0;
+    let report = RocksKv::examine_log(dir, &mut |row| {
+        let Some(name) = name(row) else { return };
+        if names.contains(&name) {
+            return;
+        }
+        names_total += 1;
+        if names.len() < NAMES_MAX {
+            names.insert(name);
+        }
+    })?;
+    let recovered = accept_loss && report.damage.is_some();
+    if recovered {
+        drop(RocksKv::recover(dir, tables, options)?);
+    }
+    let is_damaged = report.damage.is_some();
+    let recovery = Recovery {
+        damage: report.damage.map(|damage| Damage {
+            file: damage.file,
+            offset: damage.offset,
+            what: damage.what,
+        }),
+        recovered,
+        good_batches: report.good_batches,
+        lost_batches: report.lost_batches,
+        lost_rows: report.lost_rows,
+        unreadable_rows: report.unreadable_rows,
+        of,
+        names_total,
+        names: names.iter().map(ToString::to_string).collect(),
+    };
+    output::result(session.json(), &recovery)?;
+    Ok(if is_damaged && !recovered { Exit::Unsound } else { Exit::Success })
+}
