@@ -8,8 +8,9 @@
 //! * Blocks are applied one by one, and each leaves nothing or everything: a stop or a crash at any
 //!   moment is gone on from.
 //! * One step looks at one snapshot of the chain database.
-//! * A chain database that is further back than it could be rolled back is being made anew. The
-//!   ledger waits for it in place of going back with it.
+//! * The ledger goes back only when the chain database has another block in place of one of its
+//!   own. A chain database that merely ends lower lags behind that of another follower, or is being
+//!   made anew: the ledger waits for it.
 
 mod background;
 mod bitcoin;
@@ -64,6 +65,8 @@ pub struct Step {
     pub ledger: Option<Height>,
     /// The last block of the chain database.
     pub chain: Option<Height>,
+    /// Blocks of the ledger that the chain database has not; the ledger waits for it.
+    pub chain_lacks: u64,
     /// Whether nothing is left to do for now.
     pub is_done: bool,
     /// Why a rescan that was asked for does not get on; blocks are followed all the same.
@@ -98,16 +101,18 @@ impl<K: Kv> WalletFollower<K> {
         let mut step = Step {
             ledger: self.ledger_height()?,
             chain: view.tip().map(|(height, _)| height),
+            chain_lacks: 0,
             is_done: false,
             rescan_held_up: None,
         };
         meter::stands(step.ledger, step.chain);
         self.check_reach(&step)?;
-        let mut options = FollowOptions::new(network);
-        if step.ledger.is_none() {
-            let start = self.index.status()?.started_mid_chain_at;
-            options.first_height = self.first_height.max(start.unwrap_or_default());
-        }
+        let start = self.index.status()?.started_mid_chain_at;
+        let mut options = FollowOptions {
+            first_height: self.first_height.max(start.unwrap_or_default()),
+            start_over_blocks_max: self.index.settings().window.horizon(),
+            ..FollowOptions::new(network)
+        };
         let looked_in = self.bodies.names();
         let chain = chain(&self.index, view, &mut self.bodies, is_stopped);
         // Block by block, so that what was done before a failure is counted; first only back.
@@ -119,6 +124,7 @@ impl<K: Kv> WalletFollower<K> {
             self.total.applied += did.applied;
             self.total.undone += did.undone;
             self.total.recorded += did.recorded;
+            step.chain_lacks = did.chain_lacks;
             step.is_done = blocks_max > 0 && did.applied == 0;
             if step.is_done || is_stopped() {
                 break;
@@ -128,6 +134,7 @@ impl<K: Kv> WalletFollower<K> {
         self.watch_edges()?;
         step.ledger = self.ledger_height()?;
         meter::stands(step.ledger, step.chain);
+        meter::chain_lacks(step.chain_lacks);
         if step.is_done {
             match self.rescan_some(is_stopped) {
                 Ok(is_idle) => step.is_done = is_idle,
@@ -163,7 +170,7 @@ impl<K: Kv> WalletFollower<K> {
         Ok(self.ledger.tip(self.network())?.map(|(height, _)| height))
     }
 
-    /// Refuses to go back further than the chain database itself could have gone.
+    /// Refuses a chain database that ends further below the ledger than a rollback of it reaches.
     fn check_reach(&self, step: &Step) -> Result<(), WalletFollowError> {
         let (Some(ledger), Some(chain)) = (step.ledger, step.chain) else { return Ok(()) };
         let horizon = self.index.settings().window.horizon();

@@ -34,7 +34,9 @@ const UPDATE_TIP: &str = "UPDATE chains SET tip_height = $2, tip_hash = $3,
         first_height = CASE WHEN tip_height IS NULL OR first_height > $2 THEN $2
             ELSE first_height END
     WHERE id = $1";
-const SELECT_BLOCK_BELOW: &str = "SELECT height, hash FROM blocks
+const SELECT_STORED_BELOW: &str = "SELECT height, hash FROM blocks
+    WHERE chain_id = $1 AND height < $2 ORDER BY height DESC LIMIT 1";
+const SELECT_RECENT_BELOW: &str = "SELECT height, hash FROM recent_blocks
     WHERE chain_id = $1 AND height < $2 ORDER BY height DESC LIMIT 1";
 const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE chain_id = $1 AND height >= $2";
 const DROP_DEEP_LEASES: &str = "DELETE FROM utxo_leases
@@ -154,8 +156,9 @@ impl Ledger {
         })
     }
 
-    /// Takes back every block from `height` on. The tip becomes the highest block below that the
-    /// ledger has stored; a ledger stores only blocks with transactions of its wallets.
+    /// Takes back every block from `height` on. The tip becomes the block right below, if the ledger
+    /// remembers it: it remembers the newest 5,000, and below them those with transactions of its
+    /// wallets.
     pub fn rollback_from(
         &self,
         network: Network,
@@ -166,7 +169,7 @@ impl Ledger {
             let mut chain = LockedChain::lock(tx, network)?;
             chain.detach_from(height, self.limits, now)?;
             if chain.tip.is_some_and(|(tip, _)| tip >= height) {
-                let below = chain.stored_below(height)?;
+                let below = chain.known_below(height)?;
                 chain.go_back_to(below)?;
             }
             Ok(chain.tip)
@@ -189,19 +192,32 @@ impl Ledger {
 
     /// Like [`Ledger::rollback_to`], as long as the tip is still the one that was looked at: another
     /// follower may have gone back already, and forward again.
-    pub(crate) fn rollback_from_tip(
+    pub(crate) fn rollback_to_fork(
         &self,
         network: Network,
         looked_at: (Height, BlockHash),
-        target: (Height, BlockHash),
+        fork: (Height, BlockHash),
         now: Micros,
     ) -> Result<(), LedgerError> {
         self.write(|tx| {
-            let chain = LockedChain::lock(tx, network)?;
-            if chain.tip != Some(looked_at) {
-                return Err(LedgerError::NotTip { height: looked_at.0, tip: chain.tip });
-            }
-            self.go_back(chain, target, now)
+            let chain = LockedChain::lock_at(tx, network, looked_at)?;
+            self.go_back(chain, fork, now)
+        })
+    }
+
+    /// Takes back all blocks since the first that was followed, as long as the tip is still the one
+    /// that was looked at.
+    pub(crate) fn start_over(
+        &self,
+        network: Network,
+        looked_at: (Height, BlockHash),
+        first: Height,
+        now: Micros,
+    ) -> Result<(), LedgerError> {
+        self.write(|tx| {
+            let mut chain = LockedChain::lock_at(tx, network, looked_at)?;
+            chain.detach_from(first, self.limits, now)?;
+            chain.go_back_to(None)
         })
     }
 
@@ -261,6 +277,19 @@ impl<'t, 'c> LockedChain<'t, 'c> {
         Ok(Self { tx, id, tip })
     }
 
+    /// Locks a chain whose tip must not have moved.
+    fn lock_at(
+        tx: &'t mut Transaction<'c>,
+        network: Network,
+        tip: (Height, BlockHash),
+    ) -> Result<Self, LedgerError> {
+        let chain = Self::lock(tx, network)?;
+        if chain.tip != Some(tip) {
+            return Err(LedgerError::NotTip { height: tip.0, tip: chain.tip });
+        }
+        Ok(chain)
+    }
+
     fn set_tip(&mut self, tip: Tip) -> Result<(), LedgerError> {
         let hash = tip.as_ref().map(|(_, hash)| hash.as_bytes());
         let height = rows::height_value(tip.map(|(height, _)| height));
@@ -313,9 +342,15 @@ impl<'t, 'c> LockedChain<'t, 'c> {
         Ok(places)
     }
 
-    fn stored_below(&mut self, height: Height) -> Result<Tip, SqlError> {
+    /// The highest block below a height whose hash the ledger knows.
+    fn known_below(&mut self, height: Height) -> Result<Tip, SqlError> {
         let key = [Value::from(self.id), Value::from(height.get())];
-        Ok(self.tx.query_opt(SELECT_BLOCK_BELOW, &key, |row| rows::tip(row, 0, 1))?.flatten())
+        let mut below = None;
+        for statement in [SELECT_RECENT_BELOW, SELECT_STORED_BELOW] {
+            let found = self.tx.query_opt(statement, &key, |row| rows::tip(row, 0, 1))?;
+            below = below.max(found.flatten());
+        }
+        Ok(below)
     }
 
     /// Detaches the transactions of every wallet first; only then the blocks can go.

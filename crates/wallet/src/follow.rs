@@ -13,8 +13,11 @@
 //! * The fork is the highest block that both chains have among those the ledger remembers: all of
 //!   the newest, and below them those with transactions of its wallets. Going back further than
 //!   the real fork changes nothing that walking forward again does not restore.
+//! * The ledger goes back only when the chain has another block at a height that it remembers. A
+//!   chain that merely ends lower, such as that of a second follower which lags, is waited for.
 
 mod convert;
+mod fork;
 mod recent;
 
 use std::{error::Error, ops::Range};
@@ -22,6 +25,7 @@ use std::{error::Error, ops::Range};
 use utxokeep_core::{Block, BlockHash, Height, Network, wallet::Micros};
 
 pub use self::convert::block_txs;
+use self::fork::Fork;
 pub(crate) use self::recent::{forget, remember};
 use crate::{Applied, BlockRef, Ledger, LedgerError, LinkedBlock, Tip};
 
@@ -78,8 +82,9 @@ pub enum FollowError {
     },
     /// The chain shares no block with the ledger.
     #[error(
-        "the chain has no block in common with the ledger, whose tip is {tip}; check the network, \
-         or roll the ledger back to its start"
+        "the chain has no block in common with the ledger, whose tip is {tip}; nothing was changed: \
+         check that both are of the same network; if they are, `wallet disconnect 0` takes all \
+         blocks of the ledger back, and following starts over"
     )]
     NoCommonBlock {
         /// Height of the ledger's tip.
@@ -96,6 +101,8 @@ pub struct FollowReport {
     pub undone: u64,
     /// Transactions recorded, over all wallets.
     pub recorded: u64,
+    /// Blocks by which the chain ends below the ledger, on the same branch; the ledger waits.
+    pub chain_lacks: u64,
 }
 
 /// How to follow.
@@ -107,18 +114,27 @@ pub struct FollowOptions {
     pub first_height: Height,
     /// Stop after this many blocks; the next call goes on.
     pub blocks_max: u64,
+    /// A ledger that has followed fewer blocks than this starts over when the chain has others in
+    /// place of all of them; any other has met a wrong chain.
+    pub start_over_blocks_max: u32,
 }
 
 impl FollowOptions {
     /// From the first block, all the way.
     #[must_use]
     pub const fn new(network: Network) -> Self {
-        Self { network, first_height: Height::GENESIS, blocks_max: u64::MAX }
+        Self {
+            network,
+            first_height: Height::GENESIS,
+            blocks_max: u64::MAX,
+            start_over_blocks_max: 288,
+        }
     }
 }
 
 impl Ledger {
-    /// Brings the ledger to the tip of `chain`: back to the fork, then forward.
+    /// Brings the ledger to the tip of `chain`: back to the fork, then forward. A chain that ends
+    /// lower on the same branch changes nothing.
     ///
     /// Other programs may follow the same chain into the same ledger. Whoever finds that another one
     /// was faster reads the cursor again and goes on there.
@@ -154,18 +170,34 @@ impl Ledger {
         let Some((end, _)) = chain.tip().map_err(FollowError::Chain)? else {
             return Ok(());
         };
-        if let Some((height, hash)) = *cursor
-            && chain.hash_at(height).map_err(FollowError::Chain)? != Some(hash)
+        report.chain_lacks = 0;
+        if let Some(tip) = *cursor
+            && chain.hash_at(tip.0).map_err(FollowError::Chain)? != Some(tip.1)
         {
-            let fork = self
-                .common_block(options.network, height, chain)?
-                .ok_or(FollowError::NoCommonBlock { tip: height })?;
-            self.rollback_from_tip(options.network, (height, hash), fork, now)?;
-            report.undone += u64::from(height.get().saturating_sub(fork.0.get()));
-            *cursor = Some(fork);
+            match self.fork(options, tip, end, chain)? {
+                Fork::EndsLower => {
+                    report.chain_lacks = u64::from(tip.0.get().saturating_sub(end.get()));
+                    return Ok(());
+                }
+                Fork::At(fork) => {
+                    self.rollback_to_fork(options.network, tip, fork, now)?;
+                    report.undone += u64::from(tip.0.get().saturating_sub(fork.0.get()));
+                    *cursor = Some(fork);
+                }
+                Fork::BelowFirst(first) => {
+                    self.start_over(options.network, tip, first, now)?;
+                    report.undone += u64::from(tip.0.get().saturating_sub(first.get())) + 1;
+                    *cursor = None;
+                }
+                Fork::Nowhere => return Err(FollowError::NoCommonBlock { tip: tip.0 }),
+            }
         }
+        let start = match *cursor {
+            None => self.start(options, chain)?,
+            Some((height, _)) => height.plus(1),
+        };
         while report.applied < options.blocks_max {
-            let height = cursor.map_or(options.first_height, |(height, _)| height.plus(1));
+            let height = cursor.map_or(start, |(height, _)| height.plus(1));
             if height > end {
                 break;
             }

@@ -70,6 +70,8 @@ struct Followed {
     height: Option<u32>,
     best_hash: Option<String>,
     chain_height: Option<u32>,
+    /// Blocks of the ledger that the chain database has not.
+    chain_lacks: u64,
     applied: u64,
     undone: u64,
     transactions: u64,
@@ -98,7 +100,7 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
     let mut follower = follower(session, &wallets, &index, &args.places)?;
     let poll = poll(session);
     let mut progress = Progress::start("following", false);
-    let mut chain_height = None;
+    let (mut chain_height, mut chain_lacks) = (None, 0);
     let is_stopped = || interrupt.is_asked();
     let ended = loop {
         let step = match follower.step(&is_stopped) {
@@ -111,7 +113,7 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
         {
             output::note(format_args!("a rescan does not get on: {reason}"));
         }
-        chain_height = step.chain;
+        (chain_height, chain_lacks) = (step.chain, step.chain_lacks);
         let (done, total) = (count(step.ledger), count(step.chain));
         progress.update(done, total, || "blocks".to_owned());
         if is_stopped() || (step.is_done && args.until_tip) {
@@ -131,6 +133,7 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
         height: tip.map(|(height, _)| height.get()),
         best_hash: tip.map(|(_, hash)| network.hash_text(hash.as_bytes())),
         chain_height: chain_height.map(Height::get),
+        chain_lacks,
         applied: total.applied,
         undone: total.undone,
         transactions: total.recorded,
@@ -186,7 +189,12 @@ impl Human for Followed {
             .field("network", &self.network)
             .optional("height", self.height)
             .optional("best hash", self.best_hash.as_ref())
-            .optional("chain height", self.chain_height)
+            .optional("chain height", self.chain_height);
+        if self.chain_lacks > 0 {
+            let lacks = format!("{} blocks of the ledger, which waits", self.chain_lacks);
+            lines.field("chain lacks", lacks);
+        }
+        lines
             .field("applied", self.applied)
             .field("undone", self.undone)
             .field("transactions", self.transactions)

@@ -21,10 +21,11 @@ pub enum WalletFollowError {
         /// The places.
         looked_in: String,
     },
-    /// The chain database is further back than any rollback reaches.
+    /// The chain database ends below the ledger.
     #[error(
-        "the chain database ends at block {chain}, far below block {ledger} of the ledger; nothing \
-         was changed: wait until it has caught up, or give the ledger its own new database"
+        "the chain database ends at block {chain}, below block {ledger} of the ledger; nothing \
+         was changed: wait until it has caught up, or take blocks of the ledger back (wallet \
+         disconnect)"
     )]
     ChainBehind {
         /// Where the chain database ends.

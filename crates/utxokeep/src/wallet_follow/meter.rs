@@ -9,6 +9,9 @@ metric_list! {
         "Height of the last block that the ledger has applied.";
     LAG = "utxokeep_wallet_follow_lag_blocks", Gauge, "",
         "Blocks that the chain database has and the ledger has not.";
+    CHAIN_LACKS = "utxokeep_wallet_follow_chain_lacks_blocks", Gauge, "",
+        "Blocks that the ledger has and the chain database has not, on the same branch: another \
+         follower is ahead, and the ledger waits for this one.";
     APPLIED = "utxokeep_wallet_follow_blocks_applied_total", Counter, "",
         "Blocks that the ledger applied.";
     UNDONE = "utxokeep_wallet_follow_blocks_undone_total", Counter, "",
@@ -55,6 +58,10 @@ pub(super) fn stands(ledger: Option<Height>, chain: Option<Height>) {
     let lag = u32::try_from(height(chain) - height(ledger)).unwrap_or(0);
     gauge!(LAG).set(f64::from(lag));
     gauge!(HEIGHT).set(f64::from(ledger.unwrap_or_default().get()));
+}
+
+pub(super) fn chain_lacks(blocks: u64) {
+    gauge!(CHAIN_LACKS).set(f64::from(u32::try_from(blocks).unwrap_or(u32::MAX)));
 }
 
 pub(super) fn rescanned() {

@@ -20,6 +20,9 @@ impl<K: Kv> WalletFollower<K> {
     ) -> Result<bool, WalletFollowError> {
         let mut wanted: BTreeMap<WalletId, Height> =
             self.ledger.requested_rescans(self.network())?.into_iter().collect();
+        // Blocks that another follower has brought, and this chain database lacks, have to wait.
+        let end = self.index.view()?.tip().map(|(height, _)| height);
+        wanted.retain(|_, next| Some(*next) <= end);
         for _ in 0..STEP_BLOCKS_MAX {
             let Some(height) = wanted.values().min().copied() else { return Ok(true) };
             if is_stopped() {
@@ -40,7 +43,7 @@ impl<K: Kv> WalletFollower<K> {
                     ) => return Ok(false),
                     Err(error) => return Err(error.into()),
                 };
-                match next {
+                match next.filter(|next| Some(*next) <= end) {
                     Some(next) => wanted.insert(wallet, next),
                     None => wanted.remove(&wallet),
                 };

@@ -65,6 +65,10 @@ impl<K: Kv> WalletFollower<K> {
         let view = self.index.view()?;
         let chain = chain(&self.index, view, &mut self.bodies, is_stopped);
         let (end, last) = tip.ok_or(WalletFollowError::NotFollowed)?;
+        if let Some((height, _)) = chain.tip().map_err(FollowError::Chain)?.filter(|at| at.0 < end)
+        {
+            return Err(WalletFollowError::ChainBehind { chain: height, ledger: end });
+        }
         if chain.hash_at(end).map_err(FollowError::Chain)? != Some(last) {
             return Err(WalletFollowError::NotFollowed);
         }

@@ -16,7 +16,8 @@ use utxokeep_chains::{
 use utxokeep_core::{BlockHash, Height};
 use utxokeep_testkit::{RegtestA, postgres::TestDatabase};
 use utxokeep_wallet::{
-    BlockBody, ChainError, FollowOptions, FollowedChain, Ledger, NewDescriptor, WalletId,
+    BlockBody, BlockRef, ChainError, FollowOptions, FollowedChain, Ledger, LinkedBlock,
+    NewDescriptor, WalletId,
 };
 
 use crate::program::{NOW, Place, chain_coins, coins, wait_for_tip};
@@ -129,7 +130,7 @@ pub(crate) fn import(place: &Place) {
     place.run(&[["chain", "import"].as_slice(), &network, &[blocks]].concat());
 }
 
-/// The ledger goes where the database goes: to its tip, back with it, and forward again.
+/// The ledger goes where the database goes: to its tip, and back when its branch is another.
 fn serve_keeps_the_ledger_at_the_tip(place: &Place) {
     let blocks = place.path("blocks");
     write_blocks(&blocks, "blk00000.dat", |_| true);
@@ -147,16 +148,30 @@ fn serve_keeps_the_ledger_at_the_tip(place: &Place) {
     assert!(took < Duration::from_secs(60), "it hangs: {took:?}");
     assert_eq!(coins(&ledger, wallet), expected(LAST));
 
+    // A database that merely ends lower is waited for: another follower may be ahead of it.
     place.run(&["chain", "rollback", "230"]);
     let serving = place.serve();
-    wait_for_tip(&ledger, NETWORK, (230, hash_at(230)));
-    serving.wait_for_metric("utxokeep_wallet_follow_blocks_undone_total", |blocks| blocks > 69.5);
+    let lacks = "utxokeep_wallet_follow_chain_lacks_blocks";
+    serving.wait_for_metric(lacks, |blocks| blocks > 69.5);
     serving.stop();
-    assert_eq!(chain_coins(&ledger, wallet), expected_by(230, chain_coins));
+    let report = place.json(&["wallet", "follow", "--until-tip"]);
+    assert_eq!((&report["chain_lacks"], &report["undone"]), (&70.into(), &0.into()));
+    assert_eq!(ledger.tip(NETWORK).unwrap(), Some((Height::new(LAST), hash_at(LAST))));
+    let refused = place.command(&["wallet", "scan", "hd", "--from", "0"]).output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(text.contains("ends at block 230, below block 300"), "{text}");
 
+    // One that has another block in place of one of the ledger is followed back.
+    ledger.rollback_to(NETWORK, (Height::new(230), hash_at(230)), NOW).unwrap();
+    assert_eq!(chain_coins(&ledger, wallet), expected_by(230, chain_coins));
+    let hash = BlockHash::from_bytes([0x5a; 32]);
+    let block = BlockRef { height: Height::new(231), hash, time: NOW };
+    let linked = LinkedBlock { block, parent: Some(hash_at(230)) };
+    ledger.apply_block(NETWORK, &linked, &[], NOW).unwrap();
     import(place);
     let serving = place.serve();
     wait_for_tip(&ledger, NETWORK, (LAST, hash_at(LAST)));
+    serving.wait_for_metric("utxokeep_wallet_follow_blocks_undone_total", |blocks| blocks > 0.5);
     serving.stop();
     assert_eq!(coins(&ledger, wallet), expected(LAST));
     assert_eq!(ledger.verify(wallet).unwrap(), []);
@@ -270,7 +285,10 @@ fn the_command_follows_to_the_tip_and_scans_for_a_wallet_that_came_later() {
     assert_eq!(report["best_hash"], hash_at(LAST).to_reversed_hex());
     place.run(&["chain", "rollback", "280"]);
     let report = place.json(&follow);
-    assert_eq!((&report["applied"], &report["undone"]), (&0.into(), &20.into()));
+    assert_eq!((&report["chain_lacks"], &report["undone"]), (&20.into(), &0.into()));
+    // The ledger goes back to the block right below, whatever that holds.
+    let back = place.json(&["wallet", "disconnect", "281", "--network", "regtest"]);
+    assert_eq!(back["tip"]["height"], 280);
 
     let ledger = place.ledger();
     let wallet = wallet(&ledger, "late");

@@ -7,7 +7,7 @@ use utxokeep_sql::{SqlError, Value};
 use utxokeep_testkit::RegtestA;
 use utxokeep_wallet::{
     BlockBody, BlockRef, ChainError, CoinQuery, ConfirmationRange, FollowError, FollowOptions,
-    FollowedChain, Ledger, LinkedBlock, WalletId, block_ref, block_txs,
+    FollowReport, FollowedChain, Ledger, LinkedBlock, WalletId, block_ref, block_txs,
 };
 
 use crate::chain::{NOW, TestChain, follow, hd_descriptors, on_sqlite, open, wallet};
@@ -56,20 +56,77 @@ fn a_ledger_that_stops_and_starts_misses_nothing(url: &str) {
     assert_eq!(coins(&open(url), wallet), expected(&chain));
 }
 
+/// Blocks of a branch that the chain does not have, from `height` up to 300.
+fn apply_others(ledger: &Ledger, height: u32) {
+    for raw in height..=300 {
+        let height = Height::new(raw);
+        let parent = ledger.tip(RegtestA::NETWORK).unwrap().map(|(_, hash)| hash);
+        let mut hash = [0x5a; 32];
+        hash[..4].copy_from_slice(&raw.to_be_bytes());
+        let block = BlockRef { height, hash: BlockHash::from_bytes(hash), time: NOW };
+        ledger.apply_block(RegtestA::NETWORK, &LinkedBlock { block, parent }, &[], NOW).unwrap();
+    }
+}
+
 fn a_reorganisation_that_nobody_saw_is_undone_to_the_fork(url: &str) {
     let ledger = open(url);
     let wallet = wallet(&ledger, "hd", &hd_descriptors());
+    let mut start = TestChain::whole();
+    start.cut_to(230);
+    follow(&ledger, &start);
+    apply_others(&ledger, 231);
+    // The chain has another block at a height of the ledger, although it ends lower.
     let mut chain = TestChain::whole();
-    follow(&ledger, &chain);
-    chain.cut_to(230);
+    chain.cut_to(240);
     let report = follow(&ledger, &chain);
-    assert_eq!((report.undone, report.applied), (70, 0));
+    assert_eq!((report.undone, report.applied, report.chain_lacks), (70, 10, 0));
     assert_eq!(ledger.tip(RegtestA::NETWORK).unwrap(), chain.tip().unwrap());
     let report = follow(&ledger, &TestChain::whole());
-    assert_eq!((report.undone, report.applied), (0, 70));
+    assert_eq!((report.undone, report.applied), (0, 60));
     assert_eq!(coins(&ledger, wallet), expected(&TestChain::whole()));
     assert_eq!(ledger.verify(wallet).unwrap(), []);
     assert_eq!(follow(&ledger, &TestChain::whole()).applied, 0);
+}
+
+/// As with a second follower whose chain database lags.
+fn a_chain_that_ends_lower_on_the_same_branch_is_waited_for(url: &str) {
+    let ledger = open(url);
+    let wallet = wallet(&ledger, "hd", &hd_descriptors());
+    follow(&ledger, &TestChain::whole());
+    let (tip, found) = (ledger.tip(RegtestA::NETWORK).unwrap(), coins(&ledger, wallet));
+    for height in [299, 230, 0] {
+        let mut lagging = TestChain::whole();
+        lagging.cut_to(height);
+        let report = follow(&ledger, &lagging);
+        assert_eq!((report.undone, report.applied), (0, 0));
+        assert_eq!(report.chain_lacks, 300 - height as u64);
+        assert_eq!(ledger.tip(RegtestA::NETWORK).unwrap(), tip);
+    }
+    assert_eq!(coins(&ledger, wallet), found);
+    assert_eq!(follow(&ledger, &TestChain::whole()), FollowReport::default());
+}
+
+fn a_reorganisation_below_the_first_followed_block_starts_over(url: &str) {
+    let ledger = open(url);
+    let wallet = wallet(&ledger, "hd", &hd_descriptors());
+    apply_others(&ledger, 290);
+    let (network, chain) = (RegtestA::NETWORK, TestChain::whole());
+    // More than any chain reorganises is another chain.
+    let options = FollowOptions { start_over_blocks_max: 10, ..FollowOptions::new(network) };
+    let error = ledger.follow(&chain, &options, NOW).unwrap_err();
+    assert!(error.to_string().contains("wallet disconnect 0"), "{error}");
+    assert_eq!(ledger.tip(network).unwrap().unwrap().0.get(), 300);
+
+    let first_height = Height::new(295);
+    let options =
+        FollowOptions { start_over_blocks_max: 11, first_height, ..FollowOptions::new(network) };
+    // Its wallets rely on the blocks from 290 on, whatever is asked for now.
+    let back = FollowOptions { blocks_max: 0, ..options };
+    assert_eq!(ledger.follow(&chain, &back, NOW).unwrap().undone, 11);
+    assert_eq!(ledger.tip(network).unwrap(), None);
+    assert_eq!(ledger.follow(&chain, &options, NOW).unwrap().applied, 11);
+    assert_eq!(ledger.tip(network).unwrap(), chain.tip().unwrap());
+    assert_eq!(ledger.verify(wallet).unwrap(), []);
 }
 
 fn a_wallet_that_comes_later_is_scanned(url: &str) {
@@ -153,6 +210,8 @@ fn only_the_newest_blocks_are_remembered(url: &str) {
 crate::on_both!(
     a_ledger_that_stops_and_starts_misses_nothing,
     a_reorganisation_that_nobody_saw_is_undone_to_the_fork,
+    a_chain_that_ends_lower_on_the_same_branch_is_waited_for,
+    a_reorganisation_below_the_first_followed_block_starts_over,
     a_wallet_that_comes_later_is_scanned,
     a_chain_that_does_not_fit_changes_nothing,
     only_the_newest_blocks_are_remembered,

@@ -393,7 +393,7 @@ pub(in crate::cli) struct LabelsImport {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Disconnect {
-    /// First block to take off.
+    /// First block to take off; the block below becomes the last one.
     #[arg(value_name = "HEIGHT")]
     pub(in crate::cli) from_height: u32,
     #[command(flatten)]
