@@ -86,6 +86,18 @@ pub enum KvError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// There is no room for a write. Writing goes on when there is.
+    #[error(
+        "{op} failed, because the disk is full; nothing was changed, and the store goes on by itself \
+         when there is room"
+    )]
+    DiskFull {
+        /// Operation that was attempted.
+        op: &'static str,
+        /// What the engine says.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A row failed to decode.
     #[error("table {table}: corrupt row: {detail}")]
     Corrupt {

@@ -15,6 +15,7 @@ mod crash;
 mod error;
 mod memory;
 mod rocks;
+mod trouble;
 
 pub use batch::{Batch, Row, TableRows};
 #[doc(hidden)]
@@ -22,6 +23,7 @@ pub use crash::point as crash_point;
 pub use error::KvError;
 pub use memory::MemoryKv;
 pub use rocks::{LogDamage, LogReport, LostRow, RocksKv, RocksOptions};
+pub use trouble::Trouble;
 
 /// How a table is read; decides filters and prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +139,11 @@ pub trait Kv: Read + Send + Sync {
     /// Durable, and all or nothing across crashes; but readers may see some of the rows before
     /// `finish`, so it is for states in which nobody reads.
     fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError>;
+
+    /// Why no writes are taken at present, if so. Asked often, so it costs little.
+    fn trouble(&self) -> Option<Trouble> {
+        None
+    }
 
     /// Sizes of all tables.
     fn table_sizes(&self) -> Result<Vec<TableSize>, KvError>;

@@ -257,7 +257,8 @@ impl Pruner {
     pub fn health(&self) -> Health {
         let shared = &self.shared;
         let fault = |name, fault: Option<String>| Dependency { name, fault };
-        let store = shared.store.block_state().err().map(|error| error.to_string());
+        let unreadable = || shared.store.block_state().err().map(|error| error.to_string());
+        let store = shared.store.trouble().map(|trouble| trouble.reason).or_else(unreadable);
         let chain = shared.gate.is_catching_up().err().map(|error| error.to_string());
         let assembly = shared.gate.assembly().err().map(|error| error.to_string());
         let mut dependencies = vec![

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use utxokeep_kv::{
-    Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, Visitor,
+    Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, Trouble, Visitor,
 };
 
 /// What happens before a call reaches the engine. An error is answered in its place.
@@ -14,6 +14,11 @@ pub trait Hook: Send + Sync {
     /// Before a batch is committed.
     fn commit(&self, _batch: &Batch) -> Result<(), KvError> {
         Ok(())
+    }
+
+    /// Why no writes are taken, instead of what the engine says.
+    fn trouble(&self) -> Option<Trouble> {
+        None
     }
 
     /// Before rows are loaded.
@@ -88,6 +93,10 @@ impl<K: Kv + 'static, H: Hook> Kv for HookedKv<K, H> {
     fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
         self.hook.load(tables, &finish)?;
         self.kv.load(tables, finish)
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.hook.trouble().or_else(|| self.kv.trouble())
     }
 
     fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {

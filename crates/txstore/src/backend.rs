@@ -5,6 +5,8 @@ use utxokeep_core::{
     node::{Changes, NodeTx, Slot, TxRecord},
 };
 
+use utxokeep_kv::Trouble;
+
 use crate::{error::StoreError, kv::ProofFault};
 
 /// The transactions that a call changes.
@@ -175,6 +177,11 @@ pub trait Backend: Send + Sync {
     /// changes the same transactions meanwhile. `work` may run again from the start, where the
     /// engine had to give up and try once more.
     fn write(&self, touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError>;
+
+    /// Why no writes are taken at present, if so.
+    fn trouble(&self) -> Option<Trouble> {
+        None
+    }
 
     /// Name of the engine.
     fn engine(&self) -> &'static str;

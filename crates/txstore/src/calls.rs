@@ -9,6 +9,8 @@ use utxokeep_core::{
     },
 };
 
+use utxokeep_kv::Trouble;
+
 use crate::{
     backend::{HeightIndex, Touched, Writes},
     engine::{NOTHING, NodeStore},
@@ -45,6 +47,10 @@ fn intent_name(id: &[u8; 32]) -> String {
 }
 
 impl TxStore for NodeStore {
+    fn trouble(&self) -> Option<Trouble> {
+        self.backend.trouble()
+    }
+
     fn create(&self, txs: &[(NodeTx, CreateOptions)], height: Height) -> PerItem<()> {
         // Parents are changed only by a conflicting child, which they get to know of.
         let parents = txs.iter().filter(|(_, options)| options.is_conflicting);

@@ -10,7 +10,7 @@ use utxokeep_core::{
     Corrupt, Txid,
     node::{TxRecord, encode_body, encode_record, encode_slot},
 };
-use utxokeep_kv::{Batch, Durability, Kv, Scan, TableId};
+use utxokeep_kv::{Batch, Durability, Kv, Scan, TableId, Trouble};
 
 pub use self::proofs::ProofFault;
 use self::{
@@ -133,6 +133,10 @@ impl<K: Kv> KvBackend<K> {
 }
 
 impl<K: Kv> Backend for KvBackend<K> {
+    fn trouble(&self) -> Option<Trouble> {
+        self.kv.trouble()
+    }
+
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError> {
         let snapshot = self.kv.snapshot();
         let relied_on = Cell::new(None);

@@ -9,6 +9,8 @@ use utxokeep_core::{
     },
 };
 
+use utxokeep_kv::Trouble;
+
 use crate::error::StoreError;
 
 /// Height and median time of the chain, always of the same block.
@@ -69,6 +71,11 @@ pub type PerItem<T> = Result<Vec<Result<T, NodeError>>, StoreError>;
 
 /// A node store. Every call is one commit; heights are the caller's, never a cached tip.
 pub trait TxStore: Send + Sync {
+    /// Why no writes are taken at present, if that is known without trying.
+    fn trouble(&self) -> Option<Trouble> {
+        None
+    }
+
     /// Stores transactions that spend nothing here, such as coinbases or seeds.
     fn create(&self, txs: &[(NodeTx, CreateOptions)], height: Height) -> PerItem<()>;
 

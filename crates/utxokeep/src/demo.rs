@@ -22,7 +22,7 @@ use tokio::{
 };
 use utxokeep_chains::Simulator;
 use utxokeep_index::{ChainIndex, OpenError, StoreError, peek_identity};
-use utxokeep_kv::{KvError, RocksKv};
+use utxokeep_kv::{Kv as _, KvError, RocksKv};
 
 use self::{
     miner::{Miner, Pace, Progress},
@@ -31,6 +31,7 @@ use self::{
 use crate::{
     config::Config,
     server::{STOP_WAIT, Server, Signals, runtime},
+    watched::{Watched, any_stopped},
 };
 
 /// What to show.
@@ -65,13 +66,25 @@ pub fn run(options: DemoOptions, config: &Config) -> anyhow::Result<()> {
     summary.open();
     let mining = miner.start(pace)?;
     let (first, progress) = (mining.progress.borrow().clone(), mining.progress.clone());
-    runtime.block_on(show(&mut signals, progress, &index, &mut summary));
+    let watched = Watched::chain_index(&index);
+    let broken = runtime.block_on(async {
+        tokio::select! {
+            () = show(&mut signals, progress, &index, &mut summary) => None,
+            error = any_stopped(vec![watched]) => Some(error),
+        }
+    });
     let result = mining.stop();
     summary.close();
     let stopped = server.map_or(Ok(()), |server| server.stop(&runtime));
     runtime.shutdown_timeout(STOP_WAIT);
     let last = result?;
     stopped?;
+    if let Some(error) = broken {
+        return Err(error);
+    }
+    if let Some(trouble) = index.engine().trouble() {
+        bail!("the chain may not be on disk: {}", trouble.reason);
+    }
     summary::farewell(&first, &last);
     Ok(())
 }

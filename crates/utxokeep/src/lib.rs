@@ -22,3 +22,4 @@ mod server;
 pub mod wallet_follow;
 pub mod wallet_upkeep;
 pub mod wallets;
+pub mod watched;

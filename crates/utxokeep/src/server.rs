@@ -23,7 +23,14 @@ use tokio::{
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
 
-use crate::{config::Config, grpc::GrpcServer, pruning::Pruning, rest, wallets::Wallets};
+use crate::{
+    config::Config,
+    grpc::GrpcServer,
+    pruning::Pruning,
+    rest,
+    wallets::Wallets,
+    watched::{Watched, any_stopped},
+};
 
 /// How long reads of the server may take once the program stops.
 pub(crate) const STOP_WAIT: Duration = Duration::from_secs(6);
@@ -45,6 +52,8 @@ pub(crate) struct Served<'s> {
     pub(crate) wallets: Option<Wallets>,
     /// Where REST listens.
     pub(crate) rest_listen: SocketAddr,
+    /// The node store, if there is one.
+    pub(crate) store: Option<Watched>,
     /// What answers over gRPC, and where it listens.
     pub(crate) grpc: Option<(GrpcServer, SocketAddr)>,
     /// The pruner, which stops first.
@@ -63,7 +72,9 @@ pub(crate) fn serve_until_stopped(
     let mut signals = runtime.block_on(async { Signals::new() })?;
     let chain = served.index.map(|index| rest::RestState::new(index.clone(), &config.rest));
     let wallets = served.wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));
-    let mut routes = rest::router_of(chain, wallets);
+    let watched: Vec<Watched> =
+        served.index.map(Watched::chain_index).into_iter().chain(served.store).collect();
+    let mut routes = rest::router_of(chain, wallets, watched.clone());
     if let Some(pruning) = &served.pruning {
         routes = routes.merge(rest::pruner_routes(pruning.clone()));
     }
@@ -72,14 +83,19 @@ pub(crate) fn serve_until_stopped(
     let grpc = grpc.transpose()?;
     announce(rest.address, grpc.as_ref().map(|grpc| grpc.address));
     let mut working = work.map(Working::start).transpose()?;
-    runtime.block_on(async {
-        match &mut working {
-            Some(working) => tokio::select! {
-                () = signals.any() => {}
+    let broken = runtime.block_on(async {
+        let work_ends = async {
+            match &mut working {
                 // Work ends by itself only when it fails.
-                _ = &mut working.ended => {}
-            },
-            None => signals.any().await,
+                Some(working) => drop((&mut working.ended).await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = signals.any() => None,
+            () = work_ends => None,
+            // Whoever watches the program starts it again, which is what helps.
+            error = any_stopped(watched) => Some(error),
         }
     });
     if let Some(pruning) = &served.pruning {
@@ -93,7 +109,7 @@ pub(crate) fn serve_until_stopped(
         stopped = stopped.and(server.wait(&runtime));
     }
     runtime.shutdown_timeout(STOP_WAIT);
-    worked.and(stopped)
+    broken.map_or(Ok(()), Err).and(worked).and(stopped)
 }
 
 /// Work that goes on beside the server until it is asked to stop.

@@ -228,7 +228,10 @@ fn tip_blocks_and_status_are_those_of_the_node() {
     );
     assert_eq!(status["rollback_floor"], 12);
     assert!(status["tables"].as_array().unwrap().iter().any(|t| t["name"] == "utxo_unspent"));
-    assert_eq!(api.get("/health").text, r#"{"status":"ok"}"#);
+    assert_eq!(
+        api.get("/health").text,
+        r#"{"status":"ok","dependencies":[{"name":"chain_index","status":"ok","fault":null}]}"#
+    );
 }
 
 #[test]
@@ -487,7 +490,10 @@ fn a_database_without_blocks_or_without_the_index_says_so() {
     let status = empty.get("/api/v1/status");
     assert_eq!(status.status, StatusCode::OK);
     assert_eq!(status.json()["point"], Value::Null);
-    assert_eq!(empty.get("/health").text, r#"{"status":"ok"}"#);
+    assert_eq!(
+        empty.get("/health").text,
+        r#"{"status":"ok","dependencies":[{"name":"chain_index","status":"ok","fault":null}]}"#
+    );
 
     let no_addresses = Settings { address_index: false, ..settings.clone() };
     let off = Settings { enabled: false, ..settings };

@@ -156,7 +156,7 @@ fn a_running_demo_is_served_stops_cleanly_on_a_signal_and_goes_on() {
     for name in ["INT", "TERM"] {
         let mut running = Running::start(demo(dir.path()));
         let health = running.wait_for("/health", |answer| answer.contains(" 200 OK"));
-        assert!(health.ends_with("{\"status\":\"ok\"}"), "{health}");
+        assert!(health.contains("{\"status\":\"ok\","), "{health}");
         let enough = stopped_at.get().max(150) + 2;
         running.wait_for("/api/v1/chain/tip", |answer| {
             height_in(answer).is_some_and(|height| height >= enough)

@@ -9,7 +9,6 @@
 use std::{
     fs::{self, File},
     path::Path,
-    sync::atomic::Ordering,
     thread,
 };
 
@@ -79,7 +78,7 @@ impl RocksKv {
         self.write_raw(writes, Durability::Synced)?;
         crash::point("after_intent");
         // The intent holds from now on: nothing may be written past it.
-        self.complete(&intent).inspect_err(|_| self.poisoned.store(true, Ordering::Release))
+        self.complete(&intent).inspect_err(|error| self.writing.stop(&error.to_string()))
     }
 
     /// Finishes or discards what a crash left of a load.

@@ -9,10 +9,10 @@ mod lost;
 mod options;
 mod place;
 mod wal;
+mod writing;
 
 use std::{
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
     thread,
 };
 
@@ -24,10 +24,11 @@ use rocksdb::{
 pub use lost::{LogDamage, LogReport, LostRow};
 pub use options::RocksOptions;
 use place::Place;
+use writing::Writing;
 
 use crate::{
-    Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Visitor,
-    crash,
+    Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Trouble,
+    Visitor, crash,
 };
 
 /// How many keys one call into the engine looks up; bounds the memory it pins.
@@ -46,7 +47,7 @@ pub struct RocksKv {
     options: RocksOptions,
     /// Where files of a load wait until they are part of the database.
     load_dir: PathBuf,
-    poisoned: AtomicBool,
+    writing: Writing,
 }
 
 /// A view of a [`RocksKv`].
@@ -95,7 +96,7 @@ impl RocksKv {
         let db = DB::open_cf_descriptors_read_only(&options::read_only(), dir, tables, false)
             .map_err(|error| Self::explain(dir, error))?;
         let load_dir = dir.join("load");
-        Ok(Self { db, specs, options, load_dir, poisoned: AtomicBool::new(true) })
+        Ok(Self { db, specs, options, load_dir, writing: Writing::never() })
     }
 
     fn open_with(
@@ -108,7 +109,7 @@ impl RocksKv {
         let db = DB::open_cf_descriptors(database, dir, tables)
             .map_err(|error| Self::explain(dir, error))?;
         let load_dir = dir.join("load");
-        let kv = Self { db, specs, options, load_dir, poisoned: AtomicBool::new(false) };
+        let kv = Self { db, specs, options, load_dir, writing: Writing::default() };
         kv.finish_interrupted_load()?;
         Ok(kv)
     }
@@ -199,15 +200,13 @@ impl RocksKv {
     }
 
     fn write_raw(&self, writes: WriteBatch, durability: Durability) -> Result<(), KvError> {
-        if self.poisoned.load(Ordering::Acquire) {
-            return Err(KvError::Poisoned);
-        }
+        self.writing.check()?;
         let mut options = WriteOptions::default();
         options.set_sync(durability == Durability::Synced);
-        self.db.write_opt(writes, &options).map_err(|error| {
-            self.poisoned.store(true, Ordering::Release);
-            KvError::rocks("writing a batch", error)
-        })
+        let written = self.db.write_opt(writes, &options);
+        written.map_err(|error| self.writing.failed("writing a batch", error))?;
+        self.writing.went_through();
+        Ok(())
     }
 
     fn read_many(
@@ -380,6 +379,14 @@ impl Kv for RocksKv {
 
     fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
         self.load_tables(tables, finish)
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        if self.writing.is_waiting() {
+            // Nobody may write any more, because of what this says: so it tries by itself.
+            let _ = self.write_raw(WriteBatch::default(), Durability::Buffered);
+        }
+        self.writing.trouble(self.db.path())
     }
 
     fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {

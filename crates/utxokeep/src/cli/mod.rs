@@ -49,6 +49,7 @@ use crate::{
     server::{self, Served},
     wallet_upkeep::WalletUpkeep,
     wallets::Wallets,
+    watched::Watched,
 };
 
 pub use self::help::page;
@@ -129,12 +130,14 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
         index: index.as_ref(),
         wallets: wallets.clone(),
         rest_listen: args.listen.unwrap_or(config.rest.listen),
+        store: None,
         grpc: None,
         pruning: None,
     };
     let mut answering = None;
     if let Some(url) = url {
         let store = node_store::open(url, &config.txstore)?;
+        served.store = Some(Watched::node_store(store.clone()));
         let items_max = config.txstore.batch_items_max.get() as usize;
         let mut of_store = GrpcServer::new(store.clone(), items_max, &config.grpc);
         if config.pruner.enabled {

@@ -29,6 +29,7 @@ use crate::{
     grpc::{GrpcServer, proto, pruner_to_proto as to},
     pruning::{self, Pruning, WallClock},
     server::{self, Served},
+    watched::Watched,
 };
 
 /// Does what a command asks.
@@ -186,12 +187,13 @@ fn restore(session: &Session, args: &PruneRestore) -> anyhow::Result<Exit> {
 pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exit> {
     let config = session.config();
     let store = tx::open(session, args.store.store.as_deref())?;
-    let pruning = Pruning::start(store, &config.pruner)?;
+    let pruning = Pruning::start(store.clone(), &config.pruner)?;
     let items_max = config.txstore.batch_items_max.get() as usize;
     let answering = GrpcServer::of_pruner(pruning.clone(), items_max, &config.grpc);
     let served = Served {
         index: None,
         wallets: None,
+        store: Some(Watched::node_store(store)),
         rest_listen: args.listen.unwrap_or(config.pruner.rest_listen),
         grpc: Some((answering, args.grpc_listen.unwrap_or(config.pruner.listen))),
         pruning: Some(pruning),

@@ -8,6 +8,7 @@ use tonic_health::{
     ServingStatus,
     server::{HealthReporter, health_reporter},
 };
+use utxokeep_kv::Trouble;
 use utxokeep_txstore::TxStore;
 
 use super::{
@@ -25,7 +26,7 @@ use super::{
     wallet::{self, WalletService},
     wallet_operations,
 };
-use crate::{config::GrpcConfig, pruning::Pruning, rest, wallets::Wallets};
+use crate::{config::GrpcConfig, pruning::Pruning, rest, wallets::Wallets, watched::Watched};
 
 const MIB: usize = 1 << 20;
 
@@ -158,7 +159,13 @@ impl GrpcServer {
                 None => std::future::pending().await,
             }
         };
-        tokio::join!(pruner, wallets);
+        let store = async {
+            match self.store.clone().map(Watched::node_store) {
+                Some(store) => store.follow(|trouble| set_store_health(health, trouble)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::join!(store, pruner, wallets);
     }
 
     /// Answers calls until `shutdown` is done, then finishes those that are being answered.
@@ -216,4 +223,9 @@ impl GrpcServer {
             () = drained => Ok(()),
         }
     }
+}
+
+async fn set_store_health(health: &HealthReporter, trouble: Option<Trouble>) {
+    let status = trouble.map_or(ServingStatus::Serving, |_| ServingStatus::NotServing);
+    health.set_service_status(tx_store_server::SERVICE_NAME, status).await;
 }

@@ -27,6 +27,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::{Config as UiConfig, SwaggerUi};
 
 use self::{ops::Operations, wallets::wallet_routes};
+use crate::watched::Watched;
 
 pub use meter::METRICS;
 pub(crate) use meter::install_recorder;
@@ -94,13 +95,18 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 
 /// The routes of a chain index, ready to be served.
 pub fn router(state: RestState) -> Router {
-    router_of(Some(state), None)
+    let watched = Watched::chain_index(state.index());
+    router_of(Some(state), None, vec![watched])
 }
 
 /// The routes of what there is, ready to be served. Health, metrics and the description are always
-/// among them.
-pub fn router_of(chain: Option<RestState>, wallets: Option<WalletState>) -> Router {
-    let operations = Operations::new(chain.clone(), wallets.clone());
+/// among them; health asks what is watched whether it takes writes.
+pub fn router_of(
+    chain: Option<RestState>,
+    wallets: Option<WalletState>,
+    watched: Vec<Watched>,
+) -> Router {
+    let operations = Operations::new(chain.clone(), wallets.clone(), watched);
     let mut routes = OpenApiRouter::with_openapi(Description::openapi());
     if let Some(chain) = chain {
         routes = routes.merge(chain_routes().with_state(chain));

@@ -10,20 +10,25 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{error::ApiError, meter, state::RestState, wallets::WalletState};
-use crate::wallets::Lagging;
+use crate::{wallets::Lagging, watched::Watched};
 
 /// What the server answers from.
 #[derive(Debug, Clone)]
 pub(super) struct Operations {
     chain: Option<RestState>,
     wallets: Option<WalletState>,
+    watched: Vec<Watched>,
 }
 
 impl Operations {
     /// Installs the recorder of metrics, if that has not happened yet.
-    pub(super) fn new(chain: Option<RestState>, wallets: Option<WalletState>) -> Self {
+    pub(super) fn new(
+        chain: Option<RestState>,
+        wallets: Option<WalletState>,
+        watched: Vec<Watched>,
+    ) -> Self {
         meter::install_recorder();
-        Self { chain, wallets }
+        Self { chain, wallets, watched }
     }
 }
 
@@ -76,12 +81,10 @@ impl Dependency {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
     /// `ok`, `degraded` when single wallets do not go on, or `unavailable` when a database cannot
-    /// be read.
+    /// be read, or takes no writes.
     #[schema(example = "ok")]
     status: &'static str,
-    /// What the server needs; only with a wallet ledger.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(nullable = false, required = false)]
+    /// What the server needs.
     dependencies: Vec<Dependency>,
 }
 
@@ -91,8 +94,8 @@ pub(super) struct Health {
     path = "/health",
     tag = "operations",
     responses(
-        (status = 200, description = "What the server needs can be read", body = Health),
-        (status = 503, description = "A database cannot be read", body = Health),
+        (status = 200, description = "What the server needs is there", body = Health),
+        (status = 503, description = "A database cannot be read, or takes no writes", body = Health),
     )
 )]
 pub(super) async fn health(State(operations): State<Operations>) -> Response {
@@ -100,6 +103,14 @@ pub(super) async fn health(State(operations): State<Operations>) -> Response {
     if let Some(chain) = &operations.chain {
         let answer = chain.read_always(|index| Ok(index.view().map(drop)?)).await;
         dependencies.push(Dependency::asked("chain_index", answer));
+    }
+    for watched in &operations.watched {
+        let trouble = watched.trouble().await.map(|trouble| trouble.reason);
+        match dependencies.iter_mut().find(|known| known.name == watched.name) {
+            Some(known) if trouble.is_some() => *known = Dependency::new(watched.name, trouble),
+            Some(_) => {}
+            None => dependencies.push(Dependency::new(watched.name, trouble)),
+        }
     }
     if let Some(wallets) = &operations.wallets {
         dependencies.push(match wallets.lagging().await {
@@ -114,9 +125,6 @@ pub(super) async fn health(State(operations): State<Operations>) -> Response {
     } else {
         (StatusCode::OK, "degraded")
     };
-    if operations.wallets.is_none() {
-        dependencies.clear();
-    }
     (code, Json(Health { status, dependencies })).into_response()
 }
 

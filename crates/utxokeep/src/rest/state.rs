@@ -43,6 +43,10 @@ impl RestState {
         }))
     }
 
+    pub(super) fn index(&self) -> &ChainIndex<RocksKv> {
+        &self.0.index
+    }
+
     pub(super) fn network(&self) -> Network {
         self.0.index.settings().network()
     }

@@ -7,6 +7,7 @@ mod calls;
 mod client_store;
 mod conflicts;
 mod conformance;
+mod disk;
 mod limits;
 mod program;
 mod requests;

@@ -5,18 +5,21 @@ use std::{
     net::TcpStream,
     path::Path,
     process::{Child, Command, Output, Stdio},
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use tonic::transport::Endpoint;
 use utxokeep::grpc::proto::{self, tx_store_client::TxStoreClient};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Program {
-    child: Child,
-    grpc: String,
+pub(crate) struct Program {
+    pub(crate) child: Child,
+    pub(crate) grpc: String,
     rest: String,
+    /// What it says on the way, to its end.
+    said: Option<JoinHandle<String>>,
 }
 
 impl Drop for Program {
@@ -30,7 +33,7 @@ fn address(text: &str) -> String {
     text.chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect()
 }
 
-fn serve(dir: &Path, config: &str) -> Command {
+pub(crate) fn serve(dir: &Path, config: &str) -> Command {
     let file = dir.join("config.toml");
     std::fs::write(&file, config).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
@@ -41,7 +44,11 @@ fn serve(dir: &Path, config: &str) -> Command {
 
 impl Program {
     fn start(dir: &Path, config: &str) -> Self {
-        let mut child = serve(dir, config).stderr(Stdio::piped()).spawn().unwrap();
+        Self::start_with(serve(dir, config))
+    }
+
+    pub(crate) fn start_with(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let (mut seen, mut grpc, mut rest) = (String::new(), None, None);
         while grpc.is_none() || rest.is_none() {
@@ -52,11 +59,14 @@ impl Program {
             seen.push_str(&line);
         }
         // Read on, so that the program never waits for us.
-        std::thread::spawn(move || stderr.read_to_string(&mut String::new()));
-        Self { child, grpc: grpc.unwrap(), rest: rest.unwrap() }
+        let said = thread::spawn(move || {
+            stderr.read_to_string(&mut seen).unwrap();
+            seen
+        });
+        Self { child, grpc: grpc.unwrap(), rest: rest.unwrap(), said: Some(said) }
     }
 
-    fn get(&self, path: &str) -> String {
+    pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.rest).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -67,7 +77,7 @@ impl Program {
     }
 
     /// Sets the block state, if one is given, and reads it.
-    fn block_state(&self, set: Option<proto::BlockState>) -> Option<proto::BlockState> {
+    pub(crate) fn block_state(&self, set: Option<proto::BlockState>) -> Option<proto::BlockState> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let endpoint = Endpoint::from_shared(format!("http://{}", self.grpc)).unwrap();
@@ -81,15 +91,21 @@ impl Program {
         })
     }
 
-    fn terminate(mut self) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
+    /// Waits until it ends by itself; answers its code and what it said.
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let deadline = Instant::now() + PATIENCE;
         while self.child.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < deadline, "still running after SIGTERM");
-            std::thread::sleep(Duration::from_millis(20));
+            assert!(Instant::now() < deadline, "still running");
+            thread::sleep(Duration::from_millis(20));
         }
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        let said = self.said.take().unwrap().join().unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+
+    pub(crate) fn terminate(self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
+        assert_eq!(self.ended().0, Some(0));
     }
 }
 

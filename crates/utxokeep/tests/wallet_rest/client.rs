@@ -100,7 +100,7 @@ impl Api {
             .build()
             .unwrap();
         let wallets = Wallets::open(url, wallet).unwrap();
-        let routes = router_of(None, Some(WalletState::new(wallets, rest)));
+        let routes = router_of(None, Some(WalletState::new(wallets, rest)), Vec::new());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         runtime.spawn(serve_routes(listener, routes, std::future::pending()));
