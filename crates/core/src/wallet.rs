@@ -20,6 +20,7 @@ mod guard;
 mod idempotency;
 mod label;
 mod lease;
+mod lock_plan;
 mod locks;
 mod lookahead;
 mod prune;
@@ -46,6 +47,7 @@ pub use idempotency::{
 };
 pub use label::{BadLabel, LabelChange, LabelKind, LabelState, is_own_origin};
 pub use lease::{BadOwner, InputLease, LeaseOwner, OWNER_NAME_CHARS_MAX};
+pub use lock_plan::{InputToLock, LockKind, LockPlan, NoLockPlan, OpenCoins, plan_locks};
 pub use locks::{CoinAge, LockTime, NextBlock, RelativeLock, SpendLocks, ValidFrom};
 pub use lookahead::{
     AskedReach, BadReach, KeychainReach, LOOKAHEAD_DEFAULT, LOOKAHEAD_MAX, is_near_edge, scan_from,

@@ -46,11 +46,15 @@ impl Session<'_, '_> {
             time: times.get(&height).copied().flatten(),
         };
         let ages = coins.iter().map(|coin| coin.height.map(age)).collect();
-        let next = NextBlock {
+        Ok((ages, self.next_block(now)))
+    }
+
+    /// The block that may come next.
+    pub(crate) fn next_block(&self, now: Micros) -> NextBlock {
+        NextBlock {
             height: self.tip_height().map_or(0, |tip| tip.get().saturating_add(1)),
             median_time: seconds(now.get() - MEDIAN_TIME_LAG_SECS * MICROS),
-        };
-        Ok((ages, next))
+        }
     }
 
     fn block_time(&mut self, height: Height) -> Result<Option<u32>, LedgerError> {

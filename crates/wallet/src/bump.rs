@@ -17,7 +17,7 @@ mod plan;
 
 use utxokeep_core::{
     Txid,
-    wallet::{AllowedGuards, CodecError, FeeRate, LeaseId, Maturity, Micros, WalletId},
+    wallet::{AllowedGuards, CodecError, FeeRate, LeaseId, LockTime, Maturity, Micros, WalletId},
 };
 use utxokeep_sql::Value;
 
@@ -46,6 +46,9 @@ pub struct BumpRequest {
     pub change_min_value: u64,
     /// Leases of this owner on the inputs move to the new owner.
     pub lease_of: Option<LeaseId>,
+    /// Who is going to lease the inputs. Coins that this owner, or the one above, leased for another
+    /// replacement of the same transaction may be added, while that one waits.
+    pub owner: Option<LeaseId>,
     /// More inputs than this are not taken.
     pub inputs_max: usize,
     /// When coinbase outputs may be added.
@@ -65,6 +68,7 @@ impl BumpRequest {
             change_script: None,
             change_min_value: 0,
             lease_of: None,
+            owner: None,
             inputs_max: 250,
             maturity: Maturity::STANDARD,
             allow: AllowedGuards::NONE,
@@ -85,8 +89,10 @@ pub struct BumpPlan {
     pub kept_inputs: usize,
     /// Sequence numbers of the old inputs, in order.
     pub kept_sequences: Vec<u32>,
-    /// Lock time of the old transaction, which stays.
-    pub lock_time: u32,
+    /// Lock time of the old transaction.
+    pub kept_lock_time: LockTime,
+    /// Version of the old transaction.
+    pub kept_version: u32,
     /// Its outputs, in the order of the old one; new change comes last.
     pub outputs: Vec<NewOutput>,
     /// Which of them is change.
@@ -144,6 +150,8 @@ impl Ledger {
         terms.check()?;
         let codec = self.codec()?;
         self.write_wallet(wallet, now, |session| {
+            let owner = request.owner.or(Some(terms.owner));
+            let request = &BumpRequest { owner, ..request.clone() };
             let plan = session.plan_bump(codec, txid, request)?;
             let made = build(&plan)?;
             self.carry_out_bump(session, plan, request, terms, made.as_ref())

@@ -199,7 +199,7 @@ pub enum LedgerError {
     },
     /// The coins that may be used do not pay for the payment.
     #[error(
-        "{needed} are needed with all fees and {available} are available; {uneconomic} cost more to spend than they are worth at this fee rate, {leased} are leased, {immature} immature, {held_back} held back by labels, {excluded} excluded by the request, {pending} not published, not trusted or not deep enough; nothing was changed"
+        "{needed} are needed with all fees and {available} are available; {uneconomic} cost more to spend than they are worth at this fee rate, {leased} are leased, {immature} immature, {held_back} held back by labels, {locked} locked by the older() or after() of their descriptor (allow not_yet_valid to wait for them), {excluded} excluded by the request, {pending} not published, not trusted or not deep enough; nothing was changed"
     )]
     InsufficientFunds {
         /// Payment and fee, with the inputs for everything that is available.
@@ -216,6 +216,9 @@ pub enum LedgerError {
         immature: u64,
         /// Confirmed or trusted, and held back because a label says so.
         held_back: u64,
+        /// What might be used if its descriptor let the next block hold it, in one transaction with
+        /// what is available.
+        locked: u64,
         /// Of transactions that are pending, not trusted, or not confirmed often enough.
         pending: u64,
     },

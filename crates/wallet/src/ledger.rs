@@ -216,6 +216,7 @@ impl Ledger {
         self.write(|tx| {
             let mut session = Session::lock(tx, self.limits, wallet, now)?;
             session.clock = self.lease_clock;
+            session.codec.clone_from(&self.codec);
             let answer = body(&mut session)?;
             session.finish()?;
             crash::point("before_commit");
@@ -232,6 +233,7 @@ impl Ledger {
         self.read(|tx| {
             let mut session = Session::view(tx, self.limits, wallet)?;
             session.clock = self.lease_clock;
+            session.codec.clone_from(&self.codec);
             body(&mut session)
         })
     }

@@ -32,7 +32,6 @@ impl Ledger {
         seen: Seen,
         options: &RecordOptions,
     ) -> Result<Recorded, LedgerError> {
-        session.codec.clone_from(&self.codec);
         self.widen_wallet(session, [new])?;
         session.record(new, seen, options, false)
     }
@@ -49,7 +48,6 @@ impl Ledger {
         let order = parents_first(&family(batch.iter().map(|(new, _)| new)));
         let options = RecordOptions::default();
         self.write_wallet(wallet, now, |session| {
-            session.codec.clone_from(&self.codec);
             self.widen_wallet(session, batch.iter().map(|(new, _)| new))?;
             let record = |at: &usize| session.record(&batch[*at].0, batch[*at].1, &options, true);
             order.iter().map(record).collect()

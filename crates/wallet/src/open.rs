@@ -55,6 +55,7 @@ impl Ledger {
         self.database.read(|tx| {
             let mut session = Session::view(tx, self.limits, wallet)?;
             session.clock = self.lease_clock;
+            session.codec.clone_from(&self.codec);
             session.now = now;
             body(&mut OpenWallet { ledger: self, session: &mut session })
         })

@@ -3,18 +3,20 @@
 //! A wallet may have millions of coins; a selection looks at a small window of them, loaded
 //! through indexes: large ones, old ones, some near the amount, some at random.
 
+mod closed;
 mod search;
 mod window;
 
 use utxokeep_core::{
     Height, OutPoint,
     wallet::{
-        AllowedGuards, Amount, AmountTooLarge, Candidate, ChangePolicy, FeeRate, Maturity, Micros,
-        Payment, PaymentGuards, Picked, WalletId, count_weight, draw_in_order, shuffled,
-        weight_without_inputs,
+        AllowedGuards, Amount, AmountTooLarge, Candidate, ChangePolicy, FeeRate, LockTime,
+        Maturity, Micros, Payment, PaymentGuards, Picked, WalletId, count_weight, draw_in_order,
+        shuffled, weight_without_inputs,
     },
 };
 
+pub(crate) use self::closed::ClosedCoins;
 use self::window::Reach;
 use crate::{BalanceQuery, LeaseTerms, Ledger, LedgerError, NewOutput, crash, session::Session};
 
@@ -65,7 +67,11 @@ pub struct SelectionRequest {
     pub exclude: Vec<OutPoint>,
     /// More inputs than this are not taken.
     pub inputs_max: usize,
-    /// Guards that must not refuse the payment.
+    /// Lock time that the transaction asks for. Coins whose descriptor needs one that is not of the
+    /// same kind, height or time, are left out.
+    pub lock_time: LockTime,
+    /// Guards that must not refuse the payment. With `not_yet_valid` coins are taken too whose
+    /// descriptor does not open them yet.
     pub allow: AllowedGuards,
 }
 
@@ -101,6 +107,7 @@ impl SelectionRequest {
             allow_pending: false,
             exclude: Vec::new(),
             inputs_max: 250,
+            lock_time: LockTime::Height(0),
             allow: AllowedGuards::NONE,
         }
     }
@@ -230,29 +237,45 @@ impl Session<'_, '_> {
         self.check_has_all_blocks()?;
         let guards = self.guards(request.allow);
         guards.check_rate(request.fee_rate)?;
+        if request.outputs.is_empty() {
+            guards.check_value(request.value.get())?;
+        }
         let outputs = request.outputs.iter();
         guards.check_outputs(outputs.map(|paid| (paid.amount.get(), paid.script.as_slice())))?;
         let payment = request.payment();
+        // Of several ways to leave coins out the least wasteful one is taken.
+        let mut best: Option<(Vec<Candidate>, Picked, Algorithm)> = None;
+        for closed in self.closed_coins(request)? {
+            let found = self.search(request, &payment, &closed)?;
+            best = [best, found].into_iter().flatten().min_by_key(|(_, picked, _)| picked.waste);
+        }
+        let Some((window, picked, algorithm)) = best else {
+            return Err(self.shortfall(request)?);
+        };
+        guards.check_fee(picked.fee, picked.weight)?;
+        self.answer(&window, &picked, algorithm)
+    }
+
+    /// The coins that were looked at, and the choice among them.
+    fn search(
+        &mut self,
+        request: &SelectionRequest,
+        payment: &Payment,
+        closed: &ClosedCoins,
+    ) -> Result<Option<(Vec<Candidate>, Picked, Algorithm)>, LedgerError> {
         let reach = match request.algorithm {
             Algorithm::LargestFirst => Reach::Largest,
             Algorithm::OldestFirst => Reach::Oldest,
             _ => Reach::Mixed,
         };
-        let coins = self.window(request, reach)?;
-        let mut found = self.choose(request, &payment, &coins, request.algorithm);
-        let mut window = coins;
+        let mut window = self.window(request, closed, reach)?;
+        let mut found = self.choose(request, payment, &window, request.algorithm);
         if found.is_none() && reach == Reach::Mixed {
             // The window does not hold enough; only many large coins together may do.
-            window = self.window(request, Reach::Largest)?;
-            found = self.choose(request, &payment, &window, Algorithm::LargestFirst);
+            window = self.window(request, closed, Reach::Largest)?;
+            found = self.choose(request, payment, &window, Algorithm::LargestFirst);
         }
-        match found {
-            None => Err(self.shortfall(request)?),
-            Some((picked, algorithm)) => {
-                guards.check_fee(picked.fee, picked.weight)?;
-                self.answer(&window, &picked, algorithm)
-            }
-        }
+        Ok(found.map(|(picked, algorithm)| (window, picked, algorithm)))
     }
 
     fn choose(
@@ -312,7 +335,14 @@ impl Session<'_, '_> {
         let payment = request.payment();
         let query = BalanceQuery { maturity: request.maturity, ..BalanceQuery::default() };
         let balance = self.balance(&query)?;
-        let eligible = self.eligible(request)?;
+        let mut eligible = None;
+        for closed in self.closed_coins(request)? {
+            let sums = self.eligible(request, &closed)?;
+            eligible = eligible.into_iter().chain([sums]).max_by_key(|sums| sums.economic);
+        }
+        let eligible = eligible.unwrap_or_default();
+        let with_locked = self.eligible(request, &ClosedCoins::default())?;
+        let locked = with_locked.total().saturating_sub(eligible.total());
         let available = eligible.economic;
         let needed = payment
             .value
@@ -325,7 +355,7 @@ impl Session<'_, '_> {
         let leased = balance.leased_spendable;
         let (immature, held_back) = (balance.immature, balance.held_back);
         let (uneconomic, excluded) = (eligible.uneconomic, eligible.excluded);
-        let counted = available + uneconomic + excluded + leased + immature + held_back;
+        let counted = eligible.total() + locked + leased + immature + held_back;
         Ok(LedgerError::InsufficientFunds {
             needed,
             available,
@@ -334,6 +364,7 @@ impl Session<'_, '_> {
             leased,
             immature,
             held_back,
+            locked,
             pending: balance.total().saturating_sub(counted),
         })
     }

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use utxokeep_core::{
     Network,
-    wallet::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch},
+    wallet::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch, SpendLocks},
 };
 
-use super::{decode_tx, derive_scripts, parse_descriptor};
+use super::{decode_tx, derive_scripts, parse_descriptor, psbt::spend_locks};
 
 /// Reads descriptors and transactions of Bitcoin's networks.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,6 +29,10 @@ impl ChainCodec for BitcoinCodec {
         indexes: Range<u32>,
     ) -> Result<Vec<DerivedScript>, CodecError> {
         derive_scripts(branch, network, indexes).map_err(CodecError::new)
+    }
+
+    fn spend_locks(&self, network: Network, branch: &str) -> Result<Vec<SpendLocks>, CodecError> {
+        spend_locks(branch, network).map_err(CodecError::new)
     }
 
     fn decode_tx(&self, network: Network, raw: &[u8]) -> Result<DecodedTx, CodecError> {

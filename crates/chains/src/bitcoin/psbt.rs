@@ -25,7 +25,7 @@ use utxokeep_core::{
     wallet::{CoinAge, GuardRefusal, LockTime, NextBlock, PaymentGuards, ScriptKind, ValidFrom},
 };
 
-use self::locks::plan_locks;
+pub(super) use self::locks::spend_locks;
 pub use self::read::{PsbtSummary, read_psbt};
 use super::{
     DescriptorError, TxDecodeError,
@@ -60,8 +60,8 @@ pub struct PsbtInput {
     pub origin: Option<ScriptOrigin>,
     /// The block that holds it, if there is one.
     pub age: Option<CoinAge>,
-    /// Sequence number in a transaction that this one replaces. Its relative lock is kept where
-    /// no descriptor tells which one is needed.
+    /// Sequence number in a transaction that this one replaces. It is kept unless the descriptor
+    /// needs another one.
     pub sequence: Option<u32>,
 }
 
@@ -89,6 +89,9 @@ pub struct PsbtRequest {
     pub fee: u64,
     /// Lock time that is asked for; the descriptors of the inputs may need a later one.
     pub lock_time: LockTime,
+    /// Version of the transaction that this one replaces. It is kept unless an input needs a
+    /// higher one.
+    pub kept_version: Option<u32>,
     /// The block that could hold it at the earliest.
     pub next: NextBlock,
     /// What is checked before anything is built.
@@ -200,13 +203,15 @@ pub fn build_psbt(request: &PsbtRequest) -> Result<UnsignedPsbt, PsbtError> {
     check(request)?;
     let origins = request.inputs.iter().map(|input| definite(input, request.network));
     let origins = origins.collect::<Result<Vec<_>, _>>()?;
-    let locks = plan_locks(&request.inputs, &origins, request.lock_time, request.next)?;
+    let locks = locks::plan(request, &origins)?;
     request.guards.check_valid(locks.valid_from, request.next)?;
     let inputs = request.inputs.iter().zip(locks.sequences);
     let unsigned = Transaction {
-        version: Version::TWO,
+        version: Version(locks.version.cast_signed()),
         lock_time: absolute::LockTime::from_consensus(locks.lock_time.number()),
-        input: inputs.map(|(input, sequence)| unsigned_input(&input.outpoint, sequence)).collect(),
+        input: inputs
+            .map(|(input, sequence)| unsigned_input(&input.outpoint, Sequence(sequence)))
+            .collect(),
         output: request.outputs.iter().map(|output| tx_out(output.value, &output.script)).collect(),
     };
     let unsigned_tx = ::bitcoin::consensus::serialize(&unsigned);

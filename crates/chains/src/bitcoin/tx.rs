@@ -55,6 +55,7 @@ pub fn decode_tx(raw: &[u8]) -> Result<DecodedTx, TxDecodeError> {
         witness_parts,
         sequences,
         lock_time: tx.lock_time.to_consensus_u32(),
+        version: tx.version.0.cast_unsigned(),
     })
 }
 

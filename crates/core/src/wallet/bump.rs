@@ -83,11 +83,16 @@ impl Replacement {
         self.fee_rate.max(FeeRate::per_kilo_weight(above_old))
     }
 
-    /// What added coins must bring, besides the fee for their own inputs and for change.
+    /// What added coins must bring, besides the fee for their own inputs and for change that is not
+    /// needed.
     #[must_use]
     pub fn missing(&self) -> u64 {
-        let required = self.required_fee(self.weight(&[], None));
-        self.payment_total.saturating_add(required).saturating_sub(self.input_total)
+        // A transaction that pays nobody has change at least.
+        let change = self.change.as_ref().filter(|_| self.payments == 0);
+        let required = self.required_fee(self.weight(&[], change));
+        let least_change = change.map_or(0, |change| change.min_value.max(1));
+        let needed = self.payment_total.saturating_add(required).saturating_add(least_change);
+        needed.saturating_sub(self.input_total)
     }
 
     fn weight(&self, added: &[&Candidate], change: Option<&ChangePolicy>) -> u64 {
@@ -227,6 +232,27 @@ mod tests {
         let nowhere = Replacement { change: None, ..changeless() };
         assert_eq!(nowhere.with_old_coins(), None);
         assert_eq!(nowhere.with_more_coins(&coins(&[5_000_000_000])), None);
+    }
+
+    /// What is missing is what one more coin has to bring, and not a unit less.
+    #[test]
+    fn a_shortage_is_as_large_as_the_coin_that_ends_it() {
+        let only_change = Replacement {
+            payments: 0,
+            payments_weight: 0,
+            payment_total: 0,
+            input_total: 2_000,
+            replaced_fees: 110,
+            ..changeless()
+        };
+        for short in [changeless(), only_change] {
+            assert_eq!(short.with_old_coins(), None);
+            // The input of one more coin, without the rounding of two fees.
+            let exact = short.missing() + short.fee_rate.fee(272);
+            let enough = |amount| short.with_more_coins(&coins(&[amount])).is_some();
+            assert!(enough(exact + 20) && !enough(exact - 21), "{short:?}: {exact}");
+            assert!(short.missing() > 400, "{short:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::{cmp::Ordering, error::Error, fmt, ops::Range};
 
-use super::status::{Event, TxState};
+use super::{
+    locks::SpendLocks,
+    status::{Event, TxState},
+};
 use crate::{
     network::Network,
     types::{OutPoint, Txid},
@@ -50,6 +53,8 @@ pub struct DecodedTx {
     pub sequences: Vec<u32>,
     /// Its lock time, as the number in its bytes.
     pub lock_time: u32,
+    /// Its version.
+    pub version: u32,
 }
 
 impl DecodedTx {
@@ -113,6 +118,10 @@ pub trait ChainCodec: fmt::Debug + Send + Sync {
         branch: &str,
         indexes: Range<u32>,
     ) -> Result<Vec<DerivedScript>, CodecError>;
+
+    /// The locks of every way to spend from one keychain; just none where one way needs none.
+    /// Nothing when no way is known. All scripts of a keychain have the same.
+    fn spend_locks(&self, network: Network, branch: &str) -> Result<Vec<SpendLocks>, CodecError>;
 
     /// Reads a transaction.
     fn decode_tx(&self, network: Network, raw: &[u8]) -> Result<DecodedTx, CodecError>;

@@ -195,6 +195,7 @@ mod tests {
             outputs: vec![(70, vec![7]), (20, vec![8])],
             is_coinbase: false,
             lock_time: 0,
+            version: 2,
             sequences: vec![0],
             signed_inputs: 0,
             witness_parts: 0,

@@ -17,6 +17,9 @@ use super::{
     weight::dust_limit,
 };
 
+/// [`dust_limit`] of a native segwit key.
+const SEGWIT_KEY_DUST: u64 = 294;
+
 /// What a payment is checked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Guard {
@@ -295,6 +298,16 @@ impl PaymentGuards {
         Ok(())
     }
 
+    /// Checks a sum that is paid to scripts that are not known yet: less than nodes relay for a
+    /// native segwit key is dust, whatever the script.
+    pub fn check_value(&self, value: u64) -> Result<(), GuardRefusal> {
+        if value < SEGWIT_KEY_DUST {
+            let (figure, bound) = (Figure::Amount(value), Figure::Amount(SEGWIT_KEY_DUST));
+            self.refuse(Guard::Dust, figure, bound, None)?;
+        }
+        Ok(())
+    }
+
     /// Checks where change would go, before it is known whether and how much there will be.
     pub fn check_change_script(&self, script: &[u8]) -> Result<(), GuardRefusal> {
         let none = Figure::Amount(0);
@@ -471,6 +484,9 @@ mod tests {
         };
         assert_eq!(check(293, &KEY), Guard::Dust);
         assert_eq!(check(1, &KEY), Guard::Dust);
+        assert_eq!(dust_limit(&KEY), SEGWIT_KEY_DUST);
+        assert_eq!(refused(|guards| guards.check_value(293)).guard, Guard::Dust);
+        guards(&[]).check_value(294).unwrap();
         assert_eq!(check(0, &KEY), Guard::ZeroValue);
         assert_eq!(check(1, &data), Guard::UnspendableValue);
         assert_eq!(check(5_000, &[0x51]), Guard::NonstandardScript);

@@ -19,6 +19,12 @@ pub enum RelativeLock {
     Units(u16),
 }
 
+impl RelativeLock {
+    pub(super) fn seconds(units: u16) -> u32 {
+        u32::from(units) * UNIT_SECS
+    }
+}
+
 /// The lock time of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockTime {
@@ -141,7 +147,7 @@ impl SpendLocks {
             }
             Some(RelativeLock::Units(units)) => {
                 let begin = age.time.unwrap_or(next.median_time);
-                let time = begin.saturating_add(u32::from(units) * UNIT_SECS);
+                let time = begin.saturating_add(RelativeLock::seconds(units));
                 ValidFrom { height: None, median_time: Some(time) }
             }
         };

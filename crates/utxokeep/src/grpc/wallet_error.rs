@@ -61,6 +61,7 @@ fn figures(error: &LedgerError) -> Vec<(&'static str, u64)> {
             pending,
             uneconomic,
             excluded,
+            locked,
         } => vec![
             ("utxokeep-needed", needed),
             ("utxokeep-available", available),
@@ -70,6 +71,7 @@ fn figures(error: &LedgerError) -> Vec<(&'static str, u64)> {
             ("utxokeep-pending", pending),
             ("utxokeep-uneconomic", uneconomic),
             ("utxokeep-excluded", excluded),
+            ("utxokeep-locked", locked),
         ],
         LedgerError::TooManyInputs { needed, available, inputs_max } => vec![
             ("utxokeep-needed", needed),
@@ -127,6 +129,7 @@ mod tests {
             pending: 1,
             uneconomic: 8,
             excluded: 7,
+            locked: 9,
         };
         let poor = status(&error.into());
         let keys = [
@@ -138,6 +141,7 @@ mod tests {
             ("pending", "1"),
             ("uneconomic", "8"),
             ("excluded", "7"),
+            ("locked", "9"),
         ];
         for (key, figure) in keys {
             assert_eq!(text(&poor, &format!("utxokeep-{key}")), Some(figure), "{key}");

@@ -67,6 +67,11 @@ pub(super) struct ErrorDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "0")]
     held_back: Option<String>,
+    /// Insufficient funds: what the next block may not spend, because of the `older()` or `after()`
+    /// of its descriptor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "0")]
+    locked: Option<String>,
     /// Insufficient funds: what costs more to spend than it is worth at this fee rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "0")]
@@ -249,12 +254,14 @@ impl ErrorDetail {
                 held_back,
                 uneconomic,
                 excluded,
+                locked,
             })) => {
                 let text = |amount: &u64| Some(amount.to_string());
                 (self.needed, self.available) = (text(needed), text(available));
                 (self.leased, self.immature) = (text(leased), text(immature));
                 (self.pending, self.held_back) = (text(pending), text(held_back));
                 (self.uneconomic, self.excluded) = (text(uneconomic), text(excluded));
+                self.locked = text(locked);
             }
             ApiError::Wallets(WalletsError::Ledger(LedgerError::TooManyInputs {
                 needed,

@@ -66,7 +66,10 @@ impl Wallets {
         let lessee = self.lessee(request.payment.lease.as_ref().unwrap_or(&LeaseFor::default()))?;
         let key = request.idempotency_key.as_deref();
         self.once(&wallet, &Asked { operation: "psbt", request, key }, |open| {
-            let mut selection = self.selection_request(&wallet, &request.payment)?;
+            let mut selection = SelectionRequest {
+                lock_time,
+                ..self.selection_request(&wallet, &request.payment)?
+            };
             let (asked, change_min) =
                 (request.change_address.as_deref(), request.payment.change_min);
             let place = self.settle_change(open, &wallet, &mut selection, asked, change_min)?;
@@ -74,7 +77,7 @@ impl Wallets {
             let is_changed = selected.change.is_some();
             let script = is_changed.then(|| Self::take_change_script(open, place.as_ref()));
             let script = script.transpose()?;
-            let psbt = self.paid(open, &wallet, &selection, &selected, script, lock_time)?;
+            let psbt = self.paid(open, &wallet, &selection, &selected, script)?;
             Self::finish_psbt(open, &wallet, request, &selected, &lessee, psbt)
         })
     }
@@ -87,7 +90,6 @@ impl Wallets {
         request: &SelectionRequest,
         selected: &Selection,
         change_script: Option<Vec<u8>>,
-        lock_time: LockTime,
     ) -> Result<(UnsignedPsbt, Option<String>), WalletsError> {
         let mut outputs = request.outputs.clone();
         let mut change_address = None;
@@ -101,7 +103,8 @@ impl Wallets {
             sequences: &[],
             outputs: &outputs,
             fee: selected.fee,
-            lock_time,
+            lock_time: request.lock_time,
+            kept_version: None,
             allow: request.allow,
         };
         Ok((self.psbt(open, wallet, &parts)?, change_address))
@@ -146,6 +149,7 @@ impl Wallets {
         let wallet = self.wallet(name)?;
         let txid = texts::txid(wallet.network, txid)?;
         let usual = BumpRequest::new(request.fee_rate.0);
+        let lessee = self.lessee(&request.lease)?;
         let change_address = request.change_address.as_deref();
         let bump = BumpRequest {
             fee_rate: usual.fee_rate,
@@ -158,6 +162,7 @@ impl Wallets {
             change: request.change,
             change_min_value: request.change_min.map_or(usual.change_min_value, |min| min.0),
             lease_of: request.lease_of.as_deref().map(texts::owner_id).transpose()?,
+            owner: Some(lessee.terms.owner),
             inputs_max: request.inputs_max.map_or(usual.inputs_max, |max| max as usize),
             maturity: self.maturity(),
             allow: texts::allow(&request.allow)?,
@@ -167,7 +172,6 @@ impl Wallets {
                 .check_change_script(script)
                 .map_err(LedgerError::from)?;
         }
-        let lessee = self.lessee(&request.lease)?;
         let terms = &lessee.terms;
         let plan_in = |open: &mut OpenWallet<'_, '_, '_>| {
             let plan = open.plan_bump(&txid, &bump)?;
@@ -176,7 +180,8 @@ impl Wallets {
                 sequences: &plan.kept_sequences,
                 outputs: &plan.outputs,
                 fee: plan.fee,
-                lock_time: LockTime::from_number(plan.lock_time),
+                lock_time: plan.kept_lock_time,
+                kept_version: Some(plan.kept_version),
                 allow: bump.allow,
             };
             let psbt = self.psbt(open, &wallet, &parts)?;
@@ -278,8 +283,16 @@ impl Wallets {
         });
         let outputs = outputs.collect();
         let guards = self.guards(wallet, parts.allow);
-        let (fee, lock_time, network) = (parts.fee, parts.lock_time, wallet.network);
-        let request = PsbtRequest { network, inputs, outputs, fee, lock_time, next, guards };
+        let request = PsbtRequest {
+            network: wallet.network,
+            inputs,
+            outputs,
+            fee: parts.fee,
+            lock_time: parts.lock_time,
+            kept_version: parts.kept_version,
+            next,
+            guards,
+        };
         Ok(build_psbt(&request)?)
     }
 }
@@ -292,6 +305,8 @@ struct TxParts<'p> {
     outputs: &'p [NewOutput],
     fee: u64,
     lock_time: LockTime,
+    /// Version of the transaction that this one replaces.
+    kept_version: Option<u32>,
     allow: AllowedGuards,
 }
 

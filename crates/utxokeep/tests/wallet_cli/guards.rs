@@ -56,6 +56,9 @@ fn a_payment_that_is_most_likely_a_mistake_is_refused_by_name() {
     let told = user.refused(2, &[&["wallet", "psbt", "hot"][..], &burning].concat());
     assert!(told.contains("change_min_sat_max"), "{told}");
     assert!(nothing_is_leased(&user));
+    let little = ["wallet", "select", "hot", "--fee-rate", "1", "--value", "293"];
+    assert!(user.refused(4, &little).contains("dust"), "whoever gets it");
+    user.json(&[&little[..], &["--allow", "dust"]].concat());
     let data = pay(DATA, 0);
     let made = user.json(&["wallet", "psbt", "hot", "--pay", &data, "--fee-rate", "1"]);
     assert_eq!(made["valid_from_height"], Value::Null, "data without an amount is fine");
@@ -171,8 +174,13 @@ fn a_coin_with_a_relative_lock_is_spent_when_it_is_old_enough() {
     let user = with_descriptor(&format!("wsh(and_v(v:pk({key}),older(5)))"));
     let to = format!("{STRANGER}=20000");
     let psbt = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "1"];
-    let told = user.refused(4, &psbt);
-    assert!(told.contains("no block below height 6") && told.contains("not_yet_valid"), "{told}");
+    let select = ["wallet", "select", "hot", "--value", "20000", "--fee-rate", "1"];
+    for more in [&psbt[..], &select, &[&select[..], &["--lease"]].concat()] {
+        let told = user.refused(4, more);
+        assert!(told.contains("90000 locked") && told.contains("not_yet_valid"), "{told}");
+    }
+    let waiting = user.json(&[&select[..], &["--allow", "not_yet_valid"]].concat());
+    assert_eq!(text(&waiting["coins"][0], "amount"), "90000");
     assert!(nothing_is_leased(&user));
     for height in 2..=5 {
         user.apply_block(height, Vec::new());
@@ -213,6 +221,102 @@ fn a_lock_time_stays_through_a_bump() {
     let txid = text(&made, "txid");
     let higher = user.json(&["wallet", "bump", "hot", txid, "--fee-rate", "9", "--owner", OWNER]);
     assert_eq!(higher["valid_from_height"], 6);
+}
+
+/// Version, sequence numbers and lock time of a transaction without witnesses that has one or two
+/// inputs without signature scripts.
+fn locks(raw: &str) -> (u32, Vec<u32>, u32) {
+    let number = |at: usize| {
+        let digits = raw.get(at..at + 8).unwrap();
+        u32::from_str_radix(digits, 16).unwrap().swap_bytes()
+    };
+    let inputs = usize::from_str_radix(&raw[8..10], 16).unwrap();
+    // 36 bytes of outpoint, an empty script, the sequence number.
+    let sequences = (0..inputs).map(|input| number(10 + input * 82 + 74)).collect();
+    (number(0), sequences, number(raw.len() - 8))
+}
+
+/// A payment that another program made, with a lock that no descriptor asks for.
+#[test]
+fn a_bump_keeps_version_lock_time_and_sequences() {
+    for (version, sequence, lock_time) in [(3, 2, 0), (2, 0x0040_0000, 4), (1, 9, 1)] {
+        let user = User::new().with_coins(&[60_000, 40_000]);
+        let coins = user.json(&["wallet", "utxos", "hot"]);
+        let coin = coins["items"].as_array().unwrap().iter().find(|coin| coin["amount"] == "60000");
+        let (txid, index) = text(coin.unwrap(), "outpoint").split_once(':').unwrap();
+        let bytes = |text: &str| -> Vec<u8> {
+            let digits = text.as_bytes().chunks(2);
+            let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16);
+            digits.map(|two| byte(two).unwrap()).collect()
+        };
+        let txid: Vec<u8> = bytes(txid).into_iter().rev().collect();
+        let hex = |number: u32| utxokeep_core::hex_encode(&number.to_le_bytes());
+        let paid = utxokeep_core::hex_encode(&59_890_u64.to_le_bytes());
+        let raw = format!(
+            "{}01{}{}00{}01{paid}160014{}{}",
+            hex(version),
+            utxokeep_core::hex_encode(&txid),
+            hex(index.parse().unwrap()),
+            hex(sequence),
+            "09".repeat(20),
+            hex(lock_time)
+        );
+        for height in 2..=8 {
+            user.apply_block(height, Vec::new());
+        }
+        let old = user.json(&["wallet", "record", "hot", "--raw", &raw, "--mempool"]);
+        let bump = ["wallet", "bump", "hot", text(&old, "txid"), "--fee-rate", "20"];
+        let made = user.json(&bump);
+        let new = user.json(&["wallet", "tx", "hot", text(&made["recorded"], "txid")]);
+        let kept = locks(text(&new, "raw"));
+        assert_eq!(kept, (version, vec![sequence, 0xffff_fffd], lock_time));
+    }
+}
+
+#[test]
+fn coins_of_a_bump_that_waits_serve_the_next_bump_of_the_same_owner() {
+    let user = User::new().with_coins(&[100_000, 40_000]);
+    let to = format!("{STRANGER}=99890");
+    let record = ["--fee-rate", "1", "--owner", OWNER, "--record"];
+    let paid = user.json(&[&["wallet", "psbt", "hot", "--pay", &to], &record[..]].concat());
+    let txid = text(&paid, "txid");
+    user.json(&["wallet", "publish", "hot", txid]);
+    let bump = |rate, owner: &str| {
+        let bump = ["wallet", "bump", "hot", txid, "--fee-rate", rate, "--lease-of", OWNER];
+        user.run(&[&bump[..], &["--owner", owner, "--json"]].concat())
+    };
+    let bumped = |rate, owner: &str| -> Value {
+        let output = bump(rate, owner);
+        assert_eq!(output.status.code(), Some(0), "{}", crate::program::told(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let first = bumped("10", OWNER);
+    assert_eq!(first["inputs"].as_array().unwrap().len(), 2);
+    let second = bumped("20", OWNER);
+    assert_eq!(second["inputs"], first["inputs"]);
+    // The leases move over; the new owner's are as good.
+    assert_eq!(bumped("30", "payroll")["inputs"], first["inputs"]);
+    assert_eq!(bumped("40", "payroll")["inputs"], first["inputs"]);
+    let told = crate::program::told(&bump("50", "stranger"));
+    assert!(told.contains("40000 are leased"), "{told}");
+    user.json(&["wallet", "publish", "hot", text(&second["recorded"], "txid")]);
+    user.json(&["wallet", "verify", "hot"]);
+}
+
+/// Change alone cannot pay for itself any more: the shortage is not one satoshi.
+#[test]
+fn a_shortage_of_a_bump_says_what_is_missing() {
+    let user = User::new().with_coins(&[3_000]);
+    let change = user.json(&["wallet", "descriptor", "list", "hot"]);
+    let change = change.get("items").unwrap_or(&change)[1]["id"].to_string();
+    let own = user.json(&["wallet", "address", "next", "hot", "--descriptor", &change]);
+    let to = format!("{}=2890", text(&own, "address"));
+    let psbt = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "1", "--owner", OWNER];
+    let paid = user.json(&[&psbt[..], &["--record"]].concat());
+    let bump = ["wallet", "bump", "hot", text(&paid, "txid"), "--owner", OWNER, "--fee-rate", "50"];
+    let told = user.refused(4, &bump);
+    // 110 virtual bytes at 50, and change of 294; 3,000 are there.
+    assert!(told.contains("2794 are needed"), "{told}");
 }
 
 #[test]

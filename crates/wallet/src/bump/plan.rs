@@ -3,8 +3,8 @@
 use utxokeep_core::{
     Txid,
     wallet::{
-        Amount, ChainCodec, ChangePolicy, Funded, InvalidReason, Replacement, TxState,
-        count_weight, output_weight, weight_without_inputs,
+        Amount, Candidate, ChainCodec, ChangePolicy, Funded, InvalidReason, LockTime, Replacement,
+        TxState, count_weight, output_weight, weight_without_inputs,
     },
 };
 use utxokeep_sql::Value;
@@ -37,6 +37,7 @@ const EVICTED_MAX: usize = 100;
 
 /// The old transaction, and what replacing it must pay for.
 struct Old {
+    id: i64,
     inputs: Vec<SelectedCoin>,
     sequences: Vec<u32>,
     outputs: Vec<NewOutput>,
@@ -46,7 +47,8 @@ struct Old {
     fee: u64,
     /// What it and all that depends on it pay.
     fees: u64,
-    lock_time: u32,
+    lock_time: LockTime,
+    version: u32,
 }
 
 /// Where the change of a replacement goes.
@@ -107,21 +109,31 @@ impl Session<'_, '_> {
             return Err(refuse(txid, "it has as many inputs as allowed already"));
         }
         let replacement = old.replacement(request, place.as_ref());
-        let missing = Amount::new(replacement.missing().max(1))?;
+        let missing = Amount::new(replacement.missing())?;
         let rate = replacement.marginal_rate();
         let selection = SelectionRequest {
             base_weight: 0,
             maturity: request.maturity,
             inputs_max: request.inputs_max - old.inputs.len(),
+            lock_time: old.lock_time,
+            allow: request.allow,
             ..SelectionRequest::new(missing, rate, 0)
         };
-        let candidates = self.coins_to_add(&selection)?;
-        let Some(funded) = replacement.with_more_coins(&candidates) else {
-            return Err(self.shortfall(&selection)?);
-        };
-        let added: Vec<_> = funded.added.iter().map(|at| &candidates[*at]).collect();
-        let added = self.selected(&added)?;
-        Ok((funded, added, place))
+        for closed in self.closed_coins(&selection)? {
+            let mut candidates = self.coins_to_add(&selection, &closed)?;
+            if let Some(owner) = request.owner.or(request.lease_of) {
+                let owners = [owner, request.lease_of.unwrap_or(owner)];
+                let held = self.coins_held_for_replacement(&selection, &closed, old.id, owners)?;
+                let kept = |coin: &Candidate| old.inputs.iter().any(|input| input.id == coin.id);
+                candidates.extend(held.into_iter().filter(|coin| !kept(coin)));
+            }
+            if let Some(funded) = replacement.with_more_coins(&candidates) {
+                let added: Vec<_> = funded.added.iter().map(|at| &candidates[*at]).collect();
+                let added = self.selected(&added)?;
+                return Ok((funded, added, place));
+            }
+        }
+        Err(self.shortfall(&selection)?)
     }
 
     fn old_tx(
@@ -172,8 +184,18 @@ impl Session<'_, '_> {
             let fee = self.detail(child)?.summary.fee;
             fees += fee.ok_or_else(|| refuse(txid, "the fee of one that spends it is unknown"))?;
         }
-        let (sequences, lock_time) = (decoded.sequences, decoded.lock_time);
-        Ok(Old { inputs, sequences, outputs, change, evicts, fee: own_fee, fees, lock_time })
+        Ok(Old {
+            id: stored.id,
+            inputs,
+            sequences: decoded.sequences,
+            outputs,
+            change,
+            evicts,
+            fee: own_fee,
+            fees,
+            lock_time: LockTime::from_number(decoded.lock_time),
+            version: decoded.version,
+        })
     }
 
     /// Which output is change: as told, or the only one to a change keychain. Where several go
@@ -261,7 +283,8 @@ impl Old {
             kept_inputs: self.inputs.len(),
             inputs: [self.inputs, added].concat(),
             kept_sequences: self.sequences,
-            lock_time: self.lock_time,
+            kept_lock_time: self.lock_time,
+            kept_version: self.version,
             outputs,
             change,
             new_change,

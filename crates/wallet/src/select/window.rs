@@ -5,39 +5,55 @@ use std::fmt::Write as _;
 use rustc_hash::FxHashSet;
 use utxokeep_core::{
     Height, OutPoint,
-    wallet::{Candidate, ConfirmationRange, shuffled},
+    wallet::{Candidate, ConfirmationRange, LeaseId, shuffled},
 };
 use utxokeep_sql::{Row, SqlError, Value};
 
-use super::SelectionRequest;
+use super::{SelectionRequest, closed::ClosedCoins};
 use crate::{LedgerError, SelectedCoin, rows, session::Session};
 
-/// Eligible coins above an amount: parameters 1 to 7, see [`Session::filter`].
+/// Coins that may be used: parameters 1 to 6, see [`Session::filter`].
 ///
 /// It is written so that PostgreSQL walks an index and looks each coin up as it comes by. With an
-/// OR of classes it would gather all coins first, and without the offsets all leases.
-const ELIGIBLE: &str = "u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.parent_class > 0
+/// OR of classes it would gather all coins first, and without the offsets below all leases.
+const USABLE: &str = "u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.parent_class > 0
     AND CASE u.parent_class
         WHEN 4 THEN u.parent_height <= $2 AND (u.parent_coinbase = 0 OR u.parent_height <= $3)
-        WHEN 3 THEN $4 = 1 WHEN 2 THEN $5 = 1 ELSE $6 = 1 END
-    AND NOT EXISTS (SELECT 1 FROM utxo_leases l WHERE l.wallet_id = u.wallet_id
-        AND l.utxo_id = u.id AND (l.expires_at_us > $7 OR l.is_held = 1) LIMIT 1 OFFSET 0)
-    AND NOT EXISTS (SELECT 1 FROM utxo_marks m WHERE m.wallet_id = u.wallet_id
+        WHEN 3 THEN $4 = 1 WHEN 2 THEN $5 = 1 ELSE $6 = 1 END";
+/// Coins that nobody has leased: parameter 7.
+const UNLEASED: &str =
+    " AND NOT EXISTS (SELECT 1 FROM utxo_leases l WHERE l.wallet_id = u.wallet_id
+        AND l.utxo_id = u.id AND (l.expires_at_us > $7 OR l.is_held = 1) LIMIT 1 OFFSET 0)";
+/// Coins that nothing is known against, above an amount.
+const UNMARKED: &str = " AND NOT EXISTS (SELECT 1 FROM utxo_marks m WHERE m.wallet_id = u.wallet_id
         AND m.utxo_id = u.id LIMIT 1 OFFSET 0)
     AND u.amount > ";
+/// Coins that a replacement of transaction `$OLD` was to add which waits still, leased to one of
+/// two owners.
+const HELD_FOR_REPLACEMENT: &str = " AND u.id IN (SELECT c.id FROM tx_replacements r
+        JOIN transactions t ON t.wallet_id = r.wallet_id AND t.id = r.replacement_tx_id
+            AND t.is_waiting = 1
+        JOIN tx_inputs i ON i.wallet_id = t.wallet_id AND i.tx_id = t.id
+        JOIN transactions p ON p.chain_id = t.chain_id AND p.txid = i.prev_txid
+            AND p.wallet_id = i.wallet_id
+        JOIN utxos c ON c.wallet_id = p.wallet_id AND c.tx_id = p.id
+            AND c.output_index = i.prev_index
+        JOIN utxo_leases l ON l.wallet_id = c.wallet_id AND l.utxo_id = c.id
+            AND l.expires_at_us > $7 AND l.lease_id IN ($FIRST, $SECOND)
+        WHERE r.wallet_id = $1 AND r.replaced_tx_id = $OLD)";
 const SELECT_CHOSEN: &str = "SELECT u.id, t.txid, u.output_index, a.script
     FROM utxos u
     JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
     JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
     WHERE u.wallet_id = $1 AND u.id IN";
-/// What eligible coins come to, apart by whether they are worth their input at the rate in
-/// parameter 9. No input is heavier than a block, so that the product fits.
+/// What eligible coins come to, apart by whether they are worth their input at a rate. No input is
+/// heavier than a block, so that the product fits.
 const SUMS: &str = "SELECT
     CAST(SUM(CASE WHEN c.amount > c.fee THEN c.amount ELSE 0 END) AS BIGINT),
     CAST(SUM(CASE WHEN c.amount > c.fee THEN c.fee ELSE 0 END) AS BIGINT),
     CAST(SUM(CASE WHEN c.amount > c.fee THEN 0 ELSE c.amount END) AS BIGINT)
     FROM (SELECT u.amount, ((CASE WHEN a.spend_weight < 4000000 THEN a.spend_weight
-            ELSE 4000000 END + 3) / 4 * 4 * CAST($9 AS BIGINT) + 999) / 1000 AS fee
+            ELSE 4000000 END + 3) / 4 * 4 * CAST($RATE AS BIGINT) + 999) / 1000 AS fee
         FROM utxos u JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
         WHERE ";
 
@@ -46,7 +62,7 @@ const LIGHTEST_INPUT: u64 = 164;
 /// Weight of an input with many signatures.
 const HEAVY_INPUT: u64 = 2_000;
 
-/// Parameters of [`ELIGIBLE`], and the limit for dust behind them.
+/// Parameters of the conditions, and the limit for dust behind them.
 const FILTERS: usize = 8;
 
 /// Which coins a window holds.
@@ -86,6 +102,12 @@ pub(super) struct Eligible {
     pub(super) excluded: u64,
 }
 
+impl Eligible {
+    pub(super) const fn total(&self) -> u64 {
+        self.economic + self.uneconomic + self.excluded
+    }
+}
+
 /// What a caller is told about a coin that was chosen.
 struct Chosen {
     id: i64,
@@ -122,6 +144,7 @@ impl Session<'_, '_> {
     pub(super) fn window(
         &mut self,
         request: &SelectionRequest,
+        closed: &ClosedCoins,
         reach: Reach,
     ) -> Result<Vec<Candidate>, LedgerError> {
         let mut unwanted = self.excluded(request)?;
@@ -138,10 +161,11 @@ impl Session<'_, '_> {
             Reach::Oldest => vec![(Probe::OldFrom(0), room)],
             Reach::Mixed => self.mixed(request, room),
         };
-        let mut window = self.probe(request, &probes, &mut unwanted)?;
+        let mut window = self.probe(request, closed, &probes, &mut unwanted)?;
         // In a small wallet probes find the same coins.
         if reach == Reach::Mixed && window.len() < room / 2 {
-            window.extend(self.probe(request, &[(Probe::Largest, room)], &mut unwanted)?);
+            let largest = [(Probe::Largest, room)];
+            window.extend(self.probe(request, closed, &largest, &mut unwanted)?);
         }
         window.truncate(room);
         window.sort_unstable_by_key(|coin| coin.id);
@@ -171,6 +195,7 @@ impl Session<'_, '_> {
     fn probe(
         &mut self,
         request: &SelectionRequest,
+        closed: &ClosedCoins,
         probes: &[(Probe, usize)],
         unwanted: &mut FxHashSet<i64>,
     ) -> Result<Vec<Candidate>, SqlError> {
@@ -178,11 +203,12 @@ impl Session<'_, '_> {
         // PostgreSQL plans for many rows when it does not know them; so there are few of them.
         let spare = if unwanted.is_empty() { 0 } else { unwanted.len().next_power_of_two() };
         let mut parameters = self.filter(request)?.to_vec();
+        let open = closed.condition(self.chain, &mut parameters);
         let mut text =
             String::from("SELECT c.id, c.amount, a.spend_weight, c.parent_height FROM (");
         for (at, (probe, count)) in probes.iter().enumerate() {
             text.push_str(if at == 0 { "" } else { " UNION ALL " });
-            probe.write(&mut text, &mut parameters, count + spare);
+            probe.write(&mut text, &open, &mut parameters, count + spare);
         }
         text.push_str(") c CROSS JOIN addresses a WHERE a.wallet_id = $1 AND a.id = c.address_id");
         let mut found = Vec::new();
@@ -224,19 +250,25 @@ impl Session<'_, '_> {
     }
 
     /// Sums of all eligible coins, the excluded ones apart.
-    pub(super) fn eligible(&mut self, request: &SelectionRequest) -> Result<Eligible, LedgerError> {
+    pub(super) fn eligible(
+        &mut self,
+        request: &SelectionRequest,
+        closed: &ClosedCoins,
+    ) -> Result<Eligible, LedgerError> {
         let mut parameters = self.filter(request)?.to_vec();
         // Every coin counts here, however small.
         parameters[FILTERS - 1] = Value::from(-1_i64);
         parameters.push(Value::from(i64::from(request.fee_rate.get())));
+        let sums = SUMS.replace("$RATE", &format!("${}", parameters.len()));
+        let open = closed.condition(self.chain, &mut parameters);
         let read = |row: &Row<'_>| Ok((rows::sum(row, 0)?, rows::sum(row, 1)?, rows::sum(row, 2)?));
-        let all = format!("{SUMS}{ELIGIBLE}$8) c");
+        let all = format!("{sums}{USABLE}{UNLEASED}{UNMARKED}$8{open}) c");
         let (mut economic, mut fee, mut uneconomic) = self.tx.query_one(&all, &parameters, read)?;
         let mut excluded: Vec<i64> = self.excluded(request)?.into_iter().collect();
         excluded.sort_unstable();
         let keys: Vec<Value<'_>> = excluded.into_iter().map(Value::from).collect();
         let mut without = 0;
-        let some = format!("{SUMS}{ELIGIBLE}$8 AND u.id IN");
+        let some = format!("{sums}{USABLE}{UNLEASED}{UNMARKED}$8{open} AND u.id IN");
         self.tx.query_in(&some, ") c", &parameters, 1, &keys, |row| {
             let (of_economic, of_fee, of_uneconomic) = read(row)?;
             economic -= of_economic;
@@ -252,6 +284,7 @@ impl Session<'_, '_> {
     pub(crate) fn coins_to_add(
         &mut self,
         request: &SelectionRequest,
+        closed: &ClosedCoins,
     ) -> Result<Vec<Candidate>, LedgerError> {
         let room = self.limits.selection_window_coins_max;
         let missing = request.value.to_column();
@@ -266,7 +299,36 @@ impl Session<'_, '_> {
             (Probe::Largest, request.inputs_max),
         ];
         let mut unwanted = FxHashSet::default();
-        Ok(self.probe(request, &probes, &mut unwanted)?)
+        Ok(self.probe(request, closed, &probes, &mut unwanted)?)
+    }
+
+    /// Coins that another replacement of a transaction holds until it is published, for one of these
+    /// owners. Only one of the two can be published, so that both may spend them.
+    pub(crate) fn coins_held_for_replacement(
+        &mut self,
+        request: &SelectionRequest,
+        closed: &ClosedCoins,
+        replaced: i64,
+        owners: [LeaseId; 2],
+    ) -> Result<Vec<Candidate>, LedgerError> {
+        let mut parameters = self.filter(request)?.to_vec();
+        let first = parameters.len() + 1;
+        parameters.extend([
+            Value::from(replaced),
+            Value::from(owners[0].as_bytes()),
+            Value::from(owners[1].as_bytes()),
+        ]);
+        let held = HELD_FOR_REPLACEMENT
+            .replace("$OLD", &format!("${first}"))
+            .replace("$FIRST", &format!("${}", first + 1))
+            .replace("$SECOND", &format!("${}", first + 2));
+        let open = closed.condition(self.chain, &mut parameters);
+        let text = format!(
+            "SELECT u.id, u.amount, a.spend_weight, u.parent_height FROM utxos u
+             JOIN addresses a ON a.wallet_id = u.wallet_id AND a.id = u.address_id
+             WHERE {USABLE}{UNMARKED}$8{held}{open}"
+        );
+        Ok(self.tx.query_all(&text, &parameters, read_candidate)?)
     }
 
     /// What is known of coins that were chosen among candidates, in the order given.
@@ -296,7 +358,7 @@ impl Session<'_, '_> {
 
 impl Probe {
     /// Writes the probe as one part of a statement, with its bound as a further parameter.
-    fn write(self, text: &mut String, parameters: &mut Vec<Value<'_>>, limit: usize) {
+    fn write(self, text: &mut String, open: &str, parameters: &mut Vec<Value<'_>>, limit: usize) {
         let next = parameters.len() + 1;
         let (bound, lowest, condition, order) = match self {
             Self::Largest => (None, FILTERS, String::new(), "u.amount DESC, u.id DESC"),
@@ -316,7 +378,7 @@ impl Probe {
         let _ = write!(
             text,
             "SELECT * FROM (SELECT u.id, u.amount, u.address_id, u.parent_height FROM utxos u
-             WHERE {ELIGIBLE}${lowest}{condition} ORDER BY {order} LIMIT {limit}) p{next}"
+             WHERE {USABLE}{UNLEASED}{UNMARKED}${lowest}{open}{condition} ORDER BY {order} LIMIT {limit}) p{next}"
         );
     }
 }

@@ -10,5 +10,6 @@ mod checkpoints;
 mod descriptors;
 mod following;
 mod indexed;
+mod locked;
 mod lookahead;
 mod payments;

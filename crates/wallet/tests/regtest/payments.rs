@@ -79,6 +79,7 @@ pub(crate) fn psbt(
         outputs: outputs.collect(),
         fee,
         lock_time: LockTime::Height(0),
+        kept_version: None,
         next,
         guards: PaymentGuards::default(),
     })

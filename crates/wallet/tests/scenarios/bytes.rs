@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use utxokeep_core::{
     Network, Txid,
-    wallet::{CodecError, DecodedTx, DerivedScript, DescriptorBranch},
+    wallet::{CodecError, DecodedTx, DerivedScript, DescriptorBranch, SpendLocks},
 };
 use utxokeep_wallet::{ChainCodec, Change, Ledger, LedgerError, NewTx, RecordOptions, Seen};
 
@@ -34,6 +34,10 @@ impl ChainCodec for Short {
         Err(CodecError::new("not needed here"))
     }
 
+    fn spend_locks(&self, _: Network, _: &str) -> Result<Vec<SpendLocks>, CodecError> {
+        Err(CodecError::new("not needed here"))
+    }
+
     fn decode_tx(&self, _: Network, raw: &[u8]) -> Result<DecodedTx, CodecError> {
         let [name, signed, more @ ..] = raw else {
             return Err(CodecError::new("two bytes at least"));
@@ -47,6 +51,7 @@ impl ChainCodec for Short {
             witness_parts: more.first().copied().map_or(0, usize::from),
             sequences: Vec::new(),
             lock_time: 0,
+            version: 2,
         })
     }
 }

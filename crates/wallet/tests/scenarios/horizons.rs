@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use utxokeep_core::{
     Network,
-    wallet::{CodecError, DecodedTx, DerivedScript, DescriptorBranch},
+    wallet::{CodecError, DecodedTx, DerivedScript, DescriptorBranch, SpendLocks},
 };
 use utxokeep_wallet::{
     ChainCodec, CoinQuery, CoinScope, ConfirmationRange, Ledger, LedgerError, NewDescriptor, NewTx,
@@ -55,6 +55,10 @@ impl ChainCodec for Counting {
             spend_weight: Some(272),
         };
         Ok(indexes.filter(|index| Some(*index) != skipped).map(derived).collect())
+    }
+
+    fn spend_locks(&self, _: Network, _: &str) -> Result<Vec<SpendLocks>, CodecError> {
+        Err(CodecError::new("not needed here"))
     }
 
     fn decode_tx(&self, _: Network, _: &[u8]) -> Result<DecodedTx, CodecError> {

@@ -417,11 +417,12 @@ fn select_answers_with_what_there_is(w: &mut World<'_>) {
         pending,
         uneconomic,
         excluded,
+        locked,
     } = error
     else {
         panic!("{error}");
     };
-    assert_eq!((held_back, uneconomic, excluded), (0, 0, 0));
+    assert_eq!((held_back, uneconomic, excluded, locked), (0, 0, 0, 0));
     assert_eq!((available, leased, immature, pending), (10_000, 4_000, 5_000, 670));
     assert_eq!(needed, 10_000 + FeeRate::per_vbyte(1).fee(166) + FeeRate::per_vbyte(1).fee(272));
 }

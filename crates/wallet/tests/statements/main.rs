@@ -14,7 +14,7 @@ use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_wallet::{Ledger, Limits, Micros};
 
 /// Put together while the program runs; every selection of the scenarios runs them.
-const BUILT: [&str; 1] = ["select/window.rs"];
+const BUILT: [&str; 2] = ["select/closed.rs", "select/window.rs"];
 /// Meant for all wallets: what an upgrade has to look at.
 const FOR_ALL_WALLETS: [&str; 1] = ["SELECT DISTINCT wallet_id FROM labels WHERE spendable = 0"];
 const TABLES_OF_WALLETS: [&str; 12] = [

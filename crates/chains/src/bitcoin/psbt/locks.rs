@@ -1,20 +1,24 @@
-//! Which locks a transaction needs so that the scripts of its inputs let it pass.
+//! Which locks the descriptors of inputs ask for, so that their scripts let a transaction pass.
 //!
-//! A descriptor may be spent in several ways, some of them only later (`older`, `after`). Of the
-//! ways that signatures open, the one that is valid first is planned; preimages of hashes are only
-//! counted on where nothing else opens.
+//! A descriptor may be spent in several ways, some of them only later (`older`, `after`). The ways
+//! that signatures open are planned with; preimages of hashes are only counted on where nothing
+//! else opens.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
-use ::bitcoin::{Sequence, TapLeafHash, absolute, relative};
+use ::bitcoin::{TapLeafHash, absolute, relative};
 use miniscript::{
     Descriptor, MiniscriptKey,
     descriptor::{DefiniteDescriptorKey, DescriptorPublicKey, SinglePubKey},
     plan::{AssetProvider, Plan},
 };
-use utxokeep_core::wallet::{LockTime, NextBlock, RelativeLock, SpendLocks, ValidFrom};
+use utxokeep_core::{
+    Network,
+    wallet::{InputToLock, LockPlan, LockTime, NoLockPlan, RelativeLock, SpendLocks, plan_locks},
+};
 
-use super::{PsbtError, PsbtInput};
+use super::{PsbtError, PsbtInput, PsbtRequest};
+use crate::bitcoin::descriptor::{DescriptorError, definite_at, parse_branch};
 
 /// Different locks of each kind in one descriptor; of more, the shortest are tried.
 const LOCKS_MAX: usize = 16;
@@ -27,62 +31,44 @@ const NOBODYS_KEY: [u8; 32] = [
     0x07, 0x8a, 0x5a, 0x0f, 0x28, 0xec, 0x96, 0xd5, 0x47, 0xbf, 0xee, 0x9a, 0xce, 0x80, 0x3a, 0xc0,
 ];
 
-/// Sequence number of every input, the lock time, and when both are met.
-pub(super) struct TxLocks {
-    pub(super) sequences: Vec<Sequence>,
-    pub(super) lock_time: LockTime,
-    pub(super) valid_from: ValidFrom,
+/// The locks of every way to spend from one keychain; just none where one way needs none.
+pub(in crate::bitcoin) fn spend_locks(
+    branch: &str,
+    network: Network,
+) -> Result<Vec<SpendLocks>, DescriptorError> {
+    // All scripts of one descriptor have the same locks.
+    Ok(ways(&definite_at(&parse_branch(branch, network)?, 0)?))
 }
 
 /// Plans the locks of a transaction. `definite` are the descriptors of its inputs, where known.
-pub(super) fn plan_locks(
-    inputs: &[PsbtInput],
+pub(super) fn plan(
+    request: &PsbtRequest,
     definite: &[Option<Descriptor<DefiniteDescriptorKey>>],
-    asked: LockTime,
-    next: NextBlock,
-) -> Result<TxLocks, PsbtError> {
+) -> Result<LockPlan, PsbtError> {
     let mut known: BTreeMap<&str, Vec<SpendLocks>> = BTreeMap::new();
-    let mut lock_time = asked;
-    let mut valid_from = ValidFrom::default();
-    let mut sequences = Vec::with_capacity(inputs.len());
-    for (input, definite) in inputs.iter().zip(definite) {
-        let locks = match (definite, &input.origin) {
-            // All scripts of one descriptor have the same locks.
-            (Some(definite), Some(origin)) => known
-                .entry(&origin.descriptor)
-                .or_insert_with(|| ways(definite))
-                .iter()
-                .copied()
-                .min_by_key(|locks| {
-                    let from = locks.valid_from(input.age, next);
-                    (!from.is_met(next), from)
-                })
-                .ok_or(PsbtError::Unspendable { outpoint: input.outpoint })?,
-            _ => SpendLocks { relative: relative_lock(input.sequence), absolute: None },
-        };
-        if let Some(absolute) = locks.absolute {
-            lock_time = lock_time.and(absolute).ok_or(PsbtError::MixedLockTimes)?;
+    for (input, definite) in request.inputs.iter().zip(definite) {
+        if let (Some(definite), Some(origin)) = (definite, &input.origin) {
+            known.entry(&origin.descriptor).or_insert_with(|| ways(definite));
         }
-        valid_from = valid_from.and(locks.valid_from(input.age, next));
-        sequences.push(sequence(locks.relative));
     }
-    valid_from = valid_from.and(lock_time.valid_from());
-    Ok(TxLocks { sequences, lock_time, valid_from })
-}
-
-/// Every sequence number says that the transaction may be replaced.
-fn sequence(relative: Option<RelativeLock>) -> Sequence {
-    match relative {
-        None => Sequence::ENABLE_RBF_NO_LOCKTIME,
-        Some(RelativeLock::Blocks(blocks)) => Sequence::from_height(blocks),
-        Some(RelativeLock::Units(units)) => Sequence::from_512_second_intervals(units),
+    let input = |input: &PsbtInput| InputToLock {
+        ways: None,
+        age: input.age,
+        kept_sequence: input.sequence,
+    };
+    let mut inputs: Vec<InputToLock<'_>> = request.inputs.iter().map(input).collect();
+    for (planned, input) in inputs.iter_mut().zip(&request.inputs) {
+        let origin = input.origin.as_ref();
+        planned.ways =
+            origin.and_then(|origin| Some(known.get(origin.descriptor.as_str())?.as_slice()));
     }
-}
-
-/// The lock that a sequence number stands for.
-fn relative_lock(sequence: Option<u32>) -> Option<RelativeLock> {
-    let lock = Sequence::from_consensus(sequence?).to_relative_lock_time()?;
-    Some(from_relative(lock)).filter(|lock| *lock != RelativeLock::Blocks(0))
+    let (asked, version) = (request.lock_time, request.kept_version);
+    plan_locks(&inputs, asked, version, request.next).map_err(|none| match none {
+        NoLockPlan::Mixed => PsbtError::MixedLockTimes,
+        NoLockPlan::Unspendable { input } => {
+            PsbtError::Unspendable { outpoint: request.inputs[input].outpoint }
+        }
+    })
 }
 
 fn from_relative(lock: relative::LockTime) -> RelativeLock {

@@ -55,6 +55,7 @@ fn request(inputs: Vec<PsbtInput>, fee: u64) -> PsbtRequest {
         ],
         fee,
         lock_time: LockTime::Height(0),
+        kept_version: None,
         next: NextBlock { height: 1_000, median_time: 1_700_000_000 },
         guards: PaymentGuards::default(),
     }
@@ -255,6 +256,8 @@ fn a_replacement_keeps_the_relative_lock_of_an_input_without_a_descriptor() {
         request.inputs[0].sequence = old;
         assert_eq!(built(&request).0.input[0].sequence.to_consensus_u32(), kept);
     }
+    request.kept_version = Some(3);
+    assert_eq!(built(&request).0.version, Version(3));
 }
 
 #[test]
