@@ -10,6 +10,7 @@ mod error;
 mod genesis;
 mod load;
 mod page;
+mod rate;
 mod schema;
 mod source;
 
@@ -296,6 +297,19 @@ mod tests {
             ("[chain]\nsource = { kind = \"cardano-node\" }", "test.toml: chain.source: { kind = "),
             ("[chain]\nsource = \"a:1\"", "address = \"HOST:PORT\" } or {"),
             ("[follow]\nreconnect_max_ms = 499", "a whole number from reconnect_first_ms on is"),
+            (
+                "[wallet]\nfee_rate_sat_per_vbyte_min = 1000.1",
+                "wallet.fee_rate_sat_per_vbyte_min: a number from 0 to fee_rate_sat_per_vbyte_max",
+            ),
+            (
+                "[wallet]\nfee_rate_sat_per_vbyte_min = 0.0001",
+                "with up to three decimal places is expected, not 0.0001",
+            ),
+            (
+                "[wallet]\nincremental_rate_sat_per_vbyte_min = 2.5\nincremental_rate_sat_per_vbyte_max = 2",
+                "a number from 0 to incremental_rate_sat_per_vbyte_max",
+            ),
+            ("[wallet]\nlease_secs_max = 300", "a whole number from 1 to lease_secs_max is"),
             ("[index]\nfilter_addresses = \"a\"", "a list of addresses of the network is expected"),
             ("[index", "test.toml is not valid TOML: "),
         ];

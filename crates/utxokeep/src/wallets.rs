@@ -164,8 +164,10 @@ const fn payment_limits(config: &WalletConfig) -> PaymentLimits {
     PaymentLimits {
         fee_max: config.fee_sat_max.get() as u64,
         fee_rate_max: FeeRate::per_vbyte(config.fee_rate_sat_per_vbyte_max.get()),
-        fee_rate_min: FeeRate::per_vbyte(config.fee_rate_sat_per_vbyte_min),
+        fee_rate_min: config.fee_rate_sat_per_vbyte_min.rate(),
+        incremental_rate_min: config.incremental_rate_sat_per_vbyte_min.rate(),
         incremental_rate_max: FeeRate::per_vbyte(config.incremental_rate_sat_per_vbyte_max.get()),
+        weight_max: config.tx_weight_units_max.get() as u64,
     }
 }
 

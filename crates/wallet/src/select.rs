@@ -252,6 +252,7 @@ impl Session<'_, '_> {
         let Some((window, picked, algorithm)) = best else {
             return Err(self.shortfall(request)?);
         };
+        guards.check_weight(picked.weight)?;
         guards.check_fee(picked.fee, picked.weight)?;
         self.answer(&window, &picked, algorithm)
     }

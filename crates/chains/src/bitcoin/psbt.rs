@@ -214,6 +214,7 @@ pub fn build_psbt(request: &PsbtRequest) -> Result<UnsignedPsbt, PsbtError> {
             .collect(),
         output: request.outputs.iter().map(|output| tx_out(output.value, &output.script)).collect(),
     };
+    request.guards.check_weight(unsigned.weight().to_wu())?;
     let unsigned_tx = ::bitcoin::consensus::serialize(&unsigned);
     let txid = txid_of(&unsigned.compute_txid());
     let mut psbt = Psbt::from_unsigned_tx(unsigned)

@@ -41,11 +41,13 @@ pub enum Guard {
     NotYetValid,
     /// Nodes do not relay outputs with such a script; most likely it is none, but a key or a hash.
     NonstandardScript,
+    /// Nodes do not relay a transaction that is so heavy.
+    WeightMax,
 }
 
 impl Guard {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::FeeMax,
         Self::FeeRateMax,
         Self::FeeRateMin,
@@ -55,6 +57,7 @@ impl Guard {
         Self::ZeroValue,
         Self::NotYetValid,
         Self::NonstandardScript,
+        Self::WeightMax,
     ];
 
     /// The word by which callers allow what the guard refuses.
@@ -70,6 +73,7 @@ impl Guard {
             Self::ZeroValue => "zero_value",
             Self::NotYetValid => "not_yet_valid",
             Self::NonstandardScript => "nonstandard_script",
+            Self::WeightMax => "weight_max",
         }
     }
 
@@ -132,20 +136,28 @@ pub struct PaymentLimits {
     pub fee_max: u64,
     /// The largest fee rate.
     pub fee_rate_max: FeeRate,
-    /// The smallest fee rate that nodes relay, also for what a replacement pays on top.
+    /// The smallest fee rate that nodes relay.
     pub fee_rate_min: FeeRate,
+    /// The least that nodes ask a replacement to pay on top for its own size. It has nothing to do
+    /// with the smallest fee rate.
+    pub incremental_rate_min: FeeRate,
     /// The most that a replacement pays on top for its own size.
     pub incremental_rate_max: FeeRate,
+    /// The heaviest transaction, in weight units.
+    pub weight_max: u64,
 }
 
 impl Default for PaymentLimits {
-    /// 0.1 BTC, 1,000 and 1 for each virtual byte, and 100 on top.
+    /// 0.1 BTC, 1,000 and 1 for each virtual byte, 1 to 100 on top, and what Bitcoin Core calls
+    /// `MAX_STANDARD_TX_WEIGHT`.
     fn default() -> Self {
         Self {
             fee_max: 10_000_000,
             fee_rate_max: FeeRate::per_vbyte(1_000),
             fee_rate_min: FeeRate::per_vbyte(1),
+            incremental_rate_min: FeeRate::per_vbyte(1),
             incremental_rate_max: FeeRate::per_vbyte(100),
+            weight_max: 400_000,
         }
     }
 }
@@ -178,6 +190,8 @@ pub enum Figure {
     Height(u32),
     /// Seconds since 1970.
     Time(u32),
+    /// Weight units.
+    Weight(u64),
 }
 
 impl Figure {
@@ -197,7 +211,7 @@ impl fmt::Display for Figure {
     /// The bare number: whole, or with up to three decimal places for a rate.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Amount(amount) => amount.fmt(f),
+            Self::Amount(number) | Self::Weight(number) => number.fmt(f),
             Self::Height(number) | Self::Time(number) => number.fmt(f),
             Self::MilliPerVbyte(milli) => {
                 let (whole, rest) = (milli / 1_000, milli % 1_000);
@@ -238,6 +252,9 @@ impl GuardRefusal {
                 format!(
                     "the script of {whose} is none that nodes relay; a key or a hash is no script, an address stands for one"
                 )
+            }
+            Guard::WeightMax => {
+                format!("the transaction has {figure} weight units, more than the most of {bound}")
             }
             Guard::NotYetValid => match figure {
                 Figure::Time(_) => format!(
@@ -340,7 +357,7 @@ impl PaymentGuards {
         incremental_rate: FeeRate,
     ) -> Result<(), GuardRefusal> {
         self.check_highest_rate(fee_rate)?;
-        let (least, most) = (self.limits.fee_rate_min, self.limits.incremental_rate_max);
+        let (least, most) = (self.limits.incremental_rate_min, self.limits.incremental_rate_max);
         let bound = if incremental_rate < least { least } else { most };
         if incremental_rate < least || incremental_rate > most {
             let (figure, bound) = (Figure::rate(incremental_rate), Figure::rate(bound));
@@ -367,6 +384,16 @@ impl PaymentGuards {
         }
         if fee < least.fee(weight) {
             self.refuse(Guard::FeeRateMin, rate, Figure::rate(least), None)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the weight of a transaction, when it is signed, or what of it is known.
+    pub fn check_weight(&self, weight: u64) -> Result<(), GuardRefusal> {
+        let most = self.limits.weight_max;
+        if weight > most {
+            let (figure, bound) = (Figure::Weight(weight), Figure::Weight(most));
+            self.refuse(Guard::WeightMax, figure, bound, None)?;
         }
         Ok(())
     }
@@ -467,6 +494,28 @@ mod tests {
         let high = FeeRate::per_vbyte(1_001);
         let refusal = refused(move |g| g.check_bump_rates(high, FeeRate::per_vbyte(1)));
         assert_eq!(refusal.figure.to_string(), "1001");
+    }
+
+    /// Nodes have one rate for all transactions and one for replacements.
+    #[test]
+    fn the_incremental_rate_may_be_below_the_smallest_fee_rate() {
+        let limits = PaymentLimits {
+            fee_rate_min: FeeRate::per_vbyte(2),
+            incremental_rate_min: FeeRate::per_kilo_weight(25),
+            ..PaymentLimits::default()
+        };
+        let guards = PaymentGuards { limits, ..guards(&[]) };
+        let (none, tenth) = (FeeRate::per_vbyte(0), FeeRate::per_kilo_weight(25));
+        guards.check_bump_rates(none, tenth).unwrap();
+        guards.check_bump_rates(none, FeeRate::per_kilo_weight(24)).unwrap_err();
+    }
+
+    #[test]
+    fn a_transaction_that_nodes_do_not_relay_for_its_weight_is_refused() {
+        guards(&[]).check_weight(400_000).unwrap();
+        let refusal = refused(|guards| guards.check_weight(400_001));
+        assert_eq!(refusal.guard, Guard::WeightMax);
+        assert!(refusal.to_string().contains("400001 weight units"), "{refusal}");
     }
 
     #[test]

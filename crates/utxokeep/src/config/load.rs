@@ -4,6 +4,7 @@ use std::{fs, path::Path};
 
 use serde::Serialize;
 use toml::{Table, Value};
+use utxokeep_core::wallet::FeeRate;
 
 use super::{Config, ConfigError, SETTINGS, Setting, Store, schema::SECTIONS};
 
@@ -100,6 +101,30 @@ impl Config {
         if self.follow.reconnect_max_ms < self.follow.reconnect_first_ms {
             let setting = find(&file(), "follow", "reconnect_max_ms")?;
             return Err(wrong_value(&file(), setting, &self.follow.reconnect_max_ms));
+        }
+        self.check_wallet(&file())
+    }
+
+    /// Bounds of the wallet ledger that stand in each other's way.
+    fn check_wallet(&self, file: &str) -> Result<(), ConfigError> {
+        let wallet = &self.wallet;
+        let (rate_min, rate_max) =
+            (wallet.fee_rate_sat_per_vbyte_min, wallet.fee_rate_sat_per_vbyte_max.get());
+        if rate_min.rate() > FeeRate::per_vbyte(rate_max) {
+            let setting = find(file, "wallet", "fee_rate_sat_per_vbyte_min")?;
+            return Err(wrong_value(file, setting, &rate_min));
+        }
+        let (on_top_min, on_top_max) = (
+            wallet.incremental_rate_sat_per_vbyte_min,
+            wallet.incremental_rate_sat_per_vbyte_max.get(),
+        );
+        if on_top_min.rate() > FeeRate::per_vbyte(on_top_max) {
+            let setting = find(file, "wallet", "incremental_rate_sat_per_vbyte_min")?;
+            return Err(wrong_value(file, setting, &on_top_min));
+        }
+        if wallet.lease_secs_default > wallet.lease_secs_max {
+            let setting = find(file, "wallet", "lease_secs_default")?;
+            return Err(wrong_value(file, setting, &wallet.lease_secs_default));
         }
         Ok(())
     }

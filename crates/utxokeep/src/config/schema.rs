@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use utxokeep_index::DeltaKind;
 
-use super::source::Source;
+use super::{rate::SatPerVbyte, source::Source};
 
 /// A setting, as its documentation shows it.
 #[derive(Debug, Clone, Copy)]
@@ -345,7 +345,7 @@ settings! {
         /// The most memory that they may take, in MiB.
         recent_mib_max: NonZeroU32 = count(64), "a whole number from 1 on";
         /// How long a lease lasts when a request does not say, in seconds.
-        lease_secs_default: NonZeroU32 = count(600), "a whole number from 1 on";
+        lease_secs_default: NonZeroU32 = count(600), "a whole number from 1 to lease_secs_max";
         /// The longest lease, in seconds.
         lease_secs_max: NonZeroU32 = count(31_536_000), "a whole number from 1 on";
         /// Pause between two passes in which `serve` removes rows of expired leases, in seconds. 0:
@@ -400,10 +400,19 @@ settings! {
         fee_rate_sat_per_vbyte_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
         /// The smallest fee rate that nodes relay, in satoshi for each virtual byte; guard
         /// `fee_rate_min`.
-        fee_rate_sat_per_vbyte_min: u32 = 1, "a whole number";
+        fee_rate_sat_per_vbyte_min: SatPerVbyte = SatPerVbyte::whole(1),
+            "a number from 0 to fee_rate_sat_per_vbyte_max, with up to three decimal places";
+        /// What nodes ask a replacement to pay on top for its own size, in satoshi for each virtual
+        /// byte: what a bump pays that does not say, and the least that it may say; guard
+        /// `incremental_rate`. Bitcoin Core calls this `incrementalrelayfee`.
+        incremental_rate_sat_per_vbyte_min: SatPerVbyte = SatPerVbyte::whole(1),
+            "a number from 0 to incremental_rate_sat_per_vbyte_max, with up to three decimal places";
         /// The most that a replacement pays on top for its own size, in satoshi for each virtual
         /// byte; guard `incremental_rate`.
         incremental_rate_sat_per_vbyte_max: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// The heaviest transaction of a payment, in weight units; guard `weight_max`. Nodes relay up
+        /// to 400,000.
+        tx_weight_units_max: NonZeroU32 = count(400_000), "a whole number from 1 on";
     }
     /// The gRPC server of the node store and the wallet ledger. It runs when `[txstore] url` or
     /// `[wallet] url` is set.

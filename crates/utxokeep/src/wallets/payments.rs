@@ -158,7 +158,7 @@ impl Wallets {
                 .transpose()?,
             incremental_rate: request
                 .incremental_rate
-                .map_or(usual.incremental_rate, |rate| rate.0),
+                .map_or(self.ledger.limits().payment.incremental_rate_min, |rate| rate.0),
             change: request.change,
             change_min_value: request.change_min.map_or(usual.change_min_value, |min| min.0),
             lease_of: request.lease_of.as_deref().map(texts::owner_id).transpose()?,

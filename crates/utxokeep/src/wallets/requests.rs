@@ -440,7 +440,7 @@ pub struct SelectCoins {
     pub lease: Option<LeaseFor>,
     /// Guards that must not refuse the payment, by name: `fee_max`, `fee_rate_max`, `fee_rate_min`,
     /// `incremental_rate`, `dust`, `unspendable_value`, `zero_value`, `not_yet_valid`,
-    /// `nonstandard_script`.
+    /// `nonstandard_script`, `weight_max`.
     #[serde(default)]
     pub allow: Vec<String>,
     /// Sent again with the same key, the request is answered as before and changes nothing.
@@ -513,7 +513,7 @@ pub struct BumpFee {
     pub dry_run: bool,
     /// Guards that must not refuse the replacement, by name: `fee_max`, `fee_rate_max`, `fee_rate_min`,
     /// `incremental_rate`, `dust`, `unspendable_value`, `zero_value`, `not_yet_valid`,
-    /// `nonstandard_script`.
+    /// `nonstandard_script`, `weight_max`.
     #[serde(default)]
     pub allow: Vec<String>,
     /// Sent again with the same key, the request is answered as before and changes nothing.

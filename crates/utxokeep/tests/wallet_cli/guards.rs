@@ -303,6 +303,37 @@ fn coins_of_a_bump_that_waits_serve_the_next_bump_of_the_same_owner() {
     user.json(&["wallet", "verify", "hot"]);
 }
 
+#[test]
+fn bounds_of_the_configuration_stand_before_payments() {
+    let user = User::new().with_coins(&[60_000, 40_000]);
+    let to = format!("{STRANGER}=20000");
+    let psbt = ["wallet", "psbt", "hot", "--pay", &to, "--owner", OWNER, "--fee-rate"];
+    let with = |settings: &str, args: &[&str]| {
+        std::fs::write(user.path("keep.toml"), format!("[wallet]\n{settings}\n")).unwrap();
+        let config = user.text_path("keep.toml");
+        let output = user.run(&[args, &["--json", "--config", &config]].concat());
+        (output.status.code(), crate::program::told(&output), output.stdout)
+    };
+    let (code, told, _) = with("tx_weight_units_max = 500", &[&psbt[..], &["1"]].concat());
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("weight_max") && told.contains("weight units"), "{told}");
+    let allowed = [&psbt[..], &["1", "--allow", "weight_max"]].concat();
+    assert_eq!(with("tx_weight_units_max = 500", &allowed).0, Some(0));
+    let (code, told, _) = with("fee_rate_sat_per_vbyte_min = 1001", &[&psbt[..], &["1"]].concat());
+    assert_eq!(code, Some(2), "{told}");
+    // The least rate is no bound for what a replacement pays on top.
+    let low = "fee_rate_sat_per_vbyte_min = 1.5\nincremental_rate_sat_per_vbyte_min = 0.1";
+    let (code, told, _) = with(low, &[&psbt[..], &["1.4"]].concat());
+    assert!(code == Some(4) && told.contains("fee_rate_min"), "{told}");
+    let (_, told, paid) = with(low, &[&psbt[..], &["1.5", "--record"]].concat());
+    let paid: Value = serde_json::from_slice(&paid).unwrap_or_else(|_| panic!("{told}"));
+    let bump = ["wallet", "bump", "hot", text(&paid, "txid"), "--owner", OWNER, "--fee-rate", "0"];
+    let (_, told, bumped) = with(low, &bump);
+    let bumped: Value = serde_json::from_slice(&bumped).unwrap_or_else(|_| panic!("{told}"));
+    let more = amount(&bumped["fee"]) - amount(&paid["selection"]["fee"]);
+    assert_eq!(more, 141_u64.div_ceil(10));
+}
+
 /// Change alone cannot pay for itself any more: the shortage is not one satoshi.
 #[test]
 fn a_shortage_of_a_bump_says_what_is_missing() {

@@ -82,7 +82,7 @@ pub(in crate::cli) struct LeaseRelease {
 pub(in crate::cli) struct Guards {
     /// A guard that must not refuse the payment; repeat it for more. One of `fee_max`,
     /// `fee_rate_max`, `fee_rate_min`, `incremental_rate`, `dust`, `unspendable_value`, `zero_value`,
-    /// `not_yet_valid`, `nonstandard_script`.
+    /// `not_yet_valid`, `nonstandard_script`, `weight_max`.
     #[arg(long, value_name = "GUARD")]
     pub(in crate::cli) allow: Vec<String>,
 }
