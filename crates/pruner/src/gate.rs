@@ -1,103 +1,11 @@
 //! The gate: a run waits until the node is in a state in which deleting is safe, or is skipped.
 
-use std::{
-    fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::fmt;
 
-use utxokeep_core::Height;
+use utxokeep_core::{Height, node::Heights};
+use utxokeep_txstore::StoreError;
 
 use crate::{clock::Clock, control::Control, settings::PrunerSettings};
-
-/// What block assembly does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Assembly {
-    /// It runs, and is not in the middle of a reorganisation or a reset.
-    pub is_running: bool,
-    /// Height it has reached.
-    pub height: Height,
-}
-
-/// The node could not be asked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the node does not answer: {0}")]
-pub struct GateError(pub String);
-
-/// What the gate asks the node. `None` means that there is nobody to ask, which lets runs pass.
-pub trait Gate: Send + Sync {
-    /// Whether the node is catching up with the chain.
-    fn is_catching_up(&self) -> Result<Option<bool>, GateError>;
-
-    /// Whether all transactions of the block at this height are marked as mined.
-    fn is_mined_set(&self, height: Height) -> Result<Option<bool>, GateError>;
-
-    /// The state of block assembly.
-    fn assembly(&self) -> Result<Option<Assembly>, GateError>;
-}
-
-/// A node without these services: runs always pass.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OpenGate;
-
-impl Gate for OpenGate {
-    fn is_catching_up(&self) -> Result<Option<bool>, GateError> {
-        Ok(None)
-    }
-
-    fn is_mined_set(&self, _height: Height) -> Result<Option<bool>, GateError> {
-        Ok(None)
-    }
-
-    fn assembly(&self) -> Result<Option<Assembly>, GateError> {
-        Ok(None)
-    }
-}
-
-#[derive(Debug, Default)]
-struct Pushed {
-    is_catching_up: Option<bool>,
-    mined_set: Option<Height>,
-    assembly: Option<Assembly>,
-}
-
-/// What others told us, as events.
-#[derive(Debug, Default)]
-pub struct PushedGate(Mutex<Pushed>);
-
-impl PushedGate {
-    fn state(&self) -> MutexGuard<'_, Pushed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The node started or stopped catching up.
-    pub fn set_catching_up(&self, is_catching_up: bool) {
-        self.state().is_catching_up = Some(is_catching_up);
-    }
-
-    /// Transactions of all blocks up to this height are marked as mined.
-    pub fn set_mined_set(&self, height: Height) {
-        self.state().mined_set = Some(height);
-    }
-
-    /// Block assembly changed its state.
-    pub fn set_assembly(&self, assembly: Assembly) {
-        self.state().assembly = Some(assembly);
-    }
-}
-
-impl Gate for PushedGate {
-    fn is_catching_up(&self) -> Result<Option<bool>, GateError> {
-        Ok(self.state().is_catching_up)
-    }
-
-    fn is_mined_set(&self, height: Height) -> Result<Option<bool>, GateError> {
-        Ok(self.state().mined_set.map(|reached| reached >= height))
-    }
-
-    fn assembly(&self) -> Result<Option<Assembly>, GateError> {
-        Ok(self.state().assembly)
-    }
-}
 
 macro_rules! skips {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)+) => {
@@ -128,7 +36,9 @@ skips! {
     BelowMinHeight = "below_min_height";
     /// Somebody paused the pruner.
     Paused = "paused";
-    /// The node does not say in what state it is.
+    /// The height lies above the newest that is safe.
+    Ahead = "ahead_of_chain";
+    /// What the node said could not be read.
     NodeUnknown = "node_unknown";
     /// The node is catching up.
     CatchingUp = "catching_up";
@@ -146,9 +56,15 @@ impl fmt::Display for SkipReason {
     }
 }
 
-/// Waits until a run at this height may start, or says why it may not.
+/// What the gate asks: what the node said last, as the store remembers it, also from before a
+/// restart.
+pub type AskNode<'a> = dyn Fn() -> Result<Heights, StoreError> + 'a;
+
+/// Waits until a run at this height may start, or says why it may not. `jump_max` is how far a
+/// claim of the node may lie above the chain.
 pub fn wait_at_gate(
-    gate: &dyn Gate,
+    ask: &AskNode<'_>,
+    jump_max: u32,
     clock: &dyn Clock,
     settings: &PrunerSettings,
     control: &Control,
@@ -160,22 +76,31 @@ pub fn wait_at_gate(
     if control.is_paused() {
         return Err(SkipReason::Paused);
     }
-    if settings.skip_during_catch_up {
-        match gate.is_catching_up() {
-            Ok(None | Some(false)) => {}
-            Ok(Some(true)) => return Err(SkipReason::CatchingUp),
-            Err(_) => return Err(SkipReason::NodeUnknown),
-        }
+    let is_safe = || {
+        let heights = ask().map_err(|_| SkipReason::NodeUnknown)?;
+        let safe = heights.safe(settings.trigger.needs_persister());
+        if safe < Some(height) { Err(SkipReason::Ahead) } else { Ok(heights) }
+    };
+    if is_safe()?.is_catching_up() == Some(true) && settings.skip_during_catch_up {
+        return Err(SkipReason::CatchingUp);
     }
     let poll = Poll { clock, control, every_ms: settings.gate_poll_ms };
     poll.until(settings.mined_set_wait_ms, SkipReason::MinedSetTimeout, || {
-        matches!(gate.is_mined_set(height), Ok(None | Some(true)))
+        ask().is_ok_and(|heights| match heights.mined_set() {
+            None => !settings.requires_mined_set,
+            Some(claim) => heights.has_reached(claim, height, jump_max),
+        })
     })?;
-    poll.until(settings.assembly_wait_ms, SkipReason::AssemblyTimeout, || match gate.assembly() {
-        Ok(None) => true,
-        Ok(Some(assembly)) => assembly.is_running && assembly.height >= height,
-        Err(_) => false,
-    })
+    poll.until(settings.assembly_wait_ms, SkipReason::AssemblyTimeout, || {
+        ask().is_ok_and(|heights| match heights.assembly() {
+            None => !settings.requires_assembly_state,
+            Some(assembly) => {
+                assembly.is_running && heights.has_reached(assembly.height, height, jump_max)
+            }
+        })
+    })?;
+    // The chain may have gone back meanwhile.
+    is_safe().map(|_| ())
 }
 
 /// Asks again and again, until a time limit.
@@ -209,9 +134,15 @@ impl Poll<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    use utxokeep_core::node::{Assembly, ChainReport};
 
     use super::*;
+    use crate::trigger::TriggerMode;
 
     /// Time that passes by sleeping only; after some of it the gate changes.
     #[derive(Default)]
@@ -234,82 +165,134 @@ mod tests {
         }
     }
 
-    fn pass(gate: &dyn Gate, clock: &Fake<'_>, height: u32) -> Result<(), SkipReason> {
-        let settings = PrunerSettings { skip_during_catch_up: true, ..PrunerSettings::default() };
-        wait_at_gate(gate, clock, &settings, &Control::default(), Height::new(height))
+    /// What a node says, and may say anew.
+    struct Node(Mutex<Heights>);
+
+    impl Node {
+        /// One whose chain has this height.
+        fn at(height: u32) -> Self {
+            Self(Mutex::new(Heights::of_block_state(Height::new(height))))
+        }
+
+        fn say(&self, report: ChainReport) {
+            let _ = self.0.lock().unwrap().take(report, None, JUMP);
+        }
+
+        fn pass(&self, settings: &PrunerSettings, clock: &Fake<'_>) -> Result<(), SkipReason> {
+            let ask = || Ok(*self.0.lock().unwrap());
+            let control = Control::default();
+            wait_at_gate(&ask, JUMP, clock, settings, &control, Height::new(9))
+        }
+
+        fn is_open(&self) -> Result<(), SkipReason> {
+            self.pass(&PrunerSettings::default(), &Fake::default())
+        }
     }
+
+    const JUMP: u32 = 144;
 
     #[test]
     fn w_min_height() {
-        let settings = PrunerSettings { min_height: 100, ..PrunerSettings::default() };
-        let control = Control::default();
-        let clock = Fake::default();
-        let at = |height| wait_at_gate(&OpenGate, &clock, &settings, &control, Height::new(height));
-        assert_eq!(at(50), Err(SkipReason::BelowMinHeight));
-        assert_eq!(at(100), Err(SkipReason::BelowMinHeight));
-        assert_eq!(at(101), Ok(()));
+        let node = Node::at(9);
+        for (min_height, expected) in
+            [(8, Ok(())), (9, Err(SkipReason::BelowMinHeight)), (0, Ok(()))]
+        {
+            let settings = PrunerSettings { min_height, ..PrunerSettings::default() };
+            assert_eq!(node.pass(&settings, &Fake::default()), expected);
+        }
+    }
+
+    #[test]
+    fn nobody_runs_above_the_newest_block_or_what_is_persisted() {
+        assert_eq!(Node::at(8).is_open(), Err(SkipReason::Ahead));
+        let node = Node::at(10);
+        assert_eq!(node.is_open(), Ok(()));
+        let trigger = TriggerMode::BlockPersisted;
+        let settings = PrunerSettings { trigger, ..PrunerSettings::default() };
+        assert_eq!(node.pass(&settings, &Fake::default()), Err(SkipReason::Ahead));
+        node.say(ChainReport::Persisted(Height::new(8)));
+        assert_eq!(node.is_open(), Err(SkipReason::Ahead));
+        node.say(ChainReport::Persisted(Height::new(9)));
+        assert_eq!(node.is_open(), Ok(()));
+        assert_eq!(Node(Mutex::default()).is_open(), Err(SkipReason::Ahead), "no height is known");
+    }
+
+    #[test]
+    fn the_chain_may_go_back_while_a_run_waits() {
+        let node = Node::at(9);
+        node.say(ChainReport::MinedSet(Height::new(8)));
+        let then = || {
+            node.say(ChainReport::Reorganised(Height::new(7)));
+            node.say(ChainReport::MinedSet(Height::new(9)));
+        };
+        let clock = Fake { at: 2_000, then: Some(&then), ..Fake::default() };
+        let settings = PrunerSettings::default();
+        assert_eq!(node.pass(&settings, &clock), Err(SkipReason::Ahead));
     }
 
     #[test]
     fn w_mined_set_true_runs_false_until_timeout_skips_nobody_runs() {
-        assert_eq!(pass(&OpenGate, &Fake::default(), 9), Ok(()));
-        let gate = PushedGate::default();
-        gate.set_mined_set(Height::new(8));
+        let node = Node::at(9);
+        assert_eq!(node.is_open(), Ok(()));
+        let strict = PrunerSettings { requires_mined_set: true, ..PrunerSettings::default() };
+        let answer = node.pass(&strict, &Fake::default());
+        assert_eq!(answer, Err(SkipReason::MinedSetTimeout), "closed until the first report");
+        node.say(ChainReport::MinedSet(Height::new(8)));
         let clock = Fake::default();
-        assert_eq!(pass(&gate, &clock, 9), Err(SkipReason::MinedSetTimeout));
+        let answer = node.pass(&PrunerSettings::default(), &clock);
+        assert_eq!(answer, Err(SkipReason::MinedSetTimeout));
         assert_eq!(clock.now_ms(), 600_000, "the limit is kept to");
-        let then = || gate.set_mined_set(Height::new(9));
+        let then = || node.say(ChainReport::MinedSet(Height::new(9)));
         let clock = Fake { at: 2_000, then: Some(&then), ..Fake::default() };
-        assert_eq!(pass(&gate, &clock, 9), Ok(()));
+        assert_eq!(node.pass(&PrunerSettings::default(), &clock), Ok(()));
         assert_eq!(clock.now_ms(), 2_000);
+        node.say(ChainReport::MinedSet(Height::new(u32::MAX)));
+        assert_eq!(node.is_open(), Err(SkipReason::MinedSetTimeout), "nobody marks what is not");
     }
 
     #[test]
     fn w_assembly_must_run_and_have_caught_up() {
-        let gate = PushedGate::default();
+        let node = Node::at(9);
+        let strict = PrunerSettings { requires_assembly_state: true, ..PrunerSettings::default() };
+        let answer = node.pass(&strict, &Fake::default());
+        assert_eq!(answer, Err(SkipReason::AssemblyTimeout), "closed until the first report");
         for (is_running, height, expected) in [
             (true, 9, Ok(())),
             (true, 8, Err(SkipReason::AssemblyTimeout)),
             (false, 9, Err(SkipReason::AssemblyTimeout)),
+            (true, u32::MAX, Err(SkipReason::AssemblyTimeout)),
         ] {
-            gate.set_assembly(Assembly { is_running, height: Height::new(height) });
-            assert_eq!(pass(&gate, &Fake::default(), 9), expected);
+            let height = Height::new(height);
+            node.say(ChainReport::Assembly(Assembly { is_running, height }));
+            assert_eq!(node.is_open(), expected);
         }
     }
 
     #[test]
     fn w_catchup_skips() {
-        let gate = PushedGate::default();
-        gate.set_catching_up(true);
-        assert_eq!(pass(&gate, &Fake::default(), 9), Err(SkipReason::CatchingUp));
-        gate.set_catching_up(false);
-        assert_eq!(pass(&gate, &Fake::default(), 9), Ok(()));
+        let node = Node::at(9);
+        let careful = PrunerSettings { skip_during_catch_up: true, ..PrunerSettings::default() };
+        node.say(ChainReport::CatchingUp(true));
+        assert_eq!(node.is_open(), Ok(()), "nobody asked for it");
+        assert_eq!(node.pass(&careful, &Fake::default()), Err(SkipReason::CatchingUp));
+        node.say(ChainReport::CatchingUp(false));
+        assert_eq!(node.pass(&careful, &Fake::default()), Ok(()));
     }
 
     #[test]
-    fn a_node_that_does_not_answer_never_lets_a_run_pass() {
-        struct Dead;
-        impl Gate for Dead {
-            fn is_catching_up(&self) -> Result<Option<bool>, GateError> {
-                Err(GateError("down".to_owned()))
-            }
-            fn is_mined_set(&self, _height: Height) -> Result<Option<bool>, GateError> {
-                Ok(Some(true))
-            }
-            fn assembly(&self) -> Result<Option<Assembly>, GateError> {
-                Err(GateError("down".to_owned()))
-            }
-        }
-        assert_eq!(pass(&Dead, &Fake::default(), 9), Err(SkipReason::NodeUnknown));
+    fn what_cannot_be_read_never_lets_a_run_pass() {
         let settings = PrunerSettings::default();
         let (clock, control) = (Fake::default(), Control::default());
-        let answer = wait_at_gate(&Dead, &clock, &settings, &control, Height::new(9));
-        assert_eq!(answer, Err(SkipReason::AssemblyTimeout));
+        let dead = || Err(StoreError::Contended);
+        let pass = || wait_at_gate(&dead, JUMP, &clock, &settings, &control, Height::new(9));
+        assert_eq!(pass(), Err(SkipReason::NodeUnknown));
+        let node = Node::at(9);
+        node.say(ChainReport::MinedSet(Height::new(8)));
+        let ask = || Ok(*node.0.lock().unwrap());
+        let pass = || wait_at_gate(&ask, JUMP, &clock, &settings, &control, Height::new(9));
         control.cancel();
-        let answer = wait_at_gate(&Dead, &clock, &settings, &control, Height::new(9));
-        assert_eq!(answer, Err(SkipReason::Cancelled));
+        assert_eq!(pass(), Err(SkipReason::Cancelled));
         control.set_paused(true);
-        let answer = wait_at_gate(&Dead, &clock, &settings, &control, Height::new(9));
-        assert_eq!(answer, Err(SkipReason::Paused));
+        assert_eq!(pass(), Err(SkipReason::Paused));
     }
 }

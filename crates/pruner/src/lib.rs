@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //!
-//! * One run at a time, for the newest height; heights never go back.
+//! * One run at a time, for the newest height that is safe: where the chain is, and what a persister
+//!   has reached, is [`utxokeep_core::node::Heights`], which the store remembers.
 //! * Phase 1 (preserve parents of old unmined transactions), 1b (end preservations), 2 (delete): a
 //!   failure stops the run, and the height is not counted as done.
 //! * Every run, skip and kept record has a reason with a stable name.
@@ -18,6 +19,7 @@ mod blobs;
 mod clock;
 mod control;
 mod gate;
+mod health;
 mod jobs;
 mod metrics;
 mod report;
@@ -30,11 +32,12 @@ pub use backlog::{BacklogMonitor, BacklogState, BacklogStatus};
 pub use blobs::delete_blobs;
 pub use clock::{Clock, MonotonicClock};
 pub use control::Control;
-pub use gate::{Assembly, Gate, GateError, OpenGate, PushedGate, SkipReason, wait_at_gate};
+pub use gate::{AskNode, SkipReason, wait_at_gate};
+pub use health::{Dependency, Health};
 pub use jobs::{Job, JobHistory, JobState};
 pub use metrics::METRICS;
 pub use report::{Phase, RunError, RunReport};
 pub use run::{Run, rehearse};
-pub use service::{Dependency, Health, Pruner, PrunerError, Status};
+pub use service::{Pruner, PrunerError, Reported, Status};
 pub use settings::{PrunerSettings, SettingsError};
 pub use trigger::{Trigger, TriggerMode};

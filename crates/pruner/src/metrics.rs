@@ -1,7 +1,10 @@
 //! Everything that is counted. Names are ours; the list says what the seed calls each.
 
 use metrics::{counter, gauge, histogram};
-use utxokeep_core::{Height, MetricKind, metric_list};
+use utxokeep_core::{
+    Height, MetricKind, metric_list,
+    node::{ChainReport, Heights, Witness},
+};
 use utxokeep_txstore::{BlobsDeleted, PastDue};
 
 use crate::{
@@ -70,6 +73,14 @@ metric_list! {
     BLOBS_WAITING = "utxokeep_pruner_blobs_waiting", Gauge,
         "pruner_blob_deletion_pending, pruner_blob_deletion_scheduled_total",
         "Files that could not be deleted yet.";
+    NEWEST = "utxokeep_pruner_newest_height", Gauge, "",
+        "Newest height of the chain that is believed.";
+    HELD_HEIGHT = "utxokeep_pruner_held_height", Gauge, "",
+        "Height that one witness reported far above the chain and no second one yet; 0 for none.";
+    HELD = "utxokeep_pruner_reports_held_total", Counter, "",
+        "Reports of heights far above the chain, by source.";
+    LAST_EVENT = "utxokeep_pruner_last_event_seconds", Gauge, "",
+        "When the node last reported something, in seconds since 1970; its age is `time()` less this.";
     RESTORED = "utxokeep_pruner_restored_total", Counter, "",
         "Deleted records that were brought back.";
 }
@@ -117,13 +128,32 @@ pub(crate) fn ended(report: &RunReport) {
     for (reason, count) in &report.kept {
         counter!(KEPT, "reason" => reason.name()).increment(*count);
     }
-    if report.is_complete {
-        gauge!(COMPLETED_HEIGHT).set(f64::from(report.height.get()));
-    } else {
+    if !report.is_complete {
         counter!(INCOMPLETE).increment(1);
     }
     let seconds = report.took_ms.get(&Phase::Delete).map_or(0.0, |ms| *ms as f64 / 1e3);
     gauge!(RATE).set(if seconds > 0.0 { report.examined as f64 / seconds } else { 0.0 });
+}
+
+/// A report was held.
+pub(crate) fn held(report: &ChainReport) {
+    let source = match report {
+        ChainReport::Newest(sighting) => sighting.by,
+        _ => Witness::Persister,
+    };
+    counter!(HELD, "source" => source.name()).increment(1);
+}
+
+/// Where the chain is.
+#[allow(clippy::cast_precision_loss, reason = "metrics are floats")]
+pub(crate) fn heights(heights: &Heights) {
+    let height = |height: Option<Height>| f64::from(height.map_or(0, Height::get));
+    gauge!(NEWEST).set(height(heights.newest()));
+    gauge!(HELD_HEIGHT).set(height(heights.held().map(|held| held.height)));
+    gauge!(COMPLETED_HEIGHT).set(height(heights.completed()));
+    if let Some(ms) = heights.heard_ms() {
+        gauge!(LAST_EVENT).set(ms as f64 / 1e3);
+    }
 }
 
 pub(crate) fn backlog(status: &BacklogStatus) {

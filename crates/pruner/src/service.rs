@@ -9,7 +9,7 @@ use std::{
 
 use utxokeep_core::{
     Height, Txid,
-    node::{Blocking, PruneRules},
+    node::{Blocking, ChainReport, Heights, PruneRules, Sighting, Taken, Witness},
 };
 use utxokeep_txstore::{PastDue, PruneStore, StoreError};
 
@@ -18,13 +18,14 @@ use crate::{
     blobs::delete_blobs,
     clock::Clock,
     control::Control,
-    gate::{Gate, SkipReason, wait_at_gate},
+    gate::{SkipReason, wait_at_gate},
+    health::{Facts, Health},
     jobs::{Job, JobHistory, JobState},
     metrics,
     report::RunReport,
     run::{Place, Run, is_worth_a_look, rehearse},
     settings::{PrunerSettings, SettingsError},
-    trigger::Trigger,
+    trigger::{Trigger, TriggerMode},
 };
 
 /// How long the service sleeps at most before it looks whether it has to end.
@@ -38,8 +39,34 @@ const AGES: [u32; 6] = [0, 1, 6, 144, 1_008, 4_320];
 #[non_exhaustive]
 pub enum PrunerError {
     /// Nobody said where the chain is.
-    #[error("no height is known yet; say which one, or wait for the first block")]
+    #[error(
+        "no height is known yet: the node reports it (ChainEvents.Block, SetBlockState), and a \
+         second report has to agree where the first one is far from what is known"
+    )]
     NoHeight,
+    /// The height lies ahead of the chain.
+    #[error(
+        "height {asked} is above the newest that is safe, {newest}; a run there could delete what \
+         is still needed"
+    )]
+    Ahead {
+        /// The height asked for.
+        asked: Height,
+        /// The newest that is safe.
+        newest: Height,
+    },
+    /// Runs wait for a persister, which has not said anything.
+    #[error(
+        "runs wait for the block persister, which has not reported a block that the chain has; send \
+         BlockPersisted, or, if there is none any more, run `utxokeep prune forget-persister`"
+    )]
+    NothingPersisted,
+    /// A persister reports where there is none.
+    #[error(
+        "[pruner] trigger = \"block_mined\" says that there is no block persister, and one reports; \
+         set it to \"auto\""
+    )]
+    UnexpectedPersister,
     /// Deleted records are not kept.
     #[error("deleted records are not kept; set [pruner] undo_blocks for those to come")]
     NoUndo,
@@ -65,42 +92,36 @@ pub struct Status {
     pub progress: (u64, u64),
     /// Height that waits.
     pub pending: Option<Height>,
-    /// Newest height that is complete.
-    pub completed: Option<Height>,
-    /// Height that a persister has reached.
-    pub persisted: Option<Height>,
+    /// What the store knows of the chain.
+    pub heights: Heights,
     /// Whether runs keep up.
     pub backlog: BacklogStatus,
 }
 
-/// One thing the service needs.
+/// What became of reports about the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dependency {
-    /// Its name.
-    pub name: &'static str,
-    /// What is wrong with it, if something is.
-    pub fault: Option<String>,
+pub struct Reported {
+    /// Each of them.
+    pub taken: Vec<Taken>,
+    /// Height that waits for a run now.
+    pub pending: Option<Height>,
 }
 
-/// Whether the service can work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
-    /// Everything it needs.
-    pub dependencies: Vec<Dependency>,
-}
-
-impl Health {
-    /// Whether nothing is wrong.
+impl Reported {
+    /// The height that is held until a second witness agrees, if one is.
     #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.dependencies.iter().all(|dependency| dependency.fault.is_none())
+    pub fn held(&self) -> Option<Height> {
+        self.taken.iter().find_map(|taken| match taken {
+            Taken::Held { height, .. } => Some(*height),
+            Taken::Believed => None,
+        })
     }
 }
 
 struct Shared {
     store: Arc<dyn PruneStore>,
-    gate: Arc<dyn Gate>,
     clock: Arc<dyn Clock>,
+    started_ms: u64,
     settings: PrunerSettings,
     trigger: Trigger,
     control: Control,
@@ -131,7 +152,6 @@ impl Pruner {
     /// A pruner without threads: runs happen where [`Pruner::run_at`] is called.
     pub fn new(
         store: Arc<dyn PruneStore>,
-        gate: Arc<dyn Gate>,
         clock: Arc<dyn Clock>,
         settings: PrunerSettings,
     ) -> Result<Self, PrunerError> {
@@ -144,9 +164,9 @@ impl Pruner {
         control.set_paused(store.is_paused()?);
         let shared = Shared {
             store,
-            gate,
+            started_ms: clock.now_ms(),
             clock,
-            trigger: Trigger::new(settings.trigger),
+            trigger: Trigger::default(),
             control,
             jobs: Mutex::new(JobHistory::new(settings.job_history_max)),
             backlog: Mutex::new(BacklogMonitor::new(&settings)),
@@ -161,14 +181,12 @@ impl Pruner {
     /// The same with threads of its own, which run whenever a height comes.
     pub fn start(
         store: Arc<dyn PruneStore>,
-        gate: Arc<dyn Gate>,
         clock: Arc<dyn Clock>,
         settings: PrunerSettings,
     ) -> Result<Self, PrunerError> {
-        let mut pruner = Self::new(store, gate, clock, settings)?;
-        if let Some(state) = pruner.shared.store.block_state()? {
-            pruner.block_mined(state.height);
-        }
+        let mut pruner = Self::new(store, clock, settings)?;
+        let heights = pruner.shared.store.heights()?;
+        pruner.shared.offer(&heights);
         let (runs, files) = (Arc::clone(&pruner.shared), Arc::clone(&pruner.shared));
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         pruner.threads.push(spawn("pruner").spawn(move || runs.wait_and_run())?);
@@ -176,30 +194,71 @@ impl Pruner {
         Ok(pruner)
     }
 
+    /// Takes what others say of the chain, in one commit, and asks for a run where that makes a new
+    /// height safe.
+    pub fn report(&self, reports: &[ChainReport]) -> Result<Reported, PrunerError> {
+        let shared = &self.shared;
+        let is_persister = |report: &ChainReport| matches!(report, ChainReport::Persisted(_));
+        if shared.settings.trigger == TriggerMode::BlockMined && reports.iter().any(is_persister) {
+            return Err(PrunerError::UnexpectedPersister);
+        }
+        let (taken, heights) = shared.store.report(reports, shared.clock.now_ms())?;
+        for (report, taken) in reports.iter().zip(&taken) {
+            if let Taken::Held { height, newest } = taken {
+                tracing::warn!(
+                    ?report, %height, ?newest,
+                    "a height far above the chain is held until a second witness agrees"
+                );
+                metrics::held(report);
+            }
+        }
+        metrics::heights(&heights);
+        shared.offer(&heights);
+        Ok(Reported { taken, pending: shared.trigger.pending() })
+    }
+
     /// A block joined the chain.
-    pub fn block_mined(&self, height: Height) {
-        self.shared.trigger.block_mined(height);
-        self.shared.note_request();
+    pub fn block_mined(&self, height: Height) -> Result<Reported, PrunerError> {
+        self.report(&[ChainReport::Newest(Sighting { height, by: Witness::Block })])
     }
 
     /// A persister has written everything up to a block.
-    pub fn block_persisted(&self, height: Height) {
-        self.shared.trigger.block_persisted(height);
-        self.shared.note_request();
+    pub fn block_persisted(&self, height: Height) -> Result<Reported, PrunerError> {
+        self.report(&[ChainReport::Persisted(height)])
     }
 
-    /// The chain went back to a height.
-    pub fn rolled_back(&self, height: Height) {
-        self.shared.trigger.rolled_back(height);
+    /// A person says at which height the chain is; answers what is known then.
+    pub fn confirm_height(&self, height: Height) -> Result<Heights, PrunerError> {
+        self.report(&[ChainReport::Newest(Sighting { height, by: Witness::Operator })])?;
+        Ok(self.shared.store.heights()?)
     }
 
     /// Asks for a run by hand, at the newest safe height if none is given; answers the height it
     /// will have, or `None` if that is done or waits already.
-    pub fn trigger(&self, height: Option<Height>) -> Result<Option<Height>, PrunerError> {
-        let height = self.height(height)?;
-        let accepted = self.shared.trigger.request(height);
+    pub fn trigger(&self, asked: Option<Height>) -> Result<Option<Height>, PrunerError> {
+        let height = self.safe_height(asked)?;
+        let completed = self.shared.store.heights()?.completed();
+        let is_new = Some(height) > completed && self.shared.trigger.offer(height);
         self.shared.note_request();
-        Ok(accepted)
+        Ok(is_new.then_some(height))
+    }
+
+    /// The height that a run by hand has: the one asked for, or the newest that is safe. One above
+    /// that is refused.
+    pub fn safe_height(&self, asked: Option<Height>) -> Result<Height, PrunerError> {
+        let heights = self.shared.store.heights()?;
+        let Some(newest) = heights.safe(self.shared.settings.trigger.needs_persister()) else {
+            let is_known = heights.newest().is_some();
+            return Err(if is_known {
+                PrunerError::NothingPersisted
+            } else {
+                PrunerError::NoHeight
+            });
+        };
+        match asked {
+            Some(asked) if asked > newest => Err(PrunerError::Ahead { asked, newest }),
+            asked => Ok(asked.unwrap_or(newest)),
+        }
     }
 
     /// Runs here and now, gate included; answers what became of it.
@@ -227,25 +286,30 @@ impl Pruner {
     /// Lets runs start again, beginning with the newest height.
     pub fn resume(&self) {
         self.shared.set_paused(false);
-        if let Some(height) = self.shared.trigger.safe_now() {
-            self.shared.trigger.request(height);
+        match self.shared.store.heights() {
+            Ok(heights) => self.shared.offer(&heights),
+            Err(error) => tracing::error!(%error, "the store does not say where the chain is"),
         }
     }
 
     /// What the service is doing.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> Result<Status, PrunerError> {
         let shared = &self.shared;
         let newest = lock(&shared.jobs).newest(1).pop();
         let is_on = |job: &Job| matches!(job.state, JobState::Running | JobState::Waiting);
-        Status {
+        Ok(Status {
             is_paused: shared.control.is_paused(),
             running: newest.filter(is_on),
             progress: shared.control.progress(),
             pending: shared.trigger.pending(),
-            completed: shared.trigger.processed(),
-            persisted: shared.trigger.persisted(),
+            heights: shared.store.heights()?,
             backlog: lock(&shared.backlog).status(),
-        }
+        })
+    }
+
+    /// Records that the present run has looked at, and deleted.
+    pub fn progress(&self) -> (u64, u64) {
+        self.shared.control.progress()
     }
 
     /// The last runs, newest first.
@@ -256,26 +320,18 @@ impl Pruner {
     /// Whether the service can work. Being alive needs nothing: who answers is alive.
     pub fn health(&self) -> Health {
         let shared = &self.shared;
-        let fault = |name, fault: Option<String>| Dependency { name, fault };
-        let unreadable = || shared.store.block_state().err().map(|error| error.to_string());
-        let store = shared.store.trouble().map(|trouble| trouble.reason).or_else(unreadable);
-        let chain = shared.gate.is_catching_up().err().map(|error| error.to_string());
-        let assembly = shared.gate.assembly().err().map(|error| error.to_string());
-        let mut dependencies = vec![
-            fault("store", store),
-            fault("chain state", chain),
-            fault("block assembly", assembly),
-        ];
-        if shared.settings.backlog_fails_readiness {
-            let status = lock(&shared.backlog).status();
-            let is_behind = status.state == BacklogState::Behind;
-            let text = format!(
-                "{} blocks behind, {} failed runs in a row",
-                status.lag_blocks, status.failed_runs
-            );
-            dependencies.push(fault("backlog", is_behind.then_some(text)));
-        }
-        Health { dependencies }
+        let backlog = lock(&shared.backlog).status();
+        metrics::backlog(&backlog);
+        let facts = Facts {
+            trouble: shared.store.trouble().map(|trouble| trouble.reason),
+            heights: shared.store.heights(),
+            settings: &shared.settings,
+            backlog,
+            jump_max: shared.store.policy().height_jump_blocks_max,
+            now_ms: shared.clock.now_ms(),
+            started_ms: shared.started_ms,
+        };
+        facts.health()
     }
 
     /// The settings it works by.
@@ -283,13 +339,10 @@ impl Pruner {
         &self.shared.settings
     }
 
-    /// The height asked for, or the newest that is safe.
+    /// The height that a question is about: the one asked for, which may lie ahead, or the newest
+    /// that is safe.
     pub fn height(&self, height: Option<Height>) -> Result<Height, PrunerError> {
-        if let Some(height) = height.or_else(|| self.shared.trigger.safe_now()) {
-            return Ok(height);
-        }
-        let state = self.shared.store.block_state()?;
-        state.map(|state| state.height).ok_or(PrunerError::NoHeight)
+        height.map_or_else(|| self.safe_height(None), Ok)
     }
 
     /// What a run would delete, and why it would keep the rest. Changes nothing.
@@ -389,21 +442,45 @@ impl Shared {
         }
     }
 
+    /// Asks for a run at the newest height that is safe, if that is not complete.
+    fn offer(&self, heights: &Heights) {
+        let safe = heights.safe(self.settings.trigger.needs_persister());
+        if let Some(safe) = safe.filter(|safe| Some(*safe) > heights.completed()) {
+            self.trigger.offer(safe);
+        }
+        self.note_request();
+    }
+
     fn note_request(&self) {
+        let mut backlog = lock(&self.backlog);
         if let Some(height) = self.trigger.pending() {
-            lock(&self.backlog).requested(height, self.clock.now_ms());
+            backlog.requested(height, self.clock.now_ms());
+        }
+        metrics::backlog(&backlog.status());
+    }
+
+    /// The height that waited, as far as it is still safe and not complete.
+    fn still_wanted(&self, height: Height) -> Option<Height> {
+        match self.store.heights() {
+            Ok(heights) => {
+                let safe = heights.safe(self.settings.trigger.needs_persister())?.min(height);
+                (Some(safe) > heights.completed()).then_some(safe)
+            }
+            // The gate asks again, and says why there is no run.
+            Err(_) => Some(height),
         }
     }
 
     fn wait_and_run(&self) {
         while !self.trigger.is_closed() {
-            if let Some(height) = self.trigger.take(IDLE) {
+            let waiting = self.trigger.take(IDLE);
+            if let Some(height) = waiting.and_then(|height| self.still_wanted(height)) {
                 let job = self.run_at(height);
                 // Out of time, not cancelled: the rest follows at once.
                 if let JobState::Cancelled(_) = job.state
                     && !self.control.is_cancelled()
                 {
-                    self.trigger.request(height);
+                    self.trigger.offer(height);
                 }
             }
         }
@@ -433,8 +510,10 @@ impl Shared {
         let number = lock(&self.jobs).start(height, self.clock.now_ms());
         self.control.start_run();
         let state = self.gate_and_run(height, number);
-        if let JobState::Completed(_) = state {
-            self.trigger.done(height);
+        if let JobState::Completed(_) = state
+            && let Err(error) = self.note_completed(height)
+        {
+            tracing::error!(%height, %error, "the store did not take that a run is complete");
         }
         let mut jobs = lock(&self.jobs);
         jobs.set(number, state, self.clock.now_ms());
@@ -442,9 +521,18 @@ impl Shared {
         jobs.newest(1).pop().expect("it was started above")
     }
 
+    fn note_completed(&self, height: Height) -> Result<(), StoreError> {
+        let completed = ChainReport::Completed(height);
+        let (_, heights) = self.store.report(&[completed], self.clock.now_ms())?;
+        metrics::heights(&heights);
+        Ok(())
+    }
+
     fn gate_and_run(&self, height: Height, number: u64) -> JobState {
-        let (gate, clock) = (self.gate.as_ref(), self.clock.as_ref());
-        if let Err(reason) = wait_at_gate(gate, clock, &self.settings, &self.control, height) {
+        let (ask, clock) = (|| self.store.heights(), self.clock.as_ref());
+        let jump_max = self.store.policy().height_jump_blocks_max;
+        let passed = wait_at_gate(&ask, jump_max, clock, &self.settings, &self.control, height);
+        if let Err(reason) = passed {
             return self.skip(height, reason);
         }
         *lock(&self.has_blob_work) = true;

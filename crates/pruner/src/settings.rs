@@ -18,6 +18,12 @@ pub struct PrunerSettings {
     pub min_height: u32,
     /// Skip while the node says that it is catching up.
     pub skip_during_catch_up: bool,
+    /// Wait for the marks of a node that has never reported any.
+    pub requires_mined_set: bool,
+    /// Wait for the block assembly of a node that has never reported it.
+    pub requires_assembly_state: bool,
+    /// Longest time without a report of the node before the chain counts as lost; 0 for any.
+    pub event_age_secs_max: u32,
     /// Longest wait for the block to be marked as mined.
     pub mined_set_wait_ms: u64,
     /// Longest wait for block assembly to run and to have reached the height.
@@ -69,12 +75,15 @@ pub struct PrunerSettings {
 impl Default for PrunerSettings {
     fn default() -> Self {
         Self {
-            trigger: TriggerMode::BlockMined,
+            trigger: TriggerMode::Auto,
             safety_window_blocks: 288,
             unmined_retention_blocks: 144,
             parent_preservation_blocks: 1_440,
             min_height: 0,
             skip_during_catch_up: false,
+            requires_mined_set: false,
+            requires_assembly_state: false,
+            event_age_secs_max: 21_600,
             mined_set_wait_ms: 600_000,
             assembly_wait_ms: 600_000,
             gate_poll_ms: 500,

@@ -25,9 +25,11 @@ use utxokeep_core::{
     },
 };
 use utxokeep_kv::{Batch, Durability, Kv, KvError, TableId};
-use utxokeep_pruner::{JobState, OpenGate, Phase, Pruner, PrunerSettings, RunReport};
+use utxokeep_pruner::{JobState, Phase, Pruner, PrunerSettings, RunReport};
 use utxokeep_testkit::pruner::StillClock;
-use utxokeep_txstore::{Blobs, Fields, NodeStore, PruneStore, Settings, TABLES, TxStore};
+use utxokeep_txstore::{
+    Blobs, BlockState, Fields, NodeStore, PruneStore, Settings, TABLES, TxStore,
+};
 
 use faulty::Faulty;
 
@@ -75,6 +77,9 @@ fn due(store: &dyn TxStore) -> Vec<NodeTx> {
     for child in &children {
         put(store, child, 10, true);
     }
+    for height in [HEIGHT.minus(1), HEIGHT] {
+        store.set_block_state(BlockState { height, median_time: 1 }).unwrap().unwrap();
+    }
     children
 }
 
@@ -88,7 +93,7 @@ fn pruner(store: &Arc<dyn PruneStore>) -> Pruner {
         ..PrunerSettings::default()
     };
     let clock = Arc::new(StillClock::default());
-    Pruner::new(Arc::clone(store), Arc::new(OpenGate), clock, settings).unwrap()
+    Pruner::new(Arc::clone(store), clock, settings).unwrap()
 }
 
 fn left(store: &dyn TxStore, txs: &[NodeTx]) -> usize {
@@ -176,11 +181,11 @@ fn r_phase_1_error_stops_phase_2_and_the_height_is_not_complete() {
     };
     assert!(error.contains(Phase::PreserveParents.name()), "{error}");
     assert_eq!((report.examined, left(store.as_ref(), &children)), (0, 6));
-    assert_eq!(pruner.status().completed, None);
+    assert_eq!(pruner.status().unwrap().heights.completed(), None);
     kv.heal();
     let report = completed(&pruner);
     assert_eq!((report.parents_preserved, report.deleted), (1, 6));
-    assert_eq!(pruner.status().completed, Some(HEIGHT));
+    assert_eq!(pruner.status().unwrap().heights.completed(), Some(HEIGHT));
 }
 
 #[test]
@@ -197,7 +202,7 @@ fn r_cancel_stops_after_the_chunk_and_the_next_run_goes_on() {
     let job = pruner.run_at(HEIGHT);
     let JobState::Cancelled(report) = job.state else { panic!("{job:?}") };
     assert_eq!((report.deleted, left(store.as_ref(), &children)), (2, 4));
-    assert_eq!(pruner.status().completed, None);
+    assert_eq!(pruner.status().unwrap().heights.completed(), None);
     kv.heal();
     assert_eq!(completed(&pruner).deleted, 4);
 }
@@ -301,7 +306,7 @@ fn a_restored_body_keeps_its_file() {
     let children = due(store.as_ref());
     let settings = PrunerSettings { undo_blocks: 5, ..PrunerSettings::default() };
     let clock = Arc::new(StillClock::default());
-    let pruner = Pruner::new(Arc::clone(&store), Arc::new(OpenGate), clock, settings).unwrap();
+    let pruner = Pruner::new(Arc::clone(&store), clock, settings).unwrap();
     completed(&pruner);
     assert!(pruner.restore(&children[0].txid, Some(HEIGHT)).unwrap());
     assert_eq!(pruner.delete_blobs().unwrap().deleted, 5);

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::similar_names, reason = "scenarios are tests")]
 
+mod heights;
 mod races;
 mod rules;
 mod runs;
@@ -14,7 +15,7 @@ mod stage;
 mod timelines;
 
 pub use simulation::{SimulationConfig, simulate};
-pub use stage::{MakePruneStore, OpenedPruneStore, PruneStage, StillClock};
+pub use stage::{MakePruneStore, OpenedPruneStore, PruneStage, StillClock, reach};
 
 macro_rules! scenarios {
     ($($module:ident { $($name:ident),+ $(,)? })+) => {
@@ -67,6 +68,12 @@ scenarios! {
         p_settled_child_leaves_the_longest_chain, p_settled_child_is_in_a_second_block_too,
         p_settled_child_loses_a_conflict, p_settled_child_is_deleted_by_hand,
         p_settled_child_is_pruned_and_restored, p_settled_child_is_replaced,
+    }
+    heights {
+        h_wrong_height_deletes_nothing_and_silences_nobody, h_a_fresh_store_refuses_heights,
+        h_a_node_that_was_away_catches_up, h_what_the_node_said_survives_a_restart,
+        h_with_a_persister_at_95_and_the_chain_at_100, h_nothing_completes_above_the_newest_block,
+        h_reports_at_the_same_time_are_all_remembered,
     }
     races { r_preserve_against_delete, r_delete_against_respend, r_chunks_against_each_other }
 }

@@ -1,7 +1,7 @@
 //! Every call of the contract: which records it touches, and which rule decides.
 
 use utxokeep_core::{
-    Corrupt, Height, OutPoint, Txid,
+    Height, OutPoint, Txid,
     node::{
         ConflictIntent, CreateOptions, MinedInfo, NodeError, NodeTx, PreviousOutput,
         SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendView, Spent, Stored, TxRecord,
@@ -16,10 +16,10 @@ use crate::{
     engine::{NOTHING, NodeStore},
     error::StoreError,
     facts::Facts,
+    heights::read_block_state,
     store::{BlockState, Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore},
 };
 
-const BLOCK_STATE: &str = "block_state";
 const CONFLICT_INTENT: &str = "conflict_intent/";
 
 /// Transactions that a spend touches.
@@ -327,24 +327,11 @@ impl TxStore for NodeStore {
     }
 
     fn block_state(&self) -> Result<Option<BlockState>, StoreError> {
-        let Some(bytes) = self.read(|facts| facts.view.state(BLOCK_STATE))? else {
-            return Ok(None);
-        };
-        let state = bytes.split_first_chunk::<4>().and_then(|(height, time)| {
-            let median_time = u32::from_be_bytes(time.try_into().ok()?);
-            Some(BlockState { height: Height::new(u32::from_be_bytes(*height)), median_time })
-        });
-        Ok(Some(state.ok_or_else(|| Corrupt::new("block state", "not 8 bytes long"))?))
+        self.read(|facts| read_block_state(facts.view))
     }
 
     fn set_block_state(&self, state: BlockState) -> Result<Result<(), NodeError>, StoreError> {
-        if state.height == Height::GENESIS {
-            return Ok(Err(NodeError::HeightZero));
-        }
-        let mut value = state.height.to_key().to_vec();
-        value.extend(state.median_time.to_be_bytes());
-        self.set_state(BLOCK_STATE, Some(&value))?;
-        Ok(Ok(()))
+        self.take_block_state(state)
     }
 }
 

@@ -16,6 +16,7 @@ mod check;
 mod engine;
 mod error;
 mod facts;
+mod heights;
 mod kv;
 mod locks;
 mod orphans;

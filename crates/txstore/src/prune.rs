@@ -3,8 +3,8 @@
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
     node::{
-        BlobKind, Blocking, NodeError, NodeTx, PruneRules, Pruned, Spends, Undo, Verdict,
-        Workspace, encode_body, encode_record, encode_slot,
+        BlobKind, Blocking, ChainReport, Heights, NodeError, NodeTx, Policy, PruneRules, Pruned,
+        Spends, Taken, Undo, Verdict, Workspace, encode_body, encode_record, encode_slot,
     },
 };
 use utxokeep_kv::KvError;
@@ -14,6 +14,7 @@ use crate::{
     engine::{BLOB_DELETE, NodeStore},
     error::StoreError,
     facts::Facts,
+    heights::read_heights,
     store::TxStore,
 };
 
@@ -102,6 +103,20 @@ pub trait PruneStore: TxStore {
 
     /// Forgets what was pruned below a height; answers how many records.
     fn trim_undo(&self, below: Height) -> Result<u64, StoreError>;
+
+    /// What the store knows of its chain.
+    fn heights(&self) -> Result<Heights, StoreError>;
+
+    /// Takes what others say of the chain, in one commit; answers what became of each report, and
+    /// what the store knows now.
+    fn report(
+        &self,
+        reports: &[ChainReport],
+        now_ms: u64,
+    ) -> Result<(Vec<Taken>, Heights), StoreError>;
+
+    /// The numbers that the store works by.
+    fn policy(&self) -> Policy;
 
     /// Whether somebody asked for no run to start.
     fn is_paused(&self) -> Result<bool, StoreError>;
@@ -409,6 +424,22 @@ impl PruneStore for NodeStore {
                 return Ok(trimmed);
             }
         }
+    }
+
+    fn heights(&self) -> Result<Heights, StoreError> {
+        self.read(|facts| read_heights(facts.view))
+    }
+
+    fn report(
+        &self,
+        reports: &[ChainReport],
+        now_ms: u64,
+    ) -> Result<(Vec<Taken>, Heights), StoreError> {
+        self.take_reports(reports, Some(now_ms), &Vec::new())
+    }
+
+    fn policy(&self) -> Policy {
+        self.settings.policy
     }
 
     fn is_paused(&self) -> Result<bool, StoreError> {

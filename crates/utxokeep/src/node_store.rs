@@ -95,6 +95,7 @@ fn settings(config: &TxStoreConfig) -> Settings {
             coinbase_maturity: config.coinbase_maturity_blocks,
             unmined_retention_blocks: config.unmined_retention_blocks,
             conflict_walk_max: config.conflict_transactions_max.get() as usize,
+            height_jump_blocks_max: config.height_jump_blocks_max.get(),
         },
         items_max: config.batch_items_max.get() as usize,
         inline_body_bytes_max: config.inline_body_kib_max.get() as usize * KIB,

@@ -2,8 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * Events of the chain are taken one at a time, and the gate knows of one before the trigger does.
-//! * A run by hand never has a height above the newest that is known.
+//! * An event of the chain is one commit of the store, so that the gate knows of it before a run does.
 //! * Once it is stopped no further run starts, and the present one ends after its chunk.
 
 mod clock;
@@ -19,8 +18,11 @@ use std::{
     time::Duration,
 };
 
-use utxokeep_core::Height;
-use utxokeep_pruner::{Assembly, Gate as _, Pruner, PrunerError, PushedGate, TriggerMode};
+use utxokeep_core::{
+    Height,
+    node::{Assembly, ChainReport, Sighting, Witness},
+};
+use utxokeep_pruner::{Pruner, PrunerError, Reported};
 use utxokeep_txstore::PruneStore;
 
 pub(crate) use clock::WallClock;
@@ -30,32 +32,6 @@ use crate::{config::PrunerConfig, rest};
 
 /// How often the tip of a chain is looked at.
 const TIP_EVERY: Duration = Duration::from_millis(500);
-
-/// Why a run was not asked for. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TriggerError {
-    /// The height lies ahead of the chain.
-    #[error(
-        "height {asked} is above the newest that is safe, {newest}; a run there could delete what \
-         is still needed"
-    )]
-    Ahead {
-        /// The height asked for.
-        asked: Height,
-        /// The newest that is safe.
-        newest: Height,
-    },
-    /// Runs wait for a persister, which has not said anything.
-    #[error(
-        "runs wait for the block persister, which has not reported yet; send BlockPersisted, or set \
-         [pruner] trigger = \"block_mined\" if there is none"
-    )]
-    NothingPersisted,
-    /// The pruner could not say.
-    #[error(transparent)]
-    Pruner(#[from] PrunerError),
-}
 
 /// A block that joined the chain, and what the node says beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +46,6 @@ pub struct BlockEvent {
 
 struct Shared {
     pruner: Pruner,
-    gate: Arc<PushedGate>,
-    /// Held while an event is taken.
-    event: Mutex<()>,
     is_stopped: AtomicBool,
     tip_thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -96,13 +69,9 @@ impl Pruning {
     pub fn start(store: Arc<dyn PruneStore>, config: &PrunerConfig) -> Result<Self, PrunerError> {
         // Metrics are described when the pruner is made.
         rest::install_recorder();
-        let gate = Arc::new(PushedGate::default());
-        let asked = Arc::clone(&gate);
-        let pruner = Pruner::start(store, asked, Arc::new(WallClock::default()), settings(config))?;
+        let pruner = Pruner::start(store, Arc::new(WallClock::default()), settings(config))?;
         Ok(Self(Arc::new(Shared {
             pruner,
-            gate,
-            event: Mutex::new(()),
             is_stopped: AtomicBool::new(false),
             tip_thread: Mutex::new(None),
         })))
@@ -114,63 +83,43 @@ impl Pruning {
         &self.0.pruner
     }
 
-    /// A block joined the chain; answers the height that waits for a run.
-    pub fn block(&self, event: BlockEvent) -> Option<Height> {
-        let _one = lock(&self.0.event);
-        if let Some(is_catching_up) = event.is_catching_up {
-            self.0.gate.set_catching_up(is_catching_up);
-        }
-        if let Some(height) = event.mined_set {
-            self.0.gate.set_mined_set(height);
-        }
-        self.0.pruner.block_mined(event.height);
-        self.0.pruner.status().pending
+    /// A block joined the chain.
+    pub fn block(&self, event: BlockEvent) -> Result<Reported, PrunerError> {
+        let newest = Sighting { height: event.height, by: Witness::Block };
+        let reports: Vec<ChainReport> = [
+            event.is_catching_up.map(ChainReport::CatchingUp),
+            event.mined_set.map(ChainReport::MinedSet),
+            Some(ChainReport::Newest(newest)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        self.0.pruner.report(&reports)
     }
 
-    /// A persister has written everything up to a block; answers the height that waits for a run.
-    pub fn block_persisted(&self, height: Height) -> Option<Height> {
-        let _one = lock(&self.0.event);
-        self.0.pruner.block_persisted(height);
-        self.0.pruner.status().pending
+    /// A persister has written everything up to a block.
+    pub fn block_persisted(&self, height: Height) -> Result<Reported, PrunerError> {
+        self.0.pruner.block_persisted(height)
     }
 
     /// The chain went back to a block. What the node said about higher ones does not count any
     /// more.
-    pub fn reorganised(&self, fork: Height) {
-        let _one = lock(&self.0.event);
-        let gate = &self.0.gate;
-        if matches!(gate.is_mined_set(fork.plus(1)), Ok(Some(true))) {
-            gate.set_mined_set(fork);
-        }
-        if let Ok(Some(assembly)) = gate.assembly()
-            && assembly.height > fork
-        {
-            gate.set_assembly(Assembly { height: fork, ..assembly });
-        }
-        self.0.pruner.rolled_back(fork);
+    pub fn reorganised(&self, fork: Height) -> Result<(), PrunerError> {
+        self.0.pruner.report(&[ChainReport::Reorganised(fork)]).map(|_| ())
     }
 
     /// Block assembly changed its state.
-    pub fn assembly_changed(&self, assembly: Assembly) {
-        let _one = lock(&self.0.event);
-        self.0.gate.set_assembly(assembly);
+    pub fn assembly_changed(&self, assembly: Assembly) -> Result<(), PrunerError> {
+        self.0.pruner.report(&[ChainReport::Assembly(assembly)]).map(|_| ())
     }
 
-    /// Asks for a run; answers the height it will have, or `None` if that is done or waits already.
-    pub fn trigger(&self, asked: Option<Height>) -> Result<Option<Height>, TriggerError> {
-        let pruner = &self.0.pruner;
-        let needs_persister = pruner.settings().trigger == TriggerMode::BlockPersisted;
-        if needs_persister && pruner.status().persisted.is_none() {
-            return Err(TriggerError::NothingPersisted);
-        }
-        if let Some(asked) = asked {
-            match pruner.height(None) {
-                Ok(newest) if asked > newest => return Err(TriggerError::Ahead { asked, newest }),
-                Ok(_) | Err(PrunerError::NoHeight) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(pruner.trigger(asked)?)
+    /// The tip of a log changed. A log has the block below its tip as well: two witnesses.
+    fn tip_changed(&self, tip: Height, went_back: bool) -> Result<Reported, PrunerError> {
+        let seen = |height| ChainReport::Newest(Sighting { height, by: Witness::Log });
+        let below = tip.parent().filter(|below| *below > Height::GENESIS);
+        let back = went_back.then_some(ChainReport::Reorganised(tip));
+        let reports = back.into_iter().chain(below.map(seen)).chain([seen(tip)]);
+        self.0.pruner.report(&reports.collect::<Vec<_>>())
     }
 
     /// Takes every change of a tip as an event, until the pruner is stopped.
@@ -184,12 +133,11 @@ impl Pruning {
             while !pruning.0.is_stopped.load(Ordering::Acquire) {
                 match tip() {
                     Ok(Some(height)) if last != Some(height) => {
-                        if last.is_some_and(|last| height < last) {
-                            pruning.reorganised(height);
+                        let went_back = last.is_some_and(|last| height < last);
+                        match pruning.tip_changed(height, went_back) {
+                            Ok(_) => last = Some(height),
+                            Err(error) => tracing::error!(%error, "the pruner did not take a tip"),
                         }
-                        let (mined_set, is_catching_up) = (None, None);
-                        pruning.block(BlockEvent { height, mined_set, is_catching_up });
-                        last = Some(height);
                     }
                     Ok(_) => {}
                     Err(error) => tracing::error!("the tip of the chain cannot be read: {error:#}"),

@@ -40,6 +40,8 @@ pub struct Policy {
     pub unmined_retention_blocks: u32,
     /// Most transactions that following a conflict may touch.
     pub conflict_walk_max: usize,
+    /// How far one report alone may move the height of the chain.
+    pub height_jump_blocks_max: u32,
 }
 
 impl Default for Policy {
@@ -49,6 +51,7 @@ impl Default for Policy {
             coinbase_maturity: 100,
             unmined_retention_blocks: 144,
             conflict_walk_max: 100_000,
+            height_jump_blocks_max: 144,
         }
     }
 }

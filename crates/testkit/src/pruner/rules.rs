@@ -52,7 +52,7 @@ pub(super) fn r_height_zero_and_edges(stage: &PruneStage) {
     assert_eq!(stage.prune(&[], u32::MAX), []);
     assert_eq!(stage.prune_one(&seed(1, &[5]), u32::MAX), Some(KeepReason::Missing));
     let JobState::Completed(report) =
-        stage.pruner(PrunerSettings::default()).run_at(at(u32::MAX)).state
+        stage.run(&stage.pruner(PrunerSettings::default()), u32::MAX).state
     else {
         panic!("an empty store is pruned in no time");
     };
@@ -63,7 +63,7 @@ pub(super) fn r_idem(stage: &PruneStage) {
     let [_, second, _] = grandchild(stage);
     let pruner = stage.pruner(PrunerSettings::default());
     for deleted in [1, 0] {
-        let JobState::Completed(report) = pruner.run_at(at(10 + WINDOW)).state else {
+        let JobState::Completed(report) = stage.run(&pruner, 10 + WINDOW).state else {
             panic!("it runs");
         };
         assert_eq!(report.deleted, deleted);
@@ -171,7 +171,7 @@ pub(super) fn r_1768(stage: &PruneStage) {
     for height in (1_010..2_000).step_by(60) {
         let answer = stage.store.mark_on_longest_chain(&[child.txid], false, at(height));
         answer.unwrap().remove(0).unwrap();
-        pruner.run_at(at(height));
+        stage.run(&pruner, height);
         assert!(stage.is_there(&parent), "at {height}");
     }
 }
@@ -188,7 +188,7 @@ pub(super) fn r_live_coin(stage: &PruneStage) {
     assert_eq!(stage.store.unspend(&[request]).unwrap(), [Ok(true)]);
     let pruner = stage.pruner(PrunerSettings::default());
     for height in [60, 400, 800, 5_000] {
-        pruner.run_at(at(height));
+        stage.run(&pruner, height);
         assert!(stage.is_there(&parent), "at {height}");
     }
     assert_eq!(stage.due(&parent), None);
@@ -232,7 +232,7 @@ pub(super) fn r_dry_run_and_backlog(stage: &PruneStage) {
     let backlog = pruner.backlog(Some(at(20 + WINDOW))).unwrap();
     assert_eq!((backlog.total, backlog.oldest), (2, Some(at(10 + WINDOW))));
     assert_eq!(backlog.by_age[..4], [(0, 1), (1, 0), (6, 1), (144, 0)]);
-    let JobState::Completed(report) = pruner.run_at(at(20 + WINDOW - 1)).state else {
+    let JobState::Completed(report) = stage.run(&pruner, 20 + WINDOW - 1).state else {
         panic!("it runs");
     };
     assert_eq!(report.deleted, rehearsed.deleted, "what was rehearsed is what happens");
@@ -244,7 +244,7 @@ pub(super) fn r_undo(stage: &PruneStage) {
     let before = stage.record(&second).unwrap();
     let pruner = stage.pruner(PrunerSettings { undo_blocks: 2, ..PrunerSettings::default() });
     let height = 10 + WINDOW;
-    pruner.run_at(at(height));
+    stage.run(&pruner, height);
     assert!(!stage.is_there(&second) && !stage.is_there(&third));
     assert_eq!(deleted_children(stage, &first), 1);
     assert!(pruner.restore(&second.txid, Some(at(height + 1))).unwrap());
@@ -259,8 +259,8 @@ pub(super) fn r_undo(stage: &PruneStage) {
     // Out of the window nothing can be restored, and nothing is kept.
     let other = spending(7, &[(&first, 0)], &[0]);
     stage.mined(&other, 20);
-    pruner.run_at(at(20 + WINDOW));
-    pruner.run_at(at(21 + WINDOW));
+    stage.run(&pruner, 20 + WINDOW);
+    stage.run(&pruner, 21 + WINDOW);
     assert!(pruner.restore(&other.txid, Some(at(21 + WINDOW))).unwrap());
     stage.store.delete(&[other.txid]).unwrap();
     let off = stage.pruner(PrunerSettings::default());

@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use utxokeep_core::node::{CreateOptions, NodeTx};
-use utxokeep_pruner::{
-    Gate, GateError, JobState, MonotonicClock, OpenGate, Pruner, PrunerSettings, RunReport,
-    SkipReason,
-};
+use utxokeep_pruner::{JobState, MonotonicClock, Pruner, PrunerSettings, RunReport, SkipReason};
 
 use super::stage::{PruneStage, StillClock, WINDOW, at};
 use crate::txstore::{seed, spending};
@@ -36,7 +33,7 @@ pub(super) fn r_bounded(stage: &PruneStage) {
         let (parent, txs) = due(stage, 5);
         let settings =
             PrunerSettings { chunk_rows: 2, parallel_chunks, ..PrunerSettings::default() };
-        let report = completed(&stage.pruner(settings).run_at(at(10 + WINDOW)));
+        let report = completed(&stage.run(&stage.pruner(settings), 10 + WINDOW));
         assert_eq!((report.examined, report.deleted, report.parents_marked), (5, 5, 5));
         assert!(txs.iter().all(|tx| !stage.is_there(tx)));
         assert_eq!(stage.record(&parent).unwrap().deleted_children, 5);
@@ -51,7 +48,7 @@ pub(super) fn r_phase_1(stage: &PruneStage) {
         ..PrunerSettings::default()
     };
     let run = |unmined, preserved, height| {
-        completed(&stage.pruner(settings(unmined, preserved)).run_at(at(height)))
+        completed(&stage.run(&stage.pruner(settings(unmined, preserved)), height))
     };
     assert_eq!(run(5, 1_440, 10).old_unmined, 0, "an empty store");
     let parents: Vec<NodeTx> = (1..=4).map(|name| seed(name, &[5])).collect();
@@ -77,16 +74,16 @@ pub(super) fn r_phase_1_order_protects(stage: &PruneStage) {
     let parent = seed(1, &[5]);
     stage.mined(&parent, 900);
     stage.unmined(&spending(2, &[(&parent, 0)], &[4]), 1_000);
-    let report = completed(&stage.pruner(PrunerSettings::default()).run_at(at(1_288)));
+    let report = completed(&stage.run(&stage.pruner(PrunerSettings::default()), 1_288));
     assert_eq!((report.parents_preserved, report.examined), (1, 0));
     // The preservation ends, and with a stable child the parent goes a retention later.
     let child = spending(2, &[(&parent, 0)], &[4]);
     stage.mine(&child, 1_300);
     let until = 1_288 + 1_440;
     let pruner = stage.pruner(PrunerSettings::default());
-    assert_eq!(completed(&pruner.run_at(at(until))).expired, 1);
+    assert_eq!(completed(&stage.run(&pruner, until)).expired, 1);
     assert_eq!(stage.due(&parent), Some(until + WINDOW));
-    assert_eq!(completed(&pruner.run_at(at(until + WINDOW))).deleted, 1);
+    assert_eq!(completed(&stage.run(&pruner, until + WINDOW)).deleted, 1);
 }
 
 /// With threads of its own: blocks come, and what is due goes.
@@ -95,17 +92,21 @@ pub(super) fn w_service(stage: &PruneStage) {
     let clock = Arc::new(MonotonicClock::default());
     let settings = PrunerSettings { chunk_rows: 3, ..PrunerSettings::default() };
     let store = Arc::clone(&stage.store);
-    let mut pruner = Pruner::start(store, Arc::new(OpenGate), clock, settings).unwrap();
+    let mut pruner = Pruner::start(store, clock, settings).unwrap();
     for height in 11..=10 + WINDOW {
-        pruner.block_mined(at(height));
+        pruner.block_mined(at(height)).unwrap();
     }
     for _ in 0..1_000 {
-        if pruner.status().completed == Some(at(10 + WINDOW)) {
+        if pruner.status().unwrap().heights.completed() == Some(at(10 + WINDOW)) {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(pruner.status().completed, Some(at(10 + WINDOW)), "the newest is processed");
+    assert_eq!(
+        pruner.status().unwrap().heights.completed(),
+        Some(at(10 + WINDOW)),
+        "the newest is processed"
+    );
     assert!(txs.iter().all(|tx| !stage.is_there(tx)));
     let heights: Vec<u32> = pruner.jobs(1_000).iter().map(|job| job.height.get()).collect();
     assert!(heights.is_sorted_by(|newer, older| newer > older), "{heights:?}");
@@ -115,14 +116,17 @@ pub(super) fn w_service(stage: &PruneStage) {
 pub(super) fn w_pause(stage: &PruneStage) {
     let (_, txs) = due(stage, 1);
     let pruner = stage.pruner(PrunerSettings::default());
-    pruner.block_mined(at(10 + WINDOW));
     pruner.pause();
-    let job = pruner.run_at(at(10 + WINDOW));
+    let job = stage.run(&pruner, 10 + WINDOW);
     assert_eq!(job.state, JobState::Skipped(SkipReason::Paused));
-    assert!(stage.is_there(&txs[0]) && pruner.status().is_paused);
-    assert_eq!(pruner.status().completed, None, "a skipped height is not complete");
+    assert!(stage.is_there(&txs[0]) && pruner.status().unwrap().is_paused);
+    assert_eq!(
+        pruner.status().unwrap().heights.completed(),
+        None,
+        "a skipped height is not complete"
+    );
     pruner.resume();
-    assert_eq!(completed(&pruner.run_at(at(10 + WINDOW))).deleted, 1);
+    assert_eq!(completed(&stage.run(&pruner, 10 + WINDOW)).deleted, 1);
 }
 
 /// A pause is kept in the store: who starts next finds it.
@@ -130,38 +134,29 @@ pub(super) fn w_pause_outlives_the_program(stage: &PruneStage) {
     let (_, txs) = due(stage, 1);
     stage.pruner(PrunerSettings::default()).pause();
     let next = stage.pruner(PrunerSettings::default());
-    assert!(next.status().is_paused);
-    assert_eq!(next.run_at(at(10 + WINDOW)).state, JobState::Skipped(SkipReason::Paused));
+    assert!(next.status().unwrap().is_paused);
+    assert_eq!(stage.run(&next, 10 + WINDOW).state, JobState::Skipped(SkipReason::Paused));
     assert!(stage.is_there(&txs[0]));
     next.resume();
     let last = stage.pruner(PrunerSettings::default());
-    assert!(!last.status().is_paused);
+    assert!(!last.status().unwrap().is_paused);
     assert_eq!(completed(&last.run_at(at(10 + WINDOW))).deleted, 1);
 }
 
 pub(super) fn w_health(stage: &PruneStage) {
-    struct Down;
-    impl Gate for Down {
-        fn is_catching_up(&self) -> Result<Option<bool>, GateError> {
-            Ok(None)
-        }
-        fn is_mined_set(&self, _height: utxokeep_core::Height) -> Result<Option<bool>, GateError> {
-            Ok(None)
-        }
-        fn assembly(&self) -> Result<Option<utxokeep_pruner::Assembly>, GateError> {
-            Err(GateError("connection refused".to_owned()))
-        }
-    }
-    assert!(stage.pruner(PrunerSettings::default()).health().is_ready());
-    let clock = Arc::new(StillClock::default());
-    let store = Arc::clone(&stage.store);
-    let pruner = Pruner::new(store, Arc::new(Down), clock, PrunerSettings::default()).unwrap();
+    let fine = stage.pruner(PrunerSettings::default());
+    assert!(fine.health().is_ready());
+    let strict = PrunerSettings { requires_assembly_state: true, ..PrunerSettings::default() };
+    let pruner = stage.pruner(strict);
     let health = pruner.health();
-    assert!(!health.is_ready());
     let fault = health.dependencies.iter().find(|dependency| dependency.fault.is_some()).unwrap();
     assert_eq!(fault.name, "block assembly");
-    let job = pruner.run_at(at(500));
+    let job = stage.run(&pruner, 500);
     assert_eq!(job.state, JobState::Skipped(SkipReason::AssemblyTimeout));
+    pruner.block_mined(at(9_000)).unwrap();
+    let health = fine.health();
+    let fault = health.dependencies.iter().find(|dependency| dependency.fault.is_some()).unwrap();
+    assert_eq!(fault.name, "chain state", "a height is held");
 }
 
 /// Every look at the clock takes a second.
@@ -189,11 +184,11 @@ pub(super) fn w_cancel(stage: &PruneStage) {
     };
     let clock = Arc::new(Hasty(StillClock::default()));
     let store = Arc::clone(&stage.store);
-    let pruner = Pruner::new(store, Arc::new(OpenGate), clock, settings).unwrap();
+    let pruner = Pruner::new(store, clock, settings).unwrap();
     let (mut deleted, mut runs) = (0, 0);
     loop {
         runs += 1;
-        let job = pruner.run_at(at(10 + WINDOW));
+        let job = stage.run(&pruner, 10 + WINDOW);
         match job.state {
             JobState::Cancelled(report) => deleted += report.deleted,
             JobState::Completed(report) => {
@@ -202,7 +197,7 @@ pub(super) fn w_cancel(stage: &PruneStage) {
             }
             other => panic!("{other:?}"),
         }
-        assert!(pruner.status().completed.is_none() && runs < 10);
+        assert!(pruner.status().unwrap().heights.completed().is_none() && runs < 10);
     }
     assert_eq!(deleted, 6);
     assert!(runs > 1, "one run had not enough time");

@@ -88,7 +88,7 @@ pub(super) fn p_settled_child_is_pruned_and_restored(stage: &PruneStage) {
         assert_eq!(stage.store.preserve(&[parent.txid], at(HEIGHT + 1)).unwrap(), 1);
     }
     let pruner = stage.pruner(PrunerSettings { undo_blocks: 5, ..PrunerSettings::default() });
-    pruner.run_at(at(HEIGHT));
+    stage.run(&pruner, HEIGHT);
     assert!(!stage.is_there(&child) && stage.is_there(&first), "the child went first");
     assert!(pruner.restore(&child.txid, Some(at(HEIGHT))).unwrap());
     stage.orphan(&child, 10);

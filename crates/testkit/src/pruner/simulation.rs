@@ -35,6 +35,7 @@ impl SimulationConfig {
             coinbase_maturity: 1,
             unmined_retention_blocks: 5,
             conflict_walk_max: 1_000,
+            height_jump_blocks_max: 144,
         }
     }
 }

@@ -11,11 +11,12 @@ use std::{
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        CreateOptions, KeepReason, MinedBlock, MinedInfo, NodeError, NodeTx, Policy, PruneRules,
-        Pruned, SpendAndCreate, SpendFlags, SpendingData, Stored, TxRecord, UnspendRequest,
+        ChainReport, CreateOptions, KeepReason, MinedBlock, MinedInfo, NodeError, NodeTx, Policy,
+        PruneRules, Pruned, Sighting, SpendAndCreate, SpendFlags, SpendingData, Stored, TxRecord,
+        UnspendRequest, Witness,
     },
 };
-use utxokeep_pruner::{Clock, OpenGate, Pruner, PrunerSettings};
+use utxokeep_pruner::{Clock, Job, Pruner, PrunerSettings};
 use utxokeep_txstore::{Fields, PruneStore};
 
 /// Blocks that records are kept for, and that must lie above a child.
@@ -63,6 +64,14 @@ pub(super) fn unspend_of(parent: &NodeTx, vout: u32, by: &NodeTx, height: u32) -
         set_locked: None,
         height: at(height),
     }
+}
+
+/// Two witnesses say at which height the chain is.
+pub fn reach(store: &dyn PruneStore, height: u32) {
+    let seen = |by| ChainReport::Newest(Sighting { height: at(height), by });
+    let both = [seen(Witness::Operator), seen(Witness::Block)];
+    let (_, heights) = store.report(&both, 0).expect("the engine works");
+    assert_eq!(heights.newest(), Some(at(height)));
 }
 
 pub(super) fn rules_at(height: u32) -> PruneRules {
@@ -161,7 +170,17 @@ impl PruneStage {
     /// A pruner over the store, without threads and without waiting.
     pub(super) fn pruner(&self, settings: PrunerSettings) -> Pruner {
         let clock = Arc::new(StillClock::default());
-        Pruner::new(Arc::clone(&self.store), Arc::new(OpenGate), clock, settings)
-            .expect("the settings work")
+        Pruner::new(Arc::clone(&self.store), clock, settings).expect("the settings work")
+    }
+
+    /// The chain is at a height, and two witnesses say so.
+    pub fn reach(&self, height: u32) {
+        reach(self.store.as_ref(), height);
+    }
+
+    /// A run at a height that the chain has reached.
+    pub(super) fn run(&self, pruner: &Pruner, height: u32) -> Job {
+        self.reach(height);
+        pruner.run_at(at(height))
     }
 }

@@ -1,7 +1,7 @@
 //! The worked tables of safe deletion, height by height.
 
 use utxokeep_core::node::{KeepReason, NodeTx};
-use utxokeep_pruner::{JobState, PrunerSettings, TriggerMode};
+use utxokeep_pruner::{JobState, PrunerError, PrunerSettings, SkipReason, TriggerMode};
 
 use super::stage::{PruneStage, at};
 use crate::txstore::{seed, spending};
@@ -73,7 +73,7 @@ pub(super) fn edge_case_4_restart(stage: &PruneStage) {
     assert_eq!(stage.record(&parent).unwrap().preserve_until, None, "nothing was preserved");
     // Even with phase 1 left out, so that the order of phases cannot be what saves it.
     let settings = PrunerSettings { skip_preserve_parents: true, ..PrunerSettings::default() };
-    let job = stage.pruner(settings).run_at(at(1_500));
+    let job = stage.run(&stage.pruner(settings), 1_500);
     let JobState::Completed(report) = job.state else { panic!("{job:?}") };
     assert_eq!((report.deleted, report.kept[&KeepReason::ChildUnmined]), (0, 1));
     assert!(stage.is_there(&parent) && stage.is_there(&child));
@@ -102,15 +102,18 @@ pub(super) fn timeline_before_and_after_persisting(stage: &PruneStage) {
     stage.mined(&child, 1_000);
     let trigger = TriggerMode::BlockPersisted;
     let pruner = stage.pruner(PrunerSettings { trigger, ..PrunerSettings::default() });
-    pruner.block_mined(at(1_300));
-    assert!(pruner.trigger(Some(at(1_300))).unwrap().is_none(), "nothing is persisted yet");
-    pruner.block_persisted(at(1_280));
-    let safe = pruner.status().pending.expect("a height waits");
-    assert_eq!(safe, at(1_280));
-    pruner.run_at(safe);
+    stage.reach(1_300);
+    let asked = pruner.trigger(Some(at(1_300)));
+    assert!(matches!(asked, Err(PrunerError::NothingPersisted)), "{asked:?}");
+    let reported = pruner.block_persisted(at(1_280)).unwrap();
+    assert_eq!(reported.pending, Some(at(1_280)));
+    pruner.run_at(at(1_280));
     assert!(stage.is_there(&parent));
-    pruner.block_persisted(at(1_288));
-    assert_eq!(pruner.trigger(Some(at(1_300))).unwrap(), None, "it waits already");
-    pruner.run_at(pruner.status().pending.expect("a height waits"));
+    let reported = pruner.block_persisted(at(1_288)).unwrap();
+    assert_eq!(reported.pending, Some(at(1_288)));
+    let asked = pruner.trigger(Some(at(1_300)));
+    assert!(matches!(asked, Err(PrunerError::Ahead { .. })), "{asked:?}");
+    assert_eq!(pruner.run_at(at(1_300)).state, JobState::Skipped(SkipReason::Ahead));
+    pruner.run_at(at(1_288));
     assert!(!stage.is_there(&parent));
 }

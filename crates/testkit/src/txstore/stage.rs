@@ -90,6 +90,7 @@ impl Stage {
             coinbase_maturity: 5,
             unmined_retention_blocks: 4,
             conflict_walk_max: 1_000,
+            height_jump_blocks_max: 144,
         };
         let (store, place) = make(policy)?;
         Some(Self { store, _place: place })

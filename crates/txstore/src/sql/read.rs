@@ -292,10 +292,11 @@ impl View for SqlView<'_, '_> {
     }
 
     fn state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let sql = "SELECT value FROM node_state WHERE name = $1";
+        // Inside a write it stays as it was read, like a record.
+        let sql = format!("SELECT value FROM node_state WHERE name = $1{}", self.lock);
         let parameters = [Value::from(name.as_bytes())];
         let read = |row: &utxokeep_sql::Row<'_>| Ok(row.bytes(0)?.to_vec());
-        Ok(self.transaction().query_opt(sql, &parameters, read)?)
+        Ok(self.transaction().query_opt(&sql, &parameters, read)?)
     }
 
     fn states(

@@ -39,6 +39,7 @@ pub(crate) fn settings(seed: u64) -> Settings {
         coinbase_maturity: 3,
         unmined_retention_blocks: 4,
         conflict_walk_max: 8,
+        height_jump_blocks_max: 144,
     };
     Settings { policy, ..Settings::default() }
 }

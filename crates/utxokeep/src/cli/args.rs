@@ -15,8 +15,8 @@ use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
 
 pub(super) use self::{
     prune::{
-        Connect, Prune, PruneBacklog, PruneExplain, PruneJobs, PrunePreserve, PruneRestore,
-        PruneRun, Pruner, PrunerServe, Target,
+        Connect, Prune, PruneBacklog, PruneConfirm, PruneExplain, PruneJobs, PrunePreserve,
+        PruneRestore, PruneRun, Pruner, PrunerServe, Target,
     },
     tx::{Tx, TxExplain, TxRecover, TxShow, TxVerify},
     wallet::{

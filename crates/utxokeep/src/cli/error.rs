@@ -56,15 +56,32 @@ pub(super) enum CliError {
     /// Nothing says at which height.
     #[error("the node store was never told a height: add --height HEIGHT")]
     NoHeight,
+    /// No height is believed.
+    #[error(
+        "the node store knows no height that two witnesses agree on: let its node report blocks \
+         (ChainEvents.Block, SetBlockState), or add `utxokeep prune confirm HEIGHT` to one report; \
+         nothing was changed"
+    )]
+    HeightUnknown,
+    /// One witness is not enough.
+    #[error(
+        "height {held} lies far above what the node store knows, and yours is the only report of it: \
+         it is believed when another witness agrees (a block, the block state, the log); nothing is \
+         pruned there until then"
+    )]
+    HeightHeld {
+        /// The height.
+        held: u32,
+    },
     /// A run above the newest block.
     #[error(
-        "height {asked} is above the newest block of the node store, {newest}: a run there could delete \
-         what is still needed; nothing was changed"
+        "height {asked} is above the newest that is safe, {newest}: a run there could delete what is \
+         still needed; nothing was changed"
     )]
     RunAhead {
         /// The height asked for.
         asked: Height,
-        /// That of the newest block.
+        /// The newest that is safe.
         newest: Height,
     },
     /// A run that did not start.

@@ -68,6 +68,8 @@ impl Exit {
                 | CliError::NotPreserved
                 | CliError::NotRestored => Self::NotFound,
                 CliError::RunAhead { .. }
+                | CliError::HeightUnknown
+                | CliError::HeightHeld { .. }
                 | CliError::RunSkipped { .. }
                 | CliError::NoUndo
                 | CliError::NoKeychain { .. }

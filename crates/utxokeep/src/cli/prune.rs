@@ -7,18 +7,23 @@ mod shown;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use utxokeep_core::{Height, Txid, node::KeepReason};
-use utxokeep_pruner::{OpenGate, Pruner, PrunerError};
+use utxokeep_core::{
+    Height, Txid,
+    node::{ChainReport, KeepReason},
+};
+use utxokeep_pruner::{Pruner, PrunerError};
 
 use self::{
-    answers::{Backlog, Explained, Paused, Preserved, Restored, Status},
+    answers::{
+        Backlog, Confirmed, Explained, Paused, PersisterForgotten, Preserved, Restored, Status,
+    },
     remote::Remote,
     shown::Jobs,
 };
 use super::{
     args::{
-        Connect, Prune, PruneBacklog, PruneExplain, PruneJobs, PrunePreserve, PruneRestore,
-        PrunerServe, Target,
+        Connect, Prune, PruneBacklog, PruneConfirm, PruneExplain, PruneJobs, PrunePreserve,
+        PruneRestore, PrunerServe, Target,
     },
     error::CliError,
     exit::Exit,
@@ -44,6 +49,8 @@ pub(super) fn prune(session: &Session, command: &Prune) -> anyhow::Result<Exit> 
         Prune::Resume(args) => set_paused(session, args, false),
         Prune::Preserve(args) => preserve(session, args),
         Prune::Restore(args) => restore(session, args),
+        Prune::Confirm(args) => confirm(session, args),
+        Prune::ForgetPersister(args) => forget_persister(session, args),
     }
 }
 
@@ -66,10 +73,11 @@ impl Asked {
             }
         })?;
         let mut settings = pruning::settings(&session.config().pruner);
-        // Whoever watches stops a run by hand.
+        // Whoever watches stops a run by hand, and is told at once that the gate is closed.
         settings.run_time_max_ms = 0;
+        (settings.mined_set_wait_ms, settings.assembly_wait_ms) = (0, 0);
         let clock = Arc::new(WallClock::default());
-        let pruner = Pruner::new(store, Arc::new(OpenGate), clock, settings)?;
+        let pruner = Pruner::new(store, clock, settings)?;
         Ok(Self::Here(Box::new(pruner)))
     }
 }
@@ -77,7 +85,11 @@ impl Asked {
 /// The same error in words of the command line, where that helps.
 fn in_our_words(error: PrunerError) -> anyhow::Error {
     match error {
-        PrunerError::NoHeight => CliError::NoHeight.into(),
+        PrunerError::NoHeight => CliError::HeightUnknown.into(),
+        PrunerError::Ahead { asked, newest } => CliError::RunAhead { asked, newest }.into(),
+        refused @ PrunerError::NothingPersisted => {
+            CliError::PrunerRefused { message: refused.to_string() }.into()
+        }
         PrunerError::NoUndo => CliError::NoUndo.into(),
         other => other.into(),
     }
@@ -180,6 +192,36 @@ fn restore(session: &Session, args: &PruneRestore) -> anyhow::Result<Exit> {
     if restored == 0 {
         return Err(CliError::NotRestored.into());
     }
+    Ok(Exit::Success)
+}
+
+fn confirm(session: &Session, args: &PruneConfirm) -> anyhow::Result<Exit> {
+    let answer = match Asked::new(session, &args.target)? {
+        Asked::Here(pruner) => {
+            to::confirmed(&pruner.confirm_height(args.height).map_err(in_our_words)?)
+        }
+        Asked::There(mut remote) => {
+            let height = args.height.get();
+            remote.confirm_height(proto::PrunerConfirmHeightRequest { height })?
+        }
+    };
+    output::result(session.json(), &Confirmed::from(answer))?;
+    match answer.held_height {
+        Some(held) => Err(CliError::HeightHeld { held }.into()),
+        None => Ok(Exit::Success),
+    }
+}
+
+fn forget_persister(session: &Session, target: &Target) -> anyhow::Result<Exit> {
+    match Asked::new(session, target)? {
+        Asked::Here(pruner) => {
+            pruner.report(&[ChainReport::NoPersister]).map_err(in_our_words)?;
+        }
+        Asked::There(mut remote) => {
+            remote.forget_persister(proto::PrunerForgetPersisterRequest {})?;
+        }
+    }
+    output::result(session.json(), &PersisterForgotten { persister: false })?;
     Ok(Exit::Success)
 }
 

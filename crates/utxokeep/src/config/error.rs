@@ -68,6 +68,14 @@ pub enum ConfigError {
         /// Settings of that section.
         known: String,
     },
+    /// Settings that do not work together.
+    #[error("{file}: {detail}")]
+    Together {
+        /// The file.
+        file: String,
+        /// Which, and why.
+        detail: &'static str,
+    },
     /// A value of the wrong type or out of range.
     #[error("{file}: {key}: {allowed} is expected, not {value}")]
     WrongValue {

@@ -98,6 +98,7 @@ impl Config {
         crate::pruning::settings(&self.pruner)
             .check()
             .map_err(|source| ConfigError::Pruner { file: file(), source })?;
+        self.check_node_store(&file())?;
         if self.follow.reconnect_max_ms < self.follow.reconnect_first_ms {
             let setting = find(&file(), "follow", "reconnect_max_ms")?;
             return Err(wrong_value(&file(), setting, &self.follow.reconnect_max_ms));
@@ -127,6 +128,41 @@ impl Config {
             return Err(wrong_value(file, setting, &wallet.lease_secs_default));
         }
         Ok(())
+    }
+}
+
+impl Config {
+    /// Settings of the node store and the pruner that only work together.
+    fn check_node_store(&self, file: &str) -> Result<(), ConfigError> {
+        let (store, pruner) = (&self.txstore, &self.pruner);
+        let rows = u64::from(pruner.chunk_rows.get()) * u64::from(pruner.parallel_chunks.get());
+        let wrong: [(bool, &'static str); 4] = [
+            (
+                store.height_jump_blocks_max.get() >= pruner.safety_window_blocks.max(1),
+                "txstore.height_jump_blocks_max must be below pruner.safety_window_blocks: one wrong \
+                 report could void the whole window",
+            ),
+            (
+                store.unmined_retention_blocks < pruner.unmined_retention_blocks,
+                "txstore.unmined_retention_blocks must not be below pruner.unmined_retention_blocks: \
+                 parents of a transaction that leaves the longest chain would not be protected at once",
+            ),
+            (
+                rows > u64::from(store.batch_items_max.get()),
+                "pruner.chunk_rows times pruner.parallel_chunks must not be above \
+                 txstore.batch_items_max: the store would refuse every run",
+            ),
+            (
+                store.retention_blocks > 0
+                    && store.retention_blocks < pruner.unmined_retention_blocks,
+                "txstore.retention_blocks must not be below pruner.unmined_retention_blocks: parents \
+                 would be due before they are protected",
+            ),
+        ];
+        match wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
+            Some((_, detail)) => Err(ConfigError::Together { file: file.to_owned(), detail }),
+            None => Ok(()),
+        }
     }
 }
 

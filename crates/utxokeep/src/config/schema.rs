@@ -136,6 +136,8 @@ impl From<Delta> for DeltaKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrunerTrigger {
+    /// A block that joined the chain, until a persister has reported.
+    Auto,
     /// A block that joined the chain.
     BlockMined,
     /// A block that a persister has written.
@@ -304,6 +306,9 @@ settings! {
         /// How far back the mark of a transaction that leaves the longest chain is dated, in blocks,
         /// so that its parents are protected at once.
         unmined_retention_blocks: u32 = 144, "a whole number from 0 on";
+        /// How far one report alone may move the height of the chain, in blocks. One that jumps
+        /// further is held until a second witness agrees. Below `[pruner] safety_window_blocks`.
+        height_jump_blocks_max: NonZeroU32 = count(144), "a whole number from 1 on";
         /// The most transactions that following one conflict may touch; more are refused.
         conflict_transactions_max: NonZeroU32 = count(100_000), "a whole number from 1 on";
         /// The most items of one call.
@@ -447,11 +452,12 @@ settings! {
         /// `[rest] listen`.
         rest_listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8_095)),
             "an address and a port";
-        /// What starts a run. `block_mined`: a block joined the chain, there is no persister to wait
-        /// for. `block_persisted`: a persister has written a block; nothing above it is pruned, and
-        /// nothing at all before it reported for the first time.
-        trigger: PrunerTrigger = PrunerTrigger::BlockMined,
-            "\"block_mined\" or \"block_persisted\"",
+        /// What starts a run. `auto`: a block joined the chain, until a persister has ever reported,
+        /// which the store remembers; from then on a block that it has written, and nothing above it
+        /// is pruned. `block_mined`: there is no persister, and one that reports is refused.
+        /// `block_persisted`: nothing at all is pruned before a persister reported for the first time.
+        trigger: PrunerTrigger = PrunerTrigger::Auto,
+            "\"auto\", \"block_mined\" or \"block_persisted\"",
             seed "pruner_block_trigger, pruner_force_ignore_block_persister_height";
         /// In `serve` with a chain database: take its tip as the height of the chain. Only right when
         /// that database and the node store are of the same chain. When false heights come from
@@ -471,6 +477,15 @@ settings! {
         min_height: u32 = 0, "a whole number from 0 on", seed "MinBlockHeight";
         /// Skip runs while the node says that it is catching up.
         skip_during_catch_up: bool = false, "true or false", seed "pruner_skipDuringCatchup";
+        /// Wait for marks (`mined_set_height`) also of a node that has never reported any. When false
+        /// runs wait for them from the first report on, which the store remembers.
+        requires_mined_set: bool = false, "true or false";
+        /// Wait for block assembly also of a node that has never reported it. When false runs wait for
+        /// it from the first report on, which the store remembers.
+        requires_assembly_state: bool = false, "true or false";
+        /// The longest the node may report nothing before the pruner is not ready, in seconds. 0: for
+        /// ever.
+        event_age_secs_max: u32 = 21_600, "a whole number from 0 on";
         /// The longest wait for the transactions of a block to be marked as mined, in milliseconds.
         mined_set_wait_ms: u32 = 600_000, "a whole number from 0 on",
             seed "pruner_blockAssemblyWaitTimeout";

@@ -90,6 +90,8 @@ const PRUNER_METHODS: &[&str] = &[
     "Pruner/Explain",
     "Pruner/Backlog",
     "Pruner/Restore",
+    "Pruner/ConfirmHeight",
+    "Pruner/ForgetPersister",
     "ChainEvents/Block",
     "ChainEvents/BlockPersisted",
     "ChainEvents/Reorganisation",

@@ -136,6 +136,20 @@ impl pruner_server::Pruner for PrunerService {
     ) -> Answer<proto::PrunerRestoreResponse> {
         self.answer(request, operations::restore).await
     }
+
+    async fn confirm_height(
+        &self,
+        request: Request<proto::PrunerConfirmHeightRequest>,
+    ) -> Answer<proto::PrunerConfirmHeightResponse> {
+        self.answer(request, operations::confirm_height).await
+    }
+
+    async fn forget_persister(
+        &self,
+        request: Request<proto::PrunerForgetPersisterRequest>,
+    ) -> Answer<proto::PrunerForgetPersisterResponse> {
+        self.answer(request, operations::forget_persister).await
+    }
 }
 
 #[tonic::async_trait]

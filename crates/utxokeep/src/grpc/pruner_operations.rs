@@ -6,15 +6,18 @@
     reason = "every operation has the same shape, so that the services can call any of them"
 )]
 
-use utxokeep_core::Height;
-use utxokeep_pruner::{Assembly, PrunerError};
+use utxokeep_core::{
+    Height,
+    node::{Assembly, ChainReport},
+};
+use utxokeep_pruner::PrunerError;
 
 use super::{
     calls::CallError,
     fault::{Fault, Within, batch, required},
     from_proto as from, proto, pruner_to_proto as to,
 };
-use crate::pruning::{BlockEvent, Pruning, TriggerError};
+use crate::pruning::{BlockEvent, Pruning};
 
 /// An answer, or why there is none.
 type Answer<T> = Result<T, CallError>;
@@ -23,15 +26,6 @@ impl From<PrunerError> for CallError {
     fn from(error: PrunerError) -> Self {
         match error {
             PrunerError::Store(error) => Self::Store(error),
-            other => Self::Refused(other.to_string()),
-        }
-    }
-}
-
-impl From<TriggerError> for CallError {
-    fn from(error: TriggerError) -> Self {
-        match error {
-            TriggerError::Pruner(error) => error.into(),
             other => Self::Refused(other.to_string()),
         }
     }
@@ -56,7 +50,7 @@ pub(super) fn trigger(
     _items_max: usize,
 ) -> Answer<proto::PrunerTriggerResponse> {
     let height = optional_height("height", request.height)?;
-    let height = pruning.trigger(height)?.map(Height::get);
+    let height = pruning.pruner().trigger(height)?.map(Height::get);
     Ok(proto::PrunerTriggerResponse { height })
 }
 
@@ -66,7 +60,7 @@ pub(super) fn status(
     _items_max: usize,
 ) -> Answer<proto::PrunerStatusResponse> {
     let pruner = pruning.pruner();
-    Ok(to::status(&pruner.status(), pruner.settings().trigger))
+    Ok(to::status(&pruner.status()?, pruner.settings().trigger))
 }
 
 pub(super) fn jobs(
@@ -163,6 +157,24 @@ pub(super) fn restore(
     Ok(proto::PrunerRestoreResponse { restored })
 }
 
+pub(super) fn confirm_height(
+    pruning: &Pruning,
+    request: proto::PrunerConfirmHeightRequest,
+    _items_max: usize,
+) -> Answer<proto::PrunerConfirmHeightResponse> {
+    let height = from::height("height", request.height)?;
+    Ok(to::confirmed(&pruning.pruner().confirm_height(height)?))
+}
+
+pub(super) fn forget_persister(
+    pruning: &Pruning,
+    _request: proto::PrunerForgetPersisterRequest,
+    _items_max: usize,
+) -> Answer<proto::PrunerForgetPersisterResponse> {
+    pruning.pruner().report(&[ChainReport::NoPersister])?;
+    Ok(proto::PrunerForgetPersisterResponse {})
+}
+
 pub(super) fn block(
     pruning: &Pruning,
     request: proto::ChainEventsBlockRequest,
@@ -173,8 +185,11 @@ pub(super) fn block(
         mined_set: optional_height("mined_set_height", request.mined_set_height)?,
         is_catching_up: request.is_catching_up,
     };
-    let pending_height = pruning.block(event).map(Height::get);
-    Ok(proto::ChainEventsBlockResponse { pending_height })
+    let reported = pruning.block(event)?;
+    Ok(proto::ChainEventsBlockResponse {
+        pending_height: reported.pending.map(Height::get),
+        held_height: reported.held().map(Height::get),
+    })
 }
 
 pub(super) fn block_persisted(
@@ -183,8 +198,11 @@ pub(super) fn block_persisted(
     _items_max: usize,
 ) -> Answer<proto::ChainEventsBlockPersistedResponse> {
     let height = from::height("height", request.height)?;
-    let pending_height = pruning.block_persisted(height).map(Height::get);
-    Ok(proto::ChainEventsBlockPersistedResponse { pending_height })
+    let reported = pruning.block_persisted(height)?;
+    Ok(proto::ChainEventsBlockPersistedResponse {
+        pending_height: reported.pending.map(Height::get),
+        held_height: reported.held().map(Height::get),
+    })
 }
 
 pub(super) fn reorganisation(
@@ -192,7 +210,7 @@ pub(super) fn reorganisation(
     request: proto::ChainEventsReorganisationRequest,
     _items_max: usize,
 ) -> Answer<proto::ChainEventsReorganisationResponse> {
-    pruning.reorganised(from::height("fork_height", request.fork_height)?);
+    pruning.reorganised(from::height("fork_height", request.fork_height)?)?;
     Ok(proto::ChainEventsReorganisationResponse {})
 }
 
@@ -202,6 +220,6 @@ pub(super) fn assembly_state(
     _items_max: usize,
 ) -> Answer<proto::ChainEventsAssemblyStateResponse> {
     let height = Height::new(request.height);
-    pruning.assembly_changed(Assembly { is_running: request.is_running, height });
+    pruning.assembly_changed(Assembly { is_running: request.is_running, height })?;
     Ok(proto::ChainEventsAssemblyStateResponse {})
 }

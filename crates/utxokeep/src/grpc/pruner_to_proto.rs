@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use utxokeep_core::{
     Height,
-    node::{Blocking, KeepReason},
+    node::{Blocking, Heights, KeepReason},
 };
 use utxokeep_pruner::{
     BacklogState, Health, Job, JobState, Phase, RunReport, SkipReason, Status, TriggerMode,
@@ -26,6 +26,7 @@ pub(crate) fn health(health: &Health) -> proto::PrunerHealthResponse {
 
 pub(crate) fn status(status: &Status, mode: TriggerMode) -> proto::PrunerStatusResponse {
     let trigger = match mode {
+        TriggerMode::Auto => proto::PrunerTriggerMode::Auto,
         TriggerMode::BlockMined => proto::PrunerTriggerMode::BlockMined,
         TriggerMode::BlockPersisted => proto::PrunerTriggerMode::BlockPersisted,
     };
@@ -35,6 +36,7 @@ pub(crate) fn status(status: &Status, mode: TriggerMode) -> proto::PrunerStatusR
         BacklogState::Behind => proto::PrunerBacklogState::Behind,
     };
     let (examined, deleted) = status.progress;
+    let (heights, held) = (&status.heights, status.heights.held());
     proto::PrunerStatusResponse {
         is_paused: status.is_paused,
         trigger: trigger.into(),
@@ -42,12 +44,24 @@ pub(crate) fn status(status: &Status, mode: TriggerMode) -> proto::PrunerStatusR
         examined,
         deleted,
         pending_height: status.pending.map(Height::get),
-        completed_height: status.completed.map(Height::get),
-        persisted_height: status.persisted.map(Height::get),
+        completed_height: heights.completed().map(Height::get),
+        persisted_height: heights.persisted().map(Height::get),
+        newest_height: heights.newest().map(Height::get),
+        held_height: held.map(|held| held.height.get()),
+        held_source: held.map(|held| held.by.name().to_owned()),
+        last_event_ms: heights.heard_ms(),
         backlog_state: backlog_state.into(),
         lag_blocks: status.backlog.lag_blocks,
         failed_runs: status.backlog.failed_runs,
         headroom_ratio: status.backlog.headroom_ratio,
+    }
+}
+
+/// What the pruner knows of the chain after somebody confirmed a height.
+pub(crate) fn confirmed(heights: &Heights) -> proto::PrunerConfirmHeightResponse {
+    proto::PrunerConfirmHeightResponse {
+        newest_height: heights.newest().map(Height::get),
+        held_height: heights.held().map(|held| held.height.get()),
     }
 }
 

@@ -12,6 +12,7 @@ pub fn settings(config: &PrunerConfig) -> PrunerSettings {
     let rows = |count: NonZeroU32| count.get() as usize;
     PrunerSettings {
         trigger: match config.trigger {
+            PrunerTrigger::Auto => TriggerMode::Auto,
             PrunerTrigger::BlockMined => TriggerMode::BlockMined,
             PrunerTrigger::BlockPersisted => TriggerMode::BlockPersisted,
         },
@@ -20,6 +21,9 @@ pub fn settings(config: &PrunerConfig) -> PrunerSettings {
         parent_preservation_blocks: config.parent_preservation_blocks,
         min_height: config.min_height,
         skip_during_catch_up: config.skip_during_catch_up,
+        requires_mined_set: config.requires_mined_set,
+        requires_assembly_state: config.requires_assembly_state,
+        event_age_secs_max: config.event_age_secs_max,
         mined_set_wait_ms: config.mined_set_wait_ms.into(),
         assembly_wait_ms: config.assembly_wait_ms.into(),
         gate_poll_ms: config.gate_poll_ms.get().into(),
@@ -65,7 +69,8 @@ mod tests {
         };
         let text = "[pruner]\ntrigger = \"block_persisted\"\nsafety_window_blocks = 20\n\
             unmined_retention_blocks = 10\nparent_preservation_blocks = 30\nmin_height = 5\n\
-            skip_during_catch_up = true\nmined_set_wait_ms = 1\nassembly_wait_ms = 2\n\
+            requires_mined_set = true\nrequires_assembly_state = true\n\
+            event_age_secs_max = 18\nskip_during_catch_up = true\nmined_set_wait_ms = 1\nassembly_wait_ms = 2\n\
             gate_poll_ms = 3\nchunk_rows = 4\nparallel_chunks = 5\nretry_max = 6\n\
             retry_wait_ms = 7\nrun_time_max_ms = 8\nprogress_log_ms = 9\n\
             skip_preserve_parents = true\nskip_expire_preservations = true\n\
@@ -74,11 +79,26 @@ mod tests {
             backlog_enabled = false\nbacklog_lag_blocks_max = 15\nbacklog_failed_runs_max = 16\n\
             backlog_headroom_percent = 50\nbacklog_headroom_runs = 17\n\
             backlog_fails_readiness = false";
-        let config = Config::parse(text, "test.toml").unwrap();
+        let text = format!("[txstore]\nheight_jump_blocks_max = 5\n{text}");
+        let config = Config::parse(&text, "test.toml").unwrap();
         let changed = settings(&config.pruner);
         for (ours, default) in fields(&changed).iter().zip(fields(&default)) {
             assert_ne!(*ours, default, "it does not reach the pruner");
         }
+    }
+
+    #[test]
+    fn settings_are_checked_against_each_other() {
+        for (text, named) in [
+            ("[txstore]\nheight_jump_blocks_max = 288", "height_jump_blocks_max"),
+            ("[txstore]\nunmined_retention_blocks = 143", "txstore.unmined_retention_blocks"),
+            ("[txstore]\nbatch_items_max = 100", "chunk_rows"),
+            ("[txstore]\nretention_blocks = 100", "txstore.retention_blocks"),
+        ] {
+            let error = Config::parse(text, "test.toml").unwrap_err().to_string();
+            assert!(error.starts_with("test.toml: ") && error.contains(named), "{error}");
+        }
+        assert!(Config::parse("[txstore]\nretention_blocks = 0", "test.toml").is_ok());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use std::sync::mpsc;
 
-use utxokeep_pruner::JobState;
+use utxokeep_pruner::{JobState, PrunerError};
 use utxokeep_txstore::{BlockState, TxStore as _};
 
 use super::*;
@@ -43,8 +43,8 @@ fn a_store_that_knows_its_height_is_pruned_at_the_start() {
     store.set_block_state(BlockState { height: height(7), median_time: 1 }).unwrap().unwrap();
     let pruning = Pruning::start(store, &PrunerConfig::default()).unwrap();
     assert!(is_completed(&wait_for(&pruning, 7)));
-    assert!(matches!(pruning.trigger(Some(height(8))), Err(TriggerError::Ahead { .. })));
-    assert_eq!(pruning.trigger(None).unwrap(), None, "it is complete");
+    assert!(matches!(pruning.pruner().trigger(Some(height(8))), Err(PrunerError::Ahead { .. })));
+    assert_eq!(pruning.pruner().trigger(None).unwrap(), None, "it is complete");
 }
 
 #[test]
@@ -53,16 +53,16 @@ fn after_a_reorganisation_the_node_has_to_say_again_what_it_reached() {
         start(&PrunerConfig { gate_poll_ms: 5.try_into().unwrap(), ..Default::default() });
     // What it said reaches ahead of the block, so that only the reorganisation can take it back.
     let at_20 = BlockEvent { mined_set: Some(height(21)), ..block(20) };
-    pruning.assembly_changed(Assembly { is_running: true, height: height(21) });
-    pruning.block(at_20);
+    pruning.assembly_changed(Assembly { is_running: true, height: height(21) }).unwrap();
+    pruning.block(at_20).unwrap();
     assert!(is_completed(&wait_for(&pruning, 20)));
-    pruning.reorganised(height(18));
-    pruning.block(block(21));
+    pruning.reorganised(height(18)).unwrap();
+    pruning.block(block(21)).unwrap();
     thread::sleep(Duration::from_millis(50));
     let job = pruning.pruner().jobs(1).remove(0);
     assert_eq!((job.height, job.state), (height(21), JobState::Waiting));
-    pruning.block(BlockEvent { mined_set: Some(height(21)), ..block(21) });
-    pruning.assembly_changed(Assembly { is_running: true, height: height(21) });
+    pruning.block(BlockEvent { mined_set: Some(height(21)), ..block(21) }).unwrap();
+    pruning.assembly_changed(Assembly { is_running: true, height: height(21) }).unwrap();
     assert!(is_completed(&wait_for(&pruning, 21)));
 }
 
@@ -70,11 +70,11 @@ fn after_a_reorganisation_the_node_has_to_say_again_what_it_reached() {
 fn with_a_persister_nothing_runs_before_it_reported() {
     let trigger = PrunerTrigger::BlockPersisted;
     let pruning = start(&PrunerConfig { trigger, ..PrunerConfig::default() });
-    assert_eq!(pruning.block(block(20)), None);
-    assert!(matches!(pruning.trigger(None), Err(TriggerError::NothingPersisted)));
-    pruning.block_persisted(height(15));
+    assert_eq!(pruning.block(block(20)).unwrap().pending, None);
+    assert!(matches!(pruning.pruner().trigger(None), Err(PrunerError::NothingPersisted)));
+    pruning.block_persisted(height(15)).unwrap();
     assert!(is_completed(&wait_for(&pruning, 15)));
-    assert!(matches!(pruning.trigger(Some(height(16))), Err(TriggerError::Ahead { .. })));
+    assert!(matches!(pruning.pruner().trigger(Some(height(16))), Err(PrunerError::Ahead { .. })));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_tip_is_followed_up_and_down_until_it_stops() {
     let began = std::time::Instant::now();
     pruning.stop();
     assert!(began.elapsed() < Duration::from_secs(1));
-    pruning.block(block(12));
+    pruning.block(block(12)).unwrap();
     thread::sleep(Duration::from_millis(50));
     assert_eq!(pruning.pruner().jobs(1)[0].height, height(11), "it is stopped");
 }

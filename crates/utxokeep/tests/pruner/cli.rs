@@ -149,8 +149,17 @@ fn heights_are_asked_for_and_never_ahead_of_the_store() {
     let user = User::new("sqlite", "");
     let world = World::make(&user.url, 2, None);
     let (code, _, told) = user.run(&["prune", "run"]);
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("--height"), "{told}");
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("prune confirm"), "{told}");
+    for height in ["297", "4294967295"] {
+        let (code, _, told) = user.run(&["prune", "run", "--height", height]);
+        assert_eq!(code, Some(4), "none is known: {told}");
+    }
+    assert_eq!(world.due_left_at(&user.url), 2);
+    let (code, _, told) = user.run(&["prune", "confirm", "297"]);
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("another witness"), "{told}");
+    World::tell_height(&user.url, 297);
     user.json(&["prune", "run", "--height", "297"]);
     assert_eq!(world.due_left_at(&user.url), 2, "not due yet");
 
@@ -162,9 +171,37 @@ fn heights_are_asked_for_and_never_ahead_of_the_store() {
     let (code, _, told) = user.run(&["prune", "restore"]);
     assert_eq!(code, Some(2), "neither transaction nor height: {told}");
     user.configure("min_height = 500");
-    let (code, _, told) = user.run(&["prune", "run", "--height", "400"]);
+    let (code, _, told) = user.run(&["prune", "run", "--height", "250"]);
     assert_eq!(code, Some(4), "{told}");
     assert!(told.contains("below_min_height"), "{told}");
+}
+
+#[test]
+fn a_run_by_hand_obeys_what_the_node_told_the_service() {
+    for engine in ENGINES {
+        let user = User::new(engine, "");
+        let world = World::make(&user.url, 2, None);
+        let program = user.serve();
+        program.persisted(297);
+        program.persisted(297 - 1);
+        program.block(HEIGHT);
+        program.assembly(false, HEIGHT);
+        program.terminate();
+        let (code, _, told) = user.run(&["prune", "run", "--height", "338"]);
+        assert_eq!(code, Some(4), "{told}");
+        assert!(told.contains("296"), "{told}");
+        let (code, _, told) = user.run(&["prune", "run"]);
+        assert_eq!(code, Some(4), "{told}");
+        assert!(told.contains("assembly_timeout"), "{told}");
+        assert_eq!(world.due_left_at(&user.url), 2);
+        let forgotten = user.json(&["prune", "forget-persister"]);
+        assert_eq!(forgotten, json!({ "persister": false }));
+        let program = user.serve();
+        program.assembly(true, HEIGHT);
+        program.wait_for(HEIGHT);
+        program.terminate();
+        assert_eq!(world.due_left_at(&user.url), 0);
+    }
 }
 
 #[test]

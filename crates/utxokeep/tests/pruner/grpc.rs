@@ -12,6 +12,8 @@ use utxokeep::{
     },
 };
 
+use utxokeep_testkit::pruner::reach;
+
 use crate::{
     program::until,
     served::{Served, block},
@@ -47,7 +49,7 @@ fn a_block_starts_a_run_that_deletes_what_is_due_and_nothing_else() {
     let status = served.ok(served.pruner().status(proto::PrunerStatusRequest {}));
     assert_eq!(status.completed_height, Some(HEIGHT));
     assert_eq!((status.examined, status.deleted), (6, 5));
-    assert_eq!(status.trigger(), PrunerTriggerMode::BlockMined);
+    assert_eq!(status.trigger(), PrunerTriggerMode::Auto);
     assert_eq!(status.backlog_state(), PrunerBacklogState::Ok);
 }
 
@@ -122,7 +124,7 @@ fn preserved_transactions_stay_and_deleted_ones_come_back() {
 fn a_run_by_hand_waits_for_its_turn_and_happens_once() {
     let served = Served::start(2, &PrunerConfig::default());
     let at = |height| proto::PrunerTriggerRequest { height };
-    // Nothing is known of the chain, so the caller says where it is.
+    reach(served.store.as_ref(), HEIGHT);
     assert_eq!(served.ok(served.pruner().trigger(at(Some(HEIGHT)))).height, Some(HEIGHT));
     served.wait_for(HEIGHT);
     assert_eq!(served.world.due_left(served.store.as_ref()), 0);
@@ -133,6 +135,7 @@ fn a_run_by_hand_waits_for_its_turn_and_happens_once() {
 fn the_gate_waits_for_marks_and_for_block_assembly() {
     let config = PrunerConfig { gate_poll_ms: 5.try_into().unwrap(), ..PrunerConfig::default() };
     let served = Served::start(2, &config);
+    reach(served.store.as_ref(), 200);
     let assembly = |is_running, height| {
         let request = proto::ChainEventsAssemblyStateRequest { is_running, height };
         served.ok(served.events().assembly_state(request));
@@ -175,6 +178,7 @@ fn the_gate_waits_for_marks_and_for_block_assembly() {
 fn a_node_that_catches_up_is_left_alone_if_so_configured() {
     let config = PrunerConfig { skip_during_catch_up: true, ..PrunerConfig::default() };
     let served = Served::start(2, &config);
+    reach(served.store.as_ref(), 200);
     let catching_up = |height, is_catching_up| proto::ChainEventsBlockRequest {
         is_catching_up: Some(is_catching_up),
         ..block(height)

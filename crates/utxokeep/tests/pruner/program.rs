@@ -136,11 +136,33 @@ impl Program {
         answer.unwrap().into_inner()
     }
 
+    /// The node reports a block, and where that jumps an operator agrees.
     pub(crate) fn block(&self, height: u32) {
+        if self.one_block(height).held_height.is_some() {
+            let mut client = PrunerClient::new(self.channel());
+            let request = proto::PrunerConfirmHeightRequest { height };
+            self.runtime.block_on(client.confirm_height(request)).unwrap();
+        }
+    }
+
+    /// The node reports a block.
+    pub(crate) fn one_block(&self, height: u32) -> proto::ChainEventsBlockResponse {
         let mut client = ChainEventsClient::new(self.channel());
         let request =
             proto::ChainEventsBlockRequest { height, mined_set_height: None, is_catching_up: None };
-        self.runtime.block_on(client.block(request)).unwrap();
+        self.runtime.block_on(client.block(request)).unwrap().into_inner()
+    }
+
+    pub(crate) fn persisted(&self, height: u32) {
+        let mut client = ChainEventsClient::new(self.channel());
+        let request = proto::ChainEventsBlockPersistedRequest { height };
+        self.runtime.block_on(client.block_persisted(request)).unwrap();
+    }
+
+    pub(crate) fn assembly(&self, is_running: bool, height: u32) {
+        let mut client = ChainEventsClient::new(self.channel());
+        let request = proto::ChainEventsAssemblyStateRequest { is_running, height };
+        self.runtime.block_on(client.assembly_state(request)).unwrap();
     }
 
     /// Waits until a height is complete.

@@ -161,3 +161,37 @@ fn with_a_persister_blocks_alone_start_nothing() {
     let status = served.ok(served.pruner().status(proto::PrunerStatusRequest {}));
     assert_eq!(status.persisted_height, Some(HEIGHT));
 }
+
+#[test]
+fn a_wrong_height_deletes_nothing_and_silences_nobody() {
+    let served = Served::start(1, &PrunerConfig::default());
+    let trigger = |height| proto::PrunerTriggerRequest { height: Some(height) };
+    let status = served.refused(served.pruner().trigger(trigger(u32::MAX)));
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    assert!(status.message().contains("no height is known"), "{status}");
+    served.block(200);
+    served.wait_for(200);
+    let reported = served.ok(served.events().block(block(4_000_000_000)));
+    assert_eq!((reported.pending_height, reported.held_height), (None, Some(4_000_000_000)));
+    let status = served.ok(served.pruner().status(proto::PrunerStatusRequest {}));
+    assert_eq!((status.newest_height, status.held_height), (Some(200), Some(4_000_000_000)));
+    assert_eq!(status.held_source.as_deref(), Some("block"));
+    let health = served.ok(served.pruner().health(proto::PrunerHealthRequest {}));
+    let fault = health.dependencies[1].fault.as_ref().unwrap();
+    assert!(fault.contains("4000000000") && fault.contains("prune confirm"), "{fault}");
+    served.refused(served.pruner().trigger(trigger(4_000_000_000)));
+    assert_eq!(served.world.due_left(served.store.as_ref()), 1);
+    assert_eq!(served.block(HEIGHT), Some(HEIGHT), "runs go on");
+    served.wait_for(HEIGHT);
+    assert!(served.ok(served.pruner().health(proto::PrunerHealthRequest {})).is_ready);
+}
+
+#[test]
+fn a_persister_that_must_not_be_there_is_refused() {
+    let trigger = PrunerTrigger::BlockMined;
+    let served = Served::start(1, &PrunerConfig { trigger, ..PrunerConfig::default() });
+    let request = proto::ChainEventsBlockPersistedRequest { height: 5 };
+    let status = served.refused(served.events().block_persisted(request));
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    assert!(status.message().contains("auto"), "{status}");
+}

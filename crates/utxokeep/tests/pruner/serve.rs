@@ -89,6 +89,9 @@ fn a_run_by_hand_is_waited_for() {
     let user = User::new("sqlite", "");
     let world = World::make(&user.url, 300, None);
     let program = user.serve();
+    // Another program tells the store, so that nothing but the command asks for a run.
+    World::tell_height(&user.url, HEIGHT - 1);
+    World::tell_height(&user.url, HEIGHT);
     let url = format!("http://{}", program.grpc);
     let did = user.json(&["prune", "run", "--height", "338", "--connect", &url]);
     assert_eq!((&did["state"], &did["report"]["deleted"]), (&json!("completed"), &json!(300)));
@@ -142,13 +145,17 @@ fn the_tip_of_the_chain_database_is_followed_if_so_configured() {
     mine(&user.home.path().join("chain"), 400);
     let program = user.serve();
     until("the run at the tip is complete", || program.status().completed_height >= Some(298));
+    let completed = program.status().completed_height;
     program.terminate();
     assert_eq!(world.due_left_at(&user.url), 0);
 
+    mine(&user.home.path().join("chain"), 100);
     user.configure("follow_chain = false");
     let program = user.serve();
     std::thread::sleep(Duration::from_millis(700));
-    assert_eq!(program.status().completed_height, None, "nobody tells a height");
+    let status = program.status();
+    assert_eq!(status.completed_height, completed, "the store remembers it");
+    assert_eq!(status.newest_height, completed, "and nobody tells another height");
     program.terminate();
 }
 

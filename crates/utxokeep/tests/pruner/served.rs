@@ -87,8 +87,15 @@ impl Served {
         }
     }
 
+    /// The node reports a block, and where that jumps an operator agrees.
     pub(crate) fn block(&self, height: u32) -> Option<u32> {
-        self.ok(self.events().block(block(height))).pending_height
+        let reported = self.ok(self.events().block(block(height)));
+        if reported.held_height.is_some() {
+            let request = proto::PrunerConfirmHeightRequest { height };
+            self.ok(self.pruner().confirm_height(request));
+            return self.ok(self.pruner().status(proto::PrunerStatusRequest {})).pending_height;
+        }
+        reported.pending_height
     }
 
     pub(crate) fn jobs(&self) -> Vec<proto::PrunerJob> {

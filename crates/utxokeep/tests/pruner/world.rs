@@ -64,7 +64,17 @@ fn tx(txid: Txid, spends: Option<Txid>, has_coin: bool) -> NodeTx {
     }
 }
 
+fn set_height(store: &NodeStore, height: u32) {
+    let state = BlockState { height: Height::new(height), median_time: 1 };
+    store.set_block_state(state).unwrap().unwrap();
+}
+
 impl World {
+    /// The node tells the store at `url` a height.
+    pub(crate) fn tell_height(url: &str, height: u32) {
+        set_height(&node_store::open(url, &config()).unwrap(), height);
+    }
+
     /// Fills the store at `url`, which may know at which height the chain is.
     pub(crate) fn make(url: &str, due: usize, height: Option<u32>) -> Self {
         Self::fill(&node_store::open(url, &config()).unwrap(), due, height)
@@ -98,8 +108,9 @@ impl World {
         let mined = MinedInfo { block, on_longest_chain: true, unset: false, unmined_since: at };
         store.set_mined(&[world.child], &mined).unwrap().remove(0).unwrap();
         if let Some(height) = height {
-            let state = BlockState { height: Height::new(height), median_time: 1 };
-            store.set_block_state(state).unwrap().unwrap();
+            // A node says so with every block; one report alone would not be believed.
+            set_height(store, height - 1);
+            set_height(store, height);
         }
         world
     }

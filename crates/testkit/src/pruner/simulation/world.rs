@@ -6,11 +6,11 @@ use utxokeep_core::{
     Height, Txid,
     node::{CreateOptions, MinedBlock, MinedInfo, NodeTx, PruneRules, SpendAndCreate, SpendFlags},
 };
-use utxokeep_pruner::{JobState, OpenGate, Pruner, PrunerSettings};
+use utxokeep_pruner::{JobState, Pruner, PrunerSettings};
 use utxokeep_txstore::{Fields, PruneStore};
 
 use super::{Dice, Model, SimulationConfig, WINDOW, model::Presence};
-use crate::pruner::stage::StillClock;
+use crate::pruner::stage::{StillClock, reach};
 
 /// Deleted transactions that somebody may send again.
 const REPLAYS_MAX: usize = 200;
@@ -49,8 +49,8 @@ fn settings(chunk_rows: usize) -> PrunerSettings {
 }
 
 fn pruner(store: &Arc<dyn PruneStore>, chunk_rows: usize) -> Pruner {
-    let (gate, clock) = (Arc::new(OpenGate), Arc::new(StillClock::default()));
-    Pruner::new(Arc::clone(store), gate, clock, settings(chunk_rows)).expect("they work")
+    let clock = Arc::new(StillClock::default());
+    Pruner::new(Arc::clone(store), clock, settings(chunk_rows)).expect("they work")
 }
 
 impl World {
@@ -320,6 +320,7 @@ impl World {
             }
         }
         if self.config.planted.is_none() {
+            reach(self.store.as_ref(), height);
             let job = self.pruner.run_at(at(height));
             if !matches!(job.state, JobState::Completed(_)) {
                 return Err(format!("a run did not complete: {:?}", job.state));

@@ -50,6 +50,13 @@ pub(in crate::cli) enum Prune {
     Preserve(PrunePreserve),
     /// Bring deleted transactions back, as far as `[pruner] undo_blocks` reached when they went.
     Restore(PruneRestore),
+    /// Say at which height the chain is.
+    ///
+    /// The pruner holds a height that the node reported far above what was known
+    /// (`[txstore] height_jump_blocks_max`) until a second witness agrees. This makes you that witness.
+    Confirm(PruneConfirm),
+    /// Say that there is no block persister any more, so that its last height bounds nothing.
+    ForgetPersister(Target),
 }
 
 /// Which running pruner.
@@ -72,7 +79,7 @@ pub(in crate::cli) struct Target {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PruneRun {
-    /// Height of the run; by default that of the newest block the store or the pruner knows.
+    /// Height of the run; by default the newest that is safe. One above that is refused.
     #[arg(long, value_name = "HEIGHT")]
     pub(in crate::cli) height: Option<Height>,
     /// Say what a run would delete and why it would keep the rest; change nothing.
@@ -120,6 +127,15 @@ pub(in crate::cli) struct PrunePreserve {
     /// Height until which they are kept.
     #[arg(long, value_name = "HEIGHT")]
     pub(in crate::cli) until: Height,
+    #[command(flatten)]
+    pub(in crate::cli) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PruneConfirm {
+    /// Height of the newest block of the chain, as you know it from elsewhere.
+    #[arg(value_name = "HEIGHT")]
+    pub(in crate::cli) height: Height,
     #[command(flatten)]
     pub(in crate::cli) target: Target,
 }

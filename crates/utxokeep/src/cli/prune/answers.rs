@@ -24,6 +24,10 @@ pub(super) struct Status {
     pending_height: Option<u32>,
     completed_height: Option<u32>,
     persisted_height: Option<u32>,
+    newest_height: Option<u32>,
+    held_height: Option<u32>,
+    held_source: Option<String>,
+    last_event_ms: Option<u64>,
     backlog_state: String,
     lag_blocks: u32,
     failed_runs: u32,
@@ -49,6 +53,10 @@ impl Status {
             pending_height: status.pending_height,
             completed_height: status.completed_height,
             persisted_height: status.persisted_height,
+            newest_height: status.newest_height,
+            held_height: status.held_height,
+            held_source: status.held_source,
+            last_event_ms: status.last_event_ms,
             lag_blocks: status.lag_blocks,
             failed_runs: status.failed_runs,
             headroom_ratio: status.headroom_ratio,
@@ -75,6 +83,8 @@ impl Human for Status {
         };
         lines
             .field("started by", &self.trigger)
+            .optional("newest height", self.newest_height)
+            .optional("held height", self.held_height)
             .optional("waiting height", self.pending_height)
             .optional("completed height", self.completed_height)
             .optional("persisted height", self.persisted_height)
@@ -84,6 +94,39 @@ impl Human for Status {
         if let Some(ratio) = self.headroom_ratio {
             lines.field("time used", format_args!("{:.0} %", ratio * 100.0));
         }
+    }
+}
+
+/// What is known of the chain after somebody confirmed a height.
+#[derive(Debug, Serialize)]
+pub(super) struct Confirmed {
+    newest_height: Option<u32>,
+    held_height: Option<u32>,
+}
+
+impl From<proto::PrunerConfirmHeightResponse> for Confirmed {
+    fn from(answer: proto::PrunerConfirmHeightResponse) -> Self {
+        Self { newest_height: answer.newest_height, held_height: answer.held_height }
+    }
+}
+
+impl Human for Confirmed {
+    fn describe(&self, lines: &mut Lines) {
+        lines
+            .optional("newest height", self.newest_height)
+            .optional("held height", self.held_height);
+    }
+}
+
+/// There is no persister any more.
+#[derive(Debug, Serialize)]
+pub(super) struct PersisterForgotten {
+    pub(super) persister: bool,
+}
+
+impl Human for PersisterForgotten {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("persister", "none");
     }
 }
 

@@ -66,6 +66,10 @@ calls! {
     preserve(PrunerPreserveRequest) -> PrunerPreserveResponse;
     /// Brings deleted transactions back.
     restore(PrunerRestoreRequest) -> PrunerRestoreResponse;
+    /// Says at which height the chain is.
+    confirm_height(PrunerConfirmHeightRequest) -> PrunerConfirmHeightResponse;
+    /// Says that there is no persister any more.
+    forget_persister(PrunerForgetPersisterRequest) -> PrunerForgetPersisterResponse;
 }
 
 impl Remote {

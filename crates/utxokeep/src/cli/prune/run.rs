@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use utxokeep_core::Height;
-use utxokeep_pruner::{Job, JobState, Pruner, PrunerError};
+use utxokeep_pruner::{Job, JobState, Pruner};
 
 use super::{
     Asked, in_our_words,
@@ -48,25 +48,9 @@ fn show_dry_run(session: &Session, report: proto::PrunerReport) -> anyhow::Resul
     Ok(Exit::Success)
 }
 
-/// The height to run at: never above the newest block that the store knows.
-fn safe_height(pruner: &Pruner, asked: Option<Height>) -> anyhow::Result<Height> {
-    let newest = match pruner.height(None) {
-        Ok(newest) => Some(newest),
-        Err(PrunerError::NoHeight) => None,
-        Err(error) => return Err(error.into()),
-    };
-    match (asked, newest) {
-        (None, None) => Err(CliError::NoHeight.into()),
-        (Some(asked), Some(newest)) if asked > newest => {
-            Err(CliError::RunAhead { asked, newest }.into())
-        }
-        (Some(height), _) | (None, Some(height)) => Ok(height),
-    }
-}
-
 fn run_here(session: &Session, pruner: &Pruner, asked: Option<Height>) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::watch()?;
-    let height = safe_height(pruner, asked)?;
+    let height = pruner.safe_height(asked).map_err(in_our_words)?;
     let total = pruner.backlog(Some(height)).map_err(in_our_words)?.total;
     let mut progress = Progress::start("pruning", false);
     let job = thread::scope(|scope| {
@@ -75,7 +59,7 @@ fn run_here(session: &Session, pruner: &Pruner, asked: Option<Height>) -> anyhow
             if interrupt.is_asked() {
                 pruner.cancel();
             }
-            let (examined, deleted) = pruner.status().progress;
+            let (examined, deleted) = pruner.progress();
             progress.update(examined, total, || format!("records, {deleted} deleted"));
             thread::sleep(LOOK_EVERY);
         }

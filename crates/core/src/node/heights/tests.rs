@@ -1,0 +1,146 @@
+use super::*;
+
+const JUMP: u32 = 144;
+
+fn at(height: u32) -> Height {
+    Height::new(height)
+}
+
+fn tell(heights: &mut Heights, report: ChainReport) -> Taken {
+    heights.take(report, Some(1), JUMP)
+}
+
+fn see(heights: &mut Heights, by: Witness, height: u32) -> bool {
+    let taken = tell(heights, ChainReport::Newest(Sighting { height: at(height), by }));
+    taken == Taken::Believed
+}
+
+/// A store that is told a height by blocks, one after the other.
+fn known(height: u32) -> Heights {
+    let mut heights = Heights::default();
+    see(&mut heights, Witness::Block, height - 1);
+    assert!(see(&mut heights, Witness::Block, height), "the next block is the second witness");
+    heights
+}
+
+#[test]
+fn a_jump_is_held_until_a_second_witness_agrees() {
+    for (by, height, newest) in [
+        (Witness::Block, 5_001, Some(5_001)),
+        (Witness::Block, 5_000, None),
+        (Witness::Block, 4_990, Some(4_990)),
+        (Witness::Block, 5_145, None),
+        (Witness::BlockState, 5_000, Some(5_000)),
+        (Witness::BlockState, 5_010, Some(5_000)),
+        (Witness::Log, 4_900, Some(4_900)),
+        (Witness::Operator, 5_000, Some(5_000)),
+        (Witness::Operator, 6_000, None),
+    ] {
+        let mut heights = known(1_000);
+        assert!(!see(&mut heights, Witness::Block, 5_000));
+        assert_eq!(heights.newest(), Some(at(1_000)));
+        assert_eq!(see(&mut heights, by, height), newest.is_some(), "{by} {height}");
+        assert_eq!(heights.newest(), Some(at(newest.unwrap_or(1_000))), "{by} {height}");
+        assert_eq!(heights.held().is_none(), newest.is_some(), "{by} {height}");
+    }
+}
+
+#[test]
+fn the_first_height_of_a_store_is_a_jump_too() {
+    let mut heights = Heights::default();
+    assert!(!see(&mut heights, Witness::Block, u32::MAX));
+    assert_eq!((heights.newest(), heights.safe(false)), (None, None));
+    let mut heights = Heights::default();
+    assert!(see(&mut heights, Witness::Block, JUMP), "near the start there is nothing to lose");
+}
+
+#[test]
+fn a_wrong_height_silences_nobody() {
+    let mut heights = known(1_002);
+    assert!(!see(&mut heights, Witness::Block, 4_000_000_000));
+    assert!(see(&mut heights, Witness::Block, 1_003));
+    assert_eq!((heights.newest(), heights.held()), (Some(at(1_003)), None), "it is taken back");
+    see(&mut heights, Witness::Block, 4_000_000_000);
+    assert!(see(&mut heights, Witness::BlockState, 1_004), "another witness takes nothing back");
+    assert!(heights.held().is_some());
+}
+
+#[test]
+fn who_lags_behind_does_not_pull_others_down() {
+    let mut heights = known(1_000);
+    assert!(see(&mut heights, Witness::Log, 7));
+    assert_eq!(heights.newest(), Some(at(1_000)));
+    assert!(see(&mut heights, Witness::Block, 990));
+    assert_eq!(heights.newest(), Some(at(990)), "the same witness may go back");
+    assert!(see(&mut heights, Witness::Operator, 980));
+    assert_eq!(heights.newest(), Some(at(980)), "and a person may put it right");
+}
+
+#[test]
+fn nothing_completes_above_the_newest_block() {
+    let mut heights = known(1_000);
+    let _ = tell(&mut heights, ChainReport::Completed(at(1_000)));
+    let _ = tell(&mut heights, ChainReport::Reorganised(at(995)));
+    assert_eq!(heights.completed(), Some(at(995)));
+    let _ = tell(&mut heights, ChainReport::Completed(at(1_000)));
+    assert_eq!(heights.completed(), Some(at(995)), "the chain went back while it ran");
+    see(&mut heights, Witness::Block, 990);
+    assert_eq!(heights.completed(), Some(at(990)));
+    let mut unknown = Heights::default();
+    let _ = tell(&mut unknown, ChainReport::Completed(at(7)));
+    assert_eq!(unknown.completed(), None);
+}
+
+#[test]
+fn a_persister_bounds_what_is_safe_from_its_first_report_on() {
+    let mut heights = known(100);
+    assert_eq!((heights.safe(false), heights.safe(true)), (Some(at(100)), None));
+    assert_eq!(tell(&mut heights, ChainReport::Persisted(at(95))), Taken::Believed);
+    assert_eq!(heights.safe(false), Some(at(95)), "the example: 95 of 100");
+    let far = tell(&mut heights, ChainReport::Persisted(at(4_000)));
+    assert_eq!(far, Taken::Held { height: at(4_000), newest: Some(at(100)) });
+    assert_eq!(heights.safe(false), Some(at(95)), "nobody has written what is not there");
+    let _ = tell(&mut heights, ChainReport::Reorganised(at(90)));
+    assert_eq!(heights.safe(false), Some(at(90)));
+    let _ = tell(&mut heights, ChainReport::NoPersister);
+    assert!(!heights.has_persister());
+
+    let mut alone = Heights::default();
+    assert_ne!(tell(&mut alone, ChainReport::Persisted(at(5_000))), Taken::Believed);
+    assert_eq!(alone.safe(false), None, "there is one, and it has reached nothing");
+    assert_eq!(tell(&mut alone, ChainReport::Persisted(at(5_001))), Taken::Believed);
+    assert_eq!(alone.safe(false), Some(at(5_001)));
+}
+
+#[test]
+fn claims_far_above_the_chain_have_reached_nothing() {
+    let heights = known(1_000);
+    for (claim, has_reached) in [(999, false), (1_000, true), (1_144, true), (1_145, false)] {
+        assert_eq!(heights.has_reached(at(claim), at(1_000), JUMP), has_reached, "{claim}");
+    }
+}
+
+#[test]
+fn bytes_are_pinned_and_come_back() {
+    let mut heights = known(300);
+    assert_eq!(heights.encode(), [0xa2, 0, 0x82, 0x19, 1, 0x2c, 0, 8, 1]);
+    see(&mut heights, Witness::Log, 70_000);
+    for report in [
+        ChainReport::Persisted(at(290)),
+        ChainReport::MinedSet(at(300)),
+        ChainReport::Assembly(Assembly { is_running: true, height: at(299) }),
+        ChainReport::CatchingUp(false),
+        ChainReport::Completed(at(288)),
+    ] {
+        let _ = heights.take(report, Some(1_700_000_000_000), JUMP);
+    }
+    let bytes = heights.encode();
+    assert_eq!(Heights::decode(&bytes), Ok(heights));
+    assert_eq!(Heights::decode(&Heights::default().encode()), Ok(Heights::default()));
+    for cut in 0..bytes.len() {
+        assert!(Heights::decode(&bytes[..cut]).is_err(), "{cut}");
+    }
+    for wrong in [&[0xa1, 9, 1][..], &[0xa1, 0, 0x82, 1, 9], &[0xa1, 0, 0x81, 1]] {
+        assert!(Heights::decode(wrong).is_err());
+    }
+}

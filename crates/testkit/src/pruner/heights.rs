@@ -1,0 +1,170 @@
+//! What a store believes of its chain: wrong heights delete nothing, and nothing is forgotten.
+
+use std::{sync::Barrier, thread};
+
+use utxokeep_core::node::{Assembly, ChainReport, NodeTx};
+use utxokeep_pruner::{JobState, PrunerError, PrunerSettings, SkipReason, TriggerMode};
+use utxokeep_txstore::BlockState;
+
+use super::stage::{PruneStage, at};
+use crate::txstore::{seed, spending};
+
+/// A parent that is due at 1288 and whose child was mined at 1001: nobody may delete it before 1289.
+fn young(stage: &PruneStage) -> NodeTx {
+    let parent = seed(1, &[5]);
+    let child = spending(2, &[(&parent, 0)], &[4]);
+    stage.mined(&parent, 900);
+    stage.unmined(&child, 1_000);
+    stage.mine(&child, 1_001);
+    parent
+}
+
+fn tell_block_state(stage: &PruneStage, height: u32) {
+    let state = BlockState { height: at(height), median_time: 1 };
+    stage.store.set_block_state(state).unwrap().unwrap();
+}
+
+pub(super) fn h_wrong_height_deletes_nothing_and_silences_nobody(stage: &PruneStage) {
+    let parent = young(stage);
+    let pruner = stage.pruner(PrunerSettings::default());
+    stage.reach(1_001);
+    pruner.block_mined(at(1_002)).unwrap();
+    pruner.run_at(at(1_002));
+    for wrong in [4_000_000_000, u32::MAX] {
+        let reported = pruner.block_mined(at(wrong)).unwrap();
+        assert_eq!((reported.held(), reported.pending), (Some(at(wrong)), Some(at(1_002))));
+        let asked = pruner.trigger(Some(at(wrong)));
+        assert!(matches!(asked, Err(PrunerError::Ahead { .. })), "{asked:?}");
+        assert_eq!(pruner.run_at(at(wrong)).state, JobState::Skipped(SkipReason::Ahead));
+        assert!(!pruner.health().is_ready(), "somebody has to look");
+    }
+    assert!(stage.is_there(&parent));
+    let reported = pruner.block_mined(at(1_003)).unwrap();
+    assert_eq!((reported.held(), reported.pending), (None, Some(at(1_003))), "runs go on");
+    assert!(pruner.health().is_ready());
+    assert!(matches!(pruner.run_at(at(1_003)).state, JobState::Completed(_)));
+}
+
+pub(super) fn h_a_fresh_store_refuses_heights(stage: &PruneStage) {
+    let parent = young(stage);
+    let pruner = stage.pruner(PrunerSettings::default());
+    for asked in [None, Some(at(1_300)), Some(at(u32::MAX))] {
+        let answer = pruner.trigger(asked);
+        assert!(matches!(answer, Err(PrunerError::NoHeight)), "{answer:?}");
+    }
+    assert_eq!(pruner.run_at(at(1_300)).state, JobState::Skipped(SkipReason::Ahead));
+    assert_eq!(pruner.block_mined(at(1_300)).unwrap().pending, None, "one witness");
+    assert!(matches!(pruner.trigger(None), Err(PrunerError::NoHeight)));
+    assert!(stage.is_there(&parent));
+    tell_block_state(stage, 1_300);
+    assert_eq!(pruner.trigger(None).unwrap(), Some(at(1_300)), "two");
+}
+
+/// Away from 1002 on; the first block it reports is held, the second is believed.
+pub(super) fn h_a_node_that_was_away_catches_up(stage: &PruneStage) {
+    let parent = young(stage);
+    stage.reach(1_002);
+    let pruner = stage.pruner(PrunerSettings::default());
+    assert_eq!(pruner.block_mined(at(1_800)).unwrap().held(), Some(at(1_800)));
+    // Also over a restart.
+    let next = stage.pruner(PrunerSettings::default());
+    assert_eq!(next.block_mined(at(1_801)).unwrap().pending, Some(at(1_801)));
+    assert!(matches!(next.run_at(at(1_801)).state, JobState::Completed(_)));
+    assert!(!stage.is_there(&parent));
+    assert_eq!(next.block_mined(at(5_000)).unwrap().held(), Some(at(5_000)));
+    let known = next.confirm_height(at(5_001)).unwrap();
+    assert_eq!((known.newest(), known.held()), (Some(at(5_000)), None), "a person agrees");
+}
+
+pub(super) fn h_what_the_node_said_survives_a_restart(stage: &PruneStage) {
+    let parent = young(stage);
+    stage.reach(1_300);
+    let stopped = Assembly { is_running: false, height: at(1_300) };
+    let first = stage.pruner(PrunerSettings::default());
+    first.report(&[ChainReport::Assembly(stopped)]).unwrap();
+    drop(first);
+    let next = stage.pruner(PrunerSettings::default());
+    assert_eq!(next.run_at(at(1_300)).state, JobState::Skipped(SkipReason::AssemblyTimeout));
+    let running = Assembly { is_running: true, ..stopped };
+    next.report(&[ChainReport::Assembly(running), ChainReport::MinedSet(at(1_299))]).unwrap();
+    drop(next);
+    let next = stage.pruner(PrunerSettings::default());
+    assert_eq!(next.run_at(at(1_300)).state, JobState::Skipped(SkipReason::MinedSetTimeout));
+    next.report(&[ChainReport::MinedSet(at(1_300)), ChainReport::Persisted(at(1_288))]).unwrap();
+    drop(next);
+    let next = stage.pruner(PrunerSettings::default());
+    assert_eq!(next.run_at(at(1_300)).state, JobState::Skipped(SkipReason::Ahead));
+    assert!(stage.is_there(&parent), "everything above holds without its first layer too");
+    next.block_persisted(at(1_300)).unwrap();
+    assert!(matches!(next.run_at(at(1_300)).state, JobState::Completed(_)));
+    assert!(!stage.is_there(&parent));
+    drop(next);
+    let next = stage.pruner(PrunerSettings::default());
+    let heights = next.status().unwrap().heights;
+    assert_eq!((heights.completed(), heights.persisted()), (Some(at(1_300)), Some(at(1_300))));
+    assert_eq!(next.trigger(None).unwrap(), None, "it is complete");
+}
+
+/// The example of the persister, with default settings.
+pub(super) fn h_with_a_persister_at_95_and_the_chain_at_100(stage: &PruneStage) {
+    let pruner = stage.pruner(PrunerSettings::default());
+    for height in [1, 100] {
+        pruner.block_mined(at(height)).unwrap();
+    }
+    assert_eq!(pruner.trigger(Some(at(100))).unwrap(), None, "100 waits: no persister reported");
+    pruner.block_persisted(at(95)).unwrap();
+    assert_eq!(pruner.safe_height(None).unwrap(), at(95));
+    let next = stage.pruner(PrunerSettings::default());
+    assert_eq!(next.safe_height(None).unwrap(), at(95), "also after a restart");
+    assert_eq!(next.run_at(at(100)).state, JobState::Skipped(SkipReason::Ahead));
+    let answer = next.trigger(Some(at(96)));
+    assert!(matches!(answer, Err(PrunerError::Ahead { .. })), "{answer:?}");
+    // A program that was told that there is none refuses one, and still obeys what is known.
+    let trigger = TriggerMode::BlockMined;
+    let told = stage.pruner(PrunerSettings { trigger, ..PrunerSettings::default() });
+    let answer = told.block_persisted(at(96));
+    assert!(matches!(answer, Err(PrunerError::UnexpectedPersister)), "{answer:?}");
+    assert_eq!(told.safe_height(None).unwrap(), at(95));
+    told.report(&[ChainReport::NoPersister]).unwrap();
+    assert_eq!(told.safe_height(None).unwrap(), at(100), "somebody said that there is none");
+}
+
+pub(super) fn h_nothing_completes_above_the_newest_block(stage: &PruneStage) {
+    let pruner = stage.pruner(PrunerSettings::default());
+    assert!(matches!(stage.run(&pruner, 500).state, JobState::Completed(_)));
+    pruner.report(&[ChainReport::Reorganised(at(490))]).unwrap();
+    let heights = pruner.status().unwrap().heights;
+    assert_eq!((heights.newest(), heights.completed()), (Some(at(490)), Some(at(490))));
+    assert_eq!(pruner.run_at(at(500)).state, JobState::Skipped(SkipReason::Ahead));
+    assert_eq!(pruner.block_mined(at(491)).unwrap().pending, Some(at(491)), "runs go on");
+}
+
+/// Several programs tell a store different things at the same moment.
+pub(super) fn h_reports_at_the_same_time_are_all_remembered(stage: &PruneStage) {
+    stage.reach(100);
+    for round in 101..=110 {
+        let height = at(round);
+        let assembly = Assembly { is_running: true, height };
+        let reports = [
+            ChainReport::MinedSet(height),
+            ChainReport::Assembly(assembly),
+            ChainReport::CatchingUp(round % 2 == 0),
+        ];
+        let start = Barrier::new(reports.len() + 1);
+        thread::scope(|scope| {
+            for report in reports {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    stage.store.report(&[report], 1).unwrap();
+                });
+            }
+            start.wait();
+            tell_block_state(stage, round);
+        });
+        let heights = stage.store.heights().unwrap();
+        assert_eq!((heights.newest(), heights.mined_set()), (Some(height), Some(height)));
+        assert_eq!(heights.assembly(), Some(assembly));
+        assert_eq!(heights.is_catching_up(), Some(round % 2 == 0));
+    }
+}
