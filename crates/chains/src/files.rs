@@ -22,6 +22,7 @@ use utxokeep_core::{BlockHash, Header, Network};
 use self::{inputs::Input, scan::Found, spool::Spool, storage::Storage};
 use crate::{BlockList, BlockSource, SourceError};
 
+pub use spool::UnpackLimits;
 pub use writer::{BlockFileWriter, write_block_file};
 
 /// Key of the obfuscation: byte `i` of a file is combined with byte `i % 8` of the key.
@@ -32,8 +33,10 @@ pub type XorKey = [u8; 8];
 pub struct ScanOptions<'a> {
     /// Key of obfuscated files; wins over a `xor.dat` beside them.
     pub xor_key: Option<XorKey>,
-    /// Told how many bytes of how many have been looked at.
-    pub progress: Option<&'a mut dyn FnMut(u64, u64)>,
+    /// How much compressed files may unpack to.
+    pub unpack: UnpackLimits,
+    /// Told how many bytes of how many have been looked at; answers whether to go on.
+    pub progress: Option<&'a mut dyn FnMut(u64, u64) -> bool>,
 }
 
 impl std::fmt::Debug for ScanOptions<'_> {
@@ -89,7 +92,7 @@ impl BlockFiles {
     ) -> Result<Self, SourceError> {
         let inputs = inputs::expand(paths, options.xor_key)?;
         let bytes_total = inputs.iter().map(|input| input.len).sum();
-        let mut nothing = |_, _| {};
+        let mut nothing = |_, _| true;
         let progress = options.progress.unwrap_or(&mut nothing);
         let mut files = Self {
             storages: Vec::with_capacity(inputs.len()),
@@ -99,7 +102,7 @@ impl BlockFiles {
             report: ScanReport::default(),
             cursor: 0,
         };
-        let mut spool = Spool::new(spool_dir);
+        let mut spool = Spool::new(spool_dir, options.unpack);
         let mut bytes_before = 0;
         for input in &inputs {
             let mut report_done = |done: u64| progress(bytes_before + done, bytes_total);
@@ -120,7 +123,7 @@ impl BlockFiles {
         input: &Input,
         network: Network,
         spool: &mut Spool<'_>,
-        progress: &mut dyn FnMut(u64),
+        progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<(), SourceError> {
         let storage = match input.compression()? {
             None => Storage::plain(input),
@@ -130,11 +133,8 @@ impl BlockFiles {
         let is_plain = storage.is_plain();
         let mut found = |found: Found| self.record(&found, number);
         // The progress of a compressed file was told while it was unpacked.
-        let mut on_bytes = |done| {
-            if is_plain {
-                progress(done);
-            }
-        };
+        let whole = input.len;
+        let mut on_bytes = |done| progress(if is_plain { done } else { whole });
         let report = scan::scan(&storage, network, &mut found, &mut on_bytes)?;
         self.report.garbage_bytes += report.garbage_bytes;
         self.report.padding_bytes += report.padding_bytes;

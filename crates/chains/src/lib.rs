@@ -23,6 +23,8 @@ pub use self::bitcoin::{
     script_type, tx_places,
 };
 pub use decoder::BlockDecoder;
-pub use files::{BlockFileWriter, BlockFiles, ScanOptions, ScanReport, XorKey, write_block_file};
+pub use files::{
+    BlockFileWriter, BlockFiles, ScanOptions, ScanReport, UnpackLimits, XorKey, write_block_file,
+};
 pub use simulator::{HeavyBlocks, SimCoin, SimTip, Simulator, SimulatorConfig, TxMix};
-pub use source::{BlockList, BlockSource, SourceError};
+pub use source::{BlockList, BlockSource, SourceError, TooLarge};

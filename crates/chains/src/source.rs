@@ -22,6 +22,23 @@ pub trait BlockList: BlockSource {
     fn headers(&self) -> &[Header];
 }
 
+/// Why a compressed file was not unpacked to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TooLarge {
+    /// More than the settings allow.
+    #[error("the files hold more than {} GiB, see [storage] unpacked_gib_max", bytes_max >> 30)]
+    Limit {
+        /// The most.
+        bytes_max: u64,
+    },
+    /// More than there is room for.
+    #[error("less than {} GiB would be left on the disk, see [storage] unpack_free_gib_min", free_bytes_min >> 30)]
+    Disk {
+        /// What has to be left.
+        free_bytes_min: u64,
+    },
+}
+
 /// Why a source cannot supply blocks.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -53,6 +70,17 @@ pub enum SourceError {
         #[source]
         source: io::Error,
     },
+    /// Compressed files hold more than may be unpacked.
+    #[error("{} was not unpacked to its end: {reason}; nothing was imported", path.display())]
+    UnpacksTooLarge {
+        /// The compressed file.
+        path: PathBuf,
+        /// Which limit it met.
+        reason: TooLarge,
+    },
+    /// Somebody asked to stop.
+    #[error("stopped before all files were read; nothing was imported")]
+    Stopped,
     /// A file could not be written.
     #[error("cannot write {}", path.display())]
     Write {

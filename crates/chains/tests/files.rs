@@ -14,7 +14,7 @@ use support::{regtest_blocks, regtest_dir, regtest_file, regtest_rows};
 use tempfile::TempDir;
 use utxokeep_chains::{
     BlockFileWriter, BlockFiles, BlockList, BlockSource, ScanOptions, ScanReport, Simulator,
-    SimulatorConfig, SourceError, XorKey, decode_block, write_block_file,
+    SimulatorConfig, SourceError, UnpackLimits, XorKey, decode_block, write_block_file,
 };
 use utxokeep_core::{BlockHash, Network};
 
@@ -108,7 +108,7 @@ fn obfuscated_files_need_the_key_beside_them_or_in_the_options() {
     write_obfuscated(&path, blocks);
     assert!(matches!(open(&path), Err(SourceError::NoBlocks { .. })));
 
-    let explicit = || ScanOptions { xor_key: Some(KEY), progress: None };
+    let explicit = || ScanOptions { xor_key: Some(KEY), ..ScanOptions::default() };
     assert_holds(open_with(&path, explicit()).unwrap(), blocks);
 
     write(&dir, "xor.dat", &KEY);
@@ -236,8 +236,9 @@ fn progress_never_goes_back_and_ends_at_the_total() {
         assert!((last..=total).contains(&done), "{last} then {done}");
         last = done;
         steps += 1;
+        true
     };
-    let options = ScanOptions { xor_key: None, progress: Some(&mut progress) };
+    let options = ScanOptions { progress: Some(&mut progress), ..ScanOptions::default() };
     BlockFiles::open(&paths, REGTEST, dir.path(), options).unwrap();
     assert_eq!(last, total);
     assert!(steps > 100);
@@ -252,4 +253,53 @@ fn simulated_chain_survives_the_way_through_a_file() {
     let len = write_block_file(&path, Simulator::NETWORK, &blocks).unwrap();
     assert_eq!(len, fs::metadata(&path).unwrap().len());
     assert_holds(open(dir.path()).unwrap(), &blocks);
+}
+
+#[test]
+fn a_file_that_starts_with_zeros_is_padding_not_another_network() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "blk00000.dat", &regtest_file());
+    write(&dir, "blk00001.dat", &vec![0; 1 << 20]);
+    let files = open(dir.path()).unwrap();
+    assert_eq!(files.report().padding_bytes, 1 << 20);
+    assert_eq!(files.report().garbage_bytes, 0);
+}
+
+#[test]
+fn a_file_of_nothing_but_magics_is_read_once() {
+    let dir = TempDir::new().unwrap();
+    let path = write(&dir, "magics", &REGTEST.magic().repeat(1 << 20));
+    let mut steps = 0u64;
+    let mut progress = |_, _| {
+        steps += 1;
+        true
+    };
+    let options = ScanOptions { progress: Some(&mut progress), ..ScanOptions::default() };
+    let refused = BlockFiles::open(&[path], REGTEST, dir.path(), options);
+    assert!(matches!(refused, Err(SourceError::NoBlocks { .. })), "{refused:?}");
+    assert!(steps < 3 << 20, "{steps}");
+}
+
+#[test]
+fn unpacking_stops_at_its_limits_and_when_nobody_wants_it_any_more() {
+    let dir = TempDir::new().unwrap();
+    let bomb = zstd::encode_all(std::io::Read::take(std::io::repeat(0), 256 << 20), 1).unwrap();
+    let path = [write(&dir, "bomb.zst", &bomb)];
+    let open = |options| BlockFiles::open(&path, REGTEST, dir.path(), options).unwrap_err();
+    let within = |bytes_max, free_bytes_min| ScanOptions {
+        unpack: UnpackLimits { bytes_max, free_bytes_min },
+        ..ScanOptions::default()
+    };
+    let error = open(within(8 << 20, 0)).to_string();
+    assert!(error.contains("unpacked_gib_max"), "{error}");
+    let error = open(within(1 << 40, 1 << 62)).to_string();
+    assert!(error.contains("unpack_free_gib_min"), "{error}");
+    let mut left = 5;
+    let mut progress = |_, _| {
+        left -= 1;
+        left > 0
+    };
+    let options = ScanOptions { progress: Some(&mut progress), ..ScanOptions::default() };
+    assert!(matches!(open(options), SourceError::Stopped));
+    assert_eq!(left, 0, "it ended at once");
 }

@@ -37,6 +37,8 @@ pub struct RefusedBlock {
     pub height: Height,
     /// Why it was refused.
     pub reason: String,
+    /// Its bytes are not what its header says: another copy may be good.
+    pub is_damage: bool,
 }
 
 /// What following did so far.
@@ -177,20 +179,20 @@ impl<K: Kv> Follower<K> {
             let reason = utxokeep_core::InvalidBlock::InvalidAncestor { ancestor };
             let reason = reason.text(self.writer.index().settings().network());
             let (hash, height) = (node.hash, node.height);
-            self.refuse(hash, height, reason);
+            self.refuse(hash, height, reason, false);
             return Ok(false);
         }
         Ok(inserted == Inserted::Attached)
     }
 
-    fn refuse(&mut self, hash: BlockHash, height: Height, reason: String) {
+    fn refuse(&mut self, hash: BlockHash, height: Height, reason: String, is_damage: bool) {
         stats::refused();
         let text = self.writer.index().settings().network().hash_text(hash.as_bytes());
         tracing::warn!(hash = text, %height, reason, "block refused");
         if self.report.refused.len() >= REFUSED_LISTED_MAX {
             self.report.refused.remove(0);
         }
-        self.report.refused.push(RefusedBlock { hash, height, reason });
+        self.report.refused.push(RefusedBlock { hash, height, reason, is_damage });
     }
 
     /// Connects the best branch, if it is not connected already.
@@ -284,7 +286,7 @@ impl<K: Kv> Follower<K> {
             if !is_stored && matches!(source.raw(hash), Err(SourceError::UnknownBlock { .. })) {
                 self.tree.mark_invalid(*hash);
                 let reason = "its body is not at hand; import the file that holds it".to_owned();
-                self.refuse(*hash, height, reason);
+                self.refuse(*hash, height, reason, false);
                 return Ok(false);
             }
         }
@@ -334,7 +336,7 @@ impl<K: Kv> Follower<K> {
                 Err(damage) => {
                     // The bytes are bad, which says nothing of the block: another copy may be good.
                     self.tree.mark_invalid(*hash);
-                    self.refuse(*hash, height, damage);
+                    self.refuse(*hash, height, damage, true);
                     return Ok(false);
                 }
             },
@@ -347,7 +349,7 @@ impl<K: Kv> Follower<K> {
             }
             Err(ApplyError::Invalid { network, hash, height, reason }) => {
                 self.tree.mark_invalid(hash);
-                self.refuse(hash, height, reason.text(network));
+                self.refuse(hash, height, reason.text(network), false);
                 self.store_verdict(&hash)?;
                 Ok(false)
             }

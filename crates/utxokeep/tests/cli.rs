@@ -292,12 +292,44 @@ fn a_block_that_breaks_a_rule_is_reported_and_changes_nothing() {
     write_block_file(&file, RegtestA::NETWORK, [raw]).unwrap();
 
     let output = user.run(&["chain", "import", "--json", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(4), "nothing could be used");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["height"], &report["refused"][0]["height"]), (&json!(224), &json!(225)));
     let told = stderr(&output);
     assert!(told.contains("warning: block ") && told.contains("was refused: "), "{told}");
     assert_is_truth(&user.json(&["chain", "digest"]), 224);
+}
+
+#[test]
+fn a_damaged_block_file_does_not_end_with_code_0() {
+    let user = User::new();
+    let mut blocks = RegtestA::default().block_files();
+    let mut raws = Vec::new();
+    while let Some(header) = blocks.next().unwrap() {
+        raws.push(blocks.raw(&header.hash).unwrap());
+    }
+    let file = user.home.path().join("blk00000.dat");
+    let import = ["chain", "import", "--network", "regtest", "--json", file.to_str().unwrap()];
+    let run = |what: &str, raws: &[Vec<u8>], harm: &dyn Fn(&mut Vec<u8>)| {
+        write_block_file(&file, RegtestA::NETWORK, raws).unwrap();
+        let mut bytes = std::fs::read(&file).unwrap();
+        harm(&mut bytes);
+        std::fs::write(&file, bytes).unwrap();
+        let output = user.run(&import);
+        assert_eq!(output.status.code(), Some(5), "{what}: {output:?}");
+        assert!(stderr(&output).contains("fetch them again"), "{what}: {output:?}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    // Inside the first transaction, inside a header, and between two blocks.
+    let first_len = raws[0].len();
+    let report = run("a body", &raws[..50], &|bytes| bytes[8 + first_len + 8 + 100] ^= 1);
+    assert_eq!(report["refused"][0]["damaged"], true);
+    run("a header", &raws[..50], &|bytes| bytes[8 + first_len + 8 + 10] ^= 1);
+    run("a frame", &raws[..50], &|bytes| bytes[8 + first_len] ^= 1);
+    // Sound files heal it.
+    write_block_file(&file, RegtestA::NETWORK, &raws).unwrap();
+    let healed = user.json(&["chain", "import", "--network", "regtest", file.to_str().unwrap()]);
+    assert_eq!(healed["best_hash"], TIP);
 }
 
 #[test]

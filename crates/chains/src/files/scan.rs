@@ -40,19 +40,21 @@ pub(super) fn scan(
     storage: &Storage,
     network: Network,
     found: &mut dyn FnMut(Found),
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<ScanReport, SourceError> {
     let mut scanner = Scanner {
         window: Window { handle: storage.handle()?, len: storage.len(), start: 0, bytes: vec![] },
         network,
         magic: network.magic(),
         report: ScanReport::default(),
+        seen: 0,
+        progress,
     };
     scanner.refuse_other_networks(storage)?;
     let mut offset = 0;
     while offset < storage.len() {
         offset = scanner.step(offset, found)?;
-        progress(offset.min(storage.len()));
+        scanner.go_on(offset)?;
     }
     Ok(scanner.report)
 }
@@ -62,12 +64,23 @@ struct Scanner<'a> {
     network: Network,
     magic: [u8; 4],
     report: ScanReport,
+    /// How far it has looked.
+    seen: u64,
+    progress: &'a mut dyn FnMut(u64) -> bool,
 }
 
 impl Scanner<'_> {
+    /// Tells how far the scan is, and ends it when nobody wants it any more.
+    fn go_on(&mut self, offset: u64) -> Result<(), SourceError> {
+        self.seen = self.seen.max(offset.min(self.window.len));
+        if (self.progress)(self.seen) { Ok(()) } else { Err(SourceError::Stopped) }
+    }
+
     fn refuse_other_networks(&mut self, storage: &Storage) -> Result<(), SourceError> {
         let start = self.window.at(0, 4)?;
-        match Network::ALL.into_iter().find(|other| start == other.magic()) {
+        // Files of Cardano have no magic, and one of a devnet would be what a node fills up with.
+        let of_files = |other: &Network| !other.is_cardano() && start == other.magic();
+        match Network::ALL.into_iter().find(of_files) {
             Some(found) if found != self.network => {
                 Err(SourceError::WrongNetwork { path: storage.path().to_owned(), found })
             }
@@ -156,7 +169,7 @@ impl Scanner<'_> {
     ) -> Result<Option<u64>, SourceError> {
         let (magic, file_len) = (self.magic, self.window.len);
         while offset < file_len {
-            let bytes = self.window.at(offset, WINDOW_BYTES)?;
+            let bytes = self.window.some(offset)?;
             if let Some(at) = bytes.windows(4).position(|four| four == magic) {
                 skipped.count(&bytes[..at]);
                 return Ok(Some(offset + at as u64));
@@ -166,6 +179,7 @@ impl Scanner<'_> {
             let passed = if is_end { bytes.len() } else { bytes.len() - 3 };
             skipped.count(&bytes[..passed]);
             offset += passed as u64;
+            self.go_on(offset)?;
         }
         Ok(None)
     }
@@ -194,6 +208,16 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
+    /// At least four bytes from `offset` on, or all that are left. What was read already is not read
+    /// again: the next frame is mostly near.
+    fn some(&mut self, offset: u64) -> Result<&[u8], SourceError> {
+        let skip = offset.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
+        match skip.and_then(|skip| self.bytes.len().checked_sub(skip)) {
+            Some(ready) if ready >= 4 => self.at(offset, ready),
+            _ => self.at(offset, WINDOW_BYTES),
+        }
+    }
+
     /// Up to `want` bytes from `offset` on; fewer only at the end of the file.
     fn at(&mut self, offset: u64, want: usize) -> Result<&[u8], SourceError> {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use utxokeep_chains::SourceError;
 use utxokeep_index::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError};
 use utxokeep_kv::KvError;
 use utxokeep_wallet::LedgerError;
@@ -28,16 +29,16 @@ pub(super) enum Exit {
 
 /// Every exit code, as the help shows it.
 pub(super) const EXITS: &[(Exit, &str)] = &[
-    (Exit::Success, "done; refused blocks of an import are in its report"),
+    (Exit::Success, "done; single refused blocks of an import are in its report"),
     (Exit::Failure, "failed: a file, the disk or a server"),
     (Exit::Usage, "wrong usage: arguments or configuration"),
     (Exit::NotFound, "the output, transaction or wallet asked for is not known"),
     (
         Exit::Refused,
-        "refused: no database or blocks, in use, other network, format or setting, out of window, or \
+        "refused: no database, no blocks that could be used, in use, other network, format or setting, out of window, or \
          the wallet does not allow it now",
     ),
-    (Exit::Unsound, "damaged data, or verify found something wrong"),
+    (Exit::Unsound, "damaged data or block files, or verify found something wrong"),
     (Exit::Interrupted, "stopped by Ctrl-C; what was done stays done"),
 ];
 
@@ -83,6 +84,9 @@ impl Exit {
                 | CliError::PrunerFailed { .. } => Self::Failure,
                 _ => Self::Usage,
             });
+        }
+        if matches!(cause.downcast_ref(), Some(SourceError::Stopped)) {
+            return Some(Self::Interrupted);
         }
         if cause.is::<ConfigError>() || cause.is::<OwnerError>() {
             return Some(Self::Usage);

@@ -51,6 +51,8 @@ struct Refused {
     hash: String,
     height: u32,
     reason: String,
+    /// Its bytes are not what its header says.
+    damaged: bool,
 }
 
 /// Imports blocks.
@@ -68,7 +70,7 @@ pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
         Some(index) => index.settings().clone(),
         None => session.config().settings(network, None)?,
     };
-    let sources = Sources::open(session, args, &settings.decoder)?;
+    let sources = Sources::open(session, args, &settings.decoder, &interrupt)?;
     let index = match existing {
         Some(index) => index,
         None => session.create(settings)?,
@@ -80,7 +82,7 @@ pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
     let report = Report::new(writer.index(), &followed, sources.scan, is_interrupted, seconds)?;
     warn(&report);
     output::result(session.json(), &report)?;
-    Ok(if is_interrupted { Exit::Interrupted } else { Exit::Success })
+    Ok(if is_interrupted { Exit::Interrupted } else { report.exit() })
 }
 
 /// The network the arguments name, else the one the configuration names.
@@ -183,7 +185,7 @@ fn add(total: &mut FollowReport, more: FollowReport) {
 }
 
 fn warn(report: &Report) {
-    for Refused { hash, height, reason } in report.refused.iter().take(WARNINGS_MAX) {
+    for Refused { hash, height, reason, .. } in report.refused.iter().take(WARNINGS_MAX) {
         output::warning(format_args!("block {hash} at height {height} was refused: {reason}"));
     }
     let unnamed = report.refused.len().saturating_sub(WARNINGS_MAX);
@@ -196,6 +198,14 @@ fn warn(report: &Report) {
             report.waiting
         ));
     }
+    if report.is_damaged() {
+        output::warning(
+            "the block files are damaged: what was sound in them is imported; fetch them again and \
+             import them once more",
+        );
+    } else if report.got_nowhere() {
+        output::warning("none of the blocks could be used; the chain is as it was");
+    }
     if let Some(truncated) = report.scan.truncated.filter(|&truncated| truncated > 0) {
         output::warning(format_args!(
             "blocks that are cut off at the end of their file: {truncated}"
@@ -204,6 +214,29 @@ fn warn(report: &Report) {
 }
 
 impl Report {
+    /// Whether files held something that was a block once, or may have been.
+    fn is_damaged(&self) -> bool {
+        let found = |count: Option<u64>| count.is_some_and(|count| count > 0);
+        found(self.scan.garbage_bytes)
+            || found(self.scan.bad_headers)
+            || self.refused.iter().any(|block| block.damaged)
+    }
+
+    /// Whether there were blocks and none of them could be used.
+    fn got_nowhere(&self) -> bool {
+        self.connected == 0 && (self.waiting > 0 || !self.refused.is_empty())
+    }
+
+    fn exit(&self) -> Exit {
+        if self.is_damaged() {
+            Exit::Unsound
+        } else if self.got_nowhere() {
+            Exit::Refused
+        } else {
+            Exit::Success
+        }
+    }
+
     fn new(
         index: &Index,
         followed: &FollowReport,
@@ -217,6 +250,7 @@ impl Report {
             hash: network.hash_text(block.hash.as_bytes()),
             height: block.height.get(),
             reason: block.reason.clone(),
+            damaged: block.is_damage,
         });
         Ok(Self {
             chain: network.chain(),

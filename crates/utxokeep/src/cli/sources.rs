@@ -5,12 +5,12 @@ use std::{fmt, fs, path::PathBuf};
 use anyhow::Context;
 use serde::Serialize;
 use utxokeep_chains::{
-    BlockDecoder, BlockFiles, BlockList, ScanOptions,
+    BlockDecoder, BlockFiles, BlockList, ScanOptions, UnpackLimits,
     cardano::{CardanoDecodeError, CardanoFiles, ImmutableDb},
 };
 use utxokeep_core::Network;
 
-use super::{args::Import, open::Session, progress::Progress};
+use super::{args::Import, interrupt::Interrupt, open::Session, progress::Progress};
 
 /// What was found; fields that have no meaning on a chain are absent.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -21,13 +21,13 @@ pub(super) struct Scan {
     #[serde(skip_serializing_if = "Option::is_none")]
     boundary_blocks: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    garbage_bytes: Option<u64>,
+    pub(super) garbage_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     padding_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) truncated: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    bad_headers: Option<u64>,
+    pub(super) bad_headers: Option<u64>,
 }
 
 /// Sources in the order in which they are imported.
@@ -51,21 +51,36 @@ impl Sources {
         session: &Session,
         args: &Import,
         decoder: &BlockDecoder,
+        interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         if decoder.network().is_cardano() {
             Self::cardano(&args.sources, decoder)
         } else {
-            Self::bitcoin(session, args, decoder.network())
+            Self::bitcoin(session, args, decoder.network(), interrupt)
         }
     }
 
     /// Compressed files are unpacked beside the database, where there is room.
-    fn bitcoin(session: &Session, args: &Import, network: Network) -> anyhow::Result<Self> {
+    fn bitcoin(
+        session: &Session,
+        args: &Import,
+        network: Network,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
         let spool_dir = session.data();
         fs::create_dir_all(spool_dir)?;
         let mut progress = Progress::start("reading", true);
-        let mut on_bytes = |done, total| progress.update(done, total, String::new);
-        let options = ScanOptions { xor_key: args.xor_key, progress: Some(&mut on_bytes) };
+        let mut on_bytes = |done, total| {
+            progress.update(done, total, String::new);
+            !interrupt.is_asked()
+        };
+        let storage = &session.config().storage;
+        let unpack = UnpackLimits {
+            bytes_max: u64::from(storage.unpacked_gib_max.get()) << 30,
+            free_bytes_min: u64::from(storage.unpack_free_gib_min) << 30,
+        };
+        let xor_key = args.xor_key;
+        let options = ScanOptions { xor_key, unpack, progress: Some(&mut on_bytes) };
         let files = BlockFiles::open(&args.sources, network, spool_dir, options);
         progress.finish();
         if files.is_err() {

@@ -258,6 +258,10 @@ settings! {
         catch_up_blocks_max: NonZeroU32 = count(288), "a whole number from 1 on";
         /// Table files kept open.
         open_files_max: NonZeroU32 = count(1_024), "a whole number from 64 on";
+        /// The most that the compressed block files of an import may unpack to, in GiB.
+        unpacked_gib_max: NonZeroU32 = count(1_024), "a whole number from 1 on";
+        /// Free space that unpacking leaves on the disk, in GiB.
+        unpack_free_gib_min: u32 = 1, "a whole number";
     }
     /// The REST server.
     [rest] RestConfig {

@@ -122,7 +122,7 @@ impl BitcoinBodies {
         let blocks = match &mut file.blocks {
             Some(blocks) => blocks,
             none => {
-                let options = ScanOptions { xor_key: self.xor_key, progress: None };
+                let options = ScanOptions { xor_key: self.xor_key, ..ScanOptions::default() };
                 let path = std::slice::from_ref(&file.path);
                 none.insert(BlockFiles::open(path, self.network, &self.spool_dir, options)?)
             }
