@@ -22,7 +22,7 @@ mod records;
 use axum::{
     Json,
     http::{HeaderValue, header},
-    middleware::map_response,
+    middleware::{from_fn, map_response},
     response::Response,
 };
 use utoipa::OpenApi;
@@ -52,12 +52,30 @@ struct Description;
 /// Routes and their description, made from the same list.
 pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
     OpenApiRouter::with_openapi(Description::openapi())
+        .merge(routes_without_key().route_layer(from_fn(idempotency::refuse_key)))
+        .merge(routes_with_key())
+        .route_layer(map_response(keep_nowhere))
+}
+
+/// Routes that an idempotency key makes safe to repeat.
+fn routes_with_key() -> OpenApiRouter<WalletState> {
+    OpenApiRouter::new()
+        .routes(routes!(directory::next_address))
+        .routes(routes!(records::record_transaction))
+        .routes(routes!(payments::bump_fee))
+        .routes(routes!(payments::acquire_leases))
+        .routes(routes!(payments::renew_leases))
+        .routes(routes!(payments::select_coins))
+        .routes(routes!(payments::create_psbt))
+}
+
+fn routes_without_key() -> OpenApiRouter<WalletState> {
+    OpenApiRouter::new()
         .routes(routes!(directory::list_wallets, directory::create_wallet))
         .routes(routes!(directory::show_wallet))
         .routes(routes!(directory::rescan_wallet))
         .routes(routes!(directory::list_addresses, directory::add_addresses))
         .routes(routes!(directory::list_descriptors, directory::add_descriptor))
-        .routes(routes!(directory::next_address))
         .routes(routes!(archive::archive_wallet))
         .routes(routes!(archive::restore_wallet))
         .routes(routes!(archive::archive_descriptor))
@@ -65,18 +83,14 @@ pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
         .routes(routes!(history::wallet_balance))
         .routes(routes!(history::list_wallet_utxos))
         .routes(routes!(history::show_wallet_utxo))
-        .routes(routes!(history::list_transactions, records::record_transaction))
+        .routes(routes!(history::list_transactions))
         .routes(routes!(history::show_transaction, records::remove_transaction))
         .routes(routes!(history::list_replacements))
         .routes(routes!(records::publish_transaction))
         .routes(routes!(records::confirm_transaction))
         .routes(routes!(records::abandon_transaction))
-        .routes(routes!(payments::bump_fee))
-        .routes(routes!(payments::list_leases, payments::acquire_leases, payments::release_leases))
-        .routes(routes!(payments::renew_leases))
+        .routes(routes!(payments::list_leases, payments::release_leases))
         .routes(routes!(payments::clean_leases))
-        .routes(routes!(payments::select_coins))
-        .routes(routes!(payments::create_psbt))
         .routes(routes!(labels::set_transaction_label))
         .routes(routes!(labels::export_labels, labels::import_labels))
         .routes(routes!(labels::freeze_utxo))
@@ -89,7 +103,6 @@ pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
         .routes(routes!(ledger::apply_block))
         .routes(routes!(ledger::disconnect_block))
         .routes(routes!(ledger::roll_back))
-        .route_layer(map_response(keep_nowhere))
 }
 
 async fn keep_nowhere(mut response: Response) -> Response {

@@ -145,6 +145,11 @@ fn it_pays_once(api: &Api, request: &Value, first: &str) {
     inner["payment"]["idempotency_key"] = "order-9".into();
     api.post(&at("psbts"), &inner).bad(400, "bad_request");
     assert_eq!(api.get(&at("leases")).good(), leases);
+    // A route that would ignore the key refuses it, and carries nothing out.
+    let wallet = json!({ "name": "keyed", "network": "regtest" });
+    api.post_with("/api/v1/wallets", &wallet, key).bad(400, "bad_request");
+    api.get("/api/v1/wallets/keyed").bad(404, "unknown_wallet");
+    api.post_with(&at("leases/clean"), &json!({}), key).bad(400, "bad_request");
 }
 
 fn it_pays(api: &Api) -> (String, String) {

@@ -3,15 +3,14 @@
 use super::{
     Answer,
     admission::Admitted,
-    body::Posted,
     faults::{BodyFaults, ReadFaults, WriteFaults},
-    idempotency::KeyHeader,
+    idempotency::Keyed,
 };
 use crate::{
     rest::params::{Params, Segments},
     wallets::{
         AcquireLeases, BumpFee, BumpInfo, CleanedLeases, CreatePsbt, LeaseInfo, Leased, Listed,
-        Page, PsbtInfo, ReleaseLeases, Released, SelectCoins, SelectionInfo, merge_keys,
+        Page, PsbtInfo, ReleaseLeases, Released, SelectCoins, SelectionInfo,
     },
 };
 
@@ -47,10 +46,8 @@ pub(super) async fn list_leases(
 pub(super) async fn acquire_leases(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    KeyHeader(key): KeyHeader,
-    Posted(mut request): Posted<AcquireLeases>,
+    Keyed(request): Keyed<AcquireLeases>,
 ) -> Answer<Leased> {
-    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.acquire_leases(&name, &request)).await
 }
 
@@ -68,10 +65,8 @@ pub(super) async fn acquire_leases(
 pub(super) async fn renew_leases(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    KeyHeader(key): KeyHeader,
-    Posted(mut request): Posted<AcquireLeases>,
+    Keyed(request): Keyed<AcquireLeases>,
 ) -> Answer<Leased> {
-    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.renew_leases(&name, &request)).await
 }
 
@@ -122,10 +117,8 @@ pub(super) async fn release_leases(
 pub(super) async fn select_coins(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    KeyHeader(key): KeyHeader,
-    Posted(mut request): Posted<SelectCoins>,
+    Keyed(request): Keyed<SelectCoins>,
 ) -> Answer<SelectionInfo> {
-    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.select_coins(&name, &request)).await
 }
 
@@ -143,10 +136,8 @@ pub(super) async fn select_coins(
 pub(super) async fn create_psbt(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    KeyHeader(key): KeyHeader,
-    Posted(mut request): Posted<CreatePsbt>,
+    Keyed(request): Keyed<CreatePsbt>,
 ) -> Answer<PsbtInfo> {
-    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.create_psbt(&name, &request)).await
 }
 
@@ -168,9 +159,7 @@ pub(super) async fn create_psbt(
 pub(super) async fn bump_fee(
     admitted: Admitted,
     Segments((name, txid)): Segments<(String, String)>,
-    KeyHeader(key): KeyHeader,
-    Posted(mut request): Posted<BumpFee>,
+    Keyed(request): Keyed<BumpFee>,
 ) -> Answer<BumpInfo> {
-    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.bump_fee(&name, &txid, &request)).await
 }

@@ -7,11 +7,11 @@ use super::{
     admission::Admitted,
     body::Posted,
     faults::{BodyFaults, WriteFaults},
-    idempotency::KeyHeader,
+    idempotency::Keyed,
 };
 use crate::{
     rest::{error::ApiError, params::Segments},
-    wallets::{Abandoned, ConfirmTx, RecordTx, RecordedInfo, merge_keys},
+    wallets::{Abandoned, ConfirmTx, RecordTx, RecordedInfo},
 };
 
 /// Record a transaction
@@ -28,10 +28,8 @@ use crate::{
 pub(super) async fn record_transaction(
     admitted: Admitted,
     Segments(name): Segments<String>,
-    KeyHeader(key): KeyHeader,
-    Posted(mut request): Posted<RecordTx>,
+    Keyed(request): Keyed<RecordTx>,
 ) -> Answer<RecordedInfo> {
-    merge_keys(key, &mut request.idempotency_key)?;
     admitted.write(move |wallets| wallets.record_tx(&name, &request)).await
 }
 
