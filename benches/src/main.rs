@@ -47,6 +47,9 @@ struct Args {
     /// Measure only the pruner.
     #[arg(long)]
     pruner_only: bool,
+    /// Measure only the pruner on chains of transactions, on PostgreSQL.
+    #[arg(long)]
+    prune_chains_only: bool,
     /// Records that are due while the latency of spends is measured.
     #[arg(long, default_value_t = 1_000_000)]
     prune_due: u64,
@@ -75,6 +78,9 @@ fn main() -> anyhow::Result<()> {
     }
     if args.pruner_only {
         return pruner::measure(dir.path(), args.prune_due);
+    }
+    if args.prune_chains_only {
+        return pruner::measure_chains();
     }
     if args.wallet_only {
         let sizes = args.wallet_coins.map_or(wallet::SIZES.to_vec(), |coins| vec![coins]);

@@ -1,6 +1,7 @@
 //! Safe deletion: verified against unverified, both beside bare deletes of the same rows; what a
 //! pass over nothing costs; and what a run does to spends.
 
+mod chains;
 mod fill;
 mod latency;
 mod rocks;
@@ -68,8 +69,14 @@ pub(crate) fn measure(dir: &Path, due: u64) -> anyhow::Result<()> {
         rocks::measure(dir, family)?;
     }
     sql::measure(dir)?;
+    chains::measure()?;
     latency::measure_nothing(dir)?;
     latency::measure_spends(dir, due)
+}
+
+/// Chains on PostgreSQL alone.
+pub(crate) fn measure_chains() -> anyhow::Result<()> {
+    chains::measure()
 }
 
 /// The rules of a run, and the same without a look at children.

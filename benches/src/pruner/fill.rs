@@ -103,3 +103,19 @@ pub(super) fn coins(store: &dyn TxStore, count: u64) -> anyhow::Result<()> {
 pub(super) fn spender(number: u64) -> NodeTx {
     tx(id(SPENDER, number), &[OutPoint::new(id(COIN, number), 0)], 1)
 }
+
+/// A chain of transactions in one block, each spending the one before.
+pub(super) fn chain(
+    store: &dyn TxStore,
+    number: u64,
+    length: u64,
+    height: u32,
+) -> anyhow::Result<()> {
+    let name = |at: u64| id(PARENT | CHILD, number * length + at);
+    for at in 0..length {
+        let spends: Vec<OutPoint> =
+            at.checked_sub(1).map(|before| OutPoint::new(name(before), 0)).into_iter().collect();
+        fill(store, height, std::iter::once(tx(name(at), &spends, 1)))?;
+    }
+    Ok(())
+}

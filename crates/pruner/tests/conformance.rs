@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::unnecessary_wraps, reason = "an engine may be missing")]
 
+#[path = "conformance/circles.rs"]
+mod circles;
+
 use std::sync::Arc;
 
 use utxokeep_core::node::Policy;

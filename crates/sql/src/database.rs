@@ -36,6 +36,7 @@ struct Inner {
     retry_base_ms: u64,
     /// Counts waits, so that each is of another length.
     waits: AtomicU64,
+    retries: AtomicU64,
 }
 
 enum Engine {
@@ -70,6 +71,7 @@ impl Database {
             retries_max: options.retries_max,
             retry_base_ms: options.retry_base_ms,
             waits: AtomicU64::new(u64::from(std::process::id())),
+            retries: AtomicU64::new(0),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -80,6 +82,11 @@ impl Database {
             Engine::Sqlite(_) => Dialect::Sqlite,
             Engine::Postgres(_) => Dialect::Postgres,
         }
+    }
+
+    /// How often transactions were run again because others were in the way, since it was opened.
+    pub fn retries(&self) -> u64 {
+        self.inner.retries.load(Ordering::Relaxed)
     }
 
     /// Runs `body` in a write transaction at [`Isolation::ReadCommitted`] and commits it.
@@ -127,6 +134,7 @@ impl Database {
             }
             let reason = obstacle.retry_reason().map_or("other", |reason| reason.name());
             let engine = self.dialect().name();
+            self.inner.retries.fetch_add(1, Ordering::Relaxed);
             metrics::counter!(RETRIES_METRIC, "engine" => engine, "reason" => reason).increment(1);
             std::thread::sleep(self.wait(attempts));
             attempts += 1;

@@ -75,5 +75,8 @@ scenarios! {
         h_with_a_persister_at_95_and_the_chain_at_100, h_nothing_completes_above_the_newest_block,
         h_reports_at_the_same_time_are_all_remembered,
     }
-    races { r_preserve_against_delete, r_delete_against_respend, r_chunks_against_each_other }
+    races {
+        r_preserve_against_delete, r_delete_against_respend, r_chunks_against_each_other,
+        r_chunks_in_a_circle, r_unmining_against_pruning,
+    }
 }

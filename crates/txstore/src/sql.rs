@@ -1,9 +1,16 @@
 //! Relational tables below the node store: `SQLite`, or `PostgreSQL`.
 //!
-//! The same rules decide; the tables hold what they decided in columns that others can query. A
-//! write reads each record under its row lock (`SQLite` has one writer anyway), so that what it saw
-//! holds until it commits.
+//! The same rules decide; the tables hold what they decided in columns that others can query.
+//!
+//! # Invariants
+//!
+//! * A write sees records that stay as they are until it commits. `SQLite` has one writer; on
+//!   `PostgreSQL` every record is locked by its row ([`held`]).
+//! * Locks are taken in one order, so that transactions never wait in a circle: rows of records by
+//!   ascending id, all of them before anything is read; then new rows by ascending id; last the
+//!   generation of unsettled records.
 
+mod held;
 #[cfg(test)]
 mod plans;
 mod read;
@@ -12,30 +19,39 @@ mod schema;
 mod statements;
 mod write;
 
-use std::cell::RefCell;
+use std::sync::atomic::{AtomicU8, Ordering};
 
+use utxokeep_core::Txid;
 use utxokeep_kv::crash_point;
-use utxokeep_sql::{ConstraintKind, Database, Dialect, migrate_up};
+use utxokeep_sql::{ConstraintKind, Database, Dialect, SqlError, Transaction, migrate_up};
 
 pub use self::schema::{COMPONENT, MIGRATIONS};
 use self::{
+    held::Held,
     read::SqlView,
-    statements::{LOCK_SETTLED_ALONE, SETTLED_KEY},
+    statements::{GENERATION_SHARED, NEXT_GENERATION},
     write::commit,
 };
 use crate::{
-    backend::{Backend, ReadWork, Touched, WriteWork, Writes},
+    backend::{Backend, ReadWork, Touched, WriteWork},
     engine::{NodeStore, Settings},
     error::{OpenError, StoreError},
+    kv::ProofFault,
 };
 
-/// How often a call is run again because somebody else stored the same transaction meanwhile.
+/// How often a call is run again because another one stored the same transaction meanwhile.
 const CREATED_MEANWHILE_MAX: usize = 10;
+
+/// How often a call relies on children being settled without locking them. After that it locks
+/// them, so that a long reorganisation cannot hold it up for ever.
+const OVERTAKEN_MAX: usize = 5;
 
 /// Relational tables.
 #[derive(Debug)]
 struct SqlBackend {
     database: Database,
+    /// A planted mistake; 0 for none.
+    fault: AtomicU8,
 }
 
 impl NodeStore {
@@ -43,52 +59,119 @@ impl NodeStore {
     /// the time, in microseconds, that the database remembers for it.
     pub fn on_sql(database: Database, settings: Settings, now_us: i64) -> Result<Self, OpenError> {
         migrate_up(&database, COMPONENT, MIGRATIONS, now_us).map_err(StoreError::from)?;
-        Ok(Self::new(Box::new(SqlBackend { database }), settings))
+        Ok(Self::new(Box::new(SqlBackend { database, fault: AtomicU8::new(0) }), settings))
+    }
+}
+
+/// Why an attempt at a write was not committed.
+enum Stop {
+    /// It read records that it had not locked, so they are locked first in the next attempt.
+    ReadUnlocked(Vec<Txid>),
+    /// A record that it took for settled may not be settled any more.
+    Overtaken,
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<SqlError> for Stop {
+    fn from(error: SqlError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl SqlBackend {
+    fn has(&self, fault: ProofFault) -> bool {
+        self.fault.load(Ordering::Relaxed) == fault as u8
+    }
+
+    /// One attempt, on `PostgreSQL` with the rows of `named` locked before anything is read.
+    fn attempt(
+        &self,
+        transaction: &mut Transaction<'_>,
+        named: &[Txid],
+        trusts_settled: bool,
+        work: &mut WriteWork<'_>,
+    ) -> Result<(), Stop> {
+        let held = match self.database.dialect() {
+            Dialect::Sqlite => None,
+            Dialect::Postgres if self.has(ProofFault::LockedOnTheWay) => {
+                Some(Held::on_the_way(trusts_settled))
+            }
+            Dialect::Postgres => Some(Held::lock(transaction, named, trusts_settled)?),
+        };
+        let view = SqlView::new(transaction, held);
+        let outcome = work(&view);
+        let (unlocked, relied_on) = view.into_held().map(Held::into_unlocked).unwrap_or_default();
+        if !unlocked.is_empty() {
+            // Whatever came of it, an error too, may rest on a record that changes meanwhile.
+            return Err(Stop::ReadUnlocked(unlocked));
+        }
+        let writes = outcome?;
+        commit(transaction, &writes)?;
+        if let Some(generation) = relied_on
+            && !writes.is_empty()
+            && !self.has(ProofFault::OvertakenIgnored)
+        {
+            let now = transaction.query_opt(GENERATION_SHARED, &[], |row| row.int(0))?;
+            if now != Some(generation) {
+                return Err(Stop::Overtaken);
+            }
+        }
+        if self.database.dialect() == Dialect::Postgres && writes.unsettles() {
+            transaction.execute(NEXT_GENERATION, &[])?;
+        }
+        crash_point("before_commit");
+        Ok(())
     }
 }
 
 impl Backend for SqlBackend {
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError> {
-        self.database.read(|transaction| {
-            let transaction = RefCell::new(transaction);
-            work(&SqlView { transaction, lock: "", is_shared: false })
-        })
+        self.database.read(|transaction| work(&SqlView::new(transaction, None)))
     }
 
-    fn write(&self, _touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError> {
-        let (lock, is_shared) = match self.database.dialect() {
-            Dialect::Sqlite => ("", false),
-            Dialect::Postgres => (" FOR UPDATE", true),
+    fn write(&self, touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError> {
+        let mut named = match touched {
+            Touched::Only(txids) => txids.clone(),
+            Touched::Unknown => Vec::new(),
         };
-        let mut attempts = 0;
+        let (mut created_meanwhile, mut overtaken) = (0, 0);
         loop {
-            let outcome = self.database.write(|transaction| {
-                let reborrowed = RefCell::new(&mut *transaction);
-                let view = SqlView { transaction: reborrowed, lock, is_shared };
-                let writes: Writes = work(&view)?;
-                if is_shared && writes.unsettles() {
-                    transaction.query_opt(LOCK_SETTLED_ALONE, &[SETTLED_KEY], |_| Ok(()))?;
-                }
-                commit(transaction, &writes)?;
-                crash_point("before_commit");
-                Ok(())
-            });
-            attempts += 1;
+            let trusts_settled = overtaken < OVERTAKEN_MAX;
+            let outcome = self
+                .database
+                .write(|transaction| self.attempt(transaction, &named, trusts_settled, &mut *work));
             match outcome {
+                Ok(()) => {
+                    crash_point("after_commit");
+                    return Ok(());
+                }
+                // Each attempt names at least one more.
+                Err(Stop::ReadUnlocked(more)) => named.extend(more),
+                Err(Stop::Overtaken) => overtaken += 1,
                 // A row that is not there cannot be locked: the second to insert it starts again,
                 // and finds it.
-                Err(StoreError::Sql(error))
+                Err(Stop::Failed(StoreError::Sql(error)))
                     if error.is_constraint(ConstraintKind::Unique)
-                        && attempts < CREATED_MEANWHILE_MAX => {}
-                outcome => {
-                    crash_point("after_commit");
-                    return outcome;
+                        && created_meanwhile < CREATED_MEANWHILE_MAX =>
+                {
+                    created_meanwhile += 1;
                 }
+                Err(Stop::Failed(error)) => return Err(error),
             }
         }
     }
 
     fn engine(&self) -> &'static str {
         self.database.dialect().name()
+    }
+
+    fn plant(&self, fault: ProofFault) {
+        self.fault.store(fault as u8, Ordering::Relaxed);
     }
 }

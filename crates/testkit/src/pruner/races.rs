@@ -2,7 +2,10 @@
 
 use std::{sync::Barrier, thread};
 
-use utxokeep_core::node::{KeepReason, NodeTx};
+use utxokeep_core::{
+    Txid,
+    node::{KeepReason, MinedBlock, MinedInfo, NodeTx, Pruned},
+};
 
 use super::stage::{PruneStage, WINDOW, at, rules_at, unspend_of};
 use crate::txstore::{seed, spending};
@@ -74,5 +77,88 @@ pub(super) fn r_chunks_against_each_other(stage: &PruneStage) {
         assert!(!stage.is_there(&parent) && !stage.is_there(&child), "both may go");
         assert_eq!(stage.prune_one(&parent, 10 + WINDOW), Some(KeepReason::Missing));
         stage.store.delete(&[last.txid]).unwrap();
+    }
+}
+
+/// Transactions of a chain in two chunks at once, so that each chunk holds parents and children of
+/// the other: nobody waits in a circle, and everything that may go does.
+pub(super) fn r_chunks_in_a_circle(stage: &PruneStage) {
+    const LENGTH: u8 = 24;
+    for _ in 0..10 {
+        let mut chain = vec![seed(1, &[5])];
+        for name in 2..=LENGTH {
+            chain.push(spending(name, &[(&chain[chain.len() - 1], 0)], &[5]));
+        }
+        for tx in &chain {
+            stage.mined(tx, 10);
+        }
+        let (last, settled) = chain.split_last().expect("it is long");
+        let chunk = |from: usize| -> Vec<Txid> {
+            settled.iter().skip(from).step_by(2).map(|tx| tx.txid).collect()
+        };
+        let prune = |txids: &[Txid]| {
+            stage.store.prune(txids, &rules_at(10 + WINDOW)).unwrap().unwrap();
+        };
+        race(|| prune(&chunk(0)), || prune(&chunk(1)));
+        for tx in settled {
+            assert!(!stage.is_there(tx), "all but the last are spent by a settled transaction");
+        }
+        assert!(stage.is_there(last));
+        stage.store.delete(&[last.txid]).unwrap();
+    }
+}
+
+/// A reorganisation takes children off their block while their parents are looked at, over and
+/// over: parents whose children are not settled stay, and nobody waits in a circle.
+pub(super) fn r_unmining_against_pruning(stage: &PruneStage) {
+    const FAMILIES: u8 = 20;
+    let (mut parents, mut old, mut young) = (Vec::new(), Vec::new(), Vec::new());
+    for name in 0..FAMILIES {
+        let parent = seed(name, &[5, 5]);
+        old.push(spending(100 + name, &[(&parent, 0)], &[4]));
+        young.push(spending(200 + name, &[(&parent, 1)], &[4]));
+        parents.push(parent);
+    }
+    for tx in parents.iter().chain(&old) {
+        stage.mined(tx, 10);
+    }
+    // One below the depth at which their parents could go.
+    for tx in &young {
+        stage.mined(tx, 11);
+    }
+    let ids = |txs: &[NodeTx]| txs.iter().map(|tx| tx.txid).collect::<Vec<Txid>>();
+    let (parents, old, young) = (ids(&parents), ids(&old), ids(&young));
+    let move_block = |txids: &[Txid], height: u32, unset: bool| {
+        let block = MinedBlock { id: height, height: at(height), subtree: 0 };
+        let info = MinedInfo { block, on_longest_chain: true, unset, unmined_since: at(WINDOW) };
+        for answer in stage.store.set_mined(txids, &info).unwrap() {
+            answer.unwrap();
+        }
+    };
+    race(
+        || {
+            for _ in 0..ROUNDS / 2 {
+                for (txids, height) in [(&young, 11), (&old, 10)] {
+                    move_block(txids, height, true);
+                    move_block(txids, height, false);
+                }
+            }
+        },
+        || {
+            for _ in 0..ROUNDS {
+                for pruned in stage.store.prune(&parents, &rules_at(10 + WINDOW)).unwrap().unwrap()
+                {
+                    assert!(matches!(pruned, Pruned::Kept(_)), "a child is not deep enough");
+                }
+            }
+        },
+    );
+    move_block(&old, 10, true);
+    for pruned in stage.store.prune(&parents, &rules_at(11 + WINDOW)).unwrap().unwrap() {
+        assert_eq!(pruned, Pruned::Kept(KeepReason::ChildUnmined));
+    }
+    move_block(&old, 10, false);
+    for pruned in stage.store.prune(&parents, &rules_at(11 + WINDOW)).unwrap().unwrap() {
+        assert!(matches!(pruned, Pruned::Deleted { .. }));
     }
 }

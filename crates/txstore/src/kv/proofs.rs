@@ -59,6 +59,8 @@ pub enum ProofFault {
     LeavingNotForgotten = 2,
     /// A commit does not look whether somebody left since its verdict.
     OvertakenIgnored = 3,
+    /// `PostgreSQL` locks records when they are read, in place of all of them first.
+    LockedOnTheWay = 4,
 }
 
 /// Settled transactions in memory.

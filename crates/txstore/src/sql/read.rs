@@ -8,19 +8,15 @@ use std::{
 use rustc_hash::FxHashMap;
 use utxokeep_core::{
     Height, OutPoint, Txid,
-    node::{
-        MinedBlock, NodeInput, NodeOutput, NodeTx, PreviousOutput, Reassignment, Slot, TxRecord,
-    },
+    node::{NodeInput, NodeOutput, NodeTx, PreviousOutput, Slot, TxRecord},
 };
 use utxokeep_sql::{Transaction, Value};
 
 use super::{
-    rows::{
-        RecordRow, SLOT_COLUMNS, count, height_at, record_row, slot_row, txid_at, u32_at, u64_at,
-    },
+    held::{FOR_UPDATE, Held, read_records},
+    rows::{SLOT_COLUMNS, count, height_at, slot_row, txid_at, u32_at, u64_at},
     statements::{
-        LOCK_SETTLED, OUTPUTS_TAIL, SETTLED_HEAD, SETTLED_KEY, SPENDS_HEAD, SPENDS_TAIL, by_height,
-        outputs_head, records_head, slots_head,
+        OUTPUTS_TAIL, SETTLED_HEAD, SPENDS_HEAD, SPENDS_TAIL, by_height, outputs_head, slots_head,
     },
 };
 use crate::{
@@ -30,93 +26,45 @@ use crate::{
 
 /// The tables inside one transaction.
 pub(super) struct SqlView<'t, 'c> {
-    pub(super) transaction: RefCell<&'t mut Transaction<'c>>,
-    /// What makes a record stay as it was read until the transaction ends.
-    pub(super) lock: &'static str,
-    /// Others write at the same time.
-    pub(super) is_shared: bool,
+    transaction: RefCell<&'t mut Transaction<'c>>,
+    /// Records that are locked; `None` where nobody else writes, or nothing is written.
+    held: RefCell<Option<Held>>,
 }
 
-/// Each once and in order, so that rows are locked in the same order by everybody.
-fn sorted(txids: &[Txid]) -> Vec<Txid> {
+/// Each once and in order.
+pub(super) fn sorted(txids: &[Txid]) -> Vec<Txid> {
     let mut sorted = txids.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
     sorted
 }
 
-fn keys(txids: &[Txid]) -> Vec<Value<'_>> {
+pub(super) fn keys(txids: &[Txid]) -> Vec<Value<'_>> {
     txids.iter().map(|txid| Value::from(txid.as_bytes())).collect()
 }
 
 impl<'t, 'c> SqlView<'t, 'c> {
-    fn transaction(&self) -> RefMut<'_, &'t mut Transaction<'c>> {
-        self.transaction.borrow_mut()
+    pub(super) fn new(transaction: &'t mut Transaction<'c>, held: Option<Held>) -> Self {
+        Self { transaction: RefCell::new(transaction), held: RefCell::new(held) }
     }
 
-    /// The lists that belong to records, for those that have any.
-    fn fill_lists(&self, rows: &mut BTreeMap<Txid, RecordRow>) -> Result<(), StoreError> {
-        let having = |has: fn(&RecordRow) -> bool| -> Vec<Txid> {
-            rows.values().filter(|row| has(row)).map(|row| row.txid).collect()
-        };
-        let with_blocks = having(|row| row.has_blocks);
-        let with_conflicts = having(|row| row.has_conflicts);
-        let with_reassignments = having(|row| row.has_reassignments);
-        let mut transaction = self.transaction();
-        let by = " ORDER BY txid, position";
-        let head = "SELECT txid, block_id, block_height, subtree_idx FROM node_block_ids \
-                    WHERE txid IN";
-        transaction.query_in(head, by, &[], 1, &keys(&with_blocks), |row| {
-            let block = MinedBlock {
-                id: u32_at(row, 1)?,
-                height: Height::new(u32_at(row, 2)?),
-                subtree: u32_at(row, 3)?,
-            };
-            if let Some(owner) = rows.get_mut(&txid_at(row, 0)?) {
-                owner.record.blocks.push(block);
-            }
-            Ok(())
-        })?;
-        let head = "SELECT txid, child_txid FROM node_conflicting_children WHERE txid IN";
-        transaction.query_in(head, by, &[], 1, &keys(&with_conflicts), |row| {
-            let child = txid_at(row, 1)?;
-            if let Some(owner) = rows.get_mut(&txid_at(row, 0)?) {
-                owner.record.conflicting_children.push(child);
-            }
-            Ok(())
-        })?;
-        let head = "SELECT txid, vout, old_hash, new_hash, script, height \
-                    FROM node_reassignments WHERE txid IN";
-        transaction.query_in(head, by, &[], 1, &keys(&with_reassignments), |row| {
-            let change = Reassignment {
-                vout: u32_at(row, 1)?,
-                old: row.array(2)?,
-                new: row.array(3)?,
-                script: row.bytes(4)?.to_vec(),
-                height: Height::new(u32_at(row, 5)?),
-            };
-            if let Some(owner) = rows.get_mut(&txid_at(row, 0)?) {
-                owner.record.reassignments.push(change);
-            }
-            Ok(())
-        })?;
-        Ok(())
+    pub(super) fn into_held(self) -> Option<Held> {
+        self.held.into_inner()
+    }
+
+    fn transaction(&self) -> RefMut<'_, &'t mut Transaction<'c>> {
+        self.transaction.borrow_mut()
     }
 }
 
 impl View for SqlView<'_, '_> {
     fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, StoreError> {
-        let ids = sorted(txids);
-        let mut rows = BTreeMap::new();
-        let head = records_head();
-        let tail = format!(" ORDER BY txid{}", self.lock);
-        self.transaction().query_in(&head, &tail, &[], 1, &keys(&ids), |row| {
-            let row = record_row(row)?;
-            rows.insert(row.txid, row);
-            Ok(())
-        })?;
-        self.fill_lists(&mut rows)?;
-        Ok(txids.iter().map(|txid| rows.get(txid).map(|row| row.record.clone())).collect())
+        let (mut transaction, mut held) = (self.transaction(), self.held.borrow_mut());
+        if let Some(held) = &mut *held {
+            return Ok(held.records(&mut transaction, txids)?);
+        }
+        let rows = read_records(&mut transaction, &sorted(txids), "")?;
+        Ok(txids.iter().map(|txid| rows.get(txid).cloned()).collect())
     }
 
     fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError> {
@@ -152,9 +100,10 @@ impl View for SqlView<'_, '_> {
     }
 
     fn settled(&self, txids: &[Txid], _until: Height) -> Result<Vec<Option<Height>>, StoreError> {
-        if self.is_shared {
-            // First the lock, then the question: what it sees holds until the transaction ends.
-            self.transaction().query_opt(LOCK_SETTLED, &[SETTLED_KEY], |_| Ok(()))?;
+        if let Some(held) = &mut *self.held.borrow_mut()
+            && !held.relies_on_settled(&mut self.transaction())?
+        {
+            return Ok(vec![None; txids.len()]);
         }
         let ids = sorted(txids);
         let mut found: FxHashMap<Txid, Height> = FxHashMap::default();
@@ -293,7 +242,8 @@ impl View for SqlView<'_, '_> {
 
     fn state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         // Inside a write it stays as it was read, like a record.
-        let sql = format!("SELECT value FROM node_state WHERE name = $1{}", self.lock);
+        let lock = if self.held.borrow().is_some() { FOR_UPDATE } else { "" };
+        let sql = format!("SELECT value FROM node_state WHERE name = $1{lock}");
         let parameters = [Value::from(name.as_bytes())];
         let read = |row: &utxokeep_sql::Row<'_>| Ok(row.bytes(0)?.to_vec());
         Ok(self.transaction().query_opt(&sql, &parameters, read)?)

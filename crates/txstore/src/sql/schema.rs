@@ -6,8 +6,10 @@ use utxokeep_sql::Migration;
 pub const COMPONENT: &str = "node_store";
 
 /// Every step of the schema.
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "node store", up: UP_1, down: DOWN_1 }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "node store", up: UP_1, down: DOWN_1 },
+    Migration { version: 2, name: "generation of unsettled records", up: UP_2, down: DOWN_2 },
+];
 
 /// Every key starts with the transaction, so that rows of one transaction are neighbours, and the
 /// tables can be spread over machines by it.
@@ -106,4 +108,17 @@ DROP TABLE node_block_ids;
 DROP TABLE node_outputs;
 DROP TABLE node_inputs;
 DROP TABLE node_transactions;
+";
+
+/// One row that transactions lock in place of the children they rely on.
+const UP_2: &str = "
+CREATE TABLE node_unsettled (
+    id BIGINT NOT NULL PRIMARY KEY CHECK (id = 0),
+    generation BIGINT NOT NULL
+) {without_rowid};
+INSERT INTO node_unsettled (id, generation) VALUES (0, 0);
+";
+
+const DOWN_2: &str = "
+DROP TABLE node_unsettled;
 ";

@@ -1,7 +1,5 @@
 //! The statements that read by keys, where tests look at their plans too.
 
-use utxokeep_sql::Value;
-
 use super::rows::{RECORD_COLUMNS, SLOT_COLUMNS};
 use crate::backend::HeightIndex;
 
@@ -27,11 +25,18 @@ pub(super) const SETTLED_HEAD: &str = "SELECT txid, (SELECT MAX(block_height) FR
      WHERE node_block_ids.txid = node_transactions.txid) FROM node_transactions \
      WHERE unmined_since IS NULL AND is_conflicting = 0 AND blocks > 0 AND txid IN";
 
-/// Held by who relies on settled records, together with others, and by who unsettles one, alone.
-/// One lock in place of one for each child: it is rarely wanted alone, and costs no write.
-pub(super) const SETTLED_KEY: Value<'static> = Value::Int(Some(0x7574_786f_6b65_6570));
-pub(super) const LOCK_SETTLED: &str = "SELECT pg_advisory_xact_lock_shared($1)";
-pub(super) const LOCK_SETTLED_ALONE: &str = "SELECT pg_advisory_xact_lock($1)";
+/// How often records were unsettled, as it is now. Read before relying on settled records.
+pub(super) const GENERATION: &str = "SELECT generation FROM node_unsettled WHERE id = 0";
+
+/// The same at the end of a transaction that relied on settled records: it waits for one that is
+/// about to unsettle some, and the next such one waits for it.
+pub(super) const GENERATION_SHARED: &str =
+    "SELECT generation FROM node_unsettled WHERE id = 0 FOR SHARE";
+
+/// Ends a transaction that unsettles records. One row in place of a lock for each child: it is
+/// written by reorganisations only.
+pub(super) const NEXT_GENERATION: &str =
+    "UPDATE node_unsettled SET generation = generation + 1 WHERE id = 0";
 
 /// What bodies beside their records spend.
 pub(super) const SPENDS_HEAD: &str = "SELECT node_transactions.txid, is_coinbase, previous_txid, \

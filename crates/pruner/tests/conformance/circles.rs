@@ -1,0 +1,140 @@
+//! On `PostgreSQL` pruning never waits in a circle, with itself or with a reorganisation: no
+//! transaction is run again. Without the order of locks it is.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use utxokeep_core::{
+    Height, Txid,
+    node::{
+        CreateOptions, KeepReason, MinedBlock, MinedInfo, NodeTx, Policy, PruneRules, Pruned,
+        SpendAndCreate, SpendFlags,
+    },
+};
+use utxokeep_sql::{Database, Options, SqlError, Value};
+use utxokeep_testkit::{
+    postgres::TestDatabase,
+    pruner::{PruneStage, r_chunks_in_a_circle, r_unmining_against_pruning},
+    txstore::{seed, spending},
+};
+use utxokeep_txstore::{NodeStore, ProofFault, PruneStore, Settings, TxStore};
+
+const SCENARIOS: [fn(&PruneStage); 2] = [r_chunks_in_a_circle, r_unmining_against_pruning];
+
+fn open(database: &Database, settings: Settings, fault: Option<ProofFault>) -> NodeStore {
+    let store = NodeStore::on_sql(database.clone(), settings, 0).unwrap();
+    match fault {
+        Some(fault) => store.unsafe_with(fault),
+        None => store,
+    }
+}
+
+/// How often transactions were run again in a scenario; `None` where no server is installed.
+fn retries(scenario: fn(&PruneStage), fault: Option<ProofFault>) -> Option<u64> {
+    let place = TestDatabase::create_or_skip()?;
+    // Nothing waits here for so long that it would give up by itself.
+    let options = Options { busy_timeout_ms: 600_000, retries_max: 100, ..Options::default() };
+    // The server looks for circles sooner than it does by default.
+    let url = format!("{}?options=-c%20deadlock_timeout%3D20ms", place.url());
+    let database = Database::open(&url, &options).unwrap();
+    let make = |policy: Policy| {
+        let settings = Settings { policy, ..Settings::default() };
+        let store: Arc<dyn PruneStore> = Arc::new(open(&database, settings, fault));
+        Some((store, None))
+    };
+    scenario(&PruneStage::new(&make)?);
+    Some(database.retries())
+}
+
+#[test]
+fn pruning_never_waits_in_a_circle() {
+    for scenario in SCENARIOS {
+        assert!(retries(scenario, None).is_none_or(|retries| retries == 0));
+    }
+}
+
+#[test]
+fn without_the_order_of_locks_pruning_waits_in_circles() {
+    // Most attempts meet a circle, but not each.
+    const ATTEMPTS: usize = 30;
+    let fault = Some(ProofFault::LockedOnTheWay);
+    for scenario in SCENARIOS {
+        let mut attempts = (0..ATTEMPTS).map(|_| retries(scenario, fault));
+        assert!(attempts.any(|retries| retries.is_none_or(|retries| retries > 0)));
+    }
+}
+
+fn store_mined(store: &NodeStore, tx: &NodeTx) {
+    let mined = vec![MinedBlock { id: 10, height: Height::new(10), subtree: 0 }];
+    let options = CreateOptions { mined, ..CreateOptions::default() };
+    let create_only = tx.inputs.is_empty();
+    let how = SpendAndCreate { spend_only: false, create_only, flags: SpendFlags::default() };
+    store.spend_and_create(tx, Height::new(10), how, &options).unwrap().unwrap();
+}
+
+/// Whether a transaction of the test's own database waits for a lock.
+fn somebody_waits(database: &Database) -> bool {
+    let count = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND pid IN \
+                 (SELECT pid FROM pg_stat_activity WHERE datname = current_database())";
+    database
+        .read(|transaction| transaction.query_opt(count, &[], |row| row.int(0)))
+        .is_ok_and(|waiting: Option<i64>| waiting > Some(0))
+}
+
+/// A child leaves its block after the verdict over its parent and before the commit; answers what
+/// became of the parent.
+fn child_leaves_before_the_commit(fault: Option<ProofFault>) -> Option<Pruned> {
+    let place = TestDatabase::create_or_skip()?;
+    let database = Database::open(place.url(), &Options::default()).unwrap();
+    let settings = Settings {
+        policy: Policy { coinbase_maturity: 1, ..Policy::default() },
+        ..Settings::default()
+    };
+    let store = open(&database, settings, fault);
+    let grandparent = seed(1, &[5, 5]);
+    let parent = spending(2, &[(&grandparent, 0)], &[5]);
+    let child = spending(3, &[(&parent, 0)], &[5]);
+    for tx in [&grandparent, &parent, &child] {
+        store_mined(&store, tx);
+    }
+    let rules = PruneRules::at(Height::new(10 + 288), 288);
+    thread::scope(|scope| {
+        let mut started = None;
+        // The marker that the parent leaves is being written by another transaction, so the prune
+        // waits after its verdict.
+        database
+            .write(|transaction| {
+                let marker = "INSERT INTO node_deleted_children (parent_txid, child_txid) \
+                              VALUES ($1, $2)";
+                let both: [&Txid; 2] = [&grandparent.txid, &parent.txid];
+                let both = both.map(|txid| Value::from(txid.as_bytes()));
+                transaction.execute(marker, &both)?;
+                let pruned = scope.spawn(|| store.prune(&[parent.txid], &rules));
+                while !somebody_waits(&database) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                let block = MinedBlock { id: 10, height: Height::new(10), subtree: 0 };
+                let unmined_since = Height::new(300);
+                let info = MinedInfo { block, on_longest_chain: true, unset: true, unmined_since };
+                store.set_mined(&[child.txid], &info).unwrap().remove(0).unwrap();
+                started = Some(pruned);
+                Err::<(), SqlError>(SqlError::bad_row("nothing of this is kept"))
+            })
+            .unwrap_err();
+        let pruned = started.expect("it was started").join().unwrap();
+        Some(pruned.unwrap().unwrap().remove(0))
+    })
+}
+
+#[test]
+fn a_child_that_leaves_after_the_verdict_keeps_its_parent() {
+    if let Some(pruned) = child_leaves_before_the_commit(None) {
+        assert_eq!(pruned, Pruned::Kept(KeepReason::ChildUnmined));
+    }
+}
+
+#[test]
+fn without_a_look_at_the_generation_such_a_parent_goes() {
+    if let Some(pruned) = child_leaves_before_the_commit(Some(ProofFault::OvertakenIgnored)) {
+        assert!(matches!(pruned, Pruned::Deleted { .. }));
+    }
+}
