@@ -9,12 +9,12 @@ use utxokeep_sql::{Row, SqlError, Value};
 use crate::{Address, Ledger, LedgerError, NewAddress, rows, session::Session};
 
 const SELECT_ID: &str =
-    "SELECT id, is_archived FROM addresses WHERE script = $1 AND wallet_id = $2";
+    "SELECT id, is_archived, is_imported FROM addresses WHERE script = $1 AND wallet_id = $2";
 const INSERT: &str = "INSERT INTO addresses
-    (wallet_id, id, script, address, spend_weight, is_used, created_at_us)
-    VALUES ($1, $2, $3, $4, $5, 0, $6)";
+    (wallet_id, id, script, address, spend_weight, is_used, created_at_us, is_imported)
+    VALUES ($1, $2, $3, $4, $5, 0, $6, 1)";
 const UPDATE: &str = "UPDATE addresses SET spend_weight = COALESCE($3, spend_weight),
-        address = COALESCE(address, $4), is_archived = 0
+        address = COALESCE(address, $4), is_archived = 0, is_imported = 1
     WHERE wallet_id = $1 AND id = $2";
 const SELECT_PAGE: &str = "SELECT id, script, address, spend_weight, is_used, is_archived
     FROM addresses WHERE wallet_id = $1 AND id > $2 ORDER BY id LIMIT $3";
@@ -84,10 +84,12 @@ impl Session<'_, '_> {
     fn add_address(&mut self, new: &NewAddress) -> Result<(i64, bool), LedgerError> {
         let script = Value::from(&new.script);
         let key = [script, self.id()];
-        let known =
-            self.tx.query_opt(SELECT_ID, &key, |row| Ok((row.int(0)?, rows::flag(row, 1)?)))?;
-        if let Some((id, is_archived)) = known {
-            if new.spend_weight.is_some() || new.address.is_some() || is_archived {
+        let known = self.tx.query_opt(SELECT_ID, &key, |row| {
+            Ok((row.int(0)?, rows::flag(row, 1)?, rows::flag(row, 2)?))
+        })?;
+        if let Some((id, is_archived, is_imported)) = known {
+            let has_news = new.spend_weight.is_some() || new.address.is_some();
+            if has_news || is_archived || !is_imported {
                 let (weight, text) = (new.spend_weight, new.address.as_deref());
                 let row = [self.id(), Value::from(id), Value::from(weight), Value::from(text)];
                 self.tx.execute(UPDATE, &row)?;

@@ -43,14 +43,17 @@ const ARCHIVE_WALLET: &str =
 const ARCHIVE_KEYCHAIN: &str = "UPDATE descriptors
     SET archived_at_us = $3, unseen_from_height = $4 WHERE wallet_id = $1 AND id = $2";
 const FORGET_SCRIPTS: &str = "UPDATE addresses SET is_archived = 1
-    WHERE wallet_id = $1 AND id IN (SELECT s.address_id FROM descriptor_scripts s
-        WHERE s.wallet_id = $1 AND s.descriptor_id = $2)
+    WHERE wallet_id = $1 AND is_imported = 0 AND id IN (SELECT s.address_id
+        FROM descriptor_scripts s WHERE s.wallet_id = $1 AND s.descriptor_id = $2)
         AND id NOT IN (SELECT s.address_id FROM descriptor_scripts s
             JOIN descriptors d ON d.wallet_id = s.wallet_id AND d.id = s.descriptor_id
             WHERE s.wallet_id = $1 AND d.archived_at_us IS NULL)";
 const WATCH_SCRIPTS: &str = "UPDATE addresses SET is_archived = 0
     WHERE wallet_id = $1 AND id IN (SELECT s.address_id FROM descriptor_scripts s
         WHERE s.wallet_id = $1 AND s.descriptor_id = $2)";
+const SELECT_HIGHEST_USED: &str = "SELECT MAX(s.script_index) FROM descriptor_scripts s
+    JOIN addresses a ON a.wallet_id = s.wallet_id AND a.id = s.address_id
+    WHERE s.wallet_id = $1 AND s.descriptor_id = $2 AND a.is_used = 1";
 const SELECT_WALLET_UNSEEN: &str = "SELECT unseen_from_height FROM wallets w WHERE w.id = $1";
 const SELECT_KEYCHAIN_UNSEEN: &str =
     "SELECT unseen_from_height FROM descriptors WHERE wallet_id = $1 AND id = $2";
@@ -155,6 +158,13 @@ impl Ledger {
             let nothing = Value::from(None::<i64>);
             session.tx.execute(ARCHIVE_KEYCHAIN, &[key[0], key[1], nothing, nothing])?;
             session.tx.execute(WATCH_SCRIPTS, &key)?;
+            // Scripts that were added by hand too may have been paid meanwhile.
+            let used = session.tx.query_one(SELECT_HIGHEST_USED, &key, |row| row.opt_int(0))?;
+            let used = used.and_then(|index| u32::try_from(index).ok());
+            let mut keychain = session.descriptor(descriptor)?;
+            if let Some(index) = used.filter(|index| *index >= keychain.next_index) {
+                session.derive_ahead(self.codec()?, &mut keychain, index + 1)?;
+            }
             Ok(session.unseen(unseen)?)
         })
     }

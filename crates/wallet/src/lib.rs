@@ -37,6 +37,7 @@ mod schema;
 mod schema_archived;
 mod schema_descriptors;
 mod schema_idempotency;
+mod schema_imported;
 mod schema_labels;
 mod schema_leases;
 mod schema_lookahead;

@@ -6,8 +6,9 @@
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
 use crate::{
-    Micros, labels::marks, schema_archived, schema_descriptors, schema_idempotency, schema_labels,
-    schema_leases, schema_lookahead, schema_marks, schema_pruned, schema_rescans, statistics,
+    Micros, labels::marks, schema_archived, schema_descriptors, schema_idempotency,
+    schema_imported, schema_labels, schema_leases, schema_lookahead, schema_marks, schema_pruned,
+    schema_rescans, statistics,
 };
 
 /// Name of this part of the schema in the table of migrations.
@@ -69,6 +70,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "answers to requests that may be sent twice",
         up: schema_idempotency::UP,
         down: schema_idempotency::DOWN,
+    },
+    Migration {
+        version: 11,
+        name: "addresses added by hand",
+        up: schema_imported::UP,
+        down: schema_imported::DOWN,
     },
 ];
 

@@ -34,7 +34,7 @@ struct Derived {
 impl Session<'_, '_> {
     /// Notes that scripts below `next_index` are in use, and watches those ahead of them. Returns
     /// the scripts that are new.
-    pub(super) fn derive_ahead(
+    pub(crate) fn derive_ahead(
         &mut self,
         codec: &dyn ChainCodec,
         descriptor: &mut WatchedDescriptor,

@@ -160,7 +160,8 @@ pub(super) const RULES: &[Rule] = &[
         query: "SELECT COUNT(*), MIN(d.id) FROM descriptors d
             JOIN descriptor_scripts s ON s.wallet_id = d.wallet_id AND s.descriptor_id = d.id
             JOIN addresses a ON a.wallet_id = s.wallet_id AND a.id = s.address_id
-            WHERE d.wallet_id = $1 AND a.is_used = 1 AND s.script_index >= d.next_index",
+            WHERE d.wallet_id = $1 AND d.archived_at_us IS NULL AND a.is_used = 1
+                AND s.script_index >= d.next_index",
     },
     Rule {
         text: "numbers of rows are below the next number of the wallet",

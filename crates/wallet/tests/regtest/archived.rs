@@ -3,12 +3,13 @@
 
 use utxokeep_core::{Height, Network, wallet::CannotArchive};
 use utxokeep_wallet::{
-    ArchiveBlocker, Ledger, LedgerError, NewDescriptor, NewTx, RecordOptions, Seen, WalletId,
+    ArchiveBlocker, Ledger, LedgerError, NewAddress, NewDescriptor, NewTx, RecordOptions, Seen,
+    WalletId,
 };
 
 use crate::{
     chain::{NOW, hd_descriptors, open, wallet},
-    descriptors::{block, pays, total},
+    descriptors::{block, pays, script, total},
 };
 
 const NETWORK: Network = Network::BitcoinRegtest;
@@ -143,7 +144,30 @@ fn change_never_goes_to_an_archived_keychain(url: &str) {
     assert_eq!(ledger.next_change(wallet).unwrap().len(), 1);
 }
 
+/// Whether it was added before the descriptor or after.
+fn an_address_that_was_added_by_hand_stays_watched(url: &str) {
+    let ledger = open(url);
+    let by_hand = |index| NewAddress {
+        script: script(&descriptor(), index),
+        address: None,
+        spend_weight: None,
+    };
+    let one = wallet(&ledger, "w", &[]);
+    ledger.add_addresses(one, &[by_hand(3)], NOW).unwrap();
+    ledger.add_descriptor(one, &descriptor(), NOW).unwrap();
+    ledger.add_addresses(one, &[by_hand(4)], NOW).unwrap();
+    let id = ledger.descriptors(one).unwrap()[0].id;
+    ledger.archive_descriptor(one, id, &[], NOW).unwrap();
+    apply(&ledger, 10, &[3, 4, 5].map(|index| pays(&descriptor(), index)));
+    assert_eq!(total(&ledger, one), 7_000, "all but what only the descriptor had");
+    assert_eq!(ledger.verify(one).unwrap(), []);
+    ledger.restore_descriptor(one, id, NOW).unwrap();
+    assert_eq!(ledger.reveal_next_address(one, id, NOW).unwrap().index, 5, "4 was paid");
+    assert_eq!(ledger.verify(one).unwrap(), []);
+}
+
 crate::on_both!(
+    an_address_that_was_added_by_hand_stays_watched,
     change_never_goes_to_an_archived_keychain,
     an_archived_wallet_is_not_followed_and_takes_nothing,
     what_it_still_has_must_be_allowed_by_name,
