@@ -54,7 +54,9 @@ impl Database {
     /// Opens `sqlite:FILE` or `postgres://user:password@host/name`.
     ///
     /// A `SQLite` file is created when it is missing. Connections to `PostgreSQL` are not
-    /// encrypted: keep them on the machine or in a private network.
+    /// encrypted: keep them on the machine or in a private network. A URL may name several hosts,
+    /// separated by commas; with `target_session_attrs=read-write` the one that takes writes is
+    /// used. A server that lacks something is refused with [`SqlError::Unsuitable`].
     pub fn open(url: &str, options: &Options) -> Result<Self, SqlError> {
         let location = Location::parse(url)?;
         options.check(location.dialect())?;

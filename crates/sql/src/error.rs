@@ -16,6 +16,12 @@ pub enum SqlError {
         /// What is wrong and what is expected.
         what: String,
     },
+    /// The server answers, but cannot do what is needed.
+    #[error("the database server cannot be used: {what}")]
+    Unsuitable {
+        /// What it lacks, and what to do.
+        what: String,
+    },
     /// The server or file cannot be reached; nothing was changed.
     #[error("the database cannot be reached, nothing was changed: {source}")]
     Unavailable {

@@ -16,6 +16,7 @@ mod migration;
 mod options;
 mod pool;
 mod postgres;
+mod server;
 mod sqlite;
 mod statement;
 mod transaction;

@@ -6,6 +6,7 @@
 use crate::error::{ConstraintKind, RetryReason, SqlError};
 use crate::options::{Dialect, Durability, Options};
 use crate::pool::{Pool, Pooled};
+use crate::server;
 use crate::statement::{Cache, Chunk, Shape};
 use crate::value::{Kind, Row, RowOf, Value};
 use futures_util::future::join_all;
@@ -74,6 +75,7 @@ impl PostgresEngine {
         let engine = Self { config, options, runtime, pool };
         // Shows early whether the server is there.
         let mut lease = engine.pool.take(|| engine.connect())?;
+        lease.check_server()?;
         if let Some(schema) = &engine.options.schema {
             match lease.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")) {
                 // Two programs that start together may both find it missing.
@@ -149,6 +151,20 @@ impl Pooled for PostgresConnection {
 }
 
 impl PostgresConnection {
+    /// Refuses a server that cannot do what is needed.
+    fn check_server(&mut self) -> Result<(), SqlError> {
+        let mut answers = [String::new(), String::new()];
+        for (question, answer) in server::QUESTIONS.iter().zip(&mut answers) {
+            self.query(&Shape::plain(question, 0), &[], &mut |row| {
+                row.text(0)?.clone_into(answer);
+                Ok(())
+            })?;
+        }
+        // Nobody asks again on this connection.
+        self.statements.clear();
+        server::refusal(&answers).map_or(Ok(()), |what| Err(SqlError::Unsuitable { what }))
+    }
+
     /// Runs text that begins or divides a transaction.
     pub(crate) fn control(&mut self, sql: &str) -> Result<(), SqlError> {
         self.batch(sql)

@@ -4,6 +4,7 @@
 mod migrations;
 mod place;
 mod savepoints;
+mod servers;
 mod sets;
 mod transactions;
 mod values;
