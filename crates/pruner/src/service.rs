@@ -378,7 +378,9 @@ impl Pruner {
     /// Brings a deleted record back; answers whether it was there to bring.
     pub fn restore(&self, txid: &Txid, height: Option<Height>) -> Result<bool, PrunerError> {
         let newest = self.height(height)?;
-        let until = newest.plus(self.shared.settings.restored_preservation_blocks);
+        // Counted from where the chain is, not from a height that the caller made up.
+        let tip = self.height(None).unwrap_or(newest);
+        let until = tip.plus(self.shared.settings.restored_preservation_blocks);
         let is_restored = self.shared.store.restore(txid, newest, until)?;
         if !is_restored && self.shared.settings.undo_blocks == 0 {
             return Err(PrunerError::NoUndo);

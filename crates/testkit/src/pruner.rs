@@ -57,7 +57,7 @@ scenarios! {
     rules {
         r_dah, r_height_zero_and_edges, r_idem, r_child_missing, r_conflicting_due,
         r_preserved_due, r_marker_scope, r_replay, s_deleted_child_after_unspend, x_reaped_spender, r_1768, r_live_coin, r_explain,
-        r_dry_run_and_backlog, r_undo, r_many_children,
+        r_dry_run_and_backlog, r_undo, r_restore_of_any_height_is_bounded, r_many_children,
     }
     runs {
         r_bounded, r_phase_1, r_phase_1_order_protects, w_service, w_pause,

@@ -177,6 +177,23 @@ fn spends_of(facts: &Facts<'_>, txids: &[Txid]) -> Result<Spends, StoreError> {
 }
 
 impl NodeStore {
+    /// Heights up to `newest` at which something was pruned that can be restored, lowest first. Its
+    /// cost depends on what is stored, whatever height the caller names.
+    fn undo_heights(&self, newest: Height) -> Result<Vec<Height>, StoreError> {
+        let (mut heights, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let next = self.read(|facts| facts.view.states(UNDO, after.as_deref(), 1))?;
+            let Some((name, _)) = next.first() else { return Ok(heights) };
+            let (height, _) = parse_undo(name).ok_or_else(|| damaged(name))?;
+            if height > newest {
+                return Ok(heights);
+            }
+            heights.push(height);
+            // Behind every row of this height.
+            after = Some(format!("{}\u{7f}", undo_prefix(height)));
+        }
+    }
+
     /// Brings one record back, if its row is still there.
     fn restore_row(&self, height: Height, txid: &Txid, until: Height) -> Result<bool, StoreError> {
         let name = undo_name(height, txid);
@@ -380,11 +397,8 @@ impl PruneStore for NodeStore {
     }
 
     fn restore(&self, txid: &Txid, newest: Height, until: Height) -> Result<bool, StoreError> {
-        let oldest = self.read(|facts| facts.view.states(UNDO, None, 1))?;
-        let Some((name, _)) = oldest.first() else { return Ok(false) };
-        let (oldest, _) = parse_undo(name).ok_or_else(|| damaged(name))?;
-        for height in (oldest.get()..=newest.get()).rev() {
-            if self.restore_row(Height::new(height), txid, until)? {
+        for height in self.undo_heights(newest)?.into_iter().rev() {
+            if self.restore_row(height, txid, until)? {
                 return Ok(true);
             }
         }

@@ -268,6 +268,24 @@ pub(super) fn r_undo(stage: &PruneStage) {
     assert!(error.to_string().contains("undo_blocks"));
 }
 
+/// Any height may be named: work depends on what can be restored, and the record is not preserved
+/// for ever.
+pub(super) fn r_restore_of_any_height_is_bounded(stage: &PruneStage) {
+    let [_, second, third] = grandchild(stage);
+    stage.mined(&spending(4, &[(&third, 0)], &[0]), 10);
+    let pruner = stage.pruner(PrunerSettings { undo_blocks: 2, ..PrunerSettings::default() });
+    let height = 10 + WINDOW;
+    stage.run(&pruner, height);
+    assert!(!stage.is_there(&second));
+    let never_stored = seed(99, &[1]);
+    assert!(!pruner.restore(&never_stored.txid, Some(at(u32::MAX))).unwrap());
+    assert!(!pruner.restore(&second.txid, Some(at(height - 1))).unwrap(), "it went later");
+    assert!(pruner.restore(&second.txid, Some(at(u32::MAX))).unwrap());
+    let preserved = PrunerSettings::default().restored_preservation_blocks;
+    let until = stage.record(&second).unwrap().preserve_until;
+    assert_eq!(until, Some(at(height + preserved)));
+}
+
 pub(super) fn r_many_children(stage: &PruneStage) {
     let parent = seed(1, &[5; 100]);
     stage.mined(&parent, 10);

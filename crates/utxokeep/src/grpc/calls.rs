@@ -56,7 +56,7 @@ impl From<CallError> for Status {
                 Self::failed_precondition(format!("{reason}; nothing was changed"))
             }
             CallError::TooLarge { bytes, bytes_max } => Self::resource_exhausted(format!(
-                "the answer has {bytes} bytes, the most is {bytes_max}; ask for less at a time"
+                "the answer has at least {bytes} bytes, the most is {bytes_max}; ask for less at a time"
             )),
         }
     }

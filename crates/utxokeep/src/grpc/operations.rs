@@ -1,5 +1,7 @@
 //! Every operation of the contract: check the request, ask the store, make the answer.
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 use utxokeep_core::{
     Height,
@@ -62,6 +64,44 @@ pub(super) fn fitting<T: Message>(answer: T, bytes_max: usize) -> Answer<T> {
     Ok(answer)
 }
 
+/// Transactions that are read at a time where an answer may be much larger than its question.
+const READ_AT_ONCE: usize = 16;
+
+/// Answers a list in which the same question may stand many times. Each is put to the store once,
+/// those of `at_once` transactions at a time, and the rest is not read once the answer is too
+/// large. `of` says which transaction a question is about.
+fn answer_each<Q: Ord + Copy, K: PartialEq, A: Message + Clone>(
+    questions: &[Q],
+    of: impl Fn(&Q) -> K,
+    at_once: usize,
+    bytes_max: usize,
+    mut read: impl FnMut(&[Q]) -> Answer<Vec<A>>,
+) -> Answer<Vec<A>> {
+    let mut times: BTreeMap<Q, usize> = BTreeMap::new();
+    for question in questions {
+        *times.entry(*question).or_default() += 1;
+    }
+    let different: Vec<Q> = times.keys().copied().collect();
+    let (mut bytes, mut found) = (0_usize, BTreeMap::new());
+    let mut rest = different.as_slice();
+    while !rest.is_empty() {
+        let same = rest.chunk_by(|one, next| of(one) == of(next));
+        let (page, later) = rest.split_at(same.take(at_once.max(1)).map(<[Q]>::len).sum());
+        rest = later;
+        for (question, answer) in page.iter().zip(read(page)?) {
+            let len = answer.encoded_len();
+            // As an element of the list: a tag of one byte, and the length.
+            let element = len.saturating_add(1 + prost::length_delimiter_len(len));
+            bytes = bytes.saturating_add(element.saturating_mul(times[question]));
+            if bytes > bytes_max {
+                return Err(CallError::TooLarge { bytes, bytes_max });
+            }
+            found.insert(*question, answer);
+        }
+    }
+    Ok(questions.iter().filter_map(|question| found.get(question).cloned()).collect())
+}
+
 fn count(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
@@ -83,13 +123,23 @@ pub(super) fn get(
 ) -> Answer<proto::GetResponse> {
     use proto::get_result::Result::{Error, Ok as Found};
     let txids = batch("txids", request.txids, limits.items, from::txid)?;
-    let found = store.get(&txids, from::fields(request.fields))?;
-    let results = txids.iter().zip(found).map(|(txid, found)| match found {
-        Some(tx) => Found(to::stored_transaction(tx)),
-        None => Error(refusal::not_found(*txid)),
-    });
-    let results = results.map(|result| proto::GetResult { result: Some(result) });
-    fitting(proto::GetResponse { results: results.collect() }, limits.answer_bytes)
+    let fields = from::fields(request.fields);
+    let at_once = if fields.body || fields.slots { READ_AT_ONCE } else { limits.items };
+    let results = answer_each(
+        &txids,
+        |txid| *txid,
+        at_once,
+        limits.answer_bytes,
+        |txids| {
+            let results =
+                txids.iter().zip(store.get(txids, fields)?).map(|(txid, found)| match found {
+                    Some(tx) => Found(to::stored_transaction(tx)),
+                    None => Error(refusal::not_found(*txid)),
+                });
+            Ok(results.map(|result| proto::GetResult { result: Some(result) }).collect())
+        },
+    )?;
+    Ok(proto::GetResponse { results })
 }
 
 pub(super) fn get_spend(
@@ -314,16 +364,24 @@ pub(super) fn decorate(
 ) -> Answer<proto::DecorateResponse> {
     use proto::decorate_result::Result::{Error, Ok as Found};
     let outputs = batch("outputs", request.outputs, limits.items, from::outpoint)?;
-    let found = store.decorate(&outputs)?;
-    let results = outputs.iter().zip(found).map(|(outpoint, found)| match found {
-        Decorated::Found(output) => {
-            Found(proto::Output { satoshis: output.satoshis, script: output.script })
-        }
-        Decorated::NoTransaction => Error(refusal::not_found(*outpoint.txid())),
-        Decorated::NoOutput => Error(refusal::no_output(*outpoint)),
-    });
-    let results = results.map(|result| proto::DecorateResult { result: Some(result) });
-    fitting(proto::DecorateResponse { results: results.collect() }, limits.answer_bytes)
+    let results = answer_each(
+        &outputs,
+        |at| *at.txid(),
+        READ_AT_ONCE,
+        limits.answer_bytes,
+        |outputs| {
+            let found = outputs.iter().zip(store.decorate(outputs)?);
+            let results = found.map(|(outpoint, found)| match found {
+                Decorated::Found(output) => {
+                    Found(proto::Output { satoshis: output.satoshis, script: output.script })
+                }
+                Decorated::NoTransaction => Error(refusal::not_found(*outpoint.txid())),
+                Decorated::NoOutput => Error(refusal::no_output(*outpoint)),
+            });
+            Ok(results.map(|result| proto::DecorateResult { result: Some(result) }).collect())
+        },
+    )?;
+    Ok(proto::DecorateResponse { results })
 }
 
 pub(super) fn get_parent_outputs(
@@ -373,4 +431,43 @@ pub(super) fn set_block_state(
     let result = store.set_block_state(from::block_state(state))?;
     let result = outcome!(ItemResult, item_result, result, done);
     Ok(proto::SetBlockStateResponse { result: Some(result) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers of a thousand bytes; counts how often each question was read.
+    fn ask(questions: &[u32], bytes_max: usize) -> (Answer<Vec<Vec<u8>>>, Vec<u32>) {
+        let mut asked = Vec::new();
+        let answer = answer_each(
+            questions,
+            |question| *question,
+            2,
+            bytes_max,
+            |page| {
+                asked.extend(page);
+                Ok(page.iter().map(|_| vec![7_u8; 1_000]).collect())
+            },
+        );
+        (answer, asked)
+    }
+
+    #[test]
+    fn a_question_that_stands_many_times_is_read_once() {
+        let (answer, asked) = ask(&[3, 1, 3, 3], 1 << 20);
+        assert_eq!(answer.ok().map(|answer| answer.len()), Some(4));
+        assert_eq!(asked, [1, 3]);
+        let (answer, asked) = ask(&[5; 100_000], 1 << 20);
+        assert!(matches!(answer, Err(CallError::TooLarge { .. })));
+        assert_eq!(asked, [5]);
+    }
+
+    #[test]
+    fn reading_stops_where_the_answer_is_too_large() {
+        let questions: Vec<u32> = (0..1_000).collect();
+        let (answer, asked) = ask(&questions, 5_000);
+        assert!(matches!(answer, Err(CallError::TooLarge { .. })));
+        assert_eq!(asked.len(), 6, "a page of two beyond what fits at most");
+    }
 }
