@@ -103,6 +103,9 @@ pub enum SqlError {
         /// What is wrong.
         what: String,
     },
+    /// A text that not every engine can store.
+    #[error("a text holds a NUL character, which cannot be stored; nothing was changed")]
+    NulInText,
     /// A stored row does not decode.
     #[error("a stored row is damaged: {what}")]
     BadRow {

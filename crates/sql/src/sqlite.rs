@@ -8,6 +8,8 @@ use crate::value::{Row, RowOf, Value};
 use rusqlite::config::DbConfig;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{CachedStatement, Connection, OpenFlags, ffi};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,6 +70,9 @@ impl SqliteConnection {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        // Who owns what is nobody else's business. The files beside it get the same rights. Where
+        // this fails, opening fails as well and says why.
+        let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
         let mut connection = Connection::open_with_flags(file, flags).map_err(error)?;
         connection.busy_timeout(Duration::from_millis(options.busy_timeout_ms)).map_err(error)?;
         let synchronous = match options.durability {

@@ -151,7 +151,7 @@ impl Iterator for Placeholders<'_> {
 /// One statement of a set-based call: its shape and the rows it takes.
 pub(crate) struct Chunk<'a, 'v> {
     pub(crate) shape: Shape<'a>,
-    rows: &'v [Value<'v>],
+    pub(crate) rows: &'v [Value<'v>],
     padding_rows: usize,
 }
 

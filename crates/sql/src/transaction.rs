@@ -325,6 +325,7 @@ impl<'c> Transaction<'c> {
         chunks: &[Chunk<'_, '_>],
         fixed: &[Value<'_>],
     ) -> Result<u64, SqlError> {
+        refuse_nul_in(chunks, fixed)?;
         self.run(|on| match on {
             On::Sqlite(connection) => connection.execute_chunks(chunks, fixed),
             On::Postgres(connection) => connection.execute_chunks(chunks, fixed),
@@ -337,6 +338,7 @@ impl<'c> Transaction<'c> {
         fixed: &[Value<'_>],
         mut each: impl FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
+        refuse_nul_in(chunks, fixed)?;
         self.run(|on| match on {
             On::Sqlite(connection) => connection.query_chunks(chunks, fixed, &mut each),
             On::Postgres(connection) => connection.query_chunks(chunks, fixed, &mut each),
@@ -375,7 +377,20 @@ fn plain<'a>(sql: &'a str, parameters: &[Value<'_>]) -> Result<Shape<'a>, SqlErr
     if parameters.len() > PARAMETERS_MAX {
         return Err(SqlError::usage("a statement has more parameters than allowed"));
     }
+    refuse_nul(parameters)?;
     Ok(Shape::plain(sql, parameters.len()))
+}
+
+/// `PostgreSQL` cannot store it, and what one engine cannot store none does.
+fn refuse_nul(values: &[Value<'_>]) -> Result<(), SqlError> {
+    let has_nul =
+        |value: &Value<'_>| matches!(value, Value::Text(Some(text)) if text.contains('\0'));
+    if values.iter().any(has_nul) { Err(SqlError::NulInText) } else { Ok(()) }
+}
+
+fn refuse_nul_in(chunks: &[Chunk<'_, '_>], fixed: &[Value<'_>]) -> Result<(), SqlError> {
+    refuse_nul(fixed)?;
+    chunks.iter().try_for_each(|chunk| refuse_nul(chunk.rows))
 }
 
 fn listed<'a>(

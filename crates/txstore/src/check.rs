@@ -1,10 +1,10 @@
 //! Recounting everything while the store is in use: each row against the rows it implies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
     Height, OutPoint, Txid,
-    node::{NodeTx, SlotState, Source as _, TxRecord},
+    node::{NodeTx, SlotState, Source as _, SpendingData, TxRecord},
 };
 
 use crate::{backend::HeightIndex, engine::NodeStore, error::StoreError, facts::Facts};
@@ -175,6 +175,7 @@ fn check_slots(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), Store
         let spenders =
             page.iter().filter_map(|(_, slot)| Some(slot.as_ref().ok()?.spent_by()?.txid));
         let absent = absent(facts, page.iter().map(|(at, _)| *at.txid()).chain(spenders));
+        let mut spends = Vec::new();
         for (outpoint, slot) in page {
             report.outputs += 1;
             let parent = outpoint.txid();
@@ -182,17 +183,46 @@ fn check_slots(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), Store
                 report.add(*parent, format!("output {} has no transaction", outpoint.index()));
             }
             // One that does not decode was reported with its record.
-            let by = slot.ok().and_then(|slot| slot.spent_by());
-            if let Some(by) = by
-                && absent.contains(&by.txid)
-                && !facts.is_deleted_child(parent, &by.txid)?
-            {
+            let Some(by) = slot.ok().and_then(|slot| slot.spent_by()) else { continue };
+            if !absent.contains(&by.txid) {
+                spends.push((outpoint, by));
+            } else if !facts.is_deleted_child(parent, &by.txid)? {
                 let detail =
                     format!("output {} is spent by {}, unknown", outpoint.index(), by.txid);
                 report.add(*parent, detail);
             }
         }
+        check_spends(facts, &spends, report);
     }
+}
+
+/// A spender that is there has the output among its inputs.
+fn check_spends(facts: &Facts<'_>, spends: &[(OutPoint, SpendingData)], report: &mut VerifyReport) {
+    let ids: BTreeSet<Txid> = spends.iter().map(|(_, by)| by.txid).collect();
+    let ids: Vec<Txid> = ids.into_iter().collect();
+    let mut inputs = BTreeMap::new();
+    for (txid, found) in ids.iter().zip(read_each(&ids, &|ids| facts.view.spends(ids))) {
+        let found = match found {
+            // Its body is in a file.
+            Ok(None) => facts.body(txid).map(|body| body.map(|body| outpoints(&body))),
+            found => found,
+        };
+        // A body that is missing or does not decode was reported with its record.
+        if let Ok(Some(found)) = found {
+            inputs.insert(*txid, found.into_iter().collect::<BTreeSet<OutPoint>>());
+        }
+    }
+    for (outpoint, by) in spends {
+        if inputs.get(&by.txid).is_some_and(|inputs| !inputs.contains(outpoint)) {
+            let (vout, spender) = (outpoint.index(), by.txid);
+            let detail = format!("output {vout} is spent by {spender}, which has no such input");
+            report.add(*outpoint.txid(), detail);
+        }
+    }
+}
+
+fn outpoints(body: &NodeTx) -> Vec<OutPoint> {
+    body.spends().map(|input| input.outpoint).collect()
 }
 
 /// Those of the transactions that are not there. One that does not decode is.

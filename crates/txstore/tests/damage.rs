@@ -12,11 +12,12 @@ use utxokeep_core::{
     },
 };
 use utxokeep_kv::{Batch, Durability, Kv, Read, RocksKv, RocksOptions, TableId};
+use utxokeep_sql::{Database, SqlError};
 use utxokeep_testkit::{
     postgres::TestDatabase,
     txstore::{seed, spending},
 };
-use utxokeep_txstore::{Fields, NodeStore, Settings, StoreError, TABLES, TxStore};
+use utxokeep_txstore::{Fields, Finding, NodeStore, Settings, StoreError, TABLES, TxStore};
 
 const AT: Height = Height::new(5);
 
@@ -165,4 +166,27 @@ fn x_wal_outlives_the_store() {
     if let Some(database) = TestDatabase::create_or_skip() {
         intents_outlive(|| engines::open_sql(database.url(), settings));
     }
+}
+
+#[test]
+fn a_spender_without_the_input_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", dir.path().join("store.db").display());
+    let open = || Database::open(&url, &utxokeep_sql::Options::default()).unwrap();
+    let store = NodeStore::on_sql(open(), Settings::default(), 0).unwrap();
+    let parent = seed(1, &[5, 6]);
+    let child = spending(2, &[(&parent, 1)], &[4]);
+    create(&store, &parent);
+    store.spend(&[request(&child)]).unwrap().remove(0).unwrap();
+    create(&store, &child);
+    assert!(store.verify().unwrap().is_clean());
+
+    let altered: Result<u64, SqlError> =
+        open().write(|tx| tx.execute("UPDATE node_inputs SET previous_vout = 0", &[]));
+    assert_eq!(altered.unwrap(), 1);
+    let report = store.verify().unwrap();
+    let found = |finding: &Finding| {
+        finding.txid == parent.txid && finding.detail.contains("which has no such input")
+    };
+    assert!(report.findings.iter().any(found), "{report:?}");
 }

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Files of the program are for its user alone: databases, ledgers, archives.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     heaps::limit();
     utxokeep::cli::run()

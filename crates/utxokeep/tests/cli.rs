@@ -333,6 +333,21 @@ fn a_damaged_block_file_does_not_end_with_code_0() {
 }
 
 #[test]
+fn files_are_for_their_user_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let user = User::with_chain();
+    let ledger = user.home.path().join("ledger.db");
+    let url = format!("sqlite:{}", ledger.display());
+    user.json(&["wallet", "create", "shop", "--network", "regtest", "--ledger", &url]);
+    let mut places = vec![user.data(), ledger];
+    places.extend(std::fs::read_dir(user.data()).unwrap().map(|entry| entry.unwrap().path()));
+    for place in places {
+        let mode = std::fs::metadata(&place).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", place.display());
+    }
+}
+
+#[test]
 fn obfuscated_files_are_read_with_the_key() {
     let user = User::new();
     let mut blocks = RegtestA::default().block_files();

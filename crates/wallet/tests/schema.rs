@@ -73,7 +73,7 @@ fn migrated(database: &Database) -> Columns {
     let rows = database.read(|tx| {
         tx.query_all(statement, &[], |row| {
             let kind = match row.text(2)?.to_ascii_lowercase().as_str() {
-                "bigint" | "smallint" | "integer" => "integer",
+                "bigint" | "smallint" | "integer" | "int" => "integer",
                 "blob" | "bytea" => "bytes",
                 "text" => "text",
                 other => panic!("no type of the document: {other}"),

@@ -12,6 +12,7 @@ mod wal;
 mod writing;
 
 use std::{
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     thread,
 };
@@ -67,7 +68,10 @@ impl RocksKv {
     ) -> Result<Self, KvError> {
         match place::look(dir)? {
             Place::Vacant if !create => return Err(KvError::NotFound { path: dir.to_owned() }),
-            Place::Vacant => std::fs::create_dir_all(dir)
+            Place::Vacant => std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(dir)
                 .map_err(|error| KvError::engine("creating the database directory", error))?,
             Place::Database => Self::refuse_unknown_tables(dir, specs)?,
         }

@@ -10,6 +10,8 @@ on_both_engines!(
     a_wrong_number_of_parameters_is_refused,
     truth_values_and_counts_are_integers,
     a_plan_names_the_index,
+    a_text_with_nul_is_refused_alike,
+    a_column_takes_only_its_own_type,
 );
 
 const TABLE: &str = "CREATE TABLE t (i BIGINT, b {bytes}, t TEXT)";
@@ -150,4 +152,23 @@ fn schemas_of_one_server_do_not_see_each_other() {
         database.read(|tx| tx.query_one("SELECT COUNT(*) FROM t", &[], |row| row.int(0)))
     };
     assert_eq!((rows(&one).unwrap(), rows(&two).unwrap()), (1, 0));
+}
+
+fn a_text_with_nul_is_refused_alike(place: &Place) {
+    let database = place.with_tables(TABLE);
+    let row: [Value<'_>; 3] = [5_i64.into(), b"a\0b".into(), "a\0b".into()];
+    let refused = |outcome: Result<u64, SqlError>| {
+        assert!(matches!(outcome, Err(SqlError::NulInText)), "{outcome:?}");
+    };
+    refused(database.write(|tx| tx.execute(INSERT, &row)));
+    refused(database.write(|tx| tx.insert_rows("INSERT INTO t (i, b, t)", "", 3, &row)));
+    let found = database.write(|tx| tx.query_one("SELECT count(*) FROM t", &[], |row| row.int(0)));
+    assert_eq!(found.map_err(|error: SqlError| error.to_string()), Ok(0));
+}
+
+fn a_column_takes_only_its_own_type(place: &Place) {
+    let database = place.with_tables(TABLE);
+    let row: [Value<'_>; 3] = ["five".into(), b"abc".into(), "text".into()];
+    let outcome: Result<u64, SqlError> = database.write(|tx| tx.execute(INSERT, &row));
+    assert!(outcome.is_err(), "{outcome:?}");
 }

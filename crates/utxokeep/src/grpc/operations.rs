@@ -458,7 +458,7 @@ mod tests {
         let (answer, asked) = ask(&[3, 1, 3, 3], 1 << 20);
         assert_eq!(answer.ok().map(|answer| answer.len()), Some(4));
         assert_eq!(asked, [1, 3]);
-        let (answer, asked) = ask(&[5; 100_000], 1 << 20);
+        let (answer, asked) = ask(&vec![5; 100_000], 1 << 20);
         assert!(matches!(answer, Err(CallError::TooLarge { .. })));
         assert_eq!(asked, [5]);
     }

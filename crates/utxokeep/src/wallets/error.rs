@@ -221,6 +221,7 @@ const fn kind_of(error: &LedgerError) -> ErrorKind {
 
 const fn kind_of_sql(error: &SqlError) -> ErrorKind {
     match error {
+        SqlError::NulInText => ErrorKind::Invalid,
         SqlError::Unavailable { .. }
         | SqlError::Transient { .. }
         | SqlError::RetriesExhausted { .. }
