@@ -6,7 +6,7 @@ use utxokeep_core::{
     Height, Txid,
     node::{KeepReason, NodeError, PruneRules, Pruned, Verdict},
 };
-use utxokeep_txstore::{PruneStore, StoreError};
+use utxokeep_txstore::{ParentsOf, PruneStore, StoreError};
 
 use crate::{
     clock::Clock,
@@ -110,12 +110,26 @@ impl Run<'_> {
             let page = self.retry(&mut report.retries, || store.unmined(cutoff, after, rows))?;
             let txids: Vec<Txid> = page.iter().map(|(_, txid)| *txid).collect();
             let found = self.retry(&mut report.retries, || store.parents(&txids))?;
-            report.old_unmined += found.iter().flatten().filter(|p| !p.is_empty()).count() as u64;
-            let mut parents: Vec<Txid> = found.into_iter().flatten().flatten().collect();
+            let mut parents = Vec::new();
+            for (child, found) in txids.iter().zip(found) {
+                match found {
+                    ParentsOf::Known(found) => {
+                        report.old_unmined += u64::from(!found.is_empty());
+                        parents.extend(found);
+                    }
+                    ParentsOf::Nobody => {}
+                    // Its parents stay all the same: it is a child that is not mined.
+                    ParentsOf::Unreadable => {
+                        tracing::error!(txid = %child, "its body cannot be read, nor its parents");
+                        report.unreadable += 1;
+                    }
+                }
+            }
             parents.sort_unstable();
             parents.dedup();
             for chunk in parents.chunks(rows) {
-                let kept = self.retry(&mut report.retries, || store.preserve(chunk, until))?;
+                let kept =
+                    self.retry(&mut report.retries, || store.preserve_parents(chunk, until))?;
                 report.parents_preserved += kept as u64;
             }
             after = page.last().copied();
@@ -295,6 +309,7 @@ pub(crate) const fn is_worth_a_look(reason: KeepReason) -> bool {
         KeepReason::ChildMissing
             | KeepReason::ChildUnknown
             | KeepReason::BodyMissing
+            | KeepReason::Contradiction
             | KeepReason::OutputUnspent
     )
 }

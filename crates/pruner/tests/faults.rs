@@ -285,6 +285,22 @@ fn r_blob_missing_keeps_the_record_because_its_parents_are_not_known() {
     assert_eq!(left(store.as_ref(), &children), 1);
 }
 
+/// An old unmined transaction whose file is lost stops its own record only.
+#[test]
+fn one_unreadable_body_of_an_old_unmined_transaction_stops_no_run() {
+    let (kv, dir) = (Faulty::new(), tempfile::tempdir().unwrap());
+    let store = with_files(&kv, dir.path());
+    let children = due(store.as_ref());
+    let waiting = tx(60, &[(1, 6)], 1);
+    put(store.as_ref(), &waiting, 20, false);
+    let lost = format!("{}", waiting.txid);
+    std::fs::remove_file(dir.path().join(&lost[..2]).join(format!("{lost}.tx"))).unwrap();
+    let report = completed(&pruner(&store));
+    assert_eq!((report.deleted, report.unreadable), (6, 1));
+    assert_eq!(left(store.as_ref(), &children), 0);
+    assert_eq!(left(store.as_ref(), &[tx(1, &[], 7), waiting]), 2, "and its parent stays");
+}
+
 #[test]
 fn r_blob_delete_fails_and_is_tried_again_from_the_queue() {
     let (kv, dir) = (Faulty::new(), tempfile::tempdir().unwrap());

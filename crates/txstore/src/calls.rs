@@ -345,7 +345,7 @@ impl NodeStore {
     }
 
     /// Does something to each transaction; answers to how many it did.
-    fn count(
+    pub(crate) fn count(
         &self,
         txids: &[Txid],
         mut work: impl FnMut(&mut Workspace<'_, Facts<'_>>, &Txid) -> Result<bool, StoreError>,

@@ -3,8 +3,8 @@
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
     node::{
-        BlobKind, Blocking, ChainReport, Heights, NodeError, NodeTx, Policy, PruneRules, Pruned,
-        Spends, Taken, Undo, Verdict, Workspace, encode_body, encode_record, encode_slot,
+        BlobKind, Blocking, ChainReport, Heights, NodeError, Policy, PruneRules, Pruned, Spends,
+        Taken, TxRecord, Undo, Verdict, Workspace, encode_body, encode_record, encode_slot,
     },
 };
 use utxokeep_kv::KvError;
@@ -54,6 +54,17 @@ pub struct BlobsDeleted {
     pub next: Option<String>,
 }
 
+/// What a transaction spends from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParentsOf {
+    /// These, each once for each input.
+    Known(Vec<Txid>),
+    /// There is no such transaction, or it is conflicting and needs nothing.
+    Nobody,
+    /// Its body cannot be read.
+    Unreadable,
+}
+
 /// A node store that can be pruned. Every verdict is [`utxokeep_core::node`]'s.
 pub trait PruneStore: TxStore {
     /// Records that may be deleted from a height up to `until` on, oldest first, behind `after`.
@@ -84,9 +95,12 @@ pub trait PruneStore: TxStore {
     /// Every fact that keeps a record; none if it may go.
     fn explain(&self, txid: &Txid, rules: &PruneRules) -> Result<Vec<Blocking>, StoreError>;
 
-    /// Transactions that these spend from; `None` where there is no such transaction, or it is
-    /// conflicting and needs nothing.
-    fn parents(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<Txid>>>, StoreError>;
+    /// Transactions that these spend from.
+    fn parents(&self, txids: &[Txid]) -> Result<Vec<ParentsOf>, StoreError>;
+
+    /// Keeps those of the parents of old unmined transactions that are due until a height; answers
+    /// how many are kept longer than before.
+    fn preserve_parents(&self, parents: &[Txid], until: Height) -> Result<usize, StoreError>;
 
     /// Deletes files whose transactions are gone, at most `limit`, behind `after`.
     fn delete_blobs(&self, after: Option<&str>, limit: usize) -> Result<BlobsDeleted, StoreError>;
@@ -367,19 +381,23 @@ impl PruneStore for NodeStore {
         })
     }
 
-    fn parents(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<Txid>>>, StoreError> {
+    fn parents(&self, txids: &[Txid]) -> Result<Vec<ParentsOf>, StoreError> {
         self.check_len(txids.len())?;
         self.read(|facts| {
-            let bodies = facts.bodies(txids)?;
-            let records = facts.view.records(txids)?;
-            let one = |(body, record): (&Option<NodeTx>, _)| {
-                let record: Option<utxokeep_core::node::TxRecord> = record;
-                record.filter(|record| !record.is_conflicting)?;
-                let spends = body.as_ref()?.spends();
-                Some(spends.map(|input| *input.outpoint.txid()).collect())
+            let (spends, records) = (spends_of(facts, txids)?, facts.view.records(txids)?);
+            let one = |(txid, record): (&Txid, Option<TxRecord>)| match spends.get(txid) {
+                _ if record.is_none_or(|record| record.is_conflicting) => ParentsOf::Nobody,
+                Some(spends) => {
+                    ParentsOf::Known(spends.iter().map(|spend| *spend.txid()).collect())
+                }
+                None => ParentsOf::Unreadable,
             };
-            Ok(bodies.iter().zip(records).map(one).collect())
+            Ok(txids.iter().zip(records).map(one).collect())
         })
+    }
+
+    fn preserve_parents(&self, parents: &[Txid], until: Height) -> Result<usize, StoreError> {
+        self.count(parents, |workspace, txid| workspace.preserve_for_child(txid, until))
     }
 
     fn delete_blobs(&self, after: Option<&str>, limit: usize) -> Result<BlobsDeleted, StoreError> {

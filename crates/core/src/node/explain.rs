@@ -46,6 +46,8 @@ reasons! {
     Unmined = "unmined";
     /// An output that can be spent is not, or is frozen.
     OutputUnspent = "output_unspent";
+    /// It lost a conflict and is mined on the longest chain: one of both is wrong.
+    Contradiction = "conflicting_mined";
     /// Its height has not come.
     NotDue = "not_due";
     /// Its body cannot be read, so its parents are not known and could get no marker.
@@ -240,6 +242,8 @@ fn own_facts(
             add(KeepReason::RetentionOff, None);
         } else if record.is_locked {
             add(KeepReason::Locked, None);
+        } else if record.contradicts_itself() {
+            add(KeepReason::Contradiction, None);
         } else if !is_droppable {
             if !record.is_mined() {
                 add(KeepReason::Unmined, None);

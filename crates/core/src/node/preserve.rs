@@ -11,16 +11,24 @@ use super::{
 use crate::types::{Height, OutPoint, Txid};
 
 impl<S: Source> Workspace<'_, S> {
-    /// Keeps a record until a height, if it was about to be deleted or is kept already. Answers
-    /// whether it did; one that is gone is fine.
+    /// Keeps a record until a height, also one that nothing would delete yet. Answers whether it
+    /// did; one that is gone is fine.
     pub fn preserve(&mut self, txid: &Txid, until: Height) -> Result<bool, S::Error> {
         let Some(record) = self.record(txid)? else { return Ok(false) };
-        if record.delete_at.is_none() && record.preserve_until.is_none() {
-            return Ok(false);
-        }
         record.preserve_until = record.preserve_until.max(Some(until));
         record.delete_at = None;
         Ok(true)
+    }
+
+    /// Keeps a record until a height because a child of it waits to be mined, if it was about to be
+    /// deleted or is kept already. Answers whether that is longer than before.
+    pub fn preserve_for_child(&mut self, txid: &Txid, until: Height) -> Result<bool, S::Error> {
+        let Some(record) = self.look(txid)? else { return Ok(false) };
+        let is_due = record.delete_at.is_some() || record.preserve_until.is_some();
+        if !is_due || record.preserve_until >= Some(until) {
+            return Ok(false);
+        }
+        self.preserve(txid, until)
     }
 
     /// Ends the keeping of a record whose height has come; answers whether it did.
@@ -31,7 +39,9 @@ impl<S: Source> Workspace<'_, S> {
             return Ok(false);
         }
         record.preserve_until = None;
-        record.evaluate(height, retention);
+        // It may have been mined while it was kept, above the height of the pruner.
+        let mined = record.settled_height();
+        record.evaluate(mined.map_or(height, |mined| mined.max(height)), retention);
         Ok(true)
     }
 

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use super::{
     explain::KeepReason,
     record::TxRecord,
+    slot::SlotState,
     undo::Undo,
     workspace::{Source, Workspace},
 };
@@ -261,6 +262,9 @@ impl<S: Source> Workspace<'_, S> {
     ) -> Result<Vec<Txid>, S::Error> {
         let leaves_marker =
             record.is_mined() && !record.is_conflicting && rules.makes(Check::Marker);
+        // A loser that goes gives back what it spends of other losers: nobody can spend that, and
+        // they must not wait for it for ever.
+        let gives_back = record.is_conflicting && !record.is_mined();
         let mut marked = Vec::new();
         for spend in spends.get(txid).into_iter().flatten() {
             let parent = *spend.txid();
@@ -270,7 +274,18 @@ impl<S: Source> Workspace<'_, S> {
             {
                 survivor.conflicting_children.retain(|child| child != txid);
             }
+            let is_loser = survivor_is_loser(self.look(&parent)?);
             let by = self.slot(spend)?.and_then(|slot| slot.spent_by());
+            if gives_back
+                && is_loser
+                && by.is_some_and(|by| by.txid == *txid)
+                && let Some(slot) = self.slot(spend)?
+            {
+                slot.state = SlotState::Unspent;
+                if let Some(survivor) = self.record(&parent)? {
+                    survivor.spent = survivor.spent.saturating_sub(1);
+                }
+            }
             if leaves_marker
                 && by.is_some_and(|by| by.txid == *txid)
                 && !self.has_marker(&parent, txid)?
@@ -297,6 +312,10 @@ impl<S: Source> Workspace<'_, S> {
         }
         Ok(())
     }
+}
+
+fn survivor_is_loser(survivor: Option<&TxRecord>) -> bool {
+    survivor.is_some_and(|survivor| survivor.is_conflicting && !survivor.is_mined())
 }
 
 #[cfg(test)]

@@ -117,10 +117,22 @@ impl TxRecord {
         self.blocks.iter().map(|block| block.height).max()
     }
 
+    /// Whether it says that it lost a conflict and that it is on the longest chain.
+    #[must_use]
+    pub fn contradicts_itself(&self) -> bool {
+        self.is_conflicting && self.is_mined()
+    }
+
     /// Whether nothing in the record itself speaks against dropping it once it is old enough.
     #[must_use]
     pub fn is_droppable(&self) -> bool {
-        !self.is_locked && (self.is_conflicting || (self.is_all_spent() && self.is_mined()))
+        // Whether a conflict was lost or a block won, a record cannot be both: doubt keeps.
+        let is_over = if self.is_conflicting {
+            !self.is_mined()
+        } else {
+            self.is_all_spent() && self.is_mined()
+        };
+        !self.is_locked && is_over
     }
 
     /// Sets, raises or clears the height at which the record may be deleted. Nothing else does.
@@ -183,7 +195,12 @@ mod tests {
         assert_eq!(evaluated(|record| record.unmined_since = Some(Height::new(5))), None);
         assert_eq!(evaluated(|record| record.is_locked = true), None);
         assert_eq!(evaluated(|record| record.preserve_until = Some(Height::new(1))), None);
-        assert_eq!(evaluated(|r| (r.is_conflicting, r.spent) = (true, 0)), Some(388));
+        assert_eq!(evaluated(|r| (r.is_conflicting, r.spent) = (true, 0)), None, "it is mined");
+        let lose = |record: &mut TxRecord| {
+            (record.is_conflicting, record.spent) = (true, 0);
+            record.blocks.clear();
+        };
+        assert_eq!(evaluated(lose), Some(388));
     }
 
     #[test]
@@ -209,7 +226,11 @@ mod tests {
         assert_eq!(evaluated(|record| record.delete_at = at(1_000)), Some(1_000));
         assert_eq!(evaluated(|record| record.delete_at = at(50)), Some(388));
         assert_eq!(evaluated(|r| (r.delete_at, r.spent) = (at(50), 0)), None);
-        assert_eq!(evaluated(|r| (r.delete_at, r.is_conflicting) = (at(50), true)), Some(50));
+        let lose = |record: &mut TxRecord| {
+            (record.delete_at, record.is_conflicting) = (at(50), true);
+            record.blocks.clear();
+        };
+        assert_eq!(evaluated(lose), Some(50));
         let mut kept = record();
         kept.evaluate(Height::new(100), 0);
         assert_eq!(kept.delete_at, None, "no retention keeps for ever");

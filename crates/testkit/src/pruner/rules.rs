@@ -99,6 +99,55 @@ pub(super) fn r_conflicting_due(stage: &PruneStage) {
     assert_eq!((parent.deleted_children, parent.conflicting_children), (0, vec![]));
 }
 
+/// A node that forgets to process a conflict, or is in between the two calls.
+pub(super) fn r_conflicting_and_mined_is_kept(stage: &PruneStage) {
+    let loser = seed(1, &[5]);
+    let options = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
+    stage.store_with(&loser, 1_000, &options).unwrap();
+    assert_eq!(stage.due(&loser), Some(1_000 + WINDOW));
+    stage.mine(&loser, 1_002);
+    assert_eq!(stage.due(&loser), None);
+    assert_eq!(stage.prune_one(&loser, 9_000), Some(KeepReason::Contradiction));
+    stage.run(&stage.pruner(PrunerSettings::default()), 9_000);
+    assert!(stage.is_there(&loser), "its output is unspent");
+    stage.orphan(&loser, 1_002);
+    assert_eq!(stage.due(&loser), Some(1_002 + WINDOW), "it has only lost");
+}
+
+/// Parents with a child each, all lost at one height, in chunks that separate them.
+pub(super) fn r_conflicting_chains_do_not_leak(stage: &PruneStage) {
+    let mut all = Vec::new();
+    for name in 1..=60 {
+        let parent = seed(name, &[5]);
+        // Ids of children lie anywhere between those of the parents.
+        let child = spending(name.wrapping_mul(97) | 0x80, &[(&parent, 0)], &[4]);
+        if stage.is_there(&child) {
+            continue;
+        }
+        stage.unmined(&parent, 10);
+        stage.unmined(&child, 10);
+        all.extend([parent.txid, child.txid]);
+    }
+    for lost in stage.store.set_conflicting(&all, true, at(11)).unwrap() {
+        lost.unwrap();
+    }
+    let settings = PrunerSettings { chunk_rows: 7, ..PrunerSettings::default() };
+    let job = stage.run(&stage.pruner(settings), 11 + WINDOW);
+    let JobState::Completed(report) = job.state else { panic!("{job:?}") };
+    assert!(all.len() > 40 && report.kept.is_empty(), "{report:?}");
+    assert_eq!(report.deleted, all.len() as u64);
+}
+
+/// Somebody holds evidence in advance.
+pub(super) fn r_preserved_before_it_is_due(stage: &PruneStage) {
+    let parent = seed(1, &[5]);
+    stage.mined(&parent, 10);
+    assert_eq!(stage.store.preserve(&[parent.txid], at(100_000)).unwrap(), 1);
+    stage.mined(&spending(2, &[(&parent, 0)], &[4]), 11);
+    stage.run(&stage.pruner(PrunerSettings::default()), 50_000);
+    assert_eq!(stage.prune_one(&parent, 50_000), Some(KeepReason::Preserved));
+}
+
 pub(super) fn r_preserved_due(stage: &PruneStage) {
     let [_, second, _] = grandchild(stage);
     let due = stage.store.due(at(10 + WINDOW), None, 10).unwrap();

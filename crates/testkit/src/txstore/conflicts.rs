@@ -148,7 +148,7 @@ pub(super) fn x_wal(stage: &Stage) {
 
 pub(super) fn d_conflict_once(stage: &Stage) {
     let tx = seed(1, &[5]);
-    stage.create_mined(&tx, 1);
+    stage.create(&tx, 1).unwrap();
     let set = |value, height| {
         let answers = stage.store.set_conflicting(&[tx.txid], value, at(height)).unwrap();
         answers.into_iter().next().unwrap().unwrap();
@@ -159,6 +159,7 @@ pub(super) fn d_conflict_once(stage: &Stage) {
     assert_eq!(stage.due(&tx), Some(5 + RETENTION), "set once");
     set(false, 10);
     assert_eq!(stage.due(&tx), None, "it has a live output");
+    stage.mine(&tx, 1, 10).unwrap();
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 11).unwrap();
     assert_eq!(stage.due(&tx), Some(11 + RETENTION));
 }

@@ -178,10 +178,12 @@ pub(super) fn p_preserve(stage: &Stage) {
     stage.create_mined(&live, 1);
     stage.spend(&spending(3, &[(&due, 0)], &[4]), 5).unwrap();
     let ids = [due.txid, live.txid, seed(9, &[1]).txid];
-    assert_eq!(stage.store.preserve(&ids, at(100)).unwrap(), 1, "only what was to go");
+    assert_eq!(stage.store.preserve(&ids, at(100)).unwrap(), 2, "also what is not due yet");
     assert_eq!(stage.due(&due), None);
-    assert_eq!(stage.record(&live).preserve_until, None);
-    assert_eq!(stage.store.preserve(&ids, at(50)).unwrap(), 1);
+    assert_eq!(stage.record(&live).preserve_until, Some(at(100)));
+    stage.spend(&spending(4, &[(&live, 0)], &[4]), 6).unwrap();
+    assert_eq!(stage.due(&live), None, "spent later, and kept all the same");
+    assert_eq!(stage.store.preserve(&ids, at(50)).unwrap(), 2);
     assert_eq!(stage.record(&due).preserve_until, Some(at(100)), "never shortened");
     stage.store.preserve(&ids, at(150)).unwrap();
     assert_eq!(stage.record(&due).preserve_until, Some(at(150)));

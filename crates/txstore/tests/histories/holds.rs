@@ -105,9 +105,6 @@ impl Model {
 
     pub(crate) fn preserve(&mut self, txid: &Txid, until: u32) -> bool {
         let Some(record) = self.records.get_mut(txid) else { return false };
-        if record.due.is_none() && record.preserve.is_none() {
-            return false;
-        }
         record.preserve = Some(record.preserve.unwrap_or(0).max(until));
         record.due = None;
         true
@@ -121,7 +118,10 @@ impl Model {
         for (_, txid) in &due {
             let record = self.records.get_mut(txid).unwrap();
             record.preserve = None;
-            record.evaluate(height, self.policy.retention_blocks);
+            let is_settled = !record.conflicting && record.unmined.is_none();
+            let mined = record.blocks.iter().map(|block| block.height.get()).max();
+            let mined = mined.filter(|_| is_settled).unwrap_or(0);
+            record.evaluate(height.max(mined), self.policy.retention_blocks);
         }
         due.len()
     }

@@ -60,6 +60,7 @@ impl Record {
         let later = at + retention;
         self.due = match (self.locked, self.conflicting, is_done && self.unmined.is_none()) {
             (true, _, _) | (false, false, false) => None,
+            (false, true, _) if !self.blocks.is_empty() && self.unmined.is_none() => None,
             (false, true, _) => self.due.or(Some(later)),
             (false, false, true) => Some(self.due.unwrap_or(0).max(later)),
         };

@@ -157,7 +157,8 @@ impl Model {
         }
         let Some(mined) = tx.mined else { return refuse("it is in no block") };
         if mined.max(tx.spent_at) + WINDOW > height {
-            return refuse("it is not due");
+            let why = format!("it is not due: mined at {mined}, spent at {}", tx.spent_at);
+            return refuse(&why);
         }
         for by in &tx.outputs {
             let Some(by) = by else { return refuse("an output is unspent") };
