@@ -23,6 +23,7 @@ mod lease;
 mod lock_plan;
 mod locks;
 mod lookahead;
+mod place;
 mod prune;
 mod script;
 mod select;
@@ -53,6 +54,7 @@ pub use lookahead::{
     AskedReach, BadReach, KeychainReach, LOOKAHEAD_DEFAULT, LOOKAHEAD_MAX, is_near_edge, scan_from,
     wider_lookahead,
 };
+pub use place::{BadPlace, Relative, Surroundings, TxPlace, check_place};
 pub use prune::{BadPrune, check_prune_depth, prune_depth};
 pub use script::{ScriptKind, is_paid};
 pub use select::{

@@ -214,7 +214,7 @@ pub enum ConstraintKind {
     Check,
     /// Not null.
     NotNull,
-    /// Any other.
+    /// Any other: a trigger refuses, or a value does not fit into its column.
     Other,
 }
 

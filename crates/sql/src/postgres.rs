@@ -401,7 +401,8 @@ fn error(failure: tokio_postgres::Error, timeout_ms: u64) -> SqlError {
         return SqlError::StatementTimeout { timeout_ms };
     }
     match code.code().get(..2) {
-        Some("23") => constraint(&code, failure),
+        // Values that do not fit, and what triggers refuse, are refused rows as well.
+        Some("22" | "23" | "P0") => constraint(&code, failure),
         Some("08") => SqlError::Unavailable { source: with_details(failure) },
         Some("57") if code.code().starts_with("57P") => {
             SqlError::Unavailable { source: with_details(failure) }

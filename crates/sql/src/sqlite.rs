@@ -274,7 +274,7 @@ fn error_within(failure: rusqlite::Error, timeout_ms: u64) -> SqlError {
             let reason = if snapshot { RetryReason::Serialization } else { RetryReason::Busy };
             SqlError::Transient { reason, source: Box::new(failure) }
         }
-        ffi::SQLITE_CONSTRAINT => constraint(extended, failure),
+        ffi::SQLITE_CONSTRAINT | ffi::SQLITE_MISMATCH => constraint(extended, failure),
         ffi::SQLITE_INTERRUPT => SqlError::StatementTimeout { timeout_ms },
         ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => SqlError::Damaged { source: Box::new(failure) },
         ffi::SQLITE_CANTOPEN => SqlError::Unavailable { source: Box::new(failure) },

@@ -96,7 +96,7 @@ impl Session<'_, '_> {
             }
             return Ok((id, is_archived));
         }
-        let id = self.next_address_id();
+        let id = self.next_address_id()?;
         let weight = new.spend_weight.unwrap_or_else(|| estimated_spend_weight(&new.script));
         self.tx.execute(
             INSERT,

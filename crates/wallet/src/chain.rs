@@ -18,7 +18,7 @@ use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
 use crate::{
     BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, RecordOptions, Recorded, Seen, birthday,
     crash, follow,
-    ingest::check_shape,
+    ingest::{check_block, check_shape},
     ledger::ensure_chain,
     lifecycle::family,
     rows,
@@ -35,10 +35,15 @@ const UPDATE_TIP: &str = "UPDATE chains SET tip_height = $2, tip_hash = $3,
             ELSE first_height END
     WHERE id = $1";
 const SELECT_STORED_BELOW: &str = "SELECT height, hash FROM blocks
-    WHERE chain_id = $1 AND height < $2 ORDER BY height DESC LIMIT 1";
+    WHERE chain_id = $1 AND height < $2 AND is_claimed = 0 ORDER BY height DESC LIMIT 1";
 const SELECT_RECENT_BELOW: &str = "SELECT height, hash FROM recent_blocks
     WHERE chain_id = $1 AND height < $2 ORDER BY height DESC LIMIT 1";
-const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE chain_id = $1 AND height >= $2";
+/// Blocks stay on which transactions hang that could not be taken out of them.
+const DELETE_BLOCKS: &str = "DELETE FROM blocks WHERE chain_id = $1 AND height >= $2
+    AND NOT EXISTS (SELECT t.wallet_id FROM transactions t
+        WHERE t.chain_id = $1 AND t.block_height = blocks.height)";
+const MARK_LEFT_BLOCKS: &str =
+    "UPDATE blocks SET is_claimed = 1 WHERE chain_id = $1 AND height >= $2";
 const DROP_DEEP_LEASES: &str = "DELETE FROM utxo_leases
     WHERE wallet_id IN (SELECT id FROM wallets WHERE chain_id = $1)
         AND spent_height + hold_confirmations - 1 <= $2";
@@ -86,6 +91,7 @@ impl Ledger {
         now: Micros,
     ) -> Result<Applied, LedgerError> {
         self.check_batch(txs.len())?;
+        check_block(txs)?;
         self.write(|tx| {
             let mut chain = LockedChain::lock(tx, network)?;
             let block = linked.block;
@@ -151,8 +157,7 @@ impl Ledger {
             if chain.tip != Some((block.height, block.hash)) {
                 return Err(LedgerError::NotTip { height: block.height, tip: chain.tip });
             }
-            chain.detach_from(block.height, self.limits, now)?;
-            chain.go_back_to(below)
+            chain.detach_from(block.height, below, self.limits, now)
         })
     }
 
@@ -167,11 +172,11 @@ impl Ledger {
     ) -> Result<Tip, LedgerError> {
         self.write(|tx| {
             let mut chain = LockedChain::lock(tx, network)?;
-            chain.detach_from(height, self.limits, now)?;
-            if chain.tip.is_some_and(|(tip, _)| tip >= height) {
-                let below = chain.known_below(height)?;
-                chain.go_back_to(below)?;
-            }
+            let below = match chain.tip {
+                Some((tip, _)) if tip >= height => chain.known_below(height)?,
+                tip => tip,
+            };
+            chain.detach_from(height, below, self.limits, now)?;
             Ok(chain.tip)
         })
     }
@@ -216,8 +221,7 @@ impl Ledger {
     ) -> Result<(), LedgerError> {
         self.write(|tx| {
             let mut chain = LockedChain::lock_at(tx, network, looked_at)?;
-            chain.detach_from(first, self.limits, now)?;
-            chain.go_back_to(None)
+            chain.detach_from(first, None, self.limits, now)
         })
     }
 
@@ -230,8 +234,7 @@ impl Ledger {
         if chain.tip.is_none_or(|(tip, _)| tip < target.0) {
             return Err(LedgerError::NotTip { height: target.0, tip: chain.tip });
         }
-        chain.detach_from(target.0.plus(1), self.limits, now)?;
-        chain.go_back_to(Some(target))
+        chain.detach_from(target.0.plus(1), Some(target), self.limits, now)
     }
 
     /// Takes the blocks above `height` back for one wallet only, so that it can be scanned again.
@@ -353,22 +356,44 @@ impl<'t, 'c> LockedChain<'t, 'c> {
         Ok(below)
     }
 
-    /// Detaches the transactions of every wallet first; only then the blocks can go.
+    /// Takes back all blocks from `height` on; `tip` is the last one then. Transactions of every
+    /// wallet leave their blocks first; only then the blocks can go. A wallet that cannot give one
+    /// up is set aside with what it has, and the others go on.
     fn detach_from(
         &mut self,
         height: Height,
+        tip: Tip,
         limits: crate::Limits,
         now: Micros,
     ) -> Result<(), LedgerError> {
         let key = [Value::from(self.id), Value::from(height.get())];
+        let mut failed = Vec::new();
         for wallet in self.tx.query_all(SELECT_TOUCHED, &key, |row| row.int(0))? {
-            let mut session = Session::lock(self.tx, limits, WalletId::new(wallet), now)?;
-            session.detach_from(height)?;
-            session.finish()?;
+            let wallet = WalletId::new(wallet);
+            let detached: Result<(), LedgerError> = self.tx.savepoint(|tx| {
+                let mut session = Session::lock(tx, limits, wallet, now)?;
+                session.detach_from(height)?;
+                session.finish()?;
+                Ok(())
+            });
+            match detached {
+                Ok(()) => {}
+                Err(error) if error.is_of_wallet() => failed.push((wallet, error)),
+                Err(error) => return Err(error),
+            }
         }
         birthday::rewind(self.tx, self.id, height)?;
         self.tx.execute(DELETE_BLOCKS, &key)?;
+        self.tx.execute(MARK_LEFT_BLOCKS, &key)?;
         follow::forget(self.tx, self.id, height)?;
+        let undone = self.tip.map_or(BlockHash::from_bytes([0; 32]), |(_, hash)| hash);
+        if self.tip.is_some_and(|(tip, _)| tip >= height) {
+            self.go_back_to(tip)?;
+        }
+        for (wallet, error) in failed {
+            let block = (height, undone);
+            standing::set_aside_at_undo(self.tx, wallet, block, tip, &error, now)?;
+        }
         Ok(())
     }
 }
@@ -406,7 +431,7 @@ impl Session<'_, '_> {
         }
         let options = RecordOptions::default();
         let record = |(new, position): &(&NewTx, u32)| {
-            self.record(new, Seen::Block(*block, *position), &options, true)
+            self.record(new, Seen::Block(*block, Some(*position)), &options, true)
         };
         batch.iter().map(record).collect()
     }

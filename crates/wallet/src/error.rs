@@ -3,8 +3,8 @@
 use utxokeep_core::{
     BlockHash, Height, OutPoint, Txid, UnknownNetwork,
     wallet::{
-        AmountTooLarge, BadLabel, BadPrune, BadReach, CannotArchive, CodecError, GuardRefusal,
-        Refused, TxStatus, WalletId,
+        AmountTooLarge, BadLabel, BadPlace, BadPrune, BadReach, CannotArchive, CodecError,
+        GuardRefusal, Refused, TxStatus, WalletId,
     },
 };
 use utxokeep_sql::SqlError;
@@ -26,6 +26,12 @@ pub enum LedgerError {
     /// The transaction cannot be stored as it is.
     #[error("the transaction was not stored: {what}")]
     InvalidTx {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The block cannot be right, whomever it concerns.
+    #[error("the block was not applied: {what}")]
+    InvalidBlock {
         /// What is wrong with it.
         what: String,
     },
@@ -114,6 +120,14 @@ pub enum LedgerError {
         height: Height,
         /// Where it is.
         position: u32,
+    },
+    /// No chain can have the transaction where somebody says.
+    #[error("transaction {txid} cannot be there: {source}; nothing was changed")]
+    BadPlace {
+        /// The transaction.
+        txid: Txid,
+        /// Why.
+        source: BadPlace,
     },
     /// The block does not follow the tip.
     #[error("block {height} does not follow the tip of the ledger, which is {}", tip_text(*.tip))]

@@ -8,15 +8,16 @@ mod cascade;
 mod check;
 mod coins;
 mod content;
+mod place;
 mod rivals;
 mod trust;
 
 pub(crate) use cascade::{Loser, RESET_LEASES};
-pub(crate) use check::{label as check_label, shape as check_shape};
+pub(crate) use check::{block as check_block, label as check_label, shape as check_shape};
 use rivals::Declared;
 use utxokeep_core::{
     OutPoint, Txid,
-    wallet::{Event, Evidence, TxState, next},
+    wallet::{Event, Evidence, TxPlace, TxState, next},
 };
 use utxokeep_sql::Value;
 
@@ -27,14 +28,17 @@ use crate::{
 
 const INSERT_TX: &str = "INSERT INTO transactions (wallet_id, id, chain_id, txid, status,
         is_waiting, is_coinbase, block_height, block_position, received_at_us, input_count,
-        owned_input_count, output_total, raw_tx)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+        owned_input_count, output_total, raw_tx, is_claimed)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const UPDATE_TX: &str = "UPDATE transactions
     SET status = $3, is_waiting = $4, block_height = $5, block_position = $6,
-        owned_input_count = $7, invalid_reason = NULL, invalidated_by_tx_id = NULL
+        owned_input_count = $7, is_claimed = $8, earlier_height = $9, earlier_position = $10,
+        invalid_reason = NULL, invalidated_by_tx_id = NULL
     WHERE wallet_id = $1 AND id = $2";
-const SET_POSITION: &str =
-    "UPDATE transactions SET block_position = $3 WHERE wallet_id = $1 AND id = $2";
+const SET_POSITION: &str = "UPDATE transactions SET block_position = $3, is_claimed = $4
+    WHERE wallet_id = $1 AND id = $2";
+const SET_EARLIER: &str = "UPDATE transactions SET earlier_height = $3, earlier_position = $4
+    WHERE wallet_id = $1 AND id = $2";
 const INSERT_INPUTS: &str = "INSERT INTO tx_inputs
     (wallet_id, tx_id, input_index, prev_txid, prev_index, claim) VALUES";
 const UPDATE_CLAIMS: &str = "UPDATE tx_inputs SET claim = 1 WHERE wallet_id = $1 AND tx_id = $2";
@@ -79,7 +83,12 @@ impl Session<'_, '_> {
             }
             stored = Some(self.rewrite(&known, new)?);
         }
-        self.record_known(new, stored, seen, options, beyond_tip)
+        let mut recorded = self.record_known(new, stored, seen, options, beyond_tip)?;
+        if self.evidence == Evidence::Block {
+            let phantoms = self.end_phantoms(new.txid, new.outputs.len())?;
+            recorded.failed_descendants.extend(phantoms);
+        }
+        Ok(recorded)
     }
 
     /// Records a transaction whose stored inputs and outputs, if any, are those of `new`.
@@ -93,21 +102,17 @@ impl Session<'_, '_> {
     ) -> Result<Recorded, LedgerError> {
         let label = self.checked_label(options)?;
         let credits = self.resolve_credits(new)?;
-        let (event, position) = match seen {
-            Seen::Created => (Event::Create, None),
-            Seen::Mempool => (Event::Publish, None),
-            Seen::Block(block, position) => {
-                match self.evidence {
-                    Evidence::Claim => self.claim_block(&block, beyond_tip)?,
-                    Evidence::Block => self.assert_block(&block)?,
-                }
-                (Event::Confirm(block.height), Some(position))
-            }
-        };
+        let (event, position) = self.event_of(seen, beyond_tip)?;
+        if let Some(recorded) = self.note_repeated(new, stored.as_ref(), event, position)? {
+            return Ok(recorded);
+        }
         let state = next(stored.map(|stored| stored.state), new.coinbase, event, self.evidence)
             .map_err(|refused| LedgerError::Refused { txid: new.txid, refused })?;
         let unchanged = stored.is_some_and(|stored| stored.state == state && state.is_live());
 
+        if let Some(height) = state.block().filter(|_| matches!(event, Event::Confirm(_))) {
+            self.check_place(new, stored.as_ref(), TxPlace { height, position })?;
+        }
         if unchanged {
             self.keep_position(&new.txid, stored.as_ref(), position)?;
         }
@@ -190,6 +195,25 @@ impl Session<'_, '_> {
         Ok(recorded)
     }
 
+    /// What was seen, as an event. Its block is checked, or written down.
+    fn event_of(
+        &mut self,
+        seen: Seen,
+        beyond_tip: bool,
+    ) -> Result<(Event, Option<u32>), LedgerError> {
+        Ok(match seen {
+            Seen::Created => (Event::Create, None),
+            Seen::Mempool => (Event::Publish, None),
+            Seen::Block(block, position) => {
+                match self.evidence {
+                    Evidence::Claim => self.claim_block(&block, beyond_tip)?,
+                    Evidence::Block => self.assert_block(&block)?,
+                }
+                (Event::Confirm(block.height), position)
+            }
+        })
+    }
+
     /// The position of a transaction that stays in its block: a block corrects it, a claim must not
     /// contradict it.
     fn keep_position(
@@ -199,17 +223,49 @@ impl Session<'_, '_> {
         position: Option<u32>,
     ) -> Result<(), LedgerError> {
         let (Some(stored), Some(position)) = (stored, position) else { return Ok(()) };
-        match (stored.position, stored.state.block(), self.evidence) {
-            (Some(known), Some(height), Evidence::Claim) if known != position => {
+        let is_claim = self.evidence == Evidence::Claim;
+        match (stored.position, stored.state.block()) {
+            (Some(known), Some(height)) if is_claim && known != position => {
                 Err(LedgerError::PositionMismatch { txid: *txid, height, position: known })
             }
-            (known, _, Evidence::Block) if known != Some(position) => {
-                let row = [self.id(), Value::from(stored.id), Value::from(position)];
+            (known, _) if known != Some(position) || (stored.claimed && !is_claim) => {
+                let claimed = Value::from(stored.claimed && is_claim);
+                let row = [self.id(), Value::from(stored.id), Value::from(position), claimed];
                 self.tx.execute(SET_POSITION, &row)?;
                 Ok(())
             }
             _ => Ok(()),
         }
+    }
+
+    /// A coinbase that two blocks hold counts from the later one on, and is back in the earlier one
+    /// when that leaves the chain. A scan may find the earlier one last.
+    fn note_repeated(
+        &mut self,
+        new: &NewTx,
+        stored: Option<&StoredTx>,
+        event: Event,
+        position: Option<u32>,
+    ) -> Result<Option<Recorded>, LedgerError> {
+        let (Some(stored), Event::Confirm(height), Evidence::Block, true) =
+            (stored, event, self.evidence, new.coinbase)
+        else {
+            return Ok(None);
+        };
+        let is_later = stored.state.block().is_some_and(|later| later > height);
+        if stored.claimed || !is_later {
+            return Ok(None);
+        }
+        let place = [Value::from(height.get()), rows::position_value(true, position)];
+        self.tx.execute(SET_EARLIER, &[self.id(), Value::from(stored.id), place[0], place[1]])?;
+        Ok(Some(Recorded {
+            txid: new.txid,
+            change: Change::Unchanged,
+            state: stored.state,
+            waiting: false,
+            losers: Vec::new(),
+            failed_descendants: Vec::new(),
+        }))
     }
 
     fn checked_label<'o>(
@@ -233,9 +289,11 @@ impl Session<'_, '_> {
         let new = plan.new;
         let status = Value::from(plan.state.status().code());
         let height = rows::height_value(plan.state.block());
-        let position = Value::from(plan.position);
+        let position = rows::position_value(plan.state.block().is_some(), plan.position);
+        let claimed = Value::from(plan.state.block().is_some() && self.evidence == Evidence::Claim);
         if let Some(stored) = plan.stored {
             if !unchanged {
+                let earlier = self.earlier_place(&stored, plan);
                 self.tx.execute(
                     UPDATE_TX,
                     &[
@@ -246,12 +304,18 @@ impl Session<'_, '_> {
                         height,
                         position,
                         Value::from(plan.owned_inputs),
+                        claimed,
+                        rows::height_value(earlier.map(|place| place.height)),
+                        rows::position_value(
+                            earlier.is_some(),
+                            earlier.and_then(|place| place.position),
+                        ),
                     ],
                 )?;
             }
             return Ok(stored.id);
         }
-        let id = self.next_tx_id();
+        let id = self.next_tx_id()?;
         let total: i64 = new.outputs.iter().map(|output| output.amount.to_column()).sum();
         self.tx.execute(
             INSERT_TX,
@@ -270,9 +334,17 @@ impl Session<'_, '_> {
                 Value::from(plan.owned_inputs),
                 Value::from(total),
                 Value::from(new.raw.as_deref()),
+                claimed,
             ],
         )?;
         Ok(id)
+    }
+
+    /// Where a coinbase stays if the block leaves the chain that repeats it.
+    fn earlier_place(&self, stored: &StoredTx, plan: &Plan<'_>) -> Option<TxPlace> {
+        let is_fact = self.evidence == Evidence::Block && plan.new.coinbase && !stored.claimed;
+        let height = stored.state.block().filter(|_| is_fact)?;
+        (Some(height) < plan.state.block()).then_some(TxPlace { height, position: stored.position })
     }
 
     /// Stores the inputs of a new transaction, or lets a stored one take hold of its inputs.

@@ -2,21 +2,30 @@
 //!
 //! # Invariants
 //!
-//! * A claim is checked against every table that knows the height, and changes none of what they say.
+//! * A claim is checked against every table that knows the height or the hash, and changes none of
+//!   what they say.
+//! * A claim stays one: its row is marked, and neither the tip nor a fork is ever looked for in it.
 //! * A followed or scanned block replaces what was claimed about its height.
 
+use utxokeep_core::Height;
 use utxokeep_sql::{Row, SqlError, Value};
 
 use crate::{BlockRef, LedgerError, session::Session};
 
 const SELECT_FOLLOWED: &str =
     "SELECT hash, time_us FROM recent_blocks WHERE chain_id = $1 AND height = $2";
-const SELECT_BLOCK: &str = "SELECT hash, time_us FROM blocks WHERE chain_id = $1 AND height = $2";
-const INSERT_BLOCK: &str = "INSERT INTO blocks (chain_id, height, hash, time_us)
-    VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-const UPSERT_BLOCK: &str = "INSERT INTO blocks (chain_id, height, hash, time_us)
-    VALUES ($1, $2, $3, $4) ON CONFLICT (chain_id, height)
-    DO UPDATE SET hash = excluded.hash, time_us = excluded.time_us";
+const SELECT_BLOCK: &str =
+    "SELECT hash, time_us, is_claimed FROM blocks WHERE chain_id = $1 AND height = $2";
+const INSERT_BLOCK: &str = "INSERT INTO blocks (chain_id, height, hash, time_us, is_claimed)
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
+const UPSERT_BLOCK: &str = "INSERT INTO blocks (chain_id, height, hash, time_us, is_claimed)
+    VALUES ($1, $2, $3, $4, 0) ON CONFLICT (chain_id, height)
+    DO UPDATE SET hash = excluded.hash, time_us = excluded.time_us, is_claimed = 0";
+const SELECT_FOLLOWED_ELSEWHERE: &str = "SELECT height FROM recent_blocks
+    WHERE chain_id = $1 AND hash = $3 AND height <> $2";
+const DROP_CLAIM: &str = "DELETE FROM blocks
+    WHERE chain_id = $1 AND height = $2 AND is_claimed = 1 AND NOT EXISTS (SELECT t.wallet_id
+        FROM transactions t WHERE t.chain_id = $1 AND t.block_height = $2)";
 const SELECT_ELSEWHERE: &str =
     "SELECT height FROM blocks WHERE chain_id = $1 AND hash = $3 AND height <> $2";
 const SET_HASH: &str = "UPDATE blocks SET hash = $3 WHERE chain_id = $1 AND height = $2";
@@ -50,16 +59,30 @@ impl Session<'_, '_> {
             return Err(mismatch);
         }
         let row = self.block_row(block);
+        if self.tx.query_opt(SELECT_FOLLOWED_ELSEWHERE, &row[..3], |_| Ok(()))?.is_some() {
+            return Err(mismatch);
+        }
         let read = |row: &Row<'_>| Ok((row.array::<32>(0)?, row.int(1)?));
         let mut found = self.tx.query_opt(SELECT_BLOCK, &row[..2], read)?;
         if found.is_none() {
-            self.tx.execute(INSERT_BLOCK, &row)?;
+            let [chain, height, hash, time] = row;
+            let is_claimed = Value::from(followed.is_none());
+            self.tx.execute(INSERT_BLOCK, &[chain, height, hash, time, is_claimed])?;
             found = self.tx.query_opt(SELECT_BLOCK, &row[..2], read)?;
         }
         if found != Some((*block.hash.as_bytes(), block.time.get())) {
             return Err(mismatch);
         }
         self.known_block = Some(*block);
+        Ok(())
+    }
+
+    /// Forgets what was claimed about a height when no transaction hangs on it any more, so that
+    /// another block can be claimed there.
+    pub(crate) fn drop_empty_claim(&mut self, height: Height) -> Result<(), SqlError> {
+        let key = [Value::from(self.chain), Value::from(height.get())];
+        self.tx.execute(DROP_CLAIM, &key)?;
+        self.known_block = None;
         Ok(())
     }
 
@@ -82,9 +105,9 @@ impl Session<'_, '_> {
             return Ok(());
         }
         let row = self.block_row(block);
-        let read = |row: &Row<'_>| Ok((row.array::<32>(0)?, row.int(1)?));
+        let read = |row: &Row<'_>| Ok((row.array::<32>(0)?, row.int(1)?, row.int(2)?));
         let found = self.tx.query_opt(SELECT_BLOCK, &row[..2], read)?;
-        if found != Some((*block.hash.as_bytes(), block.time.get())) {
+        if found != Some((*block.hash.as_bytes(), block.time.get(), 0)) {
             // Somebody may have claimed this block at another height. Transactions hang on that row.
             let elsewhere = self.tx.query_opt(SELECT_ELSEWHERE, &row[..3], |row| row.int(0))?;
             if let Some(height) = elsewhere {

@@ -35,6 +35,7 @@ mod prune;
 mod rows;
 mod schema;
 mod schema_archived;
+mod schema_claims;
 mod schema_descriptors;
 mod schema_idempotency;
 mod schema_imported;
@@ -84,8 +85,8 @@ pub use types::{
 };
 pub use upkeep::LeaseCounts;
 pub use utxokeep_core::wallet::{
-    AllowedGuards, Amount, ArchiveBlocker, Balance, ChainCodec, ChangePolicy, CoinClass,
+    AllowedGuards, Amount, ArchiveBlocker, BadPlace, Balance, ChainCodec, ChangePolicy, CoinClass,
     ConfirmationRange, FeeRate, Guard, GuardRefusal, InvalidReason, LOOKAHEAD_DEFAULT, LeaseId,
-    Maturity, Micros, PaymentLimits, TxState, TxStatus, WalletId,
+    Maturity, Micros, PaymentLimits, Refused, TxState, TxStatus, WalletId,
 };
 pub use verify::{Verification, Violation};

@@ -2,12 +2,12 @@
 
 use utxokeep_core::{
     Txid,
-    wallet::{Event, Evidence, Micros, WalletId, next, parents_first},
+    wallet::{Event, Evidence, Micros, Refused, TxState, WalletId, next, parents_first},
 };
 
 use crate::{
-    Abandoned, BlockRef, Credits, Ledger, LedgerError, NewTx, RecordOptions, Recorded, Seen,
-    session::Session,
+    Abandoned, BlockRef, Change, Credits, Ledger, LedgerError, NewTx, RecordOptions, Recorded,
+    Seen, session::Session,
 };
 
 impl Ledger {
@@ -65,17 +65,49 @@ impl Ledger {
         self.write_wallet(wallet, now, |session| session.record_stored(txid, Seen::Mempool))
     }
 
-    /// Marks a stored transaction as confirmed at a position of a block.
+    /// Marks a stored transaction as confirmed in a block, at a position where that is known.
     pub fn confirm(
         &self,
         wallet: WalletId,
         txid: &Txid,
         block: BlockRef,
-        position: u32,
+        position: Option<u32>,
         now: Micros,
     ) -> Result<Recorded, LedgerError> {
         self.write_wallet(wallet, now, |session| {
             session.record_stored(txid, Seen::Block(block, position))
+        })
+    }
+
+    /// Takes back the claim that a transaction is in a block: it is unconfirmed again, a coinbase is
+    /// orphaned. Blocks and other transactions stay. Refused when the block itself said so. Taking
+    /// it back twice changes nothing.
+    pub fn unconfirm(
+        &self,
+        wallet: WalletId,
+        txid: &Txid,
+        now: Micros,
+    ) -> Result<Recorded, LedgerError> {
+        self.write_wallet(wallet, now, |session| {
+            let stored = session.known(txid)?;
+            let mut recorded = Recorded {
+                txid: *txid,
+                change: Change::Unchanged,
+                state: stored.state,
+                waiting: stored.waiting,
+                losers: Vec::new(),
+                failed_descendants: Vec::new(),
+            };
+            let TxState::Confirmed(height) = stored.state else { return Ok(recorded) };
+            if !stored.claimed {
+                let refused = Refused::InFollowedBlock(height);
+                return Err(LedgerError::Refused { txid: *txid, refused });
+            }
+            recorded.failed_descendants = session.take_out(&stored, *txid)?;
+            session.drop_empty_claim(height)?;
+            recorded.state = session.known(txid)?.state;
+            recorded.change = Change::Updated;
+            Ok(recorded)
         })
     }
 

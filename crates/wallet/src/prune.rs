@@ -150,7 +150,7 @@ impl Session<'_, '_> {
     }
 
     /// Deletes rows, in the order in which they refer to each other.
-    fn remove(&mut self, ids: &[i64]) -> Result<(), SqlError> {
+    pub(crate) fn remove(&mut self, ids: &[i64]) -> Result<(), SqlError> {
         let keys: Vec<Value<'_>> = ids.iter().map(|id| Value::from(*id)).collect();
         let fixed = [self.id()];
         for statement in [FREE_COINS, FORGET_INVALIDATOR, DELETE_COINS, DELETE_TXS] {

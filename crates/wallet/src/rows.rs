@@ -77,6 +77,23 @@ pub(crate) fn tip(
     }
 }
 
+/// Stands for a position in a block that nobody said: a column for it is there or absent together
+/// with the height.
+const NO_POSITION: i64 = -1;
+
+/// A position in a block; `None` where there is no block, or nobody said it.
+pub(crate) fn position(row: &Row<'_>, column: usize) -> Result<Option<u32>, SqlError> {
+    match row.opt_int(column)? {
+        None | Some(NO_POSITION) => Ok(None),
+        Some(_) => u32_at(row, column).map(Some),
+    }
+}
+
+/// The column of a position; `is_in_block` is the height's.
+pub(crate) fn position_value<'a>(is_in_block: bool, position: Option<u32>) -> Value<'a> {
+    Value::from(is_in_block.then(|| position.map_or(NO_POSITION, i64::from)))
+}
+
 pub(crate) fn height_value<'a>(height: Option<Height>) -> Value<'a> {
     Value::from(height.map(Height::get))
 }

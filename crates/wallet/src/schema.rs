@@ -6,7 +6,7 @@
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
 use crate::{
-    Micros, labels::marks, schema_archived, schema_descriptors, schema_idempotency,
+    Micros, labels::marks, schema_archived, schema_claims, schema_descriptors, schema_idempotency,
     schema_imported, schema_labels, schema_leases, schema_lookahead, schema_marks, schema_pruned,
     schema_rescans, statistics,
 };
@@ -76,6 +76,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "addresses added by hand",
         up: schema_imported::UP,
         down: schema_imported::DOWN,
+    },
+    Migration {
+        version: 12,
+        name: "claims beside facts",
+        up: schema_claims::UP,
+        down: schema_claims::DOWN,
     },
 ];
 

@@ -30,7 +30,8 @@ const SELECT_CHAIN: &str = "SELECT c.chain, c.network, c.tip_height, c.tip_hash,
 const UPDATE_COUNTERS: &str = "UPDATE wallets
     SET next_tx_id = $2, next_utxo_id = $3, next_address_id = $4 WHERE id = $1";
 const SELECT_TX: &str =
-    "SELECT id, status, block_height, is_coinbase, is_waiting, owned_input_count, block_position
+    "SELECT id, status, block_height, is_coinbase, is_waiting, owned_input_count, block_position,
+        is_claimed
     FROM transactions WHERE chain_id = $1 AND txid = $2 AND wallet_id = $3";
 const MEASURE_TABLES: &str =
     "ANALYZE wallets; ANALYZE addresses; ANALYZE descriptors; ANALYZE descriptor_scripts;
@@ -89,6 +90,8 @@ pub(crate) struct StoredTx {
     pub(crate) waiting: bool,
     pub(crate) owned_inputs: i64,
     pub(crate) position: Option<u32>,
+    /// Whether its block is somebody's word.
+    pub(crate) claimed: bool,
 }
 
 impl<'t, 'c> Session<'t, 'c> {
@@ -196,19 +199,16 @@ impl<'t, 'c> Session<'t, 'c> {
         Ok(())
     }
 
-    pub(crate) fn next_tx_id(&mut self) -> i64 {
-        self.counters.tx += 1;
-        self.counters.tx - 1
+    pub(crate) fn next_tx_id(&mut self) -> Result<i64, SqlError> {
+        take_number(&mut self.counters.tx)
     }
 
-    pub(crate) fn next_utxo_id(&mut self) -> i64 {
-        self.counters.utxo += 1;
-        self.counters.utxo - 1
+    pub(crate) fn next_utxo_id(&mut self) -> Result<i64, SqlError> {
+        take_number(&mut self.counters.utxo)
     }
 
-    pub(crate) fn next_address_id(&mut self) -> i64 {
-        self.counters.address += 1;
-        self.counters.address - 1
+    pub(crate) fn next_address_id(&mut self) -> Result<i64, SqlError> {
+        take_number(&mut self.counters.address)
     }
 
     pub(crate) fn tip_height(&self) -> Option<Height> {
@@ -272,6 +272,13 @@ impl<'t, 'c> Session<'t, 'c> {
     }
 }
 
+fn take_number(next: &mut i64) -> Result<i64, SqlError> {
+    let taken = *next;
+    let after = taken.checked_add(1).filter(|_| taken > 0);
+    *next = after.ok_or_else(|| rows::bad(format!("{taken} is no number for a new row")))?;
+    Ok(taken)
+}
+
 fn read_stored(row: &Row<'_>) -> Result<StoredTx, SqlError> {
     Ok(StoredTx {
         id: row.int(0)?,
@@ -279,6 +286,7 @@ fn read_stored(row: &Row<'_>) -> Result<StoredTx, SqlError> {
         coinbase: rows::flag(row, 3)?,
         waiting: rows::flag(row, 4)?,
         owned_inputs: row.int(5)?,
-        position: row.opt_int(6)?.map(|_| rows::u32_at(row, 6)).transpose()?,
+        position: rows::position(row, 6)?,
+        claimed: rows::flag(row, 7)?,
     })
 }

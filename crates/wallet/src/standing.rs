@@ -18,7 +18,7 @@ use utxokeep_core::{
     BlockHash, Height, Network,
     wallet::{Micros, WalletId},
 };
-use utxokeep_sql::{ConstraintKind, Row, SqlError, Transaction, Value};
+use utxokeep_sql::{Row, SqlError, Transaction, Value};
 
 use crate::{BlockRef, Ledger, LedgerError, Tip, rows, session::Session};
 
@@ -44,6 +44,18 @@ const SET_ASIDE: &str = "INSERT INTO wallet_rescans (wallet_id, from_height, nex
     ON CONFLICT (wallet_id) DO UPDATE
     SET failed_height = excluded.failed_height, failed_hash = excluded.failed_hash,
         failed_reason = excluded.failed_reason, failed_at_us = excluded.failed_at_us";
+/// The wallet still has a block that left the chain, so that it lacks those from there on.
+const SET_ASIDE_BELOW: &str = "INSERT INTO wallet_rescans (wallet_id, from_height, next_height,
+        is_requested, failed_height, failed_hash, failed_reason, failed_at_us)
+    VALUES ($1, $6, $6, 0, $2, $3, $4, $5)
+    ON CONFLICT (wallet_id) DO UPDATE
+    SET failed_height = excluded.failed_height, failed_hash = excluded.failed_hash,
+        failed_reason = excluded.failed_reason, failed_at_us = excluded.failed_at_us,
+        is_requested = 0,
+        from_height = CASE WHEN wallet_rescans.from_height < excluded.from_height
+            THEN wallet_rescans.from_height ELSE excluded.from_height END,
+        next_height = CASE WHEN wallet_rescans.next_height < excluded.next_height
+            THEN wallet_rescans.next_height ELSE excluded.next_height END";
 const STOP: &str = "UPDATE wallet_rescans SET is_requested = 0 WHERE wallet_id = $1";
 const REQUEST: &str = "INSERT INTO wallet_rescans
         (wallet_id, from_height, next_height, is_requested)
@@ -255,6 +267,31 @@ pub(crate) fn set_wallet_aside(
     Ok(())
 }
 
+/// Sets a wallet aside that could not give up `block`, after which the ledger ends at `tip`.
+pub(crate) fn set_aside_at_undo(
+    tx: &mut Transaction<'_>,
+    wallet: WalletId,
+    block: (Height, BlockHash),
+    tip: Tip,
+    error: &LedgerError,
+    now: Micros,
+) -> Result<(), SqlError> {
+    let reason = format!("it could not be undone: {error}");
+    let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+    // A row above the tip would say that nothing is lacking.
+    let lacks_from = tip.map_or(0, |(height, _)| height.get());
+    let row = [
+        Value::from(wallet.get()),
+        Value::from(block.0.get()),
+        Value::from(block.1.as_bytes()),
+        Value::from(&reason),
+        Value::from(now.get()),
+        Value::from(lacks_from),
+    ];
+    tx.execute(SET_ASIDE_BELOW, &row)?;
+    Ok(())
+}
+
 /// Blocks were taken back: whoever lacks none of those that are left has all again.
 pub(crate) fn forget_above(tx: &mut Transaction<'_>, chain: i64, tip: Tip) -> Result<(), SqlError> {
     let tip = tip.map_or(-1, |(height, _)| i64::from(height.get()));
@@ -263,21 +300,14 @@ pub(crate) fn forget_above(tx: &mut Transaction<'_>, chain: i64, tip: Tip) -> Re
 }
 
 impl LedgerError {
-    /// Whether only the wallet in hand is at fault. Everything else (a database that is away, a
-    /// program without the formats of its chain) has to be mended for all.
+    /// Whether only the rows of the wallet in hand are at fault. Everything else (a database that is
+    /// away or full, another transaction in the way, a program without the formats of its chain) has
+    /// to be mended for all.
     pub(crate) const fn is_of_wallet(&self) -> bool {
         match self {
             Self::Sql(error) => matches!(
                 error,
-                SqlError::BadRow { .. }
-                    | SqlError::ColumnType { .. }
-                    | SqlError::Constraint {
-                        kind: ConstraintKind::Unique
-                            | ConstraintKind::ForeignKey
-                            | ConstraintKind::Check
-                            | ConstraintKind::NotNull,
-                        ..
-                    }
+                SqlError::BadRow { .. } | SqlError::ColumnType { .. } | SqlError::Constraint { .. }
             ),
             Self::Closed | Self::NoCodec => false,
             _ => true,

@@ -74,8 +74,8 @@ pub enum Seen {
     Created,
     /// Sent, or seen in a mempool.
     Mempool,
-    /// In a block, at this position.
-    Block(BlockRef, u32),
+    /// In a block, at this position where that is known.
+    Block(BlockRef, Option<u32>),
 }
 
 /// How to record a transaction.

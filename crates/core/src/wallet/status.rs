@@ -199,6 +199,11 @@ pub enum Refused {
     /// The transaction is in a block already.
     #[error("the transaction is confirmed at height {0}; disconnect that block first")]
     Confirmed(Height),
+    /// The ledger followed the block, and found the transaction in it.
+    #[error(
+        "block {0}, which the ledger followed, holds the transaction; only claims can be taken back"
+    )]
+    InFollowedBlock(Height),
     /// The transaction is not live.
     #[error("the transaction is {}; only seeing it in a mempool or block brings it back", .0.name())]
     NotLive(TxStatus),

@@ -55,6 +55,7 @@ pub(super) fn wallet(session: &Session, args: &Wallet) -> anyhow::Result<Exit> {
         WalletCommand::Publish(tx) => desk()?.publish(tx),
         WalletCommand::Confirm(args) => desk()?.confirm(args),
         WalletCommand::Abandon(tx) => desk()?.abandon(tx),
+        WalletCommand::Unconfirm(tx) => desk()?.unconfirm(tx),
         WalletCommand::Remove(tx) => desk()?.remove(tx),
         WalletCommand::Label(args) => desk()?.label(args),
         WalletCommand::Lease(command) => match command {

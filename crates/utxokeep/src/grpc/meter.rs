@@ -122,6 +122,7 @@ const WALLET_METHODS: &[&str] = &[
     "Wallets/PublishTransaction",
     "Wallets/ConfirmTransaction",
     "Wallets/AbandonTransaction",
+    "Wallets/UnconfirmTransaction",
     "Wallets/RemoveTransaction",
     "Wallets/AcquireLeases",
     "Wallets/RenewLeases",

@@ -222,6 +222,13 @@ impl wallets_server::Wallets for WalletService {
         self.answer(request, operations::confirm_transaction).await
     }
 
+    async fn unconfirm_transaction(
+        &self,
+        request: Request<proto::UnconfirmTransactionRequest>,
+    ) -> Answer<proto::UnconfirmTransactionResponse> {
+        self.answer(request, operations::unconfirm_transaction).await
+    }
+
     async fn abandon_transaction(
         &self,
         request: Request<proto::AbandonTransactionRequest>,

@@ -313,6 +313,17 @@ pub(super) fn confirm_transaction(
     Ok(proto::ConfirmTransactionResponse { recorded: Some(texts.recorded(&recorded)) })
 }
 
+pub(super) fn unconfirm_transaction(
+    wallets: &Wallets,
+    request: proto::UnconfirmTransactionRequest,
+    _: &Limits,
+) -> Answer<proto::UnconfirmTransactionResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let txid = texts.hash(&request.txid).within("txid")?;
+    let recorded = wallets.unconfirm_tx(&request.wallet, &txid)?;
+    Ok(proto::UnconfirmTransactionResponse { recorded: Some(texts.recorded(&recorded)) })
+}
+
 pub(super) fn abandon_transaction(
     wallets: &Wallets,
     request: proto::AbandonTransactionRequest,

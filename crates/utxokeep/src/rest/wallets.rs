@@ -89,6 +89,7 @@ fn routes_without_key() -> OpenApiRouter<WalletState> {
         .routes(routes!(records::publish_transaction))
         .routes(routes!(records::confirm_transaction))
         .routes(routes!(records::abandon_transaction))
+        .routes(routes!(records::unconfirm_transaction))
         .routes(routes!(payments::list_leases, payments::release_leases))
         .routes(routes!(payments::clean_leases))
         .routes(routes!(labels::set_transaction_label))

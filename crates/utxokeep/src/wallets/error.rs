@@ -204,6 +204,7 @@ const fn kind_of(error: &LedgerError) -> ErrorKind {
         | LedgerError::DescriptorNotFound(_) => ErrorKind::NotFound,
         LedgerError::WalletExists(_) => ErrorKind::Exists,
         LedgerError::InvalidTx { .. }
+        | LedgerError::InvalidBlock { .. }
         | LedgerError::InvalidArgument { .. }
         | LedgerError::OutputOutOfRange { .. }
         | LedgerError::NotPaid { .. }
@@ -236,6 +237,7 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::WalletNotFound(_) | LedgerError::WalletNameNotFound(_) => "unknown_wallet",
         LedgerError::WalletExists(_) => "wallet_exists",
         LedgerError::InvalidTx { .. } => "invalid_transaction",
+        LedgerError::InvalidBlock { .. } => "invalid_block",
         LedgerError::InvalidArgument { .. }
         | LedgerError::BadReach(BadReach::Lookahead { .. } | BadReach::NotRanged) => "bad_request",
         LedgerError::TxNotFound(_) => "unknown_transaction",
@@ -250,6 +252,7 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::BlockNotFound { .. } => "unknown_block",
         LedgerError::BlockMismatch { .. } => "block_mismatch",
         LedgerError::PositionMismatch { .. } => "position_mismatch",
+        LedgerError::BadPlace { .. } => "impossible_place",
         LedgerError::NotNextBlock { .. } => "not_next_block",
         LedgerError::NotTip { .. } => "not_tip",
         LedgerError::SetAside { .. } => "wallet_set_aside",

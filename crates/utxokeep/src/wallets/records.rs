@@ -71,6 +71,14 @@ impl Wallets {
         Ok(RecordedInfo::new(wallet.network, &recorded))
     }
 
+    /// Takes back what was said about the block of a transaction.
+    pub fn unconfirm_tx(&self, name: &str, txid: &str) -> Result<RecordedInfo, WalletsError> {
+        let wallet = self.wallet(name)?;
+        let txid = texts::txid(wallet.network, txid)?;
+        let recorded = self.ledger.unconfirm(wallet.id, &txid, now())?;
+        Ok(RecordedInfo::new(wallet.network, &recorded))
+    }
+
     /// Gives up a transaction that is in no block. It stays on record as failed.
     pub fn abandon_tx(&self, name: &str, txid: &str) -> Result<Abandoned, WalletsError> {
         let wallet = self.wallet(name)?;

@@ -273,9 +273,10 @@ pub struct RecordTx {
     #[serde(default)]
     #[schema(nullable = false)]
     pub block: Option<BlockPlace>,
-    /// Its position in that block.
+    /// Its position in that block, if you know it.
     #[serde(default)]
-    pub position: u32,
+    #[schema(nullable = false)]
+    pub position: Option<u32>,
     /// It is meant to replace whatever spends the same outputs.
     #[serde(default)]
     pub replaces: bool,
@@ -304,9 +305,10 @@ pub struct RecordTx {
 pub struct ConfirmTx {
     /// The block, which the ledger must have reached.
     pub block: BlockPlace,
-    /// Position in the block.
+    /// Position in the block, if you know it.
     #[serde(default)]
-    pub position: u32,
+    #[schema(nullable = false)]
+    pub position: Option<u32>,
 }
 
 /// Who takes a lease, and for how long.

@@ -122,6 +122,10 @@ fn transactions_are_recorded_from_text_files_and_stdin() {
     let block = format!("1:{}:1800000000", hex_encode(&[1; 32]));
     let confirmed = user.json(&["wallet", "confirm", "w", txid, "--block", &block]);
     assert_eq!(confirmed["height"], 1);
+    // Without a position none is claimed, and the claim can be taken back.
+    assert_eq!(user.json(&["wallet", "tx", "w", txid])["position"], Value::Null);
+    assert_eq!(user.json(&["wallet", "unconfirm", "w", txid])["height"], Value::Null);
+    user.json(&["wallet", "confirm", "w", txid, "--block", &block]);
     let late = payment(2, 600, script);
     let args = [&record[..], &["--raw", &late, "--block", &block, "--position", "3"]].concat();
     assert_eq!(user.json(&args)["height"], 1);

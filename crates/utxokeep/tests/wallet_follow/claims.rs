@@ -9,6 +9,7 @@ use std::{
 
 use utxokeep_chains::{BlockSource as _, decode_block, decode_tx};
 use utxokeep_core::{Height, OutPoint, Txid};
+use utxokeep_sql::SqlError;
 use utxokeep_testkit::{RegtestA, postgres::TestDatabase};
 use utxokeep_wallet::{
     Amount, BlockRef, Credits, FollowOptions, HistoryQuery, HistoryScope, Ledger, NewOutput, NewTx,
@@ -101,7 +102,12 @@ fn wrong_claims_do_not_stop_the_real_follower(place: &Place) {
     };
     // A typo: the hash is one of another height.
     let later = || all.iter().filter(|tx| height(tx) > MIDDLE && !tx.summary.coinbase);
-    let moved = later().next().unwrap();
+    // What it spends comes before the block that is claimed, as far as the ledger knows.
+    let can_be_at_210 = |tx: &&TxDetail| {
+        let is_later = |input: &OutPoint| parent_of(input, 210..MIDDLE + 1).is_some();
+        !tx.inputs.iter().any(|input| is_later(&input.outpoint))
+    };
+    let moved = later().find(can_be_at_210).unwrap();
     record(&ledger, hd, &new_tx(moved), Seen::Mempool);
     let txid = moved.summary.txid.to_reversed_hex();
     let known = block_at(210);
@@ -119,7 +125,7 @@ fn wrong_claims_do_not_stop_the_real_follower(place: &Place) {
 
     // A spend that never was, of a coin that the chain spends later.
     let known_coin =
-        |tx: &&TxDetail| own_inputs(tx).find(|input| parent_of(input, START..MIDDLE + 1).is_some());
+        |tx: &&TxDetail| own_inputs(tx).find(|input| parent_of(input, START..MIDDLE).is_some());
     let others = |taken: &[&TxDetail]| {
         let taken: Vec<Txid> = taken.iter().map(|tx| tx.summary.txid).collect();
         later().filter(move |tx| !taken.contains(&tx.summary.txid))
@@ -130,7 +136,7 @@ fn wrong_claims_do_not_stop_the_real_follower(place: &Place) {
     lie.txid = Txid::from_bytes([0xab; 32]);
     lie.inputs = vec![coin];
     lie.raw = None;
-    record(&ledger, hd, &lie, Seen::Block(block_at(220), 1));
+    record(&ledger, hd, &lie, Seen::Block(block_at(MIDDLE), None));
 
     // A parent from before the start that was given up.
     let early_parent = |tx: &&TxDetail| {
@@ -207,8 +213,9 @@ fn two_followers_on_one_ledger_are_no_error() {
     on_both(two_followers_share_a_ledger);
 }
 
-/// Somebody recorded a payment from before the start as a coinbase, in a block that was taken back.
-/// So the wallet knows it as orphaned when a block spends it, and only its real block can tell.
+/// Somebody recorded a payment from before the start as a coinbase, in a block that was taken back,
+/// and changed its row so that it looks like one that a block held. So the wallet knows it as orphaned
+/// when a block spends it, and only its real block can tell.
 fn a_wallet_is_set_aside_and_rescanned(place: &Place) {
     let blocks = RegtestA::default().path("blocks.dat.xz");
     place.configure(Some(&blocks), &format!("follow_from_height = {START}\n"));
@@ -219,9 +226,11 @@ fn a_wallet_is_set_aside_and_rescanned(place: &Place) {
     place.run(&["wallet", "follow", "--until-tip"]);
     let parent = spent_above_the_middle();
     let lie = NewTx { inputs: Vec::new(), coinbase: true, raw: None, ..new_tx(&parent) };
-    record(&ledger, hd, &lie, Seen::Block(block_at(225), 0));
+    record(&ledger, hd, &lie, Seen::Block(block_at(225), Some(0)));
     ledger.rollback_from(NETWORK, Height::new(225), NOW).unwrap();
     assert_eq!(state(&ledger, hd, &lie.txid), TxState::Orphaned);
+    let as_fact = "UPDATE transactions SET is_claimed = 0";
+    ledger.database().write(|tx| tx.execute(as_fact, &[])).map_err(|e: SqlError| e).unwrap();
     import(place);
     let report = place.json(&["wallet", "follow", "--until-tip"]);
     assert_eq!(report["height"], LAST);

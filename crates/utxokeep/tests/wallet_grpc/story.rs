@@ -272,10 +272,15 @@ fn chaining(served: &Served, raw: &[u8]) {
         wallet: name(),
         txid: txid_of(raw),
         block: Some(place.clone()),
-        position: 0,
+        position: None,
     };
     let confirmed = served.ok(served.client().confirm_transaction(request)).recorded.unwrap();
     assert_eq!((confirmed.change(), confirmed.height), (WalletChange::Unchanged, Some(FIRST + 1)));
+    // The block itself said so.
+    let request = proto::UnconfirmTransactionRequest { wallet: name(), txid: txid_of(raw) };
+    let request_again = request.clone();
+    let refused = served.status(served.client().unconfirm_transaction(request));
+    assert!(refused.message().contains("only claims can be taken back"), "{refused:?}");
 
     let request = proto::DisconnectBlockRequest {
         network: "regtest".to_owned(),
@@ -285,6 +290,8 @@ fn chaining(served: &Served, raw: &[u8]) {
     };
     let tip = served.ok(served.client().disconnect_block(request)).tip.unwrap();
     assert_eq!((tip.height, height()), (FIRST, None));
+    let recorded = served.ok(served.client().unconfirm_transaction(request_again));
+    assert_eq!(recorded.recorded.unwrap().change(), WalletChange::Unchanged);
     served.ok(served.client().apply_block(join()));
     let request = proto::RollBackRequest {
         chain: "bitcoin".to_owned(),

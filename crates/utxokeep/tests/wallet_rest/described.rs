@@ -32,6 +32,7 @@ const ROUTES: &[&str] = &[
     "POST /api/v1/wallets/{wallet}/transactions/{txid}/publish",
     "POST /api/v1/wallets/{wallet}/transactions/{txid}/confirm",
     "POST /api/v1/wallets/{wallet}/transactions/{txid}/abandon",
+    "POST /api/v1/wallets/{wallet}/transactions/{txid}/unconfirm",
     "POST /api/v1/wallets/{wallet}/transactions/{txid}/bump",
     "GET /api/v1/wallets/{wallet}/transactions/{txid}/replacements",
     "PUT /api/v1/wallets/{wallet}/transactions/{txid}/label",

@@ -228,6 +228,12 @@ fn it_follows_blocks(api: &Api, first: &str, second: &str) {
     let said = api.post(&at(&format!("transactions/{second}/confirm")), &place).good();
     assert_eq!(said["height"], FIRST + 1);
     assert_eq!(api.get(&shown).good()["position"], 4);
+    let unconfirm = at(&format!("transactions/{second}/unconfirm"));
+    let taken_back = api.post(&unconfirm, &json!({})).good();
+    assert_eq!((&taken_back["height"], &taken_back["change"]), (&Value::Null, &"updated".into()));
+    let first_place = json!({ "block": block(FIRST + 1), "position": 0 });
+    let refused = api.post(&at(&format!("transactions/{second}/confirm")), &first_place);
+    refused.bad(409, "impossible_place");
     let old = api.get(&at(&format!("transactions/{first}"))).good();
     assert_eq!(old["status"], "replaced");
 }

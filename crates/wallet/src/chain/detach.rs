@@ -7,7 +7,12 @@ use utxokeep_core::{
 };
 use utxokeep_sql::{Row, SqlError, Value};
 
-use crate::{LedgerError, ingest::RESET_LEASES, rows, session::Session};
+use crate::{
+    LedgerError,
+    ingest::RESET_LEASES,
+    rows,
+    session::{Session, StoredTx},
+};
 
 const SELECT_FROM: &str = "SELECT id, txid, is_coinbase FROM transactions
     WHERE wallet_id = $1 AND block_height >= $2 ORDER BY id";
@@ -20,8 +25,15 @@ const SELECT_DOUBTFUL: &str = "SELECT DISTINCT tx_id FROM utxos
     WHERE wallet_id = $1 AND parent_class < 3 AND spent_by_tx_id IS NOT NULL AND tx_id IN";
 const SELECT_DOUBTFUL_PARENTS: &str = "SELECT DISTINCT tx_id FROM utxos
     WHERE wallet_id = $1 AND parent_class < 3 AND spent_by_tx_id IN";
-const DETACH_TXS: &str = "UPDATE transactions SET block_height = NULL, block_position = NULL
+const DETACH_TXS: &str = "UPDATE transactions
+    SET block_height = NULL, block_position = NULL, is_claimed = 0
     WHERE wallet_id = $1 AND id IN";
+const SELECT_REPEATED: &str = "SELECT id, earlier_height FROM transactions
+    WHERE wallet_id = $1 AND block_height >= $2 AND earlier_height < $2";
+const BACK_TO_EARLIER: &str = "UPDATE transactions
+    SET block_height = earlier_height, block_position = earlier_position, is_claimed = 0,
+        earlier_height = NULL, earlier_position = NULL
+    WHERE wallet_id = $1 AND id = $2";
 
 /// A transaction that is to leave its block.
 struct Confirmed {
@@ -33,8 +45,30 @@ struct Confirmed {
 impl Session<'_, '_> {
     /// Takes this wallet's transactions out of all blocks from `height` on.
     pub(crate) fn detach_from(&mut self, height: Height) -> Result<(), LedgerError> {
+        self.evidence = Evidence::Block;
+        self.restore_repeated(height)?;
         let all = self.confirmed(SELECT_FROM, height)?;
-        self.detach(&all)
+        self.detach(&all).map(drop)
+    }
+
+    /// Takes one transaction out of its block; answers what fails with it.
+    pub(crate) fn take_out(
+        &mut self,
+        stored: &StoredTx,
+        txid: Txid,
+    ) -> Result<Vec<Txid>, LedgerError> {
+        self.detach(&[Confirmed { id: stored.id, txid, is_coinbase: stored.coinbase }])
+    }
+
+    /// A coinbase whose later block leaves the chain is in its earlier one again.
+    fn restore_repeated(&mut self, height: Height) -> Result<(), LedgerError> {
+        let key = [self.id(), Value::from(height.get())];
+        let read = |row: &Row<'_>| Ok((row.int(0)?, rows::height(row, 1)?));
+        for (id, earlier) in self.tx.query_all(SELECT_REPEATED, &key, read)? {
+            self.tx.execute(BACK_TO_EARLIER, &[self.id(), Value::from(id)])?;
+            self.set_class(id, CoinClass::Confirmed, earlier)?;
+        }
+        Ok(())
     }
 
     /// Takes out of the block at `height` what was claimed to be in it and is not.
@@ -43,9 +77,10 @@ impl Session<'_, '_> {
         height: Height,
         held: &FxHashSet<Txid>,
     ) -> Result<(), LedgerError> {
+        self.evidence = Evidence::Block;
         let mut claimed = self.confirmed(SELECT_AT, height)?;
         claimed.retain(|tx| !held.contains(&tx.txid));
-        self.detach(&claimed)
+        self.detach(&claimed).map(drop)
     }
 
     fn confirmed(&mut self, statement: &str, height: Height) -> Result<Vec<Confirmed>, SqlError> {
@@ -56,14 +91,12 @@ impl Session<'_, '_> {
         self.tx.query_all(statement, &[self.id(), Value::from(height.get())], read)
     }
 
-    /// Payments come first, so that what spends from a coinbase is unconfirmed when that ends. That
-    /// a block has left the chain is a fact: nothing that was claimed about a descendant, and no
-    /// limit, holds it up.
-    fn detach(&mut self, txs: &[Confirmed]) -> Result<(), LedgerError> {
+    /// Payments come first, so that what spends from a coinbase is unconfirmed when that ends. Where
+    /// a block says so, nothing that was claimed about a descendant, and no limit, holds it up.
+    fn detach(&mut self, txs: &[Confirmed]) -> Result<Vec<Txid>, LedgerError> {
         if txs.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        self.evidence = Evidence::Block;
         let fixed = [self.id()];
         let all: Vec<Value<'_>> = txs.iter().map(|tx| Value::from(tx.id)).collect();
         let payments: Vec<Value<'_>> =
@@ -87,9 +120,11 @@ impl Session<'_, '_> {
         doubtful.dedup();
         self.tx.execute_in(DETACH_TXS, "", &fixed, 1, &payments)?;
         self.lower_trust(doubtful)?;
+        let mut failed = Vec::new();
         for coinbase in txs.iter().filter(|tx| tx.is_coinbase) {
-            self.end(coinbase.id, coinbase.txid, TxState::Orphaned)?;
+            let doomed = self.end(coinbase.id, coinbase.txid, TxState::Orphaned)?;
+            failed.extend(doomed.descendants());
         }
-        Ok(())
+        Ok(failed)
     }
 }

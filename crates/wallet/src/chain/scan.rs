@@ -8,7 +8,10 @@ use utxokeep_core::{
 
 use super::relevant;
 use crate::{
-    BlockRef, Ledger, LedgerError, NewTx, Recorded, ingest::check_shape, session::Session, standing,
+    BlockRef, Ledger, LedgerError, NewTx, Recorded,
+    ingest::{check_block, check_shape},
+    session::Session,
+    standing,
 };
 
 /// What one block of a rescan came to.
@@ -37,6 +40,7 @@ impl Ledger {
         now: Micros,
     ) -> Result<Vec<Recorded>, LedgerError> {
         self.check_batch(txs.len())?;
+        check_block(txs)?;
         self.write_wallet(wallet, now, |session| {
             session.check_on_chain(block)?;
             self.scan(session, block, txs)
@@ -54,6 +58,7 @@ impl Ledger {
         now: Micros,
     ) -> Result<RescanStep, LedgerError> {
         self.check_batch(txs.len())?;
+        check_block(txs)?;
         self.write(|tx| {
             let mut session = Session::lock(tx, self.limits, wallet, now)?;
             session.clock = self.lease_clock;

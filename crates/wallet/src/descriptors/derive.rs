@@ -124,7 +124,7 @@ impl Session<'_, '_> {
             let (address, is_used) = if let Some(known) = known.get(&new.script) {
                 *known
             } else {
-                let id = self.next_address_id();
+                let id = self.next_address_id()?;
                 let weight =
                     new.spend_weight.unwrap_or_else(|| estimated_spend_weight(&new.script));
                 addresses.extend([

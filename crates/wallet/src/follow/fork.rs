@@ -11,7 +11,8 @@ const SELECT_RECENT: &str = "SELECT r.height, r.hash
     WHERE c.chain = $1 AND c.network = $2 AND r.height < $3 ORDER BY r.height DESC LIMIT $4";
 const SELECT_STORED: &str = "SELECT b.height, b.hash
     FROM chains c JOIN blocks b ON b.chain_id = c.id
-    WHERE c.chain = $1 AND c.network = $2 AND b.height < $3 ORDER BY b.height DESC LIMIT $4";
+    WHERE c.chain = $1 AND c.network = $2 AND b.height < $3 AND b.is_claimed = 0
+    ORDER BY b.height DESC LIMIT $4";
 const SELECT_FIRST: &str = "SELECT first_height FROM chains WHERE chain = $1 AND network = $2";
 
 /// Blocks that are read at once while a fork is searched.

@@ -1,7 +1,8 @@
 //! Ancestors of what a block holds must be in the chain too, whatever became of them here.
 //!
 //! Their own blocks may lie before the start of the ledger, or before the wallet watched them. So
-//! they come back as published, at a height that only a scan can tell.
+//! they come back as published, at a height that only a scan can tell. A coinbase cannot be outside of
+//! a block: one that was only ever claimed, and whose claim was wrong, is forgotten.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +12,10 @@ use utxokeep_sql::Value;
 use crate::{LedgerError, NewTx, Recorded, Seen, rows, session::Session};
 
 /// Not published: given up, replaced, lost, or never sent.
-const PARENTS_HEAD: &str = "SELECT t.id, t.txid FROM (VALUES";
+const PARENTS_HEAD: &str = "SELECT t.id, t.txid, t.is_coinbase FROM (VALUES";
 const PARENTS_TAIL: &str = ") AS v CROSS JOIN transactions t
-    WHERE t.chain_id = $1 AND t.txid = v.column1 AND t.wallet_id = $2 AND t.status IN (0, 2, 3)";
+    WHERE t.chain_id = $1 AND t.txid = v.column1 AND t.wallet_id = $2
+        AND (t.status IN (0, 2, 3) OR (t.status = 4 AND t.is_claimed = 1))";
 const SELECT_INPUTS: &str = "SELECT prev_txid, prev_index FROM tx_inputs
     WHERE wallet_id = $1 AND tx_id = $2 ORDER BY input_index";
 
@@ -30,13 +32,15 @@ impl Session<'_, '_> {
                 frontier.iter().map(|txid| Value::from(txid.as_bytes())).collect();
             let fixed = [Value::from(self.chain), self.id()];
             self.tx.query_rows(PARENTS_HEAD, PARENTS_TAIL, &fixed, 1, &keys, |row| {
-                found.push((row.int(0)?, rows::txid(row, 1)?));
+                found.push((row.int(0)?, rows::txid(row, 1)?, rows::flag(row, 2)?));
                 Ok(())
             })?;
             frontier.clear();
             found.sort_unstable();
-            for (id, txid) in found {
-                if known.insert(txid) {
+            for (id, txid, is_coinbase) in found {
+                if is_coinbase {
+                    self.remove(&[id])?;
+                } else if known.insert(txid) {
                     let inputs = self.inputs_of(id)?;
                     let parents: Vec<Txid> = inputs.iter().map(|input| *input.txid()).collect();
                     frontier.extend(parents.iter().filter(|parent| !known.contains(*parent)));

@@ -24,7 +24,8 @@ const HELD_TAIL: &str = ") AS v CROSS JOIN tx_inputs i WHERE i.prev_txid = v.col
     AND i.prev_index = v.column2 AND i.wallet_id = $1 AND i.claim = 1";
 const WAITING_TAIL: &str = ") AS v CROSS JOIN tx_inputs i WHERE i.prev_txid = v.column1
     AND i.prev_index = v.column2 AND i.wallet_id = $1 AND i.claim = 2";
-const PARENTS_HEAD: &str = "SELECT v.column1, v.column2, t.status, u.id FROM (VALUES";
+const PARENTS_HEAD: &str = "SELECT v.column1, v.column2, t.status, u.id, t.is_claimed,
+        t.block_height FROM (VALUES";
 const PARENTS_TAIL: &str = ") AS v CROSS JOIN transactions t
     LEFT JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
         AND u.output_index = v.column2
@@ -67,7 +68,7 @@ impl Session<'_, '_> {
         if batch.iter().any(|(new, _)| new.credits != Credits::Watched) {
             return Ok(None);
         }
-        let Some(facts) = self.facts(batch)? else {
+        let Some(facts) = self.facts(batch, height)? else {
             return Ok(None);
         };
         let Some(spent) = self.write_bulk(batch, height, &facts)? else {
@@ -90,7 +91,7 @@ impl Session<'_, '_> {
     }
 
     /// Asks for everything at once; `None` when something has to be decided.
-    fn facts(&mut self, batch: &[Placed<'_>]) -> Result<Option<Facts>, SqlError> {
+    fn facts(&mut self, batch: &[Placed<'_>], height: Height) -> Result<Option<Facts>, SqlError> {
         let txids: FxHashSet<Txid> = batch.iter().map(|(new, _)| new.txid).collect();
         let ids: Vec<Value<'_>> =
             batch.iter().map(|(new, _)| Value::from(new.txid.as_bytes())).collect();
@@ -126,6 +127,8 @@ impl Session<'_, '_> {
         let mut parents = FxHashMap::default();
         self.tx.query_rows(PARENTS_HEAD, PARENTS_TAIL, &in_chain, 2, &inputs, |row| {
             decide |= rows::status(row, 2)? != TxStatus::Published;
+            // Somebody said that the parent comes later.
+            decide |= rows::flag(row, 4)? && rows::height(row, 5)? >= Some(height);
             if let Some(utxo) = row.opt_int(3)? {
                 parents.insert(rows::outpoint(row, 0)?, utxo);
             }
@@ -160,7 +163,7 @@ impl Session<'_, '_> {
         height: Height,
         facts: &Facts,
     ) -> Result<Option<Vec<i64>>, SqlError> {
-        let ids: Vec<i64> = batch.iter().map(|_| self.next_tx_id()).collect();
+        let ids: Vec<i64> = batch.iter().map(|_| self.next_tx_id()).collect::<Result<_, _>>()?;
         let id_of = |at: i64| usize::try_from(at).ok().and_then(|at| ids.get(at)).copied();
         let in_batch: FxHashMap<Txid, &NewTx> =
             batch.iter().map(|(new, _)| (new.txid, *new)).collect();
@@ -208,7 +211,7 @@ impl Session<'_, '_> {
                 used.insert(*address);
                 let outpoint = OutPoint::new(new.txid, index);
                 let spender = facts.spenders.get(&outpoint);
-                let utxo = self.next_utxo_id();
+                let utxo = self.next_utxo_id()?;
                 made.push((outpoint, utxo));
                 coins.extend([
                     self.id(),

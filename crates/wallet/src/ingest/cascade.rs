@@ -9,8 +9,9 @@ use utxokeep_core::{
     Txid,
     wallet::{Event, Evidence, InvalidReason, TxState, TxStatus, next},
 };
-use utxokeep_sql::{SqlError, Value};
+use utxokeep_sql::{Row, SqlError, Value};
 
+use super::{HOLDS, WAITS};
 use crate::{LedgerError, rows, session::Session};
 
 const CHILDREN_HEAD: &str = "SELECT t.id, t.txid, t.status, t.block_height, i.prev_txid
@@ -32,8 +33,13 @@ const KILL_COINS: &str = "UPDATE utxos SET parent_class = 0, parent_height = NUL
     WHERE wallet_id = $1 AND tx_id IN";
 const KILL_TX: &str = "UPDATE transactions
     SET status = $3, is_waiting = 0, block_height = NULL, block_position = NULL,
+        earlier_height = NULL, earlier_position = NULL,
         invalid_reason = $4, invalidated_by_tx_id = $5
     WHERE wallet_id = $1 AND id = $2";
+const PHANTOMS: &str = "SELECT t.id, t.txid FROM tx_inputs i
+    JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
+    WHERE i.prev_txid = $2 AND i.wallet_id = $1 AND i.claim = $4 AND i.prev_index >= $3
+    ORDER BY t.id";
 
 /// A transaction that loses its place itself, not through a parent.
 #[derive(Debug, Clone, Copy)]
@@ -159,6 +165,36 @@ impl Session<'_, '_> {
         self.kill(id, end.status(), reason, None)?;
         self.kill_dependents(&doomed)?;
         Ok(doomed)
+    }
+
+    /// Ends what spends outputs that `parent` does not have, which a block has shown, and all that
+    /// depends on it.
+    pub(super) fn end_phantoms(
+        &mut self,
+        parent: Txid,
+        outputs: usize,
+    ) -> Result<Vec<Txid>, LedgerError> {
+        let first = i64::try_from(outputs).unwrap_or(i64::MAX);
+        let mut roots: Vec<(i64, Txid)> = Vec::new();
+        for claim in [HOLDS, WAITS] {
+            let key = [self.id(), Value::from(parent.as_bytes()), Value::from(first), claim.into()];
+            let read = |row: &Row<'_>| Ok((row.int(0)?, rows::txid(row, 1)?));
+            roots.extend(self.tx.query_all(PHANTOMS, &key, read)?);
+        }
+        if roots.is_empty() {
+            return Ok(Vec::new());
+        }
+        let parent = self.known(&parent)?.id;
+        let mut dependents = self.descendants(&roots, None)?;
+        for dependent in dependents.values_mut() {
+            dependent.root = parent;
+        }
+        let root = |(id, txid)| (id, Dependent { txid, root: parent });
+        dependents.extend(roots.into_iter().map(root));
+        let doomed = Doomed { losers: Vec::new(), dependents };
+        self.let_go(doomed.dependents.keys().copied())?;
+        self.kill_dependents(&doomed)?;
+        Ok(doomed.descendants())
     }
 
     fn kill_dependents(&mut self, doomed: &Doomed) -> Result<(), LedgerError> {

@@ -59,6 +59,26 @@ fn credits(mut indexes: impl Iterator<Item = u32>, outputs: usize) -> Result<(),
     }
 }
 
+/// Refuses a block that no chain can contain, whomever it concerns: an output that two of its
+/// transactions spend, or a transaction that is in it twice.
+pub(crate) fn block(txs: &[NewTx]) -> Result<(), LedgerError> {
+    let mut txids = FxHashSet::default();
+    if let Some(twice) = txs.iter().find(|new| !txids.insert(new.txid)) {
+        let what = format!("transaction {} is twice in the block", twice.txid);
+        return Err(LedgerError::InvalidBlock { what });
+    }
+    let mut spent = FxHashSet::default();
+    for new in txs {
+        // What one transaction spends twice is told where its shape is looked at.
+        let own: FxHashSet<_> = new.inputs.iter().collect();
+        if let Some(twice) = own.into_iter().find(|input| !spent.insert(**input)) {
+            let what = format!("two transactions of the block spend {twice}");
+            return Err(LedgerError::InvalidBlock { what });
+        }
+    }
+    Ok(())
+}
+
 /// Refuses labels that are too long; characters count, not bytes.
 pub(crate) fn label(label: &str, limits: &Limits) -> Result<(), LedgerError> {
     if label.contains('\0') {

@@ -189,7 +189,7 @@ impl Session<'_, '_> {
         let mut values = Vec::with_capacity(missing.len() * 9);
         let mut made = Vec::with_capacity(missing.len());
         for credit in &missing {
-            let utxo = self.next_utxo_id();
+            let utxo = self.next_utxo_id()?;
             made.push((OutPoint::new(new.txid, credit.index), utxo));
             values.extend([
                 self.id(),

@@ -26,7 +26,8 @@ const DELETE_COINS: &str = "DELETE FROM utxos WHERE wallet_id = $1 AND tx_id = $
 const RESET_TX: &str = "UPDATE transactions
     SET status = $3, is_waiting = 0, is_coinbase = $4, block_height = NULL, block_position = NULL,
         input_count = $5, owned_input_count = 0, output_total = $6, invalid_reason = $7,
-        invalidated_by_tx_id = NULL, raw_tx = NULL
+        invalidated_by_tx_id = NULL, raw_tx = NULL, is_claimed = 0, earlier_height = NULL,
+        earlier_position = NULL
     WHERE wallet_id = $1 AND id = $2";
 
 /// The claim of an input whose transaction holds nothing.
@@ -94,6 +95,14 @@ impl Session<'_, '_> {
         let rows = self.input_rows(stored.id, &new.inputs, FREE);
         self.tx.insert_rows(INSERT_INPUTS, "", 6, &rows)?;
         let coinbase = new.coinbase;
-        Ok(StoredTx { state, coinbase, waiting: false, owned_inputs: 0, position: None, ..*stored })
+        Ok(StoredTx {
+            state,
+            coinbase,
+            waiting: false,
+            owned_inputs: 0,
+            position: None,
+            claimed: false,
+            ..*stored
+        })
     }
 }

@@ -321,7 +321,7 @@ fn reason(code: i64) -> Result<InvalidReason, SqlError> {
 }
 
 fn read_summary(row: &Row<'_>) -> Result<TxSummary, SqlError> {
-    let position = row.opt_int(4)?.map(|_| rows::u32_at(row, 4)).transpose()?;
+    let position = rows::position(row, 4)?;
     let spent = rows::sum(row, 14)?;
     let all_own = row.int(8)? > 0 && row.int(8)? == row.int(13)?;
     let fee = if all_own { spent.checked_sub(rows::sum(row, 9)?) } else { None };

@@ -25,6 +25,8 @@ pub(super) const RESCAN: &str = "take a copy of the ledger, then scan the wallet
 pub(super) const RESTORE: &str = "somebody changed the database by hand, or it is damaged: restore \
     the ledger from a copy, then let it follow the chain again";
 const FREE_LEASE: &str = "end the lease with its owner (wallet lease release), and take it anew";
+const TAKE_BACK: &str = "somebody claimed what no chain can have: take the claim back (wallet \
+    unconfirm), or scan the wallet again from below its block";
 const FOLLOW_AGAIN: &str = "roll the ledger back to below this height (wallet disconnect) and let \
     it follow the chain again";
 
@@ -176,8 +178,47 @@ pub(super) const RULES: &[Rule] = &[
                     WHERE a.wallet_id = w.id), 0))",
     },
     Rule {
+        text: "no transaction that spends a coinbase is in the same block",
+        remedy: TAKE_BACK,
+        subject: Subject::Transaction,
+        query: "SELECT COUNT(*), MIN(t.id) FROM tx_inputs i
+            JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
+            JOIN transactions p ON p.chain_id = t.chain_id AND p.txid = i.prev_txid
+                AND p.wallet_id = i.wallet_id
+            WHERE i.wallet_id = $1 AND p.is_coinbase = 1 AND p.block_height = t.block_height",
+    },
+    Rule {
+        text: "a transaction is not before one of its block that it spends from",
+        remedy: TAKE_BACK,
+        subject: Subject::Transaction,
+        query: "SELECT COUNT(*), MIN(t.id) FROM tx_inputs i
+            JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
+            JOIN transactions p ON p.chain_id = t.chain_id AND p.txid = i.prev_txid
+                AND p.wallet_id = i.wallet_id
+            WHERE i.wallet_id = $1 AND (t.is_claimed = 1 OR p.is_claimed = 1)
+                AND p.block_height = t.block_height AND t.block_position >= 0
+                AND p.block_position >= t.block_position",
+    },
+    Rule {
+        text: "only a coinbase is claimed at position 0 of a block",
+        remedy: TAKE_BACK,
+        subject: Subject::Transaction,
+        query: "SELECT COUNT(*), MIN(t.id) FROM transactions t
+            JOIN chains c ON c.id = t.chain_id
+            WHERE t.wallet_id = $1 AND t.is_claimed = 1 AND t.is_coinbase = 0
+                AND t.block_position = 0 AND c.chain = 'bitcoin'",
+    },
+    Rule {
+        text: "no two transactions are at one position of a block",
+        remedy: TAKE_BACK,
+        subject: Subject::Transaction,
+        query: "SELECT COUNT(*), MIN(same.id) FROM (SELECT MAX(t.id) AS id FROM transactions t
+            WHERE t.wallet_id = $1 AND t.block_position >= 0
+            GROUP BY t.block_height, t.block_position HAVING COUNT(*) > 1) same",
+    },
+    Rule {
         text: "a transaction is not in an earlier block than one it spends from",
-        remedy: RESCAN,
+        remedy: TAKE_BACK,
         subject: Subject::Transaction,
         query: "SELECT COUNT(*), MIN(t.id) FROM tx_inputs i
             JOIN transactions t ON t.wallet_id = i.wallet_id AND t.id = i.tx_id
@@ -201,7 +242,8 @@ pub(super) const RULES: &[Rule] = &[
         query: "SELECT COUNT(*), MIN(b.height) FROM wallets w
             JOIN blocks b ON b.chain_id = w.chain_id
             JOIN recent_blocks r ON r.chain_id = b.chain_id AND r.height = b.height
-            WHERE w.id = $1 AND b.hash <> r.hash",
+            WHERE w.id = $1 AND b.hash <> r.hash AND EXISTS (SELECT 1 FROM transactions t
+                WHERE t.wallet_id = $1 AND t.block_height = b.height)",
     },
     Rule {
         text: "the tip is the block that is stored and remembered at its height",

@@ -97,7 +97,7 @@ fn unsigned_bytes_never_replace_signed_ones(w: &mut World<'_>) {
         assert_eq!(stored(w), Some(SIGNED.to_vec()));
     }
     let block = w.mine(&[]).block;
-    record(&ledger, w, &UNSIGNED, Seen::Block(block, 1)).unwrap();
+    record(&ledger, w, &UNSIGNED, Seen::Block(block, Some(1))).unwrap();
     assert_eq!(stored(w), Some(SIGNED.to_vec()), "a claim is no block");
 }
 
@@ -149,7 +149,7 @@ fn what_was_only_made_never_replaces_what_was_seen(w: &mut World<'_>) {
     assert_eq!(seen(&ledger, w, &[1, 3, 9], Seen::Created), Change::Updated);
     let block = w.mine(&[&with_bytes(&[1, 2, 5])]).block;
     for raw in [[1, 2, 9], [1, 2, 5]] {
-        assert_eq!(seen(&ledger, w, &raw, Seen::Block(block, 0)), Change::Unchanged);
+        assert_eq!(seen(&ledger, w, &raw, Seen::Block(block, Some(0))), Change::Unchanged);
         assert_eq!(stored(w), Some(vec![1, 2, 5]), "a claim is no block");
     }
 }

@@ -56,7 +56,7 @@ fn is_exact(w: &World<'_>, observer: WalletId) {
 }
 
 fn claim(w: &World<'_>, tx: &NewTx, block: BlockRef) -> Result<(), LedgerError> {
-    w.record(tx, Seen::Block(block, 1)).map(drop)
+    w.record(tx, Seen::Block(block, None)).map(drop)
 }
 
 fn below_the_start(w: &World<'_>) -> BlockRef {
@@ -82,17 +82,17 @@ fn a_claim_that_contradicts_a_followed_block_is_refused(w: &mut World<'_>) {
     let mut other = known;
     other.hash = BlockHash::from_bytes([0xab; 32]);
     for error in [
-        w.ledger.confirm(w.wallet, &receive.txid, other, 1, w.now).map(drop).unwrap_err(),
+        w.ledger.confirm(w.wallet, &receive.txid, other, Some(1), w.now).map(drop).unwrap_err(),
         claim(w, &receive, other).unwrap_err(),
         w.ledger
-            .record_batch(w.wallet, &[(receive.clone(), Seen::Block(other, 1))], w.now)
+            .record_batch(w.wallet, &[(receive.clone(), Seen::Block(other, Some(1)))], w.now)
             .map(drop)
             .unwrap_err(),
     ] {
         assert!(matches!(error, LedgerError::BlockMismatch { .. }), "{error}");
     }
     assert_eq!(w.state(&receive), TxState::Unconfirmed);
-    w.ledger.confirm(w.wallet, &receive.txid, known, 1, w.now).unwrap();
+    w.ledger.confirm(w.wallet, &receive.txid, known, Some(1), w.now).unwrap();
     assert_eq!(w.state(&receive), at(101));
 }
 
@@ -111,8 +111,8 @@ fn a_claim_below_what_the_ledger_remembers_stays_a_claim(w: &mut World<'_>) {
 fn a_position_that_contradicts_the_stored_one_is_refused(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let block = w.mine(&[&pay(9, &[outside(9)], &[-1]), &receive]).block;
-    w.ledger.confirm(w.wallet, &receive.txid, block, 1, w.now).unwrap();
-    let error = w.ledger.confirm(w.wallet, &receive.txid, block, 7, w.now).unwrap_err();
+    w.ledger.confirm(w.wallet, &receive.txid, block, Some(1), w.now).unwrap();
+    let error = w.ledger.confirm(w.wallet, &receive.txid, block, Some(7), w.now).unwrap_err();
     let LedgerError::PositionMismatch { height, position, .. } = error else { panic!("{error}") };
     assert_eq!((height.get(), position), (100, 1));
 }
@@ -311,8 +311,10 @@ fn what_was_claimed_for_a_coming_block_and_is_not_in_it_leaves_it(w: &mut World<
     let reward = mint(2, &[7]);
     let mut coming = w.block_at(101);
     coming.hash = BlockHash::from_bytes([0xcd; 32]);
-    let batch =
-        [(receive.clone(), Seen::Block(coming, 1)), (reward.clone(), Seen::Block(coming, 0))];
+    let batch = [
+        (receive.clone(), Seen::Block(coming, Some(1))),
+        (reward.clone(), Seen::Block(coming, Some(0))),
+    ];
     w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
     // Nothing in it concerns any wallet.
     w.mine(&[&pay(3, &[outside(3)], &[-5])]);
@@ -341,17 +343,17 @@ fn a_time_that_was_claimed_wrongly_is_corrected_by_the_block(w: &mut World<'_>) 
     let receive = pay(1, &[outside(1)], &[50]);
     let mut coming = w.block_at(101);
     coming.time = coming.time.plus(1);
-    let batch = [(receive.clone(), Seen::Block(coming, 0))];
+    let batch = [(receive.clone(), Seen::Block(coming, None))];
     w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
     let real = w.mine(&[&receive]).block;
-    w.ledger.confirm(w.wallet, &receive.txid, real, 0, w.now).unwrap();
+    w.ledger.confirm(w.wallet, &receive.txid, real, Some(0), w.now).unwrap();
     is_exact(w, observer);
 }
 
 fn a_position_that_was_claimed_wrongly_is_corrected_by_the_block(w: &mut World<'_>) {
     w.mine(&[]);
     let receive = pay(1, &[outside(1)], &[50]);
-    let batch = [(receive.clone(), Seen::Block(w.block_at(101), 7))];
+    let batch = [(receive.clone(), Seen::Block(w.block_at(101), Some(7)))];
     w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
     w.mine(&[&pay(3, &[outside(3)], &[-5]), &receive]);
     let summary = w.ledger.transaction(w.wallet, &receive.txid).unwrap().summary;
@@ -374,9 +376,9 @@ fn inputs_and_outputs_that_were_claimed_wrongly_are_corrected_by_the_block(w: &m
     let detail = w.ledger.transaction(w.wallet, &real.txid).unwrap();
     assert_eq!(detail.inputs.len(), 1);
     assert_eq!(detail.inputs[0].outpoint, out(&funding, 0));
-    // What spends from an output that does not exist is not trusted.
-    assert_eq!((w.balance().confirmed, w.balance().untrusted_unconfirmed), (75, 2));
-    w.ledger.abandon(w.wallet, &child.txid, w.now).unwrap();
+    // What spends from an output that does not exist fails.
+    assert_eq!((w.state(&child), reason(w, &child).1), (TxState::Failed, Some(real.txid)));
+    assert_eq!((w.balance().confirmed, w.unconfirmed()), (79, 0));
     is_exact(w, observer);
 }
 
@@ -401,7 +403,7 @@ fn a_scanned_block_outranks_claims_at_its_height(w: &mut World<'_>) {
     w.ledger.scan_block(w.wallet, &real, std::slice::from_ref(&receive), w.now).unwrap();
     w.check();
     assert_eq!((w.state(&receive), w.state(&other)), (at(50), TxState::Unconfirmed));
-    w.ledger.confirm(w.wallet, &receive.txid, real, 0, w.now).unwrap();
+    w.ledger.confirm(w.wallet, &receive.txid, real, Some(0), w.now).unwrap();
     // A block without anything of the wallet says as much.
     let mut empty = w.block_at(51);
     claim(w, &other, empty).unwrap();
@@ -425,11 +427,12 @@ fn a_coinbase_whose_spend_was_claimed_below_it_can_be_disconnected(w: &mut World
     w.mine(&[]);
     w.mine_to(102);
     let reward = mint(1, &[50]);
-    w.mine(&[&reward]);
     let spend = pay(2, &[out(&reward, 0)], &[40]);
     let later = pay(3, &[out(&spend, 0)], &[30]);
     claim(w, &spend, w.block_at(101)).unwrap();
     claim(w, &later, w.block_at(102)).unwrap();
+    w.mine(&[&reward]);
+    assert_eq!((w.state(&spend), w.state(&later)), (TxState::Unconfirmed, at(102)));
     w.undo();
     let states = [&reward, &spend, &later].map(|tx| w.state(tx));
     assert_eq!(states, [TxState::Orphaned, TxState::Failed, TxState::Failed]);

@@ -65,7 +65,7 @@ fn s103_coins_by_confirmations(w: &mut World<'_>) {
     w.mine(&[&old]);
     w.mine(&[&new]);
     w.mempool(&unmined);
-    let batch = [(above, Seen::Block(w.block_at(150), 0))];
+    let batch = [(above, Seen::Block(w.block_at(150), None))];
     w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
     let amounts = |min, max| {
         let query = CoinQuery { range: ConfirmationRange { min, max }, ..CoinQuery::default() };

@@ -84,7 +84,7 @@ fn s019_a_transaction_of_nothing_is_refused(w: &mut World<'_>) {
     let mut with_inputs = mint(3, &[50]);
     with_inputs.inputs = vec![outside(3)];
     for tx in [&empty, &no_inputs, &with_inputs] {
-        for seen in [Seen::Created, Seen::Mempool, Seen::Block(w.tip(), 0)] {
+        for seen in [Seen::Created, Seen::Mempool, Seen::Block(w.tip(), Some(0))] {
             let error = w.record(tx, seen).unwrap_err();
             assert!(matches!(error, LedgerError::InvalidTx { .. }), "{error}");
         }

@@ -86,7 +86,7 @@ fn s005_the_same_block_again_changes_nothing(w: &mut World<'_>) {
     let again =
         w.ledger.apply_block(NETWORK, &linked, std::slice::from_ref(&receive), w.now).unwrap();
     assert!(again.already_applied && again.recorded.is_empty());
-    let recorded = w.record(&receive, Seen::Block(linked.block, 0)).unwrap();
+    let recorded = w.record(&receive, Seen::Block(linked.block, Some(0))).unwrap();
     assert_eq!(recorded.change, Change::Unchanged);
     assert_eq!(w.balance().confirmed, 50);
 }
@@ -218,10 +218,10 @@ fn s020b_the_highest_block_there_can_be_fits(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let highest = w.block_at(u32::MAX);
     w.mine(&[]);
-    let error = w.record(&receive, Seen::Block(highest, u32::MAX)).unwrap_err();
+    let error = w.record(&receive, Seen::Block(highest, Some(u32::MAX))).unwrap_err();
     assert!(matches!(error, LedgerError::BlockNotFound { .. }));
     assert!(w.ledger.transaction(w.wallet, &receive.txid).is_err());
-    let batch = [(receive.clone(), Seen::Block(highest, u32::MAX))];
+    let batch = [(receive.clone(), Seen::Block(highest, Some(u32::MAX)))];
     w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
     w.check();
     assert_eq!(w.state(&receive), TxState::Confirmed(Height::new(u32::MAX)));
@@ -314,7 +314,7 @@ fn s031_a_block_above_the_tip_is_refused(w: &mut World<'_>) {
     w.mempool(&receive);
     w.mine(&[]);
     let above = w.block_at(101);
-    let error = w.ledger.confirm(w.wallet, &receive.txid, above, 0, w.now).unwrap_err();
+    let error = w.ledger.confirm(w.wallet, &receive.txid, above, Some(0), w.now).unwrap_err();
     assert!(matches!(error, LedgerError::BlockNotFound { .. }));
     assert_eq!(w.state(&receive), TxState::Unconfirmed);
 }
@@ -325,7 +325,7 @@ fn s032_another_hash_at_the_height_is_refused(w: &mut World<'_>) {
     w.mine(&[]);
     let mut other = w.tip();
     other.hash = w.block_at(7).hash;
-    let error = w.ledger.confirm(w.wallet, &receive.txid, other, 0, w.now).unwrap_err();
+    let error = w.ledger.confirm(w.wallet, &receive.txid, other, Some(0), w.now).unwrap_err();
     assert!(matches!(error, LedgerError::BlockMismatch { .. }));
     assert_eq!(w.state(&receive), TxState::Unconfirmed);
 }
@@ -334,7 +334,7 @@ fn s033_another_time_of_the_block_is_refused(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let mut block = w.mine(&[&receive]).block;
     block.time = block.time.plus(1);
-    let error = w.record(&receive, Seen::Block(block, 0)).unwrap_err();
+    let error = w.record(&receive, Seen::Block(block, Some(0))).unwrap_err();
     assert!(matches!(error, LedgerError::BlockMismatch { .. }));
 }
 
@@ -359,7 +359,7 @@ fn s035_published_does_not_become_pending(w: &mut World<'_>) {
     let mut reward = receive.clone();
     reward.coinbase = true;
     reward.inputs.clear();
-    let error = w.record(&reward, Seen::Block(w.tip(), 0)).unwrap_err();
+    let error = w.record(&reward, Seen::Block(w.tip(), Some(0))).unwrap_err();
     assert!(matches!(error, LedgerError::InvalidTx { .. }));
 }
 
@@ -384,14 +384,14 @@ fn s038_a_batch_below_the_tip_makes_its_block(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mine(&[]);
     w.mine_to(110);
-    let batch = [(receive.clone(), Seen::Block(w.block_at(105), 3))];
+    let batch = [(receive.clone(), Seen::Block(w.block_at(105), Some(3)))];
     w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
     assert_eq!((w.with_confirmations(6), w.with_confirmations(7)), (50, 0));
 }
 
 fn s039_a_batch_without_a_tip_is_stored(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
-    let batch = [(receive.clone(), Seen::Block(w.block_at(105), 3))];
+    let batch = [(receive.clone(), Seen::Block(w.block_at(105), Some(3)))];
     w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
     assert_eq!(w.ledger.tip(NETWORK).unwrap(), None);
     assert_eq!(w.state(&receive), TxState::Confirmed(Height::new(105)));

@@ -14,6 +14,7 @@ mod credits;
 mod failing;
 mod held_back;
 mod horizons;
+mod impossible;
 mod ingest;
 mod labels;
 mod lease_clock;

@@ -207,7 +207,7 @@ fn s094_rewinding_one_wallet_leaves_the_other(w: &mut World<'_>) {
     let other = w.ledger.balance(two, &BalanceQuery::default(), w.now).unwrap();
     assert_eq!(other.confirmed, 50);
     assert_eq!(w.ledger.tip(NETWORK).unwrap(), Some((block.height, block.hash)));
-    w.ledger.confirm(w.wallet, &receive.txid, block, 0, w.now).unwrap();
+    w.ledger.confirm(w.wallet, &receive.txid, block, None, w.now).unwrap();
     assert_eq!(w.balance().confirmed, 50);
 }
 

@@ -4,6 +4,7 @@
 //! block, and then meets what spends the coinbase.
 
 use utxokeep_core::{BlockHash, Height};
+use utxokeep_sql::SqlError;
 use utxokeep_wallet::{
     Applied, BalanceQuery, FeeRate, LeaseId, LeaseTerms, Ledger, LedgerError, Limits, LinkedBlock,
     Maturity, NewAddress, NewTx, Rescan, RescanStep, SelectionRequest, Standing, TxState, WalletId,
@@ -24,6 +25,8 @@ crate::on_both!(
     a_rescan_takes_only_its_next_block,
     a_rescan_above_the_tip_is_refused,
     a_keychain_that_cannot_be_derived_sets_its_wallet_aside,
+    a_wallet_that_cannot_undo_a_block_is_set_aside_and_the_others_go_back,
+    a_wallet_without_numbers_for_rows_is_set_aside,
 );
 
 fn at(height: u32) -> Height {
@@ -48,6 +51,58 @@ fn rescan(w: &World<'_>, height: u32, txs: &[&NewTx]) -> RescanStep {
 fn confirmed(w: &World<'_>, wallet: WalletId) -> u64 {
     let query = BalanceQuery { maturity: Maturity::blocks_above(0), ..BalanceQuery::default() };
     w.ledger.balance(wallet, &query, w.now).unwrap().confirmed
+}
+
+fn tamper(w: &World<'_>, sql: &str) {
+    let done: Result<u64, SqlError> = w.ledger.database().write(|tx| tx.execute(sql, &[]));
+    assert_eq!(done.unwrap(), 1, "{sql}");
+}
+
+fn a_wallet_that_cannot_undo_a_block_is_set_aside_and_the_others_go_back(w: &mut World<'_>) {
+    let other = w.ledger.create_wallet("other", NETWORK, w.now).unwrap().id;
+    w.watch(other, 0..10);
+    let (first, second) = (pay(1, &[outside(1)], &[50]), pay(2, &[outside(2)], &[20]));
+    apply(w, 100, &[&first]);
+    apply(w, 101, &[&second]);
+    // A payment whose coin is marked as a coinbase's cannot leave its block.
+    let of_second = "WHERE wallet_id = 1 AND amount = 20";
+    tamper(w, &format!("UPDATE utxos SET parent_coinbase = 1 {of_second}"));
+    w.ledger.disconnect_block(NETWORK, &linked(w, 101), w.now).unwrap();
+    assert_eq!(w.ledger.tip(NETWORK).unwrap().unwrap().0, at(100));
+    let aside = w.ledger.standing(w.wallet).unwrap().set_aside.unwrap();
+    assert_eq!(aside.height, at(101));
+    assert!(aside.reason.contains("could not be undone"), "{}", aside.reason);
+    assert_eq!(w.ledger.standing(other).unwrap(), Standing::default());
+    assert_eq!((confirmed(w, other), w.ledger.verify(other).unwrap()), (50, vec![]));
+
+    // Others go on, on another branch.
+    let third = pay(3, &[outside(3)], &[7]);
+    let mut branch = linked(w, 101);
+    branch.block.hash = BlockHash::from_bytes([0x5a; 32]);
+    let applied = w.ledger.apply_block(NETWORK, &branch, std::slice::from_ref(&third), w.now);
+    assert_eq!(applied.unwrap().recorded.keys().copied().collect::<Vec<_>>(), [other]);
+    assert_eq!((confirmed(w, other), w.ledger.verify(other).unwrap()), (57, vec![]));
+
+    // The rescan says what is wrong, and works once that is mended.
+    assert!(w.ledger.request_rescan(w.wallet, at(100), w.now).is_err());
+    tamper(w, &format!("UPDATE utxos SET parent_coinbase = 0 {of_second}"));
+    let asked = w.ledger.request_rescan(w.wallet, at(101), w.now).unwrap();
+    assert_eq!(asked.from, at(100));
+    assert_eq!(rescan(w, 100, &[&first]).next, Some(at(101)));
+    let last = w.ledger.rescan_block(w.wallet, &branch.block, std::slice::from_ref(&third), w.now);
+    assert_eq!(last.unwrap().next, None);
+    assert_eq!(w.ledger.standing(w.wallet).unwrap(), Standing::default());
+    assert_eq!((confirmed(w, w.wallet), w.state(&second)), (57, TxState::Unconfirmed));
+    w.check();
+}
+
+fn a_wallet_without_numbers_for_rows_is_set_aside(w: &mut World<'_>) {
+    let other = w.ledger.create_wallet("other", NETWORK, w.now).unwrap().id;
+    w.watch(other, 0..10);
+    tamper(w, "UPDATE wallets SET next_utxo_id = 9223372036854775807 WHERE id = 1");
+    let applied = apply(w, 100, &[&pay(1, &[outside(1)], &[50])]);
+    assert_eq!(applied.set_aside.keys().copied().collect::<Vec<_>>(), [w.wallet]);
+    assert_eq!((confirmed(w, w.wallet), confirmed(w, other)), (0, 50));
 }
 
 /// What the chain holds.

@@ -301,7 +301,7 @@ fn s062_a_late_parent_of_a_confirmed_and_an_unmined_child(w: &mut World<'_>) {
     w.mempool(&unmined);
     w.mempool(&below);
     w.mine(&[&confirmed]);
-    let batch = [(parent.clone(), Seen::Block(w.tip(), 0))];
+    let batch = [(parent.clone(), Seen::Block(w.tip(), None))];
     w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
     w.check();
     assert_eq!(w.outpoints(), [out(&confirmed, 0)]);

@@ -196,7 +196,7 @@ fn a_cascade_of_trust_beyond_the_limit(url: &str) {
     for link in &links {
         w.mempool(link);
     }
-    let error = w.ledger.confirm(w.wallet, &receive.txid, empty, 0, w.now).unwrap_err();
+    let error = w.ledger.confirm(w.wallet, &receive.txid, empty, None, w.now).unwrap_err();
     assert!(matches!(error, LedgerError::CascadeTooLarge { rows_max: 5 }));
     w.check();
     assert_eq!(w.balance().untrusted_unconfirmed, 40);

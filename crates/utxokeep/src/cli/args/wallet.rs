@@ -74,6 +74,9 @@ pub(in crate::cli) enum WalletCommand {
     /// Give up a transaction that is in no block. It stays on record as failed, with all that depends
     /// on it.
     Abandon(OneTx),
+    /// Take back what was said about the block of a transaction: it is in no block again. Refused
+    /// when the ledger itself found it in a block that it followed.
+    Unconfirm(OneTx),
     /// Remove a live transaction that is in no block, as if it had never been recorded.
     Remove(OneTx),
     /// Set the label of a transaction; empty text clears it.

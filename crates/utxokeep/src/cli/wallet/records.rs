@@ -87,6 +87,10 @@ impl Desk {
         self.print(&self.wallets.abandon_tx(&tx.wallet.name, &tx.txid)?)
     }
 
+    pub(super) fn unconfirm(&self, tx: &OneTx) -> anyhow::Result<Exit> {
+        self.print(&self.wallets.unconfirm_tx(&tx.wallet.name, &tx.txid)?)
+    }
+
     pub(super) fn confirm(&self, args: &ConfirmTx) -> anyhow::Result<Exit> {
         let request = wallets::ConfirmTx { block: args.block.clone(), position: args.position };
         let (name, txid) = (&args.tx.wallet.name, &args.tx.txid);

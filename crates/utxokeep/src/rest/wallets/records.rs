@@ -96,6 +96,26 @@ pub(super) async fn confirm_transaction(
     admitted.write(move |wallets| wallets.confirm_tx(&name, &txid, &request)).await
 }
 
+/// Take back what was said about the block of a transaction
+///
+/// It is in no block again. Refused when the ledger itself found it in a block that it followed.
+#[utoipa::path(
+    post,
+    path = "/api/v1/wallets/{wallet}/transactions/{txid}/unconfirm",
+    tag = "wallets",
+    params(
+        ("wallet" = String, Path, description = "Name of the wallet"),
+        ("txid" = String, Path, description = "Transaction id"),
+    ),
+    responses((status = 200, description = "What it came to", body = RecordedInfo), WriteFaults)
+)]
+pub(super) async fn unconfirm_transaction(
+    admitted: Admitted,
+    Segments((name, txid)): Segments<(String, String)>,
+) -> Answer<RecordedInfo> {
+    admitted.write(move |wallets| wallets.unconfirm_tx(&name, &txid)).await
+}
+
 /// Give up a transaction that is in no block
 ///
 /// It stays on record as failed, with everything that depends on it; its inputs are free again.

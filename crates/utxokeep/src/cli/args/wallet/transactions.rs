@@ -31,9 +31,9 @@ pub(in crate::cli) struct Block {
     /// The block: its height, its hash, and the time in its header in seconds since 1970.
     #[arg(long, value_name = "HEIGHT:HASH:TIME", value_parser = parse_block)]
     pub(in crate::cli) block: Option<BlockPlace>,
-    /// Position in the block.
-    #[arg(long, value_name = "N", default_value = "0", requires = "block")]
-    pub(in crate::cli) position: u32,
+    /// Position in the block, if you know it.
+    #[arg(long, value_name = "N", requires = "block")]
+    pub(in crate::cli) position: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -80,9 +80,9 @@ pub(in crate::cli) struct ConfirmTx {
     /// The block: its height, its hash, and the time in its header in seconds since 1970.
     #[arg(long, value_name = "HEIGHT:HASH:TIME", value_parser = parse_block)]
     pub(in crate::cli) block: BlockPlace,
-    /// Position in the block.
-    #[arg(long, value_name = "N", default_value = "0")]
-    pub(in crate::cli) position: u32,
+    /// Position in the block, if you know it.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) position: Option<u32>,
 }
 
 #[derive(Debug, Args)]
