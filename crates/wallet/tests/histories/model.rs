@@ -48,6 +48,8 @@ pub(crate) struct Model {
     /// What the chain holds below, where the ledger never looked.
     pub(crate) early: BTreeMap<Txid, NewTx>,
     pub(crate) leases: BTreeMap<OutPoint, (LeaseId, i64)>,
+    /// Those in blocks because somebody said so.
+    claimed: BTreeSet<Txid>,
     /// What each replacement that waits, or did, was made to replace.
     links: BTreeMap<Txid, BTreeSet<Txid>>,
 }
@@ -111,6 +113,11 @@ impl Model {
             self.settle(tx, to);
             return Ok(());
         }
+        if let Stand::Block(height) = to
+            && !self.misplaced(tx, height).is_empty()
+        {
+            return Err(No);
+        }
         let mut losers = BTreeMap::new();
         let (mut rivals, mut refused) = (BTreeSet::new(), BTreeSet::new());
         let mut to = to;
@@ -161,7 +168,41 @@ impl Model {
             self.txs.get_mut(&txid).unwrap().1 = stand;
         }
         self.txs.insert(tx.txid, (tx.clone(), to));
+        if matches!(to, Stand::Block(_)) {
+            self.claimed.insert(tx.txid);
+        }
         self.settle(tx, to);
+        Ok(())
+    }
+
+    /// Parents that come too late for `tx` in the block at `height`, and children too early.
+    fn misplaced(&self, tx: &NewTx, height: u32) -> Vec<Txid> {
+        let is_parent = |txid: &Txid| tx.inputs.iter().any(|input| input.txid() == txid);
+        let is_child = |other: &NewTx| other.inputs.iter().any(|input| *input.txid() == tx.txid);
+        let misplaced = |(txid, (other, stand)): (&Txid, &(NewTx, Stand))| {
+            let Stand::Block(at) = *stand else { return None };
+            let too_late = at > height || (other.coinbase && at == height);
+            let too_early = at < height || (tx.coinbase && at == height);
+            let is_wrong = (is_parent(txid) && too_late) || (is_child(other) && too_early);
+            is_wrong.then_some(*txid)
+        };
+        self.txs.iter().filter_map(misplaced).collect()
+    }
+
+    /// Somebody takes back that a transaction is in a block.
+    pub(crate) fn unconfirm(&mut self, txid: &Txid) -> Result<(), No> {
+        let Some((tx, Stand::Block(_))) = self.txs.get(txid) else {
+            return self.txs.get(txid).map(drop).ok_or(No);
+        };
+        if !self.claimed.contains(txid) {
+            return Err(No);
+        }
+        let dependents = self.dependents(&BTreeSet::from([*txid]));
+        let in_block = |txid: &Txid| matches!(self.txs[txid].1, Stand::Block(_));
+        if tx.coinbase && dependents.iter().any(in_block) {
+            return Err(No);
+        }
+        self.detach(|_, other| other == txid);
         Ok(())
     }
 
@@ -180,7 +221,11 @@ impl Model {
         let has_parent = |input: &OutPoint| {
             is_there(input.txid()) || made.iter().all(|other| other.txid != *input.txid())
         };
-        !is_there(&tx.txid) && tx.inputs.iter().all(|input| !is_spent(input) && has_parent(input))
+        let is_fresh = |input: &OutPoint| {
+            below.iter().any(|other| other.coinbase && other.txid == *input.txid())
+        };
+        let may_spend = |input| !is_spent(input) && has_parent(input) && !is_fresh(input);
+        !is_there(&tx.txid) && tx.inputs.iter().all(may_spend)
     }
 
     /// A block that is followed: whatever it holds is true. `txs` has parents before children.
@@ -198,7 +243,10 @@ impl Model {
     fn prove(&mut self, tx: &NewTx, to: Stand) {
         let was = self.txs.get(&tx.txid).map(|(_, stand)| *stand);
         if was != Some(to) {
-            if to != Stand::Published {
+            if let Stand::Block(height) = to {
+                let wrong = self.misplaced(tx, height);
+                let claimed = self.claimed.clone();
+                self.detach(|_, other| wrong.contains(other) && claimed.contains(other));
                 self.prove_parents(tx);
             }
             let waits = was == Some(Stand::Waiting);
@@ -220,6 +268,7 @@ impl Model {
             }
             self.txs.insert(tx.txid, (tx.clone(), to));
         }
+        self.claimed.remove(&tx.txid);
         self.settle(tx, to);
     }
 
@@ -248,6 +297,7 @@ impl Model {
             if !matches!(*stand, Stand::Block(at) if leaves(at, txid)) {
                 continue;
             }
+            self.claimed.remove(txid);
             *stand = if tx.coinbase { Stand::Orphaned } else { Stand::Published };
             if tx.coinbase {
                 orphans.insert(*txid);
