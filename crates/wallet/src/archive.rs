@@ -107,7 +107,7 @@ impl Ledger {
                 session.tx.query_one(SELECT_WALLET_UNSEEN, &[key], |row| rows::height(row, 0))?;
             let nothing = Value::from(None::<i64>);
             session.tx.execute(ARCHIVE_WALLET, &[key, nothing, nothing])?;
-            Ok(session.unseen(unseen)?)
+            session.look_at_unseen(unseen)
         })
     }
 
@@ -165,7 +165,7 @@ impl Ledger {
             if let Some(index) = used.filter(|index| *index >= keychain.next_index) {
                 session.derive_ahead(self.codec()?, &mut keychain, index + 1)?;
             }
-            Ok(session.unseen(unseen)?)
+            session.look_at_unseen(unseen)
         })
     }
 }
@@ -178,6 +178,16 @@ impl Session<'_, '_> {
     /// The first block that is not looked at from now on; `None` before the first of the ledger.
     fn next_height(&self) -> Option<Height> {
         self.tip_height().map(|tip| tip.plus(1))
+    }
+
+    /// Asks for a rescan of blocks that were not looked at, and answers where it begins. Whoever
+    /// restores may forget what was said, and without those blocks a balance is wrong.
+    fn look_at_unseen(&mut self, unseen: Option<Height>) -> Result<Option<Height>, LedgerError> {
+        let from = self.unseen(unseen)?;
+        if let Some(from) = from {
+            self.request_rescan(from)?;
+        }
+        Ok(from)
     }
 
     /// From where to scan when blocks from `unseen` on were not looked at, or none at all.

@@ -159,19 +159,7 @@ impl Ledger {
             if session.tip_height().is_none_or(|tip| from > tip) {
                 return Err(LedgerError::BlockNotFound { height: from });
             }
-            let row = session.rescan_row()?.unwrap_or_default();
-            if let Some(rescan) =
-                row.rescan.filter(|rescan| row.is_requested && rescan.next <= from)
-            {
-                return Ok(rescan);
-            }
-            let mut start = from;
-            if let (Some(_), Some(lacks)) = (&row.set_aside, row.rescan) {
-                start = start.min(lacks.next);
-                session.detach_from(start)?;
-            }
-            session.tx.execute(REQUEST, &[session.id(), Value::from(start.get())])?;
-            Ok(Rescan { from: start, next: start })
+            session.request_rescan(from)
         })
     }
 }
@@ -213,6 +201,23 @@ impl Session<'_, '_> {
 
     pub(crate) fn rescan_row(&mut self) -> Result<Option<RescanRow>, SqlError> {
         self.tx.query_opt(SELECT, &[self.id()], RescanRow::read)
+    }
+
+    /// Writes down that the wallet is to look at all blocks from `from` on, see
+    /// [`Ledger::request_rescan`].
+    pub(crate) fn request_rescan(&mut self, from: Height) -> Result<Rescan, LedgerError> {
+        let row = self.rescan_row()?.unwrap_or_default();
+        let under_way = row.rescan.filter(|rescan| row.is_requested && rescan.next <= from);
+        if let Some(rescan) = under_way {
+            return Ok(rescan);
+        }
+        let mut start = from;
+        if let (Some(_), Some(lacks)) = (&row.set_aside, row.rescan) {
+            start = start.min(lacks.next);
+            self.detach_from(start)?;
+        }
+        self.tx.execute(REQUEST, &[self.id(), Value::from(start.get())])?;
+        Ok(Rescan { from: start, next: start })
     }
 
     /// Notes that the rescan has come to `next`, or that it is over.

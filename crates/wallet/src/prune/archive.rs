@@ -19,6 +19,7 @@ const INSERT: &str = "INSERT INTO pruned_transactions (wallet_id, id, txid, docu
 const SELECT_PAGE: &str = "SELECT id, txid, document FROM pruned_transactions
     WHERE wallet_id = $1 AND id > $2 ORDER BY id LIMIT $3";
 const COUNT: &str = "SELECT COUNT(*) FROM pruned_transactions WHERE wallet_id = $1";
+const SELECT_NEXT: &str = "SELECT next_pruned_id FROM wallets WHERE id = $1";
 const DELETE: &str = "DELETE FROM pruned_transactions WHERE wallet_id = $1 AND id <= $2";
 
 /// A transaction that was pruned.
@@ -61,7 +62,8 @@ impl Ledger {
         })
     }
 
-    /// Removes rows of the archive up to a number: they are kept elsewhere. Returns how many.
+    /// Removes rows of the archive up to a number: they are kept elsewhere. Returns how many. A number
+    /// that was never given is refused: nobody can have read up to it.
     pub fn acknowledge_pruned(
         &self,
         wallet: WalletId,
@@ -69,6 +71,14 @@ impl Ledger {
         now: Micros,
     ) -> Result<u64, LedgerError> {
         self.write_wallet_even_archived(wallet, now, |session| {
+            let wallet = [session.id()];
+            let next = session.tx.query_one(SELECT_NEXT, &wallet, |row| row.int(0))?;
+            if !(1..next).contains(&up_to) {
+                return Err(LedgerError::argument(format!(
+                    "{up_to} is not the number of a pruned transaction; acknowledge the highest \
+                     that was read"
+                )));
+            }
             let key = [session.id(), Value::from(up_to)];
             Ok(session.tx.execute(DELETE, &key)?)
         })

@@ -59,6 +59,8 @@ fn an_archived_wallet_is_not_followed_and_takes_nothing(url: &str) {
     assert_eq!(ledger.verify(old).unwrap(), []);
 
     assert_eq!(ledger.restore_wallet(old, NOW).unwrap(), Some(Height::new(11)));
+    let asked = ledger.requested_rescans(NETWORK).unwrap();
+    assert_eq!(asked, [(old, Height::new(11))], "a restored wallet asks for what it lacks");
     ledger.scan_block(old, &block(11).block, &[pays(&descriptor(), 3)], NOW).unwrap();
     assert_eq!(total(&ledger, old), total(&ledger, live));
     assert_eq!(ledger.restore_wallet(old, NOW).unwrap(), None);

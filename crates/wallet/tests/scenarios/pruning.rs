@@ -114,7 +114,10 @@ fn pruned_rows_wait_until_they_are_acknowledged(w: &mut World<'_>) {
     assert_eq!(waiting(w), rows[3..]);
     assert_eq!(w.ledger.acknowledge_pruned(w.wallet, rows[2].id, w.now).unwrap(), 0);
     let other = w.ledger.create_wallet("other", crate::world::NETWORK, w.now).unwrap().id;
-    assert_eq!(w.ledger.acknowledge_pruned(other, i64::MAX, w.now).unwrap(), 0);
+    for (wallet, never_given) in [(w.wallet, i64::MAX), (w.wallet, 0), (w.wallet, -1), (other, 1)] {
+        let refused = w.ledger.acknowledge_pruned(wallet, never_given, w.now);
+        assert!(matches!(refused, Err(LedgerError::InvalidArgument { .. })), "{refused:?}");
+    }
     assert_eq!(waiting(w), rows[3..], "each wallet has its own archive");
 }
 
