@@ -15,6 +15,7 @@ mod chains;
 mod change;
 mod directory;
 mod error;
+mod following;
 mod history;
 mod leases;
 mod once;
@@ -26,7 +27,7 @@ mod standing;
 mod texts;
 mod verify;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use utxokeep_chains::BitcoinCodec;
 use utxokeep_core::{Network, wallet::WalletId};
@@ -41,6 +42,7 @@ pub(crate) use self::once::merge_keys;
 pub use self::{
     answers::*,
     error::{ErrorKind, OpenError, WalletsError},
+    following::FollowerState,
     requests::*,
     standing::{Lagging, RescanInfo, RescanWallet, SetAsideInfo, StandingInfo},
 };
@@ -52,6 +54,7 @@ pub struct Wallets {
     config: WalletConfig,
     /// The chain database, where it is at hand.
     chain: Option<ChainIndex<RocksKv>>,
+    follower: FollowerState,
 }
 
 impl Wallets {
@@ -76,7 +79,8 @@ impl Wallets {
             if config.serializable { Isolation::Serializable } else { Isolation::ReadCommitted };
         let ledger = ledger.map_err(failed)?.with_isolation(isolation);
         let codec = Arc::new(BitcoinCodec);
-        Ok(Self { ledger: ledger.with_codec(codec), config: config.clone(), chain: None })
+        let (ledger, config) = (ledger.with_codec(codec), config.clone());
+        Ok(Self { ledger, config, chain: None, follower: FollowerState::default() })
     }
 
     /// The same ledger, able to compare its wallets with a chain database.
@@ -96,6 +100,19 @@ impl Wallets {
     #[must_use]
     pub const fn config(&self) -> &WalletConfig {
         &self.config
+    }
+
+    /// How the thread gets on that follows the chain.
+    #[must_use]
+    pub const fn follower(&self) -> &FollowerState {
+        &self.follower
+    }
+
+    /// Why the ledger does not follow the chain, if it has stood still for longer than the
+    /// configuration allows.
+    #[must_use]
+    pub fn follower_fault(&self) -> Option<String> {
+        self.follower.fault(Duration::from_secs(self.config.follow_stalled_secs.into()))
     }
 
     /// Whether the database answers.

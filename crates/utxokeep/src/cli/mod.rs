@@ -48,7 +48,6 @@ use crate::{
     pruning::Pruning,
     server::{self, Served},
     wallet_upkeep::WalletUpkeep,
-    wallets::Wallets,
     watched::Watched,
 };
 
@@ -156,8 +155,7 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     let grpc_listen = args.grpc_listen.unwrap_or(config.grpc.listen);
     served.grpc = answering.map(|answering| (answering, grpc_listen));
     let is_pruning = served.pruning.is_some();
-    let ledger = wallets.as_ref().map(Wallets::ledger);
-    let following = wallet_follow::in_background(session, ledger, index.as_ref(), live)?;
+    let following = wallet_follow::in_background(session, wallets.as_ref(), index.as_ref(), live)?;
     let upkeep = wallets.as_ref().map(WalletUpkeep::start).transpose();
     let _upkeep = upkeep.context("cannot start the thread that looks after the wallet ledger")?;
     server::serve_until_stopped(served, config, work, |rest, grpc| {

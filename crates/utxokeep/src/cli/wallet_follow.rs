@@ -9,9 +9,9 @@ use std::{
 use clap::Args;
 use serde::Serialize;
 use utxokeep_chains::{XorKey, cardano::NodeOptions};
-use utxokeep_core::Height;
+use utxokeep_core::{Height, Network};
 use utxokeep_kv::RocksKv;
-use utxokeep_wallet::Ledger;
+use utxokeep_wallet::{Ledger, LedgerError};
 
 use super::{
     args::parse_xor_key,
@@ -75,8 +75,17 @@ struct Followed {
     applied: u64,
     undone: u64,
     transactions: u64,
+    /// Wallets that could not take a block and want a rescan, these and earlier ones.
+    set_aside: Vec<SetAsideWallet>,
     interrupted: bool,
     seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct SetAsideWallet {
+    wallet: String,
+    height: u32,
+    reason: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -137,6 +146,7 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
         applied: total.applied,
         undone: total.undone,
         transactions: total.recorded,
+        set_aside: set_aside(wallets.ledger(), network)?,
         interrupted: is_stopped(),
         seconds: started.elapsed().as_secs_f64(),
     };
@@ -197,8 +207,12 @@ impl Human for Followed {
         lines
             .field("applied", self.applied)
             .field("undone", self.undone)
-            .field("transactions", self.transactions)
-            .field("seconds", format_args!("{:.2}", self.seconds));
+            .field("transactions", self.transactions);
+        for aside in &self.set_aside {
+            let SetAsideWallet { wallet, height, reason } = aside;
+            lines.field("set aside", format_args!("{wallet} since block {height}: {reason}"));
+        }
+        lines.field("seconds", format_args!("{:.2}", self.seconds));
     }
 }
 
@@ -214,6 +228,23 @@ impl Human for Rescanned {
             lines.field("go on from", next);
         }
         lines.field("seconds", format_args!("{:.2}", self.seconds));
+    }
+}
+
+/// Wallets of a network that are set aside.
+fn set_aside(ledger: &Ledger, network: Network) -> Result<Vec<SetAsideWallet>, LedgerError> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = ledger.lagging_wallets(after, usize::MAX)?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.wallet);
+        for lagging in page {
+            let Some(aside) = lagging.standing.set_aside else { continue };
+            if ledger.wallet(lagging.wallet)?.network == network {
+                let (wallet, height) = (lagging.name, aside.height.get());
+                found.push(SetAsideWallet { wallet, height, reason: aside.reason });
+            }
+        }
     }
 }
 
@@ -286,11 +317,11 @@ fn follower(
 /// Starts to follow beside the server, if the configuration asks for it and there is a database.
 pub(super) fn in_background(
     session: &Session,
-    ledger: Option<&Ledger>,
+    wallets: Option<&Wallets>,
     index: Option<&Index>,
     live: Option<(NodeOptions, RecentBlocks)>,
 ) -> anyhow::Result<Option<WalletFollowing>> {
-    let (Some(ledger), Some(index)) = (ledger.filter(|_| is_asked(session)), index) else {
+    let (Some(wallets), Some(index)) = (wallets.filter(|_| is_asked(session)), index) else {
         return Ok(None);
     };
     let decoder = &index.settings().decoder;
@@ -300,6 +331,7 @@ pub(super) fn in_background(
         bodies = bodies.and_node(Some(recent), node, decoder);
     }
     let from = Height::new(session.config().wallet.follow_from_height);
-    let follower = WalletFollower::new(ledger.clone(), index.clone(), bodies, from);
-    Ok(Some(WalletFollowing::start(follower, poll(session))?))
+    let follower = WalletFollower::new(wallets.ledger().clone(), index.clone(), bodies, from);
+    let state = wallets.follower().clone();
+    Ok(Some(WalletFollowing::start(follower, poll(session), state)?))
 }

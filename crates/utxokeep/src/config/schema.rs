@@ -346,6 +346,9 @@ settings! {
         follow_chain: bool = true, "true or false";
         /// Pause between two looks at the tip of the chain database, in milliseconds.
         follow_poll_ms: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// How long following may stand still, with failed attempts or a chain database that lags,
+        /// before `/health` says `degraded`, in seconds.
+        follow_stalled_secs: u32 = 60, "a whole number from 0 on";
         /// Where a ledger that has seen no block begins to follow; nothing is paid to its wallets
         /// in blocks below this height.
         follow_from_height: u32 = 0, "a whole number from 0 on";

@@ -55,8 +55,13 @@ impl Dependency {
         self.status != "fault"
     }
 
-    /// It answers, and these wallets of it do not go on.
-    fn degraded(name: &'static str, lagging: &Lagging) -> Self {
+    /// It answers, and a part of it does not go on.
+    fn degraded(name: &'static str, fault: String) -> Self {
+        Self { name, status: "degraded", fault: Some(fault) }
+    }
+
+    /// The ledger answers, and these wallets of it do not go on.
+    fn with_set_aside(lagging: &Lagging) -> Self {
         let more = lagging.set_aside - lagging.named.len();
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         let fault = format!(
@@ -64,7 +69,7 @@ impl Dependency {
             lagging.set_aside,
             lagging.named.join("; ")
         );
-        Self { name, status: "degraded", fault: Some(fault) }
+        Self::degraded("wallet_ledger", fault)
     }
 
     /// What asking it came to.
@@ -80,8 +85,8 @@ impl Dependency {
 /// Whether the server can answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
-    /// `ok`, `degraded` when single wallets do not go on, or `unavailable` when a database cannot
-    /// be read, or takes no writes.
+    /// `ok`, `degraded` when single wallets or the follower of the ledger do not go on, or
+    /// `unavailable` when a database cannot be read, or takes no writes.
     #[schema(example = "ok")]
     status: &'static str,
     /// What the server needs.
@@ -114,9 +119,15 @@ pub(super) async fn health(State(operations): State<Operations>) -> Response {
     }
     if let Some(wallets) = &operations.wallets {
         dependencies.push(match wallets.lagging().await {
-            Ok(lagging) if lagging.set_aside > 0 => Dependency::degraded("wallet_ledger", &lagging),
+            Ok(lagging) if lagging.set_aside > 0 => Dependency::with_set_aside(&lagging),
             answer => Dependency::asked("wallet_ledger", answer.map(drop)),
         });
+        if wallets.is_following() {
+            dependencies.push(match wallets.follower_fault() {
+                Some(fault) => Dependency::degraded("wallet_follower", fault),
+                None => Dependency::new("wallet_follower", None),
+            });
+        }
     }
     let (code, status) = if !dependencies.iter().all(Dependency::is_there) {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")

@@ -153,6 +153,8 @@ fn serve_keeps_the_ledger_at_the_tip(place: &Place) {
     let serving = place.serve();
     let lacks = "utxokeep_wallet_follow_chain_lacks_blocks";
     serving.wait_for_metric(lacks, |blocks| blocks > 69.5);
+    // For a minute that is nothing to tell.
+    assert!(serving.get("/health").contains("{\"status\":\"ok\""));
     serving.stop();
     let report = place.json(&["wallet", "follow", "--until-tip"]);
     assert_eq!((&report["chain_lacks"], &report["undone"]), (&70.into(), &0.into()));
@@ -225,7 +227,7 @@ fn a_missing_body_is_named_and_following_goes_on_once_it_is_there() {
     let blocks = place.path("blocks");
     let first: BTreeSet<BlockHash> = (0..=100).map(hash_at).collect();
     assert_eq!(write_blocks(&blocks, "blk00000.dat", |hash| first.contains(hash)), 101);
-    place.configure(Some(&blocks), "");
+    place.configure(Some(&blocks), "follow_stalled_secs = 0\n");
     import(&place);
     let ledger = place.ledger();
     let wallet = wallet(&ledger, "hd");
@@ -237,12 +239,16 @@ fn a_missing_body_is_named_and_following_goes_on_once_it_is_there() {
     for part in ["body of block 101", "[wallet] blocks", "--blocks", blocks.to_str().unwrap()] {
         assert!(log.contains(part), "{part}: {log}");
     }
-    assert!(serving.get("/health").contains(" 200 OK"), "the server goes on");
+    serving.wait_for_health("degraded");
+    let health = serving.get("/health");
+    assert!(health.contains(" 200 OK"), "the server goes on: {health}");
+    assert!(health.contains("wallet_follower") && health.contains("body of block 101"), "{health}");
     assert_eq!(serving.metric(LAG), Some(200.0));
 
     write_blocks(&blocks, "blk00001.dat", |hash| !first.contains(hash));
     wait_for_tip(&ledger, NETWORK, (LAST, hash_at(LAST)));
     assert!(serving.log().contains("goes on"), "{}", serving.log());
+    serving.wait_for_health("ok");
     serving.stop();
     assert_eq!(coins(&ledger, wallet), expected(LAST));
 }

@@ -235,6 +235,9 @@ fn a_wallet_is_set_aside_and_rescanned(place: &Place) {
     let report = place.json(&["wallet", "follow", "--until-tip"]);
     assert_eq!(report["height"], LAST);
     let aside = ledger.standing(hd).unwrap().set_aside.unwrap();
+    let told = &report["set_aside"];
+    assert_eq!((told.as_array().unwrap().len(), &told[0]["wallet"]), (1, &"hd".into()));
+    assert_eq!(told[0]["height"], aside.height.get());
     assert!(aside.height < Height::new(LAST), "{aside:?}");
     assert_eq!(ledger.standing(late).unwrap(), Standing::default());
     assert_eq!(ledger.verify(late).unwrap(), []);

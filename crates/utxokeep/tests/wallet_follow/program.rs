@@ -213,6 +213,16 @@ impl Serving {
         }
     }
 
+    /// Waits until health says so.
+    pub(crate) fn wait_for_health(&self, status: &str) {
+        let wanted = format!("{{\"status\":\"{status}\"");
+        let started = Instant::now();
+        while !self.get("/health").contains(&wanted) {
+            assert!(started.elapsed() < PATIENCE, "{}", self.get("/health"));
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Asks it to stop, and answers how long that took.
     pub(crate) fn stop(mut self) -> Duration {
         let id = self.child.id().to_string();

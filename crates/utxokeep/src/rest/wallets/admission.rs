@@ -46,6 +46,16 @@ impl WalletState {
         self.0.body_bytes_max
     }
 
+    /// Whether the ledger follows a chain in this program.
+    pub(in crate::rest) fn is_following(&self) -> bool {
+        self.0.wallets.follower().runs()
+    }
+
+    /// Why the ledger has not followed the chain for too long.
+    pub(in crate::rest) fn follower_fault(&self) -> Option<String> {
+        self.0.wallets.follower_fault()
+    }
+
     /// Which wallets lack blocks, if the ledger answers; gets through under load.
     pub(in crate::rest) async fn lagging(&self) -> Result<Lagging, ApiError> {
         let wallets = self.0.wallets.clone();
