@@ -111,6 +111,71 @@ fn recovery_lists_what_is_lost_and_keeps_the_rest() {
     assert_eq!(RocksKv::examine_log(dir.path(), &mut |_| ()).unwrap().damage, None);
 }
 
+/// Every harm to a log is refused by an opening that ends, and `recover` finds a way on.
+#[test]
+fn zeros_lengths_and_kinds_in_the_log_are_damage_and_recover_finds_a_way_on() {
+    let zeros = |path: &Path, at: usize, len: usize| {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[at..at + len].fill(0);
+        fs::write(path, bytes).unwrap();
+    };
+    let set = |path: &Path, at: usize, byte: u8| {
+        let mut bytes = fs::read(path).unwrap();
+        assert_ne!(bytes[at], byte);
+        bytes[at] = byte;
+        fs::write(path, bytes).unwrap();
+    };
+    let harms: [(&str, Harm<'_>); 7] = [
+        ("a header of zeros", &|log| zeros(log, piece(log, 1, 5), 7)),
+        ("zeros to the end of a block", &|log| {
+            zeros(log, piece(log, 1, 5), 2 * BLOCK - piece(log, 1, 5))
+        }),
+        ("a page of zeros", &|log| zeros(log, BLOCK, 4_096)),
+        ("a block of zeros", &|log| zeros(log, BLOCK, BLOCK)),
+        ("a length in the last block", &|log| {
+            let last = usize::try_from(fs::metadata(log).unwrap().len()).unwrap() / BLOCK;
+            flip_bit(log, piece(log, last, 2) + 5, 0x80);
+        }),
+        ("a kind of logs that are used again", &|log| set(log, piece(log, 1, 5) + 6, 5)),
+        ("a kind that nobody knows", &|log| set(log, piece(log, 1, 5) + 6, 77)),
+    ];
+    for (what, harm) in harms {
+        let dir = TempDir::new().unwrap();
+        filled(dir.path());
+        let log = log(dir.path());
+        harm(&log);
+        let before = fs::read(&log).unwrap();
+        let refused = open(dir.path());
+        assert!(matches!(refused, Err(KvError::LogDamaged { .. })), "{what}: {refused:?}");
+        let report = RocksKv::examine_log(dir.path(), &mut |_| ()).unwrap();
+        assert!(report.damage.is_some(), "{what}");
+        let kv = RocksKv::recover(dir.path(), SPECS, RocksOptions::within(16 << 20)).unwrap();
+        assert_eq!(u64::from(rows(&kv)), report.good_batches, "{what}");
+        drop(kv);
+        assert_eq!(u64::from(rows(&open(dir.path()).unwrap())), report.good_batches, "{what}");
+        let kept = dir.path().join("lost").join(log.file_name().unwrap());
+        assert_eq!(fs::read(kept).unwrap(), before, "{what}: the log is kept");
+    }
+}
+
+const BLOCK: usize = 32 << 10;
+
+/// Where the piece of this number begins in a block of the log.
+fn piece(log: &Path, block: usize, number: usize) -> usize {
+    let bytes = fs::read(log).unwrap();
+    let mut at = block * BLOCK;
+    for _ in 0..number {
+        at += 7 + usize::from(u16::from_le_bytes([bytes[at + 4], bytes[at + 5]]));
+    }
+    at
+}
+
+fn flip_bit(path: &Path, at: usize, bit: u8) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= bit;
+    fs::write(path, bytes).unwrap();
+}
+
 #[test]
 fn a_torn_end_of_the_log_is_what_a_crash_leaves_and_opens() {
     for cut in [1, 8, 77] {

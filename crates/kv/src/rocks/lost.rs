@@ -83,6 +83,28 @@ impl RocksKv {
         }
         Ok(report)
     }
+
+    /// Makes the logs end where the first damage begins. Everything is copied or moved into the
+    /// directory `lost` first, so that it can still be looked at.
+    pub(super) fn put_aside_lost_logs(dir: &Path) -> Result<(), KvError> {
+        let Some(damage) = Self::examine_log(dir, &mut |_| ())?.damage else { return Ok(()) };
+        let fault = |error| KvError::engine("putting damaged logs aside", error);
+        let lost = dir.join("lost");
+        fs::create_dir_all(&lost).map_err(fault)?;
+        let logs = logs(dir)?;
+        let behind = logs.iter().skip_while(|(file, _)| *file != damage.file);
+        for (at, (file, path)) in behind.enumerate() {
+            fs::copy(path, lost.join(file)).map_err(fault)?;
+            fs::File::open(lost.join(file)).and_then(|copy| copy.sync_all()).map_err(fault)?;
+            if at == 0 {
+                let log = fs::OpenOptions::new().write(true).open(path).map_err(fault)?;
+                log.set_len(damage.offset).and_then(|()| log.sync_all()).map_err(fault)?;
+            } else {
+                fs::remove_file(path).map_err(fault)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The logs of a database, oldest first.

@@ -73,13 +73,16 @@ impl RocksKv {
                 .mode(0o700)
                 .create(dir)
                 .map_err(|error| KvError::engine("creating the database directory", error))?,
-            Place::Database => Self::refuse_unknown_tables(dir, specs)?,
+            Place::Database => {
+                Self::refuse_damaged_log(dir)?;
+                Self::refuse_unknown_tables(dir, specs)?;
+            }
         }
         Self::open_with(dir, specs, &options.database(), options)
     }
 
     /// Opens the database in `dir` at the last good point of a damaged log: what
-    /// [`RocksKv::examine_log`] lists is lost for good.
+    /// [`RocksKv::examine_log`] lists is not part of it any more. The logs stay in its directory `lost`.
     pub fn recover(
         dir: &Path,
         specs: &'static [TableSpec],
@@ -89,6 +92,7 @@ impl RocksKv {
             return Err(KvError::NotFound { path: dir.to_owned() });
         }
         Self::refuse_unknown_tables(dir, specs)?;
+        Self::put_aside_lost_logs(dir)?;
         Self::open_with(dir, specs, &options.recovery(), options)
     }
 
@@ -123,19 +127,20 @@ impl RocksKv {
         if is_lock_of_another(&error) {
             return KvError::InUse { path: dir.to_owned() };
         }
-        if error.kind() == rocksdb::ErrorKind::Corruption
-            && let Ok(report) = Self::examine_log(dir, &mut |_| ())
-            && let Some(damage) = report.damage
-        {
-            return KvError::LogDamaged {
-                path: dir.to_owned(),
-                file: damage.file,
-                offset: damage.offset,
-                what: damage.what,
-                rows: report.lost_rows + report.unreadable_rows,
-            };
-        }
         KvError::rocks("opening the database", error)
+    }
+
+    /// Looks at the logs before RocksDB does, which shortens or never ends where it should refuse.
+    fn refuse_damaged_log(dir: &Path) -> Result<(), KvError> {
+        let report = Self::examine_log(dir, &mut |_| ())?;
+        let Some(damage) = report.damage else { return Ok(()) };
+        Err(KvError::LogDamaged {
+            path: dir.to_owned(),
+            file: damage.file,
+            offset: damage.offset,
+            what: damage.what,
+            rows: report.lost_rows + report.unreadable_rows,
+        })
     }
 
     /// Names of the tables of the database in `dir`; empty when there is none.

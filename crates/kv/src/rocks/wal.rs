@@ -1,8 +1,12 @@
 //! Reads write-ahead logs of RocksDB without RocksDB, to say what lies behind damage.
 //!
 //! A log is a row of blocks of 32 KiB. Each holds pieces: check sum, length, kind, bytes. A record
-//! is one piece or several, and is one batch of writes. RocksDB stops at the first piece that is
-//! not right; this reader goes on behind it, or at the next block.
+//! is one piece or several, and is one batch of writes. This reader goes on behind a piece that is
+//! not right, or at the next block.
+//!
+//! It is stricter than RocksDB, which takes zeros for the end of a block and goes on in the next
+//! one, takes a wrong length in the last block for a torn end, and never ends where the kind of a
+//! piece is one of logs that are used again.
 
 use std::{fs::File, io, io::Read, path::Path};
 
@@ -57,6 +61,7 @@ pub(super) fn read(path: &Path, visit: &mut dyn FnMut(u64, Found<'_>)) -> io::Re
     let mut file = File::open(path)?;
     let mut block = Vec::with_capacity(BLOCK_BYTES);
     let mut record = Record::default();
+    let mut gap = None;
     let mut start = 0u64;
     loop {
         block.clear();
@@ -64,7 +69,13 @@ pub(super) fn read(path: &Path, visit: &mut dyn FnMut(u64, Found<'_>)) -> io::Re
         if read == 0 {
             break;
         }
-        read_block(&block, start, &mut record, visit);
+        // Space that was reserved and never written has nothing behind it.
+        if let Some(offset) = gap.filter(|_| block.iter().any(|byte| *byte != 0)) {
+            record.is_open = false;
+            visit(offset, Found::Damage("zeros with something behind them"));
+            gap = None;
+        }
+        gap = gap.or(read_block(&block, start, &mut record, visit));
         start += read as u64;
     }
     if record.is_open {
@@ -81,12 +92,25 @@ struct Record {
     is_open: bool,
 }
 
+impl Record {
+    /// Where a record begins that goes on at `offset`, or begins there.
+    const fn begin(&self, offset: u64) -> u64 {
+        if self.is_open { self.offset } else { offset }
+    }
+
+    fn damage(&mut self, offset: u64, what: &'static str, visit: &mut dyn FnMut(u64, Found<'_>)) {
+        visit(self.begin(offset), Found::Damage(what));
+        self.is_open = false;
+    }
+}
+
+/// Answers where space begins that was never written, if there is some.
 fn read_block(
     block: &[u8],
     start: u64,
     record: &mut Record,
     visit: &mut dyn FnMut(u64, Found<'_>),
-) {
+) -> Option<u64> {
     let is_last = block.len() < BLOCK_BYTES;
     let mut at = 0;
     while block.len() - at >= HEADER_BYTES {
@@ -95,28 +119,36 @@ fn read_block(
         let sum = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
         let len = usize::from(u16::from_le_bytes([header[4], header[5]]));
         if sum == 0 && len == 0 && header[6] == 0 {
-            // Space that was reserved and never written.
-            return;
+            if header.iter().all(|byte| *byte == 0) {
+                return Some(record.begin(offset));
+            }
+            record.damage(offset, "zeros with something behind them", visit);
+            return None;
         }
-        let mut damage = |what| {
-            record.is_open = false;
-            visit(offset, what);
-        };
         let Some((kind, header_len)) = Kind::of(header[6]) else {
-            return damage(Found::Damage("a piece of an unknown kind"));
+            record.damage(offset, "a piece of an unknown kind", visit);
+            return None;
         };
         let Some(payload) = header.get(header_len..header_len + len) else {
-            let torn = Found::Damage("a piece that is longer than its block");
-            return damage(if is_last { Found::TornTail } else { torn });
+            if is_last && !has_sound_piece(&header[1..]) {
+                record.is_open = false;
+                visit(offset, Found::TornTail);
+            } else {
+                record.damage(offset, "a piece that is longer than its block", visit);
+            }
+            return None;
         };
         at += header_len + len;
         if masked(crc32c::crc32c(&header[6..header_len + len])) != sum {
-            damage(Found::Damage("a check sum that does not match"));
+            record.damage(offset, "a check sum that does not match", visit);
             // The length may be right all the same: then a sound piece follows.
             if is_sound(&block[at..]) {
                 continue;
             }
-            return;
+            return None;
+        }
+        if record.is_open && matches!(kind, Kind::Whole | Kind::First) {
+            record.damage(offset, "a record without its end", visit);
         }
         match kind {
             Kind::Note => {}
@@ -144,6 +176,12 @@ fn read_block(
         record.is_open = false;
         visit(start + at as u64, Found::TornTail);
     }
+    None
+}
+
+/// Whether a whole piece stands anywhere in these bytes: then they are not what a crash tore off.
+fn has_sound_piece(bytes: &[u8]) -> bool {
+    (0..bytes.len()).any(|at| is_sound(&bytes[at..]))
 }
 
 fn is_sound(piece: &[u8]) -> bool {
@@ -152,6 +190,10 @@ fn is_sound(piece: &[u8]) -> bool {
     let Some((_, header_len)) = Kind::of(kind) else { return false };
     let end = header_len + usize::from(u16::from_le_bytes([low, high]));
     let sum = u32::from_le_bytes([a, b, c, d]);
+    if end == header_len {
+        // Too little to tell it from chance.
+        return false;
+    }
     piece.get(6..end).is_some_and(|checked| masked(crc32c::crc32c(checked)) == sum)
 }
 

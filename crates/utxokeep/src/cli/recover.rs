@@ -71,7 +71,7 @@ impl Human for Recovery {
             lines.row(format!("  and {} more: --json lists them", self.names_total - SHOWN_MAX));
         }
         let result = if self.recovered {
-            "opened at the last good point; what stood behind it is lost"
+            "opened at the last good point; the logs as they were are in its directory lost"
         } else {
             "nothing was changed; --accept-loss opens the database without it"
         };
