@@ -59,7 +59,8 @@ impl Trigger {
     /// Offers a height; answers whether it waits now and did not before.
     pub fn offer(&self, height: Height) -> bool {
         let mut slot = self.slot();
-        let is_new = Some(height) > slot.pending && height > Height::GENESIS;
+        // Whoever was let go must not find work again.
+        let is_new = !slot.is_closed && Some(height) > slot.pending && height > Height::GENESIS;
         if is_new {
             slot.pending = Some(height);
             self.changed.notify_all();
@@ -83,9 +84,12 @@ impl Trigger {
         self.slot().pending
     }
 
-    /// Lets whoever waits go.
+    /// Lets whoever waits go; no height is taken from now on.
     pub fn close(&self) {
-        self.slot().is_closed = true;
+        let mut slot = self.slot();
+        slot.is_closed = true;
+        slot.pending = None;
+        drop(slot);
         self.changed.notify_all();
     }
 
@@ -98,6 +102,15 @@ impl Trigger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_trigger_offers_no_work() {
+        let trigger = Trigger::default();
+        assert!(trigger.offer(Height::new(5)));
+        trigger.close();
+        assert!(!trigger.offer(Height::new(6)));
+        assert_eq!(trigger.take(Duration::ZERO), None);
+    }
 
     #[test]
     fn w_coalesce_only_the_newest_waits() {

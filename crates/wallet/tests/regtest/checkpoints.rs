@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use utxokeep_core::{BlockHash, Txid};
+use utxokeep_core::{BlockHash, Height, Txid};
 use utxokeep_testkit::{EventKind, RegtestA, sat};
 use utxokeep_wallet::{BalanceQuery, LedgerError, NewTx, RecordOptions, Seen, block_txs};
 
@@ -84,7 +84,12 @@ fn the_ledger_agrees_with_the_node(url: &str) {
                 seen.extend(txs.into_iter().map(|tx| (tx.txid, tx)));
                 chain.connect(hash);
             }
-            EventKind::Disconnect => chain.disconnect(hash),
+            // A chain that only ends lower is waited for, so that the ledger has to be told.
+            EventKind::Disconnect => {
+                chain.disconnect(hash);
+                let height = Height::new(moment.height);
+                ledger.rollback_from(RegtestA::NETWORK, height, NOW).unwrap();
+            }
             EventKind::Tip => {
                 let Some(node) = moment.answers() else { continue };
                 checkpoints += 1;
