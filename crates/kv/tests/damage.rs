@@ -128,7 +128,7 @@ fn zeros_lengths_and_kinds_in_the_log_are_damage_and_recover_finds_a_way_on() {
     let harms: [(&str, Harm<'_>); 7] = [
         ("a header of zeros", &|log| zeros(log, piece(log, 1, 5), 7)),
         ("zeros to the end of a block", &|log| {
-            zeros(log, piece(log, 1, 5), 2 * BLOCK - piece(log, 1, 5))
+            zeros(log, piece(log, 1, 5), 2 * BLOCK - piece(log, 1, 5));
         }),
         ("a page of zeros", &|log| zeros(log, BLOCK, 4_096)),
         ("a block of zeros", &|log| zeros(log, BLOCK, BLOCK)),

@@ -103,6 +103,19 @@ pub enum SqlError {
         /// What is wrong.
         what: String,
     },
+    /// The file of a database is gone, and its log is not.
+    #[error(
+        "the database {} is missing or empty, although its log {} is there; nothing was changed: \
+         restore both from a copy, or move the log away to begin anew",
+        file.display(),
+        log.display()
+    )]
+    LostFile {
+        /// The file that is missing.
+        file: std::path::PathBuf,
+        /// The log beside it.
+        log: std::path::PathBuf,
+    },
     /// A text that not every engine can store.
     #[error("a text holds a NUL character, which cannot be stored; nothing was changed")]
     NulInText,

@@ -35,6 +35,7 @@ pub(crate) struct SqliteEngine {
 
 impl SqliteEngine {
     pub(crate) fn open(file: PathBuf, options: Options) -> Result<Self, SqlError> {
+        refuse_lost_file(&file)?;
         let wait_max = Duration::from_millis(options.busy_timeout_ms);
         let engine = Self {
             file,
@@ -50,6 +51,19 @@ impl SqliteEngine {
     pub(crate) fn connect(&self, writes: bool) -> Result<SqliteConnection, SqlError> {
         SqliteConnection::open(&self.file, writes, &self.options)
     }
+}
+
+/// `SQLite` takes a missing file for a new database and deletes the log beside it, which may hold
+/// everything.
+fn refuse_lost_file(file: &Path) -> Result<(), SqlError> {
+    let has_bytes = |file: &Path| file.metadata().is_ok_and(|found| found.len() > 0);
+    let mut log = file.as_os_str().to_owned();
+    log.push("-wal");
+    let log = PathBuf::from(log);
+    if !has_bytes(file) && has_bytes(&log) {
+        return Err(SqlError::LostFile { file: file.to_owned(), log });
+    }
+    Ok(())
 }
 
 pub(crate) struct SqliteConnection {
