@@ -213,8 +213,9 @@ impl Pruner {
             }
         }
         metrics::heights(&heights);
-        shared.offer(&heights);
-        Ok(Reported { taken, pending: shared.trigger.pending() })
+        // The run may have begun already: then nothing waits, and the answer is still that height.
+        let offered = shared.offer(&heights);
+        Ok(Reported { taken, pending: offered.or_else(|| shared.trigger.pending()) })
     }
 
     /// A block joined the chain.
@@ -239,8 +240,9 @@ impl Pruner {
         let height = self.safe_height(asked)?;
         let completed = self.shared.store.heights()?.completed();
         let is_new = Some(height) > completed && self.shared.trigger.offer(height);
-        self.shared.note_request();
-        Ok(is_new.then_some(height))
+        let offered = is_new.then_some(height);
+        self.shared.note_request(offered);
+        Ok(offered)
     }
 
     /// The height that a run by hand has: the one asked for, or the newest that is safe. One above
@@ -287,7 +289,7 @@ impl Pruner {
     pub fn resume(&self) {
         self.shared.set_paused(false);
         match self.shared.store.heights() {
-            Ok(heights) => self.shared.offer(&heights),
+            Ok(heights) => drop(self.shared.offer(&heights)),
             Err(error) => tracing::error!(%error, "the store does not say where the chain is"),
         }
     }
@@ -444,18 +446,19 @@ impl Shared {
         }
     }
 
-    /// Asks for a run at the newest height that is safe, if that is not complete.
-    fn offer(&self, heights: &Heights) {
+    /// Asks for a run at the newest height that is safe, if that is not complete; answers it if
+    /// nobody had asked before.
+    fn offer(&self, heights: &Heights) -> Option<Height> {
         let safe = heights.safe(self.settings.trigger.needs_persister());
-        if let Some(safe) = safe.filter(|safe| Some(*safe) > heights.completed()) {
-            self.trigger.offer(safe);
-        }
-        self.note_request();
+        let safe = safe.filter(|safe| Some(*safe) > heights.completed());
+        let offered = safe.filter(|safe| self.trigger.offer(*safe));
+        self.note_request(offered);
+        offered
     }
 
-    fn note_request(&self) {
+    fn note_request(&self, offered: Option<Height>) {
         let mut backlog = lock(&self.backlog);
-        if let Some(height) = self.trigger.pending() {
+        if let Some(height) = offered.or_else(|| self.trigger.pending()) {
             backlog.requested(height, self.clock.now_ms());
         }
         metrics::backlog(&backlog.status());

@@ -292,9 +292,11 @@ impl Heights {
     }
 }
 
-/// Whether two reports are two witnesses of one height. The same words twice are one.
+/// Whether two reports are two witnesses of one height. Of one witness only a later block is a second
+/// report: the same words twice are one, and a lower height takes the first one back.
 fn agree(held: Sighting, seen: Sighting, jump_max: u32) -> bool {
-    held != seen && held.height.get().abs_diff(seen.height.get()) <= jump_max
+    let is_second = held.by != seen.by || seen.height > held.height;
+    is_second && held.height.get().abs_diff(seen.height.get()) <= jump_max
 }
 
 #[cfg(test)]

@@ -182,8 +182,8 @@ fn a_run_by_hand_obeys_what_the_node_told_the_service() {
         let user = User::new(engine, "");
         let world = World::make(&user.url, 2, None);
         let program = user.serve();
-        program.persisted(297);
-        program.persisted(297 - 1);
+        program.persisted(295);
+        program.persisted(296);
         program.block(HEIGHT);
         program.assembly(false, HEIGHT);
         program.terminate();

@@ -28,7 +28,7 @@ fn a_jump_is_held_until_a_second_witness_agrees() {
     for (by, height, newest) in [
         (Witness::Block, 5_001, Some(5_001)),
         (Witness::Block, 5_000, None),
-        (Witness::Block, 4_990, Some(4_990)),
+        (Witness::Block, 4_990, None),
         (Witness::Block, 5_145, None),
         (Witness::BlockState, 5_000, Some(5_000)),
         (Witness::BlockState, 5_010, Some(5_000)),
