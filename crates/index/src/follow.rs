@@ -26,7 +26,7 @@ use crate::{
 const FORGET_EVERY_BLOCKS: u64 = 256;
 
 /// Refused blocks that a report lists; the metric counts them all.
-const REFUSED_LISTED_MAX: usize = 1_000;
+pub const REFUSED_LISTED_MAX: usize = 1_000;
 
 /// A block that was not connected, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -333,6 +333,35 @@ fn a_damaged_block_file_does_not_end_with_code_0() {
 }
 
 #[test]
+fn an_import_that_finds_nothing_new_is_done_and_one_without_blocks_is_refused() {
+    let user = User::with_chain();
+    user.json(&["chain", "rollback", "224"]);
+    let text = RegtestA::default().text("invalid_blocks.jsonl");
+    let invalid: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let mut raws = vec![hex_decode(invalid["raw"].as_str().unwrap()).unwrap()];
+    let mut blocks = RegtestA::default().block_files();
+    while let Some(header) = blocks.next().unwrap() {
+        raws.push(blocks.raw(&header.hash).unwrap());
+    }
+    let file = user.home.path().join("all.dat");
+    write_block_file(&file, RegtestA::NETWORK, &raws).unwrap();
+    let import = ["chain", "import", file.to_str().unwrap()];
+    let connected = || {
+        let output = user.run(&[&import[..], &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["connected"].as_u64().unwrap()
+    };
+    assert!(connected() > 0);
+    assert_eq!(connected(), 0, "the second time there is nothing to do");
+    for bytes in [Vec::new(), vec![0; 1 << 16]] {
+        std::fs::write(&file, bytes).unwrap();
+        let output = user.run(&import);
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        assert!(stderr(&output).contains("none of the blocks could be used"), "{output:?}");
+    }
+}
+
+#[test]
 fn files_are_for_their_user_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let user = User::with_chain();

@@ -106,6 +106,23 @@ fn the_document_lists_every_column_and_index() {
 }
 
 #[test]
+fn every_table_of_sqlite_is_strict() {
+    on_both(|database| {
+        migrate(database, Micros::new(1)).unwrap();
+        if database.dialect() == Dialect::Postgres {
+            return;
+        }
+        let statement = "SELECT name, strict FROM pragma_table_list
+            WHERE type = 'table' AND schema = 'main' AND name NOT LIKE 'sqlite_%'";
+        let read = |row: &utxokeep_sql::Row<'_>| Ok((row.text(0)?.to_owned(), row.int(1)?));
+        let tables = database.read(|tx| tx.query_all(statement, &[], read));
+        let tables = tables.map_err(|error: utxokeep_sql::SqlError| error).unwrap();
+        assert!(tables.len() > 15, "{tables:?}");
+        assert!(tables.iter().all(|(_, strict)| *strict == 1), "{tables:?}");
+    });
+}
+
+#[test]
 fn s128_every_step_goes_up_and_down_and_up() {
     on_both(|database| {
         let newest = migrate(database, Micros::new(1)).unwrap().to;

@@ -5,8 +5,8 @@ use std::time::Instant;
 use serde::Serialize;
 use utxokeep_core::{Height, Network};
 use utxokeep_index::{
-    ChainWriter, FollowError, FollowReport, ImportProgress, ImportStage, OnProgress, StoreError,
-    import_files, import_immutable,
+    ChainWriter, FollowError, FollowReport, ImportProgress, ImportStage, OnProgress,
+    REFUSED_LISTED_MAX, StoreError, import_files, import_immutable,
 };
 
 use super::{
@@ -204,7 +204,9 @@ fn warn(report: &Report) {
              import them once more",
         );
     } else if report.got_nowhere() {
-        output::warning("none of the blocks could be used; the chain is as it was");
+        output::warning(
+            "there are no blocks, or none of the blocks could be used; the chain is as it was",
+        );
     }
     if let Some(truncated) = report.scan.truncated.filter(|&truncated| truncated > 0) {
         output::warning(format_args!(
@@ -222,9 +224,13 @@ impl Report {
             || self.refused.iter().any(|block| block.damaged)
     }
 
-    /// Whether there were blocks and none of them could be used.
+    /// Whether no block of the files could be used. Blocks that the chain has already are of use:
+    /// an import may be repeated.
     fn got_nowhere(&self) -> bool {
-        self.connected == 0 && (self.waiting > 0 || !self.refused.is_empty())
+        let unusable = (self.waiting + self.refused.len()) as u64;
+        // Not all refused ones are listed, so that many may be all.
+        let is_all = self.scan.blocks <= unusable || self.refused.len() >= REFUSED_LISTED_MAX;
+        self.connected == 0 && is_all
     }
 
     fn exit(&self) -> Exit {

@@ -15,7 +15,7 @@ use super::{args::Import, interrupt::Interrupt, open::Session, progress::Progres
 /// What was found; fields that have no meaning on a chain are absent.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Scan {
-    blocks: u64,
+    pub(super) blocks: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicates: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
