@@ -53,10 +53,11 @@ enum Attempt<T, E> {
 impl Database {
     /// Opens `sqlite:FILE` or `postgres://user:password@host/name`.
     ///
-    /// A `SQLite` file is created when it is missing. Connections to `PostgreSQL` are not
-    /// encrypted: keep them on the machine or in a private network. A URL may name several hosts,
-    /// separated by commas; with `target_session_attrs=read-write` the one that takes writes is
-    /// used. A server that lacks something is refused with [`SqlError::Unsuitable`].
+    /// A `SQLite` file is created when it is missing. Connections to `PostgreSQL` are encrypted
+    /// where the server can, and `sslmode` in the URL insists on it: `require`, `verify-ca` and
+    /// `verify-full`, with `sslrootcert=FILE`. A URL may name several hosts, separated by commas;
+    /// with `target_session_attrs=read-write` the one that takes writes is used. A server that
+    /// lacks something is refused with [`SqlError::Unsuitable`].
     pub fn open(url: &str, options: &Options) -> Result<Self, SqlError> {
         let location = Location::parse(url)?;
         options.check(location.dialect())?;
@@ -64,8 +65,8 @@ impl Database {
             Location::Sqlite(file) => {
                 Engine::Sqlite(Box::new(SqliteEngine::open(file, options.clone())?))
             }
-            Location::Postgres(config) => {
-                Engine::Postgres(Box::new(PostgresEngine::open(*config, options.clone())?))
+            Location::Postgres(url) => {
+                Engine::Postgres(Box::new(PostgresEngine::open(*url, options.clone())?))
             }
         };
         let inner = Inner {

@@ -19,7 +19,9 @@ mod postgres;
 mod server;
 mod sqlite;
 mod statement;
+mod tls;
 mod transaction;
+mod url;
 mod value;
 
 pub use database::{Database, RETRIES_METRIC, RETRIES_METRIC_HELP};

@@ -1,6 +1,7 @@
 //! Settings of a database, and where it is.
 
 use crate::error::SqlError;
+use crate::url::ServerUrl;
 use std::path::PathBuf;
 
 /// The engines behind one API.
@@ -167,7 +168,7 @@ fn plain_name(name: &str) -> bool {
 /// Where a database is.
 pub(crate) enum Location {
     Sqlite(PathBuf),
-    Postgres(Box<tokio_postgres::Config>),
+    Postgres(Box<ServerUrl>),
 }
 
 impl Location {
@@ -180,11 +181,7 @@ impl Location {
             return Ok(Self::Sqlite(PathBuf::from(file)));
         }
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            // The driver's message is left out: it could repeat the password.
-            let config = url.parse::<tokio_postgres::Config>().map_err(|_| {
-                SqlError::config("a PostgreSQL URL looks like postgres://user:password@host/name")
-            })?;
-            return Ok(Self::Postgres(Box::new(config)));
+            return Ok(Self::Postgres(Box::new(ServerUrl::parse(url)?)));
         }
         Err(SqlError::config("a database URL starts with sqlite: or postgres://"))
     }

@@ -8,6 +8,8 @@ use crate::options::{Dialect, Durability, Options};
 use crate::pool::{Pool, Pooled};
 use crate::server;
 use crate::statement::{Cache, Chunk, Shape};
+use crate::tls::{self, Tls};
+use crate::url::ServerUrl;
 use crate::value::{Kind, Row, RowOf, Value};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt};
@@ -18,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, NoTls, Statement};
+use tokio_postgres::{Client, Config, Statement};
 
 /// Statements of one call that are under way at once.
 const PIPELINE_STATEMENTS_MAX: usize = 8;
@@ -31,6 +33,7 @@ const ANSWER_GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) struct PostgresEngine {
     config: Config,
+    tls: Tls,
     options: Options,
     runtime: Arc<OwnRuntime>,
     pub(crate) pool: Pool<PostgresConnection>,
@@ -54,7 +57,8 @@ impl Drop for OwnRuntime {
 }
 
 impl PostgresEngine {
-    pub(crate) fn open(mut config: Config, options: Options) -> Result<Self, SqlError> {
+    pub(crate) fn open(url: ServerUrl, options: Options) -> Result<Self, SqlError> {
+        let (mut config, tls) = (url.config, Tls::new(&url.trust)?);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("utxokeep-sql")
@@ -72,7 +76,7 @@ impl PostgresEngine {
         let wait_max = Duration::from_millis(options.busy_timeout_ms);
         let pool = Pool::new(options.connections_max, wait_max);
         let runtime = Arc::new(OwnRuntime(Some(runtime)));
-        let engine = Self { config, options, runtime, pool };
+        let engine = Self { config, tls, options, runtime, pool };
         // Shows early whether the server is there.
         let mut lease = engine.pool.take(|| engine.connect())?;
         lease.check_server()?;
@@ -89,14 +93,17 @@ impl PostgresEngine {
 
     pub(crate) fn connect(&self) -> Result<PostgresConnection, SqlError> {
         let client = self.runtime.block_on(async {
-            let (client, connection) = self.config.connect(NoTls).await?;
+            let (client, connection) = self.config.connect(self.tls.clone()).await?;
             // Ends when the client is dropped; its error reaches the client as well.
             tokio::spawn(connection);
             Ok::<_, tokio_postgres::Error>(client)
         });
-        let client = client.map_err(|failure| match error(failure, 0) {
-            SqlError::Engine { source } => SqlError::Unavailable { source },
-            other => other,
+        let client = client.map_err(|failure| match tls::refusal(&failure) {
+            Some(what) => SqlError::Unsuitable { what },
+            None => match error(failure, 0) {
+                SqlError::Engine { source } => SqlError::Unavailable { source },
+                other => other,
+            },
         })?;
         let timeout_ms = self.options.statement_timeout_ms;
         Ok(PostgresConnection {

@@ -4,7 +4,11 @@
 //! that only this user can reach; others join. Each process holds a shared lock for as long as it
 //! lives. A small shell script beside the server looks at that lock every second, and stops the
 //! server and removes its directory once nobody has held it for five seconds. When the script is
-//! killed, the kernel stops the server.
+//! killed, the kernel stops the server. [`OwnServer`] is for tests that need one for themselves.
+
+mod own;
+
+pub use self::own::OwnServer;
 
 use std::fs::{self, File};
 use std::io;
@@ -125,14 +129,7 @@ impl TestDatabase {
     /// Like [`TestDatabase::create`] for a test that is skipped, with a message, where
     /// `PostgreSQL` is not installed. With `UTXOKEEP_REQUIRE_POSTGRES` set it fails.
     pub fn create_or_skip() -> Option<Self> {
-        match Self::create() {
-            Ok(database) => Some(database),
-            Err(PostgresError::NotInstalled { program }) if std::env::var_os(REQUIRE).is_none() => {
-                eprintln!("SKIPPED: {program} is not installed, so PostgreSQL was NOT tested");
-                None
-            }
-            Err(error) => panic!("{error}"),
-        }
+        skip(Self::create())
     }
 
     /// Where to connect.
@@ -156,6 +153,21 @@ impl Drop for TestDatabase {
             let _ = server.psql(&[&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)]);
         }
     }
+}
+
+fn skip<T>(made: Result<T, PostgresError>) -> Option<T> {
+    match made {
+        Ok(made) => Some(made),
+        Err(PostgresError::NotInstalled { program }) if std::env::var_os(REQUIRE).is_none() => {
+            eprintln!("SKIPPED: {program} is not installed, so PostgreSQL was NOT tested");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn failed(what: impl Into<String>) -> PostgresError {
+    PostgresError::Failed { what: what.into() }
 }
 
 struct Server {
@@ -193,39 +205,20 @@ fn join() -> Result<Server, PostgresError> {
     in_use.lock_shared()?;
     let server = Server { programs, run: base.join("run"), _in_use: in_use };
     if !server.is_ready() {
-        server.start(me, &start, &users)?;
+        server.start(&start, &users)?;
     }
     Ok(server)
 }
 
 impl Server {
-    fn start(&self, me: u32, start: &Path, users: &Path) -> Result<(), PostgresError> {
+    fn start(&self, start: &Path, users: &Path) -> Result<(), PostgresError> {
         match fs::remove_dir_all(&self.run) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => fs::create_dir(&self.run)?,
         }
         fs::set_permissions(&self.run, fs::Permissions::from_mode(0o700))?;
-        let mut as_owner = vec!["setpriv".to_owned(), "--pdeathsig=INT".to_owned()];
-        // The server refuses to run as root.
-        if me == 0 {
-            let (uid, gid) = unprivileged()?;
-            chown(&self.run, Some(uid), Some(gid))?;
-            as_owner.extend([format!("--reuid={uid}"), format!("--regid={gid}")]);
-            as_owner.push("--clear-groups".to_owned());
-        }
-        let data = self.run.join("data");
-        let initdb = Command::new(&as_owner[0])
-            .args(&as_owner[1..])
-            .arg(self.programs.join("initdb"))
-            .args(["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "-U", USER, "-D"])
-            .arg(&data)
-            .current_dir(&self.run)
-            .stdin(Stdio::null())
-            .output()?;
-        if !initdb.status.success() {
-            let what = format!("initdb: {}", String::from_utf8_lossy(&initdb.stderr));
-            return Err(PostgresError::Failed { what });
-        }
+        let (as_owner, data) = (as_owner(&self.run)?, self.run.join("data"));
+        initdb(&as_owner, &self.programs, &self.run)?;
         let log = File::create(self.run.join("log"))?;
         Command::new("sh")
             .args(["-c", SUPERVISOR, "utxokeep-test-postgres"])
@@ -274,11 +267,43 @@ impl Server {
     }
 
     fn client(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.join(program));
-        command.arg("-h").arg(&self.run).args(["-U", USER]).stdin(Stdio::null());
-        command.stdout(Stdio::null());
-        command
+        client(&self.programs, program, &self.run)
     }
+}
+
+/// A program that talks to the server behind `socket`.
+fn client(programs: &Path, program: &str, socket: &Path) -> Command {
+    let mut command = Command::new(programs.join(program));
+    command.arg("-h").arg(socket).args(["-U", USER]).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// How a program is started that ends with its parent and owns `run`: the server refuses root.
+fn as_owner(run: &Path) -> Result<Vec<String>, PostgresError> {
+    let mut words = vec!["setpriv".to_owned(), "--pdeathsig=INT".to_owned()];
+    if fs::metadata("/proc/self")?.uid() == 0 {
+        let (uid, gid) = unprivileged()?;
+        chown(run, Some(uid), Some(gid))?;
+        words.extend([format!("--reuid={uid}"), format!("--regid={gid}")]);
+        words.push("--clear-groups".to_owned());
+    }
+    Ok(words)
+}
+
+/// Makes an empty `data` in `run`.
+fn initdb(as_owner: &[String], programs: &Path, run: &Path) -> Result<(), PostgresError> {
+    let initdb = Command::new(&as_owner[0])
+        .args(&as_owner[1..])
+        .arg(programs.join("initdb"))
+        .args(["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "-U", USER, "-D"])
+        .arg(run.join("data"))
+        .current_dir(run)
+        .stdin(Stdio::null())
+        .output()?;
+    if initdb.status.success() {
+        return Ok(());
+    }
+    Err(failed(format!("initdb: {}", String::from_utf8_lossy(&initdb.stderr))))
 }
 
 /// Where the programs of the server are; distributions keep them off the search path.

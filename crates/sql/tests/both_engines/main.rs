@@ -7,6 +7,7 @@ mod place;
 mod savepoints;
 mod servers;
 mod sets;
+mod tls;
 mod transactions;
 mod values;
 mod waiting;
