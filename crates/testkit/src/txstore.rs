@@ -74,7 +74,7 @@ scenarios! {
         m_append_dedupe, m_unset_middle, m_unset_last, m_not_longest, m_unlocks, m_missing,
         m_dah_height, l_mark, l_keep_earliest, l_backdate, l_dah, d_all_spent_then_mined,
         d_mined_then_last_spend, d_forward_only, d_unspend_clears, d_preserved_untouched,
-        d_lock_clears, p_preserve, p_expire, p_unmined_iteration,
+        d_spent_while_preserved, d_mined_again_below_the_spend, d_mined_told_late, d_lock_clears, p_preserve, p_expire, p_unmined_iteration,
     }
     freeze (RETENTION) { f_freeze, f_errors, f_reassign, f_hold_survives, d_frozen_blocks, d_reassigned_never }
     conflicts (RETENTION) {

@@ -39,7 +39,8 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
     let lists = usize::from(!record.blocks.is_empty())
         + usize::from(!record.conflicting_children.is_empty())
         + usize::from(!record.reassignments.is_empty())
-        + usize::from(record.deleted_children > 0);
+        + usize::from(record.deleted_children > 0)
+        + usize::from(record.spent_at.is_some());
     let mut flags = 0;
     for (bit, is_set) in [
         (COINBASE, record.is_coinbase),
@@ -86,6 +87,9 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
         if record.deleted_children > 0 {
             e.u32(12)?.u32(record.deleted_children)?;
         }
+        if let Some(height) = record.spent_at {
+            e.u32(13)?.u32(height.get())?;
+        }
         Ok(())
     };
     write().expect(INFALLIBLE);
@@ -104,6 +108,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
         outputs: 0,
         utxos: 0,
         spent: 0,
+        spent_at: None,
         blocks: Vec::new(),
         unmined_since: None,
         created_at_ms: 0,
@@ -165,6 +170,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
                 }
             }
             12 => record.deleted_children = d.u32().map_err(corrupt)?,
+            13 => record.spent_at = Some(Height::new(d.u32().map_err(corrupt)?)),
             other => return Err(Corrupt::new(RECORD, format!("unknown field {other}"))),
         }
     }
@@ -357,6 +363,7 @@ mod tests {
             outputs: 3,
             utxos: 2,
             spent: 1,
+            spent_at: Some(Height::new(12)),
             blocks: vec![MinedBlock { id: 1, height: Height::new(10), subtree: 2 }],
             unmined_since: None,
             created_at_ms: 5,
@@ -375,8 +382,8 @@ mod tests {
         };
         let bytes = encode_record(&record);
         let expected = format!(
-            "ab0005010302020301040505186e0719012c09818301 0a020a815820{}0b8185015820{}5820{}415114\
-             0c06",
+            "ac0005010302020301040505186e0719012c09818301 0a020a815820{}0b8185015820{}5820{}415114\
+             0c060d0c",
             "09".repeat(32),
             "03".repeat(32),
             "04".repeat(32)

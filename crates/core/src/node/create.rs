@@ -86,6 +86,7 @@ impl<S: Source> Workspace<'_, S> {
             outputs: u32::try_from(tx.outputs.len()).unwrap_or(u32::MAX),
             utxos,
             spent: 0,
+            spent_at: None,
             blocks: Vec::new(),
             unmined_since: options.mined.is_empty().then_some(height),
             created_at_ms: options.created_at_ms,

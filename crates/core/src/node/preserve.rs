@@ -39,9 +39,7 @@ impl<S: Source> Workspace<'_, S> {
             return Ok(false);
         }
         record.preserve_until = None;
-        // It may have been mined while it was kept, above the height of the pruner.
-        let mined = record.settled_height();
-        record.evaluate(mined.map_or(height, |mined| mined.max(height)), retention);
+        record.evaluate(height, retention);
         Ok(true)
     }
 

@@ -283,7 +283,7 @@ impl<S: Source> Workspace<'_, S> {
             {
                 slot.state = SlotState::Unspent;
                 if let Some(survivor) = self.record(&parent)? {
-                    survivor.spent = survivor.spent.saturating_sub(1);
+                    survivor.take_spends_back(1);
                 }
             }
             if leaves_marker

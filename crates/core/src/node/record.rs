@@ -74,6 +74,9 @@ pub struct TxRecord {
     pub utxos: u32,
     /// How many are spent.
     pub spent: u32,
+    /// Height of the newest spend, while any output is spent. Nothing else remembers it while the
+    /// record is off the longest chain or kept.
+    pub spent_at: Option<Height>,
     /// Blocks that contain it, in order of arrival.
     pub blocks: Vec<MinedBlock>,
     /// Height since which it is not on the longest chain; absent while it is.
@@ -99,6 +102,20 @@ impl TxRecord {
     #[must_use]
     pub const fn is_all_spent(&self) -> bool {
         self.spent >= self.utxos
+    }
+
+    /// Counts outputs that were spent at a height.
+    pub fn add_spends(&mut self, count: u32, at: Height) {
+        if count > 0 {
+            self.spent += count;
+            self.spent_at = self.spent_at.max(Some(at));
+        }
+    }
+
+    /// Counts outputs whose spends were taken back.
+    pub fn take_spends_back(&mut self, count: u32) {
+        self.spent = self.spent.saturating_sub(count);
+        self.spent_at = self.spent_at.filter(|_| self.spent > 0);
     }
 
     /// Whether the record is on the longest chain.
@@ -138,19 +155,20 @@ impl TxRecord {
     /// Sets, raises or clears the height at which the record may be deleted. Nothing else does.
     ///
     /// `at` is the height of the event: of the spending block, of the block that mined it, or of
-    /// the pruner.
+    /// the pruner. The retention counts from the newest of that event, the newest spend and the
+    /// newest block: an event can be told late, and others can have come while nothing was due.
     pub fn evaluate(&mut self, at: Height, retention_blocks: u32) {
         if retention_blocks == 0 || self.preserve_until.is_some() {
             return;
         }
-        let due = at.plus(retention_blocks);
         if !self.is_droppable() {
             self.delete_at = None;
         } else if self.is_conflicting {
-            self.delete_at.get_or_insert(due);
+            self.delete_at.get_or_insert(at.plus(retention_blocks));
         } else {
+            let newest = self.settled_height().max(self.spent_at).unwrap_or(at).max(at);
             // Forward only: a later event never brings a deletion nearer.
-            self.delete_at = self.delete_at.max(Some(due));
+            self.delete_at = self.delete_at.max(Some(newest.plus(retention_blocks)));
         }
     }
 }
@@ -168,6 +186,7 @@ mod tests {
             outputs: 2,
             utxos: 2,
             spent: 2,
+            spent_at: None,
             blocks: vec![MinedBlock { id: 1, height: Height::new(10), subtree: 0 }],
             unmined_since: None,
             created_at_ms: 0,
@@ -201,6 +220,23 @@ mod tests {
             record.blocks.clear();
         };
         assert_eq!(evaluated(lose), Some(388));
+    }
+
+    #[test]
+    fn the_retention_counts_from_the_newest_spend_and_block_whenever_an_event_is_told() {
+        let at = |height| Some(Height::new(height));
+        assert_eq!(evaluated(|record| record.spent_at = at(120)), Some(408));
+        assert_eq!(evaluated(|record| record.spent_at = at(99)), Some(388));
+        assert_eq!(evaluated(|record| record.blocks[0].height = Height::new(130)), Some(418));
+        let mut spent = record();
+        spent.add_spends(0, Height::new(7));
+        assert_eq!(spent.spent_at, None, "nothing new was spent");
+        spent.take_spends_back(1);
+        spent.add_spends(1, Height::new(9));
+        spent.add_spends(1, Height::new(8));
+        assert_eq!((spent.spent, spent.spent_at), (3, at(9)));
+        spent.take_spends_back(3);
+        assert_eq!((spent.spent, spent.spent_at), (0, None));
     }
 
     #[test]

@@ -248,7 +248,7 @@ impl<S: Source> Workspace<'_, S> {
             }
             let parent = *input.outpoint.txid();
             if let Some(record) = self.record(&parent)? {
-                record.spent += u32::from(is_new);
+                record.add_spends(u32::from(is_new), request.height);
                 record.evaluate(request.height, retention);
                 let blocks = record.blocks.iter().map(|block| block.id).collect();
                 done.parent_blocks.insert(parent, blocks);
@@ -284,7 +284,7 @@ impl<S: Source> Workspace<'_, S> {
         }
         let retention = self.policy.retention_blocks;
         if let Some(record) = self.record(outpoint.txid())? {
-            record.spent -= u32::from(is_owned).min(record.spent);
+            record.take_spends_back(u32::from(is_owned));
             record.is_locked = request.set_locked.unwrap_or(record.is_locked);
             record.evaluate(request.height, retention);
         }

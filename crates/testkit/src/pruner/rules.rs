@@ -247,8 +247,8 @@ pub(super) fn r_explain(stage: &PruneStage) {
     let parent = seed(1, &[5, 5]);
     let (a, b) = (spending(2, &[(&parent, 0)], &[4]), spending(3, &[(&parent, 1)], &[4]));
     stage.mined(&parent, 900);
-    stage.mined(&a, 1_200);
     stage.unmined(&b, 1_000);
+    stage.mined(&a, 1_200);
     let pruner = stage.pruner(PrunerSettings::default());
     let facts = |height| {
         let found = pruner.explain(&parent.txid, Some(at(height))).unwrap();
@@ -261,7 +261,7 @@ pub(super) fn r_explain(stage: &PruneStage) {
     };
     let unmined = (KeepReason::ChildUnmined, Some(b.txid), None);
     let young = (KeepReason::ChildYoung, Some(a.txid), Some(1_488));
-    let not_due = (KeepReason::NotDue, None, Some(1_288));
+    let not_due = (KeepReason::NotDue, None, Some(1_488));
     assert_eq!(facts(1_287), [not_due, unmined, young]);
     stage.mine(&b, 1_300);
     assert_eq!(facts(1_587), [(KeepReason::ChildYoung, Some(b.txid), Some(1_588))]);

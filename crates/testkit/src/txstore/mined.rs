@@ -162,6 +162,40 @@ pub(super) fn d_preserved_untouched(stage: &Stage) {
     assert_eq!(stage.record(&tx).preserve_until, Some(at(100)));
 }
 
+/// A spend above the pruner's height that came while the record was kept.
+pub(super) fn d_spent_while_preserved(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create_mined(&tx, 27);
+    stage.store.preserve(&[tx.txid], at(31)).unwrap();
+    stage.spend(&spending(2, &[(&tx, 0)], &[4]), 32).unwrap();
+    assert_eq!(stage.store.expire_preservations(at(31), 10).unwrap(), 1);
+    assert_eq!(stage.due(&tx), Some(32 + RETENTION), "of the spend, not of the run");
+}
+
+/// A reorganisation takes the block off, and the next one is lower than the spend.
+pub(super) fn d_mined_again_below_the_spend(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create_mined(&tx, 5);
+    let child = spending(2, &[(&tx, 0)], &[4]);
+    stage.spend(&child, 20).unwrap();
+    stage.set_mined(&tx, 1, 5, true, true).unwrap();
+    assert_eq!(stage.due(&tx), None);
+    stage.mine(&tx, 2, 6).unwrap();
+    assert_eq!(stage.due(&tx), Some(20 + RETENTION), "of the spend, not of the block");
+    stage.unspend(&tx, 0, &child, 21);
+    stage.spend(&spending(3, &[(&tx, 0)], &[4]), 9).unwrap();
+    assert_eq!(stage.due(&tx), Some(9 + RETENTION), "what was taken back counts no more");
+}
+
+/// A node that tells of a block late, after outputs were spent above it.
+pub(super) fn d_mined_told_late(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create(&tx, 1).unwrap();
+    stage.spend(&spending(2, &[(&tx, 0)], &[4]), 30).unwrap();
+    stage.mine(&tx, 1, 4).unwrap();
+    assert_eq!(stage.due(&tx), Some(30 + RETENTION));
+}
+
 pub(super) fn d_lock_clears(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);

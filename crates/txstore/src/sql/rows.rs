@@ -9,7 +9,7 @@ use utxokeep_sql::{Row, SqlError, Value};
 /// Columns of a record, in the order of [`record_row`].
 pub(super) const RECORD_COLUMNS: &str = "txid, is_coinbase, is_conflicting, is_locked, blob, \
      spendable_at, outputs, utxos, spent, unmined_since, created_at_ms, delete_at_height, \
-     preserve_until, blocks, conflicting_children, reassignments, deleted_children";
+     preserve_until, blocks, conflicting_children, reassignments, deleted_children, spent_at";
 
 /// A record without its lists, and how long each of them is.
 pub(super) struct RecordRow {
@@ -76,6 +76,7 @@ pub(super) fn record_row(row: &Row<'_>) -> Result<RecordRow, SqlError> {
         outputs: u32_at(row, 6)?,
         utxos: u32_at(row, 7)?,
         spent: u32_at(row, 8)?,
+        spent_at: height_at(row, 17)?,
         unmined_since: height_at(row, 9)?,
         created_at_ms: u64_at(row, 10)?,
         delete_at: height_at(row, 11)?,

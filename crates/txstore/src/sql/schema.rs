@@ -9,6 +9,7 @@ pub const COMPONENT: &str = "node_store";
 pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "node store", up: UP_1, down: DOWN_1 },
     Migration { version: 2, name: "generation of unsettled records", up: UP_2, down: DOWN_2 },
+    Migration { version: 3, name: "height of the newest spend", up: UP_3, down: DOWN_3 },
 ];
 
 /// Every key starts with the transaction, so that rows of one transaction are neighbours, and the
@@ -121,4 +122,13 @@ INSERT INTO node_unsettled (id, generation) VALUES (0, 0);
 
 const DOWN_2: &str = "
 DROP TABLE node_unsettled;
+";
+
+/// Absent for records that were spent before: the height of the event counts for them, as it did.
+const UP_3: &str = "
+ALTER TABLE node_transactions ADD COLUMN spent_at BIGINT;
+";
+
+const DOWN_3: &str = "
+ALTER TABLE node_transactions DROP COLUMN spent_at;
 ";

@@ -133,6 +133,7 @@ impl Model {
         if slot.state == SlotState::Spent(*by) {
             slot.state = SlotState::Unspent;
         }
+        record.given_back();
         record.evaluate(height, retention);
         Ok(())
     }

@@ -118,10 +118,7 @@ impl Model {
         for (_, txid) in &due {
             let record = self.records.get_mut(txid).unwrap();
             record.preserve = None;
-            let is_settled = !record.conflicting && record.unmined.is_none();
-            let mined = record.blocks.iter().map(|block| block.height.get()).max();
-            let mined = mined.filter(|_| is_settled).unwrap_or(0);
-            record.evaluate(height.max(mined), self.policy.retention_blocks);
+            record.evaluate(height, self.policy.retention_blocks);
         }
         due.len()
     }

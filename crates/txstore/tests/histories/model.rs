@@ -26,6 +26,8 @@ pub(crate) struct Record {
     pub(crate) unmined: Option<u32>,
     pub(crate) due: Option<u32>,
     pub(crate) preserve: Option<u32>,
+    /// Height of the newest spend, while anything is spent.
+    pub(crate) spent_at: Option<u32>,
     pub(crate) children: Vec<Txid>,
     pub(crate) created_at_ms: u64,
     /// `None`: nobody can spend it.
@@ -51,18 +53,24 @@ impl Record {
         self.outputs.get_mut(vout as usize).and_then(Option::as_mut)
     }
 
+    /// Nothing is spent any more: there is no newest spend.
+    pub(crate) fn given_back(&mut self) {
+        self.spent_at = self.spent_at.filter(|_| self.spent() > 0);
+    }
+
     /// When it may go, after something happened to it at a height.
     pub(crate) fn evaluate(&mut self, at: u32, retention: u32) {
         if self.preserve.is_some() || retention == 0 {
             return;
         }
         let is_done = self.spent() == self.utxos() && !self.blocks.is_empty();
-        let later = at + retention;
+        let mined = self.blocks.iter().map(|block| block.height.get()).max();
+        let newest = mined.max(self.spent_at).unwrap_or(0).max(at);
         self.due = match (self.locked, self.conflicting, is_done && self.unmined.is_none()) {
             (true, _, _) | (false, false, false) => None,
             (false, true, _) if !self.blocks.is_empty() && self.unmined.is_none() => None,
-            (false, true, _) => self.due.or(Some(later)),
-            (false, false, true) => Some(self.due.unwrap_or(0).max(later)),
+            (false, true, _) => self.due.or(Some(at + retention)),
+            (false, false, true) => Some(self.due.unwrap_or(0).max(newest + retention)),
         };
     }
 
@@ -77,6 +85,7 @@ impl Record {
             outputs: count(self.tx.outputs.len()),
             utxos: count(self.utxos()),
             spent: count(self.spent()),
+            spent_at: self.spent_at.map(Height::new),
             blocks: self.blocks.clone(),
             unmined_since: self.unmined.map(Height::new),
             created_at_ms: self.created_at_ms,

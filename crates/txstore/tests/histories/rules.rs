@@ -71,6 +71,7 @@ impl Model {
             blocks,
             due: None,
             preserve: None,
+            spent_at: None,
             children: Vec::new(),
             created_at_ms: options.created_at_ms,
             outputs: outputs.collect(),
@@ -164,8 +165,10 @@ impl Model {
                 let by = SpendingData { txid: request.spender, vin: input.vin };
                 let parent = self.records.get_mut(&txid).unwrap();
                 let slot = parent.slot_mut(vout).unwrap();
-                done.newly += u32::from(slot.state == SlotState::Unspent);
+                let is_new = slot.state == SlotState::Unspent;
                 slot.state = SlotState::Spent(by);
+                done.newly += u32::from(is_new);
+                parent.spent_at = parent.spent_at.max(is_new.then(|| request.height.get()));
                 parent.evaluate(request.height.get(), self.policy.retention_blocks);
                 let blocks = parent.blocks.iter().map(|block| block.id).collect();
                 done.parent_blocks.insert(txid, blocks);
@@ -190,6 +193,7 @@ impl Model {
         if is_owned {
             slot.state = SlotState::Unspent;
         }
+        record.given_back();
         record.locked = request.set_locked.unwrap_or(record.locked);
         record.evaluate(height, retention);
         Ok(is_owned)

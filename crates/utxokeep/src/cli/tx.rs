@@ -90,6 +90,7 @@ struct Shown {
     outputs_spent: u32,
     blocks: Vec<Block>,
     unmined_since_height: Option<u32>,
+    spent_at_height: Option<u32>,
     spendable_from_height: Option<u32>,
     delete_at_height: Option<u32>,
     preserve_until_height: Option<u32>,
@@ -123,6 +124,7 @@ impl Shown {
             outputs_spent: record.spent,
             blocks: blocks.collect(),
             unmined_since_height: record.unmined_since.map(Height::get),
+            spent_at_height: record.spent_at.map(Height::get),
             spendable_from_height: record.spendable_at.map(Height::get),
             delete_at_height: record.delete_at.map(Height::get),
             preserve_until_height: record.preserve_until.map(Height::get),
@@ -150,6 +152,7 @@ impl Human for Shown {
         }
         let heights = [
             ("unmined since", self.unmined_since_height),
+            ("newest spend", self.spent_at_height),
             ("spendable from", self.spendable_from_height),
             ("delete at", self.delete_at_height),
             ("preserved until", self.preserve_until_height),

@@ -80,6 +80,7 @@ fn record(record: TxRecord) -> proto::Record {
         outputs: record.outputs,
         utxos: record.utxos,
         spent: record.spent,
+        spent_at_height: record.spent_at.map(Height::get),
         blocks: record.blocks.into_iter().map(mined_block).collect(),
         unmined_since_height: record.unmined_since.map(Height::get),
         created_at_ms: record.created_at_ms,

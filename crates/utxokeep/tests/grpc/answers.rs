@@ -137,6 +137,7 @@ fn record(record: proto::Record) -> TxRecord {
         outputs: record.outputs,
         utxos: record.utxos,
         spent: record.spent,
+        spent_at: record.spent_at_height.map(Height::new),
         blocks: blocks.collect(),
         unmined_since: record.unmined_since_height.map(Height::new),
         created_at_ms: record.created_at_ms,

@@ -17,7 +17,7 @@ pub(super) struct ModelTx {
     pub(super) outputs: Vec<Option<Txid>>,
     /// Height of its block on the chain of the moment.
     pub(super) mined: Option<u32>,
-    /// Height of the newest spend of an output since it was mined.
+    /// Height of the newest spend of an output.
     pub(super) spent_at: u32,
     /// Height at which it became a loser.
     pub(super) conflicting_at: Option<u32>,
@@ -29,9 +29,8 @@ pub(super) struct ModelTx {
 }
 
 impl ModelTx {
-    /// A hold ended at a height: the retention counts from there, whatever was before.
+    /// A hold ended at a height: the retention counts from there, or from a later spend.
     pub(super) fn starts_anew(&mut self, height: u32) {
-        self.spent_at = 0;
         self.not_before = height + WINDOW;
         self.conflicting_at = self.conflicting_at.map(|_| height);
     }

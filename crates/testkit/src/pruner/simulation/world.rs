@@ -202,7 +202,7 @@ impl World {
             let is_due = found[0].as_ref().is_some_and(|stored| {
                 stored.record.delete_at.is_some() || stored.record.preserve_until.is_some()
             });
-            if !is_due && txid.as_bytes()[0] % 8 != 0 {
+            if !is_due && !self.dice.one_in(8) {
                 return;
             }
             let kept = self.store.preserve(&[txid], at(until)).expect("the engine works");
@@ -260,8 +260,8 @@ impl World {
         if let Some(tx) = self.model.txs.get_mut(&txid) {
             answer.expect("it is stored");
             tx.mined = (!unset).then_some(height);
-            // Heights count from the newest event, and a reorganisation takes heights back.
-            (tx.spent_at, tx.not_before) = (0, 0);
+            // Whatever held it before, the block and the newest spend count now.
+            tx.not_before = 0;
             tx.is_locked = false;
         }
     }
