@@ -142,6 +142,16 @@ impl Run<'_> {
 
     fn expire_preservations(&self, height: Height, report: &mut RunReport) -> Outcome {
         let rows = self.settings.chunk_rows;
+        let mut after = None;
+        while !self.settings.skip_expire_preservations && !self.control.is_cancelled() {
+            let (ended, next) = self
+                .retry(&mut report.retries, || self.store.end_keeping_for_children(after, rows))?;
+            report.expired += ended;
+            if next.is_none() {
+                break;
+            }
+            after = next;
+        }
         while !self.settings.skip_expire_preservations && !self.control.is_cancelled() {
             let expired =
                 self.retry(&mut report.retries, || self.store.expire_preservations(height, rows))?;

@@ -12,6 +12,7 @@ mod runs;
 mod settled;
 mod simulation;
 mod stage;
+mod tables;
 mod timelines;
 
 pub use simulation::{SimulationConfig, simulate};
@@ -53,6 +54,13 @@ scenarios! {
         scenario_b_reorganisation, edge_case_1_child_never_mined,
         edge_case_2_child_mined_very_late, edge_case_3_reorganisation, edge_case_4_restart,
         multi_child_100_200_488_500, timeline_before_and_after_persisting,
+    }
+    tables {
+        t_timeline_1000_1288_1289, t_scenario_a_long_running_block_assembly,
+        t_scenario_b_reorganisation, t_edge_case_1_child_never_mined,
+        t_edge_case_2_child_mined_very_late, t_edge_case_3_reorganisation, t_edge_case_4_restart,
+        t_multi_child_100_200_488_500, t_what_an_operator_preserves_outlives_the_child,
+        t_an_evicted_child_leaves_the_preservation,
     }
     rules {
         r_conflicting_and_mined_is_kept, r_conflicting_chains_do_not_leak,

@@ -27,11 +27,13 @@ pub enum HeightIndex {
     Unmined,
     /// They must be kept until.
     Preserved,
+    /// They are kept until then at the latest, for a child that waits to be mined.
+    KeptForChild,
 }
 
 impl HeightIndex {
     /// Every index.
-    pub const ALL: [Self; 3] = [Self::Due, Self::Unmined, Self::Preserved];
+    pub const ALL: [Self; 4] = [Self::Due, Self::Unmined, Self::Preserved, Self::KeptForChild];
 
     /// The height under which a record is found.
     #[must_use]
@@ -40,6 +42,7 @@ impl HeightIndex {
             Self::Due => record.delete_at,
             Self::Unmined => record.unmined_since,
             Self::Preserved => record.preserve_until,
+            Self::KeptForChild => record.kept_for_child_until,
         }
     }
 }

@@ -261,9 +261,14 @@ impl TxStore for NodeStore {
     fn expire_preservations(&self, height: Height, limit: usize) -> Result<usize, StoreError> {
         let due = self.read(|facts| {
             let limit = limit.min(self.settings.items_max);
-            facts.view.by_height(HeightIndex::Preserved, height, None, limit)
+            let mut due = facts.view.by_height(HeightIndex::Preserved, height, None, limit)?;
+            due.extend(facts.view.by_height(HeightIndex::KeptForChild, height, None, limit)?);
+            Ok(due)
         })?;
-        let due: Vec<Txid> = due.into_iter().map(|(_, txid)| txid).collect();
+        let mut due: Vec<Txid> = due.into_iter().map(|(_, txid)| txid).collect();
+        due.sort_unstable();
+        due.dedup();
+        due.truncate(limit);
         // Whoever changed a record since is seen when it is loaded under its lock.
         self.count(&due, |workspace, txid| workspace.expire_preservation(txid, height))
     }

@@ -23,8 +23,8 @@ use crate::{
     error::{OpenError, StoreError},
     locks::Locks,
     tables::{
-        BODIES, DELETED_CHILDREN, DUE, FORMAT_VERSION, META, PRESERVED, RECORDS, SLOTS, UNMINED,
-        child_key, height_key,
+        BODIES, DELETED_CHILDREN, DUE, FORMAT_VERSION, KEPT_FOR_CHILD, META, PRESERVED, RECORDS,
+        SLOTS, UNMINED, child_key, height_key,
     },
 };
 
@@ -201,6 +201,7 @@ const fn table(index: HeightIndex) -> TableId {
         HeightIndex::Due => DUE,
         HeightIndex::Unmined => UNMINED,
         HeightIndex::Preserved => PRESERVED,
+        HeightIndex::KeptForChild => KEPT_FOR_CHILD,
     }
 }
 

@@ -33,7 +33,7 @@ pub use error::{BlobUrlError, OpenError, StoreError};
 #[doc(hidden)]
 pub use kv::ProofFault;
 pub use orphans::BlobReport;
-pub use prune::{BlobsDeleted, ParentsOf, PastDue, PruneStore};
+pub use prune::{BlobsDeleted, EndedKeeping, ParentsOf, PastDue, PruneStore};
 pub use sql::{COMPONENT as SQL_COMPONENT, MIGRATIONS as SQL_MIGRATIONS};
 pub use store::{BlockState, Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore};
 pub use tables::{FORMAT_VERSION, TABLES};

@@ -54,6 +54,9 @@ pub struct BlobsDeleted {
     pub next: Option<String>,
 }
 
+/// How many preservations ended, and where to go on; `None` at the end.
+pub type EndedKeeping = (u64, Option<(Height, Txid)>);
+
 /// What a transaction spends from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParentsOf {
@@ -101,6 +104,14 @@ pub trait PruneStore: TxStore {
     /// Keeps those of the parents of old unmined transactions that are due until a height; answers
     /// how many are kept longer than before.
     fn preserve_parents(&self, parents: &[Txid], until: Height) -> Result<usize, StoreError>;
+
+    /// Ends the keeping of parents whose children do not wait any more; looks at `limit` of those
+    /// that are kept for children, behind `after`. Answers how many ended, and where to go on.
+    fn end_keeping_for_children(
+        &self,
+        after: Option<(Height, Txid)>,
+        limit: usize,
+    ) -> Result<EndedKeeping, StoreError>;
 
     /// Deletes files whose transactions are gone, at most `limit`, behind `after`.
     fn delete_blobs(&self, after: Option<&str>, limit: usize) -> Result<BlobsDeleted, StoreError>;
@@ -398,6 +409,34 @@ impl PruneStore for NodeStore {
 
     fn preserve_parents(&self, parents: &[Txid], until: Height) -> Result<usize, StoreError> {
         self.count(parents, |workspace, txid| workspace.preserve_for_child(txid, until))
+    }
+
+    fn end_keeping_for_children(
+        &self,
+        after: Option<(Height, Txid)>,
+        limit: usize,
+    ) -> Result<EndedKeeping, StoreError> {
+        let policy = self.settings.policy;
+        let latest = Height::new(u32::MAX);
+        // Without locks first: most of them still wait.
+        let (page, over) = self.read(|facts| {
+            let page = facts.view.by_height(HeightIndex::KeptForChild, latest, after, limit)?;
+            let mut workspace = Workspace::new(facts, policy);
+            let mut over = Vec::new();
+            for (_, txid) in &page {
+                let children = workspace.children_that_waited(txid)?;
+                over.extend(children.map(|children| (*txid, children)));
+            }
+            Ok((page, over))
+        })?;
+        let mut ended = 0;
+        for (parent, children) in over {
+            let touched = Touched::Only(children.into_iter().chain([parent]).collect());
+            let has_ended =
+                self.change(&touched, |workspace| workspace.end_keeping_for_children(&parent))?;
+            ended += u64::from(has_ended);
+        }
+        Ok((ended, page.last().copied().filter(|_| page.len() == limit)))
     }
 
     fn delete_blobs(&self, after: Option<&str>, limit: usize) -> Result<BlobsDeleted, StoreError> {

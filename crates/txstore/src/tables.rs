@@ -26,6 +26,8 @@ tables! {
     DELETED_CHILDREN = 7, "tx_deleted_children", Access::Sequential;
     /// Height, number: transactions that settled at that height, or do not any more.
     SETTLED = 8, "tx_settled", Access::Sequential;
+    /// Height, transaction: kept until then at the latest, for a child that waits to be mined.
+    KEPT_FOR_CHILD = 9, "tx_kept_for_child", Access::Sequential;
 }
 
 /// Key of the rows that are ordered by height.

@@ -40,7 +40,8 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
         + usize::from(!record.conflicting_children.is_empty())
         + usize::from(!record.reassignments.is_empty())
         + usize::from(record.deleted_children > 0)
-        + usize::from(record.spent_at.is_some());
+        + usize::from(record.spent_at.is_some())
+        + usize::from(record.kept_for_child_until.is_some());
     let mut flags = 0;
     for (bit, is_set) in [
         (COINBASE, record.is_coinbase),
@@ -90,6 +91,9 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
         if let Some(height) = record.spent_at {
             e.u32(13)?.u32(height.get())?;
         }
+        if let Some(height) = record.kept_for_child_until {
+            e.u32(14)?.u32(height.get())?;
+        }
         Ok(())
     };
     write().expect(INFALLIBLE);
@@ -114,6 +118,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
         created_at_ms: 0,
         delete_at: None,
         preserve_until: None,
+        kept_for_child_until: None,
         conflicting_children: Vec::new(),
         reassignments: Vec::new(),
         deleted_children: 0,
@@ -171,6 +176,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
             }
             12 => record.deleted_children = d.u32().map_err(corrupt)?,
             13 => record.spent_at = Some(Height::new(d.u32().map_err(corrupt)?)),
+            14 => record.kept_for_child_until = Some(Height::new(d.u32().map_err(corrupt)?)),
             other => return Err(Corrupt::new(RECORD, format!("unknown field {other}"))),
         }
     }
@@ -369,6 +375,7 @@ mod tests {
             created_at_ms: 5,
             delete_at: Some(Height::new(300)),
             preserve_until: None,
+            kept_for_child_until: Some(Height::new(13)),
             conflicting_children: vec![Txid::from_bytes([9; 32])],
             reassignments: vec![Reassignment {
                 vout: 1,
@@ -382,8 +389,8 @@ mod tests {
         };
         let bytes = encode_record(&record);
         let expected = format!(
-            "ac0005010302020301040505186e0719012c09818301 0a020a815820{}0b8185015820{}5820{}415114\
-             0c060d0c",
+            "ad0005010302020301040505186e0719012c09818301 0a020a815820{}0b8185015820{}5820{}415114\
+             0c060d0c0e0d",
             "09".repeat(32),
             "03".repeat(32),
             "04".repeat(32)

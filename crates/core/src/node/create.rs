@@ -92,6 +92,7 @@ impl<S: Source> Workspace<'_, S> {
             created_at_ms: options.created_at_ms,
             delete_at: None,
             preserve_until: None,
+            kept_for_child_until: None,
             conflicting_children: Vec::new(),
             reassignments: Vec::new(),
             deleted_children: 0,

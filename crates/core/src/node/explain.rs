@@ -229,7 +229,7 @@ fn own_facts(
     found: &mut Vec<Blocking>,
 ) {
     let mut add = |reason, until| found.push(Blocking { reason, child: None, until });
-    if let Some(until) = record.preserve_until
+    if let Some(until) = record.kept_until()
         && rules.makes(Check::Preserved)
     {
         // When it ends the retention starts anew.
@@ -251,7 +251,7 @@ fn own_facts(
             if !record.is_all_spent() {
                 add(KeepReason::OutputUnspent, None);
             }
-        } else if record.delete_at.is_none() && record.preserve_until.is_none() {
+        } else if record.delete_at.is_none() && record.kept_until().is_none() {
             add(KeepReason::NotDue, None);
         }
     }

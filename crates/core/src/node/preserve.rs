@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     error::{NodeError, SpendError},
+    record::TxRecord,
     slot::{SlotState, SpendingData},
     spend::{SpendFlags, SpendInput, SpendRequest, UnspendRequest},
     workspace::{Outcome, Source, Workspace},
@@ -24,21 +25,74 @@ impl<S: Source> Workspace<'_, S> {
     /// deleted or is kept already. Answers whether that is longer than before.
     pub fn preserve_for_child(&mut self, txid: &Txid, until: Height) -> Result<bool, S::Error> {
         let Some(record) = self.look(txid)? else { return Ok(false) };
-        let is_due = record.delete_at.is_some() || record.preserve_until.is_some();
-        if !is_due || record.preserve_until >= Some(until) {
+        let is_due = record.delete_at.is_some() || record.kept_until().is_some();
+        if !is_due || record.kept_until() >= Some(until) {
             return Ok(false);
         }
-        self.preserve(txid, until)
+        if let Some(record) = self.record(txid)? {
+            record.kept_for_child_until = Some(until);
+            record.delete_at = None;
+        }
+        Ok(true)
+    }
+
+    /// The transactions that spend a record which is kept for one of them, if none of them waits any
+    /// more: every output is spent, and each spender is on the longest chain, or was and left a
+    /// marker. One that is gone without a marker may be sent again, and needs the record then.
+    pub fn children_that_waited(&mut self, txid: &Txid) -> Result<Option<Vec<Txid>>, S::Error> {
+        let is_over = |record: &TxRecord| {
+            let is_kept = record.kept_for_child_until.is_some();
+            is_kept && record.is_all_spent() && !record.is_conflicting
+        };
+        if !self.look(txid)?.is_some_and(is_over) {
+            return Ok(None);
+        }
+        let children = self.spenders_of(txid)?;
+        // A few at a time: the first that waits is answer enough.
+        for some in children.chunks(100) {
+            self.prefetch(some, &[])?;
+            for child in some {
+                let is_settled = match self.look(child)? {
+                    Some(child) => child.settled_height().is_some(),
+                    None => self.has_marker(txid, child)?,
+                };
+                if !is_settled {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(children))
+    }
+
+    /// Ends the keeping of a record for children, if none of them waits any more. The retention
+    /// counts from the newest of their blocks. Answers whether it ended; what others asked for
+    /// stays.
+    pub fn end_keeping_for_children(&mut self, txid: &Txid) -> Result<bool, S::Error> {
+        let retention = self.policy.retention_blocks;
+        let Some(children) = self.children_that_waited(txid)? else { return Ok(false) };
+        let mut newest = Height::GENESIS;
+        for child in &children {
+            let mined = self.look(child)?.and_then(TxRecord::settled_height);
+            newest = newest.max(mined.unwrap_or_default());
+        }
+        if let Some(record) = self.record(txid)? {
+            record.kept_for_child_until = None;
+            record.evaluate(newest, retention);
+        }
+        Ok(true)
     }
 
     /// Ends the keeping of a record whose height has come; answers whether it did.
     pub fn expire_preservation(&mut self, txid: &Txid, height: Height) -> Result<bool, S::Error> {
         let retention = self.policy.retention_blocks;
         let Some(record) = self.record(txid)? else { return Ok(false) };
-        if record.preserve_until.is_none_or(|until| until > height) {
+        let has_come = |until: Option<Height>| until.is_some_and(|until| until <= height);
+        let before = (record.preserve_until, record.kept_for_child_until);
+        record.preserve_until = before.0.filter(|_| !has_come(before.0));
+        record.kept_for_child_until = before.1.filter(|_| !has_come(before.1));
+        if (record.preserve_until, record.kept_for_child_until) == before {
             return Ok(false);
         }
-        record.preserve_until = None;
         record.evaluate(height, retention);
         Ok(true)
     }
@@ -58,7 +112,7 @@ impl<S: Source> Workspace<'_, S> {
         let Some(record) = self.record(txid)? else { return Ok(Err(NodeError::NotFound(*txid))) };
         if record.is_conflicting != is_conflicting {
             record.is_conflicting = is_conflicting;
-            record.delete_at = record.delete_at.filter(|_| record.preserve_until.is_some());
+            record.delete_at = record.delete_at.filter(|_| record.kept_until().is_some());
         }
         record.evaluate(height, retention);
         let children = self.spenders_of(txid)?;

@@ -87,6 +87,9 @@ pub struct TxRecord {
     pub delete_at: Option<Height>,
     /// Height until which it must be kept whatever else holds.
     pub preserve_until: Option<Height>,
+    /// Height until which the pruner keeps it because a transaction that spends it waited to be
+    /// mined. Ends before that when none waits any more; what others asked for does not.
+    pub kept_for_child_until: Option<Height>,
     /// Transactions that conflict while spending this one, each once.
     pub conflicting_children: Vec<Txid>,
     /// Outputs that changed hands by order.
@@ -134,6 +137,12 @@ impl TxRecord {
         self.blocks.iter().map(|block| block.height).max()
     }
 
+    /// Height until which something keeps it, whatever else holds.
+    #[must_use]
+    pub fn kept_until(&self) -> Option<Height> {
+        self.preserve_until.max(self.kept_for_child_until)
+    }
+
     /// Whether it says that it lost a conflict and that it is on the longest chain.
     #[must_use]
     pub fn contradicts_itself(&self) -> bool {
@@ -158,7 +167,7 @@ impl TxRecord {
     /// the pruner. The retention counts from the newest of that event, the newest spend and the
     /// newest block: an event can be told late, and others can have come while nothing was due.
     pub fn evaluate(&mut self, at: Height, retention_blocks: u32) {
-        if retention_blocks == 0 || self.preserve_until.is_some() {
+        if retention_blocks == 0 || self.kept_until().is_some() {
             return;
         }
         if !self.is_droppable() {
@@ -192,6 +201,7 @@ mod tests {
             created_at_ms: 0,
             delete_at: None,
             preserve_until: None,
+            kept_for_child_until: None,
             conflicting_children: Vec::new(),
             reassignments: Vec::new(),
             deleted_children: 0,
@@ -214,6 +224,7 @@ mod tests {
         assert_eq!(evaluated(|record| record.unmined_since = Some(Height::new(5))), None);
         assert_eq!(evaluated(|record| record.is_locked = true), None);
         assert_eq!(evaluated(|record| record.preserve_until = Some(Height::new(1))), None);
+        assert_eq!(evaluated(|record| record.kept_for_child_until = Some(Height::new(1))), None);
         assert_eq!(evaluated(|r| (r.is_conflicting, r.spent) = (true, 0)), None, "it is mined");
         let lose = |record: &mut TxRecord| {
             (record.is_conflicting, record.spent) = (true, 0);

@@ -100,12 +100,19 @@ impl<S: Source> Workspace<'_, S> {
             }
         }
         // It was due once; without a preservation it would go again at the next height.
-        let (delete_at, preserve_until) = (None, Some(until));
+        let (delete_at, preserve_until, kept_for_child_until) = (None, Some(until), None);
         let is_conflicting = undo.record.is_conflicting;
         // Where the body goes and which markers there are shows below.
         let (blob, deleted_children) = (None, 0);
         let was = undo.record.clone();
-        let record = TxRecord { delete_at, preserve_until, deleted_children, blob, ..was };
+        let record = TxRecord {
+            delete_at,
+            preserve_until,
+            kept_for_child_until,
+            deleted_children,
+            blob,
+            ..was
+        };
         self.set_record(txid, Some(record))?;
         for (vout, slot) in &undo.slots {
             self.new_slot(OutPoint::new(*txid, *vout), *slot);

@@ -64,7 +64,7 @@ pub(super) fn r_phase_1(stage: &PruneStage) {
         assert_eq!(report.parents_preserved, preserved, "each is counted once");
     }
     for (parent, is_preserved) in parents.iter().zip([true, true, true, false]) {
-        let until = stage.record(parent).unwrap().preserve_until;
+        let until = stage.record(parent).unwrap().kept_for_child_until;
         assert_eq!(until, is_preserved.then(|| at(10 + 1_440)));
     }
 }
@@ -76,13 +76,14 @@ pub(super) fn r_phase_1_order_protects(stage: &PruneStage) {
     stage.unmined(&spending(2, &[(&parent, 0)], &[4]), 1_000);
     let report = completed(&stage.run(&stage.pruner(PrunerSettings::default()), 1_288));
     assert_eq!((report.parents_preserved, report.examined), (1, 0));
-    // The preservation ends, and with a stable child the parent goes a retention later.
+    // The child is evicted: the preservation ends by its height, and the retention starts anew.
     let child = spending(2, &[(&parent, 0)], &[4]);
-    stage.mine(&child, 1_300);
+    stage.store.delete(&[child.txid]).unwrap();
     let until = 1_288 + 1_440;
     let pruner = stage.pruner(PrunerSettings::default());
     assert_eq!(completed(&stage.run(&pruner, until)).expired, 1);
     assert_eq!(stage.due(&parent), Some(until + WINDOW));
+    stage.mined(&child, until);
     assert_eq!(completed(&stage.run(&pruner, until + WINDOW)).deleted, 1);
 }
 

@@ -10,7 +10,7 @@ const UNMINED: Option<KeepReason> = Some(KeepReason::ChildUnmined);
 const YOUNG: Option<KeepReason> = Some(KeepReason::ChildYoung);
 
 /// A parent of block 900, fully spent at 1000 by a child that is in no block.
-fn spent_at_1000(stage: &PruneStage) -> (NodeTx, NodeTx) {
+pub(super) fn spent_at_1000(stage: &PruneStage) -> (NodeTx, NodeTx) {
     let parent = seed(1, &[5]);
     let child = spending(2, &[(&parent, 0)], &[4]);
     stage.mined(&parent, 900);

@@ -105,9 +105,9 @@ fn statements(ids: &[[u8; 32]]) -> Vec<(String, Vec<Value<'_>>)> {
     let mut values = Vec::new();
     for id in ids {
         values.push(Value::from(id));
-        values.extend((0..12).map(|_| Value::from(0u32)));
+        values.extend((0..13).map(|_| Value::from(0u32)));
     }
-    all.push((format!("{head} {}{tail}", rows(count, 13)), values));
+    all.push((format!("{head} {}{tail}", rows(count, 14)), values));
     let (head, tail) = UPDATE_SLOTS;
     let mut values = Vec::new();
     for id in ids {

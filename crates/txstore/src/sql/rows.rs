@@ -9,7 +9,8 @@ use utxokeep_sql::{Row, SqlError, Value};
 /// Columns of a record, in the order of [`record_row`].
 pub(super) const RECORD_COLUMNS: &str = "txid, is_coinbase, is_conflicting, is_locked, blob, \
      spendable_at, outputs, utxos, spent, unmined_since, created_at_ms, delete_at_height, \
-     preserve_until, blocks, conflicting_children, reassignments, deleted_children, spent_at";
+     preserve_until, blocks, conflicting_children, reassignments, deleted_children, spent_at, \
+     kept_for_child_until";
 
 /// A record without its lists, and how long each of them is.
 pub(super) struct RecordRow {
@@ -81,6 +82,7 @@ pub(super) fn record_row(row: &Row<'_>) -> Result<RecordRow, SqlError> {
         created_at_ms: u64_at(row, 10)?,
         delete_at: height_at(row, 11)?,
         preserve_until: height_at(row, 12)?,
+        kept_for_child_until: height_at(row, 18)?,
         blocks: Vec::new(),
         conflicting_children: Vec::new(),
         reassignments: Vec::new(),

@@ -10,6 +10,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "node store", up: UP_1, down: DOWN_1 },
     Migration { version: 2, name: "generation of unsettled records", up: UP_2, down: DOWN_2 },
     Migration { version: 3, name: "height of the newest spend", up: UP_3, down: DOWN_3 },
+    Migration { version: 4, name: "records kept for a child", up: UP_4, down: DOWN_4 },
 ];
 
 /// Every key starts with the transaction, so that rows of one transaction are neighbours, and the
@@ -131,4 +132,16 @@ ALTER TABLE node_transactions ADD COLUMN spent_at BIGINT;
 
 const DOWN_3: &str = "
 ALTER TABLE node_transactions DROP COLUMN spent_at;
+";
+
+/// What the pruner keeps for a child that waits, apart from what others asked for.
+const UP_4: &str = "
+ALTER TABLE node_transactions ADD COLUMN kept_for_child_until BIGINT;
+CREATE INDEX node_transactions_kept_for_child
+    ON node_transactions (kept_for_child_until, txid) WHERE kept_for_child_until IS NOT NULL;
+";
+
+const DOWN_4: &str = "
+DROP INDEX node_transactions_kept_for_child;
+ALTER TABLE node_transactions DROP COLUMN kept_for_child_until;
 ";

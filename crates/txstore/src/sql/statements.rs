@@ -58,5 +58,6 @@ const fn column(index: HeightIndex) -> &'static str {
         HeightIndex::Due => "delete_at_height",
         HeightIndex::Unmined => "unmined_since",
         HeightIndex::Preserved => "preserve_until",
+        HeightIndex::KeptForChild => "kept_for_child_until",
     }
 }

@@ -29,7 +29,8 @@ pub(super) const UPDATE_RECORDS: (&str, &str) = (
      utxos = v.column4, spent = v.column5, unmined_since = v.column6, \
      delete_at_height = v.column7, preserve_until = v.column8, blocks = v.column9, \
      conflicting_children = v.column10, reassignments = v.column11, \
-     deleted_children = v.column12, spent_at = v.column13 FROM (VALUES",
+     deleted_children = v.column12, spent_at = v.column13, \
+     kept_for_child_until = v.column14 FROM (VALUES",
     ") AS v WHERE node_transactions.txid = COALESCE(v.column1, v.column1)",
 );
 
@@ -96,13 +97,13 @@ fn insert_records(
     let head = "INSERT INTO node_transactions (txid, version, lock_time, fee, is_coinbase, blob, \
                 spendable_at, outputs, created_at_ms, is_conflicting, is_locked, utxos, spent, \
                 unmined_since, delete_at_height, preserve_until, blocks, conflicting_children, \
-                reassignments, deleted_children, spent_at) VALUES";
-    transaction.insert_rows(head, "", 21, &rows)?;
+                reassignments, deleted_children, spent_at, kept_for_child_until) VALUES";
+    transaction.insert_rows(head, "", 22, &rows)?;
     Ok(())
 }
 
 /// Columns that change while a record is there.
-fn mutable(record: &TxRecord) -> [Value<'static>; 12] {
+fn mutable(record: &TxRecord) -> [Value<'static>; 13] {
     [
         Value::from(record.is_conflicting),
         Value::from(record.is_locked),
@@ -116,6 +117,7 @@ fn mutable(record: &TxRecord) -> [Value<'static>; 12] {
         count(record.reassignments.len()),
         Value::from(record.deleted_children),
         height(record.spent_at),
+        height(record.kept_for_child_until),
     ]
 }
 
@@ -129,7 +131,7 @@ fn update_records(
         rows.extend(mutable(record));
     }
     let (head, tail) = UPDATE_RECORDS;
-    transaction.execute_rows(head, tail, &[], 13, &rows)?;
+    transaction.execute_rows(head, tail, &[], 14, &rows)?;
     Ok(())
 }
 

@@ -91,6 +91,7 @@ impl Record {
             created_at_ms: self.created_at_ms,
             delete_at: self.due.map(Height::new),
             preserve_until: self.preserve.map(Height::new),
+            kept_for_child_until: None,
             conflicting_children: self.children.clone(),
             reassignments: self.given.clone(),
             deleted_children: 0,

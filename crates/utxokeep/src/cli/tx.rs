@@ -94,6 +94,7 @@ struct Shown {
     spendable_from_height: Option<u32>,
     delete_at_height: Option<u32>,
     preserve_until_height: Option<u32>,
+    kept_for_child_until_height: Option<u32>,
     conflicting_children: Vec<String>,
     deleted_children: u32,
     body: &'static str,
@@ -128,6 +129,7 @@ impl Shown {
             spendable_from_height: record.spendable_at.map(Height::get),
             delete_at_height: record.delete_at.map(Height::get),
             preserve_until_height: record.preserve_until.map(Height::get),
+            kept_for_child_until_height: record.kept_for_child_until.map(Height::get),
             conflicting_children: record.conflicting_children.iter().map(Txid::to_string).collect(),
             deleted_children: record.deleted_children,
             body: record.blob.map_or("beside its record", |_| "in the blob store"),
@@ -156,6 +158,7 @@ impl Human for Shown {
             ("spendable from", self.spendable_from_height),
             ("delete at", self.delete_at_height),
             ("preserved until", self.preserve_until_height),
+            ("kept for a child until", self.kept_for_child_until_height),
         ];
         for (label, height) in heights {
             if let Some(height) = height {

@@ -86,6 +86,7 @@ fn record(record: TxRecord) -> proto::Record {
         created_at_ms: record.created_at_ms,
         delete_at_height: record.delete_at.map(Height::get),
         preserve_until_height: record.preserve_until.map(Height::get),
+        kept_for_child_until_height: record.kept_for_child_until.map(Height::get),
         conflicting_children: txids(&record.conflicting_children),
         reassignments: record.reassignments.into_iter().map(reassignment).collect(),
         deleted_children: record.deleted_children,

@@ -143,6 +143,7 @@ fn record(record: proto::Record) -> TxRecord {
         created_at_ms: record.created_at_ms,
         delete_at: record.delete_at_height.map(Height::new),
         preserve_until: record.preserve_until_height.map(Height::new),
+        kept_for_child_until: record.kept_for_child_until_height.map(Height::new),
         conflicting_children: txids(&record.conflicting_children),
         reassignments: reassignments.collect(),
         deleted_children: record.deleted_children,

@@ -22,7 +22,10 @@ pub(super) struct ModelTx {
     /// Height at which it became a loser.
     pub(super) conflicting_at: Option<u32>,
     pub(super) is_locked: bool,
+    /// An operator asked for it.
     pub(super) preserve_until: Option<u32>,
+    /// The pruner keeps it because a child waits.
+    pub(super) kept_until: Option<u32>,
     /// It may not go before: a hold ended, and the retention started anew.
     pub(super) not_before: u32,
     pub(super) presence: Presence,
@@ -105,6 +108,7 @@ impl Model {
             conflicting_at: is_conflicting.then_some(height),
             is_locked: false,
             preserve_until: None,
+            kept_until: None,
             not_before: 0,
             presence: Presence::Stored,
         };
@@ -138,12 +142,31 @@ impl Model {
         self.txs.values().filter(fine).flat_map(open).collect()
     }
 
+    /// Whether no transaction that spends a record waits to be mined, or could be sent again.
+    pub(super) fn has_no_waiting_child(&self, txid: &Txid) -> bool {
+        let tx = self.tx(txid);
+        let is_settled = |by: &Option<Txid>| {
+            by.is_some_and(|by| {
+                let child = self.tx(&by);
+                match child.presence {
+                    Presence::Stored => child.mined.is_some(),
+                    Presence::Pruned => true,
+                    Presence::Wiped => false,
+                }
+            })
+        };
+        tx.conflicting_at.is_none() && tx.outputs.iter().all(is_settled)
+    }
+
     /// Whether a record may be deleted at a height; if not, why.
     pub(super) fn may_go(&self, txid: &Txid, height: u32) -> Result<(), String> {
         let tx = self.tx(txid);
         let refuse = |why: &str| Err(format!("{txid} went at {height}: {why}"));
         if tx.preserve_until.is_some() {
             return refuse("it is preserved");
+        }
+        if tx.kept_until.is_some() {
+            return refuse("it is kept for a child");
         }
         if tx.is_locked {
             return refuse("it is locked");

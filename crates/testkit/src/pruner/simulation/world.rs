@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use utxokeep_core::{
     Height, Txid,
-    node::{CreateOptions, MinedBlock, MinedInfo, NodeTx, PruneRules, SpendAndCreate, SpendFlags},
+    node::{
+        CreateOptions, MinedBlock, MinedInfo, NodeTx, PruneRules, SpendAndCreate, SpendFlags,
+        TxRecord,
+    },
 };
 use utxokeep_pruner::{JobState, Pruner, PrunerSettings};
 use utxokeep_txstore::{Fields, PruneStore};
@@ -321,12 +324,7 @@ impl World {
         }
         self.pruned_at = height;
         let due = self.store.due(at(height), None, 1_000).map_err(|error| error.to_string())?;
-        for tx in self.model.txs.values_mut() {
-            if tx.preserve_until.is_some_and(|until| until <= height) {
-                tx.preserve_until = None;
-                tx.starts_anew(height);
-            }
-        }
+        self.end_holds(height);
         if self.config.planted.is_none() {
             reach(self.store.as_ref(), height);
             let job = self.pruner.run_at(at(height));
@@ -340,11 +338,53 @@ impl World {
             let txids: Vec<Txid> = due.iter().map(|(_, txid)| *txid).collect();
             self.prune_these(&txids, height)?;
         }
-        self.check_gone(height)?;
+        self.check_gone(height, true)?;
         // What is due soon, for somebody who acts on it later.
         let soon = at(height + 3);
         let due = self.store.due(soon, None, 1_000).map_err(|error| error.to_string())?;
         self.stale = due.into_iter().map(|(_, txid)| txid).collect();
+        Ok(())
+    }
+
+    /// Holds whose height has come, and those for children that do not wait any more, end.
+    fn end_holds(&mut self, height: u32) {
+        for txid in self.model.ids(|tx| tx.kept_until.is_some()) {
+            if self.model.has_no_waiting_child(&txid) {
+                let tx = self.model.txs.get_mut(&txid).expect("it is known");
+                (tx.kept_until, tx.not_before) = (None, 0);
+            }
+        }
+        for tx in self.model.txs.values_mut() {
+            let has_come = |until: Option<u32>| until.is_some_and(|until| until <= height);
+            if has_come(tx.preserve_until) || has_come(tx.kept_until) {
+                tx.preserve_until = tx.preserve_until.filter(|until| *until > height);
+                tx.kept_until = tx.kept_until.filter(|until| *until > height);
+                tx.starts_anew(height);
+            }
+        }
+    }
+
+    /// What phase 1 did is what it may do: it keeps for children that wait, and ends nothing else.
+    fn check_held(
+        &mut self,
+        txid: &Txid,
+        record: &TxRecord,
+        is_after_run: bool,
+    ) -> Result<(), String> {
+        let preserved = record.preserve_until.map(Height::get);
+        let kept = record.kept_for_child_until.map(Height::get);
+        let is_idle = self.model.has_no_waiting_child(txid);
+        let tx = self.model.txs.get_mut(txid).expect("it is known");
+        if preserved != tx.preserve_until {
+            return Err(format!("{txid} is preserved until {preserved:?}: {tx:?}"));
+        }
+        if kept < tx.kept_until {
+            return Err(format!("{txid} is kept for a child no longer, which waits: {tx:?}"));
+        }
+        if kept.is_some() && is_idle && is_after_run {
+            return Err(format!("{txid} is kept for a child, and none waits: {tx:?}"));
+        }
+        tx.kept_until = kept;
         Ok(())
     }
 
@@ -364,12 +404,14 @@ impl World {
         let mut txids = self.stale.clone();
         let stored = self.model.ids(|_| true);
         txids.extend((0..5).filter_map(|_| self.dice.pick(&stored)));
+        let held = self.model.ids(|tx| tx.preserve_until.is_some() || tx.is_locked);
+        txids.extend((0..3).filter_map(|_| self.dice.pick(&held)));
         self.prune_these(&txids, height)?;
-        self.check_gone(height)
+        self.check_gone(height, false)
     }
 
     /// Everything that is not there any more was allowed to go.
-    fn check_gone(&mut self, height: u32) -> Result<(), String> {
+    fn check_gone(&mut self, height: u32, is_after_run: bool) -> Result<(), String> {
         let believed = self.model.ids(|_| true);
         let found = self.store.get(&believed, Fields::default()).map_err(|e| e.to_string())?;
         let gone = believed.iter().zip(&found).filter(|(_, found)| found.is_none());
@@ -378,11 +420,10 @@ impl World {
         for txid in &gone {
             self.model.may_go(txid, height)?;
         }
-        // What phase 1 preserved is preserved.
         for (txid, found) in believed.iter().zip(&found) {
-            let until = found.as_ref().and_then(|stored| stored.record.preserve_until);
-            let tx = self.model.txs.get_mut(txid).expect("it is known");
-            tx.preserve_until = tx.preserve_until.max(until.map(Height::get));
+            if let Some(stored) = found {
+                self.check_held(txid, &stored.record, is_after_run)?;
+            }
         }
         for txid in gone {
             self.model.gone(&txid, Presence::Pruned);
