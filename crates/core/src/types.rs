@@ -313,6 +313,19 @@ impl ChainWork {
         }
         if carry > 0 { Self([u8::MAX; 32]) } else { Self(sum) }
     }
+
+    /// The work on top of `below`; `None` when that is more than all of it.
+    #[must_use]
+    pub fn above(&self, below: &Self) -> Option<Self> {
+        let mut rest = [0; 32];
+        let mut borrow = 0u16;
+        for i in (0..32).rev() {
+            let digit = 256 + u16::from(self.0[i]) - u16::from(below.0[i]) - borrow;
+            rest[i] = digit.to_be_bytes()[1];
+            borrow = u16::from(digit < 256);
+        }
+        (borrow == 0).then_some(Self(rest))
+    }
 }
 
 #[cfg(test)]
@@ -347,6 +360,9 @@ mod tests {
         sum[30] = 1;
         let (one, byte) = (ChainWork::from_be_bytes(one), ChainWork::from_be_bytes(byte));
         assert_eq!(byte.plus(&one), ChainWork::from_be_bytes(sum));
+        assert_eq!(byte.plus(&one).above(&byte), Some(one));
+        assert_eq!(byte.above(&byte), Some(ChainWork::default()));
+        assert_eq!(one.above(&byte), None);
         let all = ChainWork::from_be_bytes([255; 32]);
         assert_eq!(all.plus(&one), all);
     }

@@ -11,6 +11,7 @@
 
 mod archive;
 mod balance;
+mod branch;
 mod bump;
 mod codec;
 mod compare;
@@ -33,6 +34,7 @@ mod weight;
 
 pub use archive::{ArchiveBlocker, ArchiveFacts, CannotArchive, check_archive};
 pub use balance::{Balance, Bucket, CoinClass, CoinFacts, CoinView};
+pub use branch::BranchAbove;
 pub use bump::{Funded, Replacement};
 pub use codec::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch};
 pub use compare::{

@@ -136,6 +136,30 @@ impl RegtestA {
             .collect()
     }
 
+    /// Hashes of the chain as it was before the node's last reorganisation, by height. It ends on a
+    /// stale branch.
+    pub fn stale_chain(&self) -> Vec<BlockHash> {
+        let genesis = Self::NETWORK.genesis_hash();
+        let (mut hashes, mut before) = (vec![genesis], Vec::new());
+        let mut is_growing = true;
+        for event in self.events() {
+            match event.ev {
+                EventKind::Connect => {
+                    is_growing = true;
+                    hashes.push(BlockHash::from_reversed_hex(&event.hash).expect("a hash"));
+                }
+                EventKind::Disconnect => {
+                    if std::mem::take(&mut is_growing) {
+                        before.clone_from(&hashes);
+                    }
+                    hashes.pop();
+                }
+                EventKind::Tip => {}
+            }
+        }
+        before
+    }
+
     /// The final chain by height.
     pub fn active_chain(&self) -> Vec<BlockHash> {
         let hashes: Vec<String> = self.json("active_chain.json");

@@ -9,8 +9,9 @@
 //!   moment is gone on from.
 //! * One step looks at one snapshot of the chain database.
 //! * The ledger goes back only when the chain database has another block in place of one of its
-//!   own. A chain database that merely ends lower lags behind that of another follower, or is being
-//!   made anew: the ledger waits for it.
+//!   own, and a better branch. A chain database that merely ends lower lags behind that of another
+//!   follower, or is being made anew; one on another branch that is not better has not heard of the
+//!   ledger's yet: the ledger waits for it.
 
 mod background;
 mod bitcoin;
@@ -29,7 +30,9 @@ use std::{cell::RefCell, collections::BTreeSet};
 use utxokeep_core::{Height, Network, wallet::WalletId};
 use utxokeep_index::{ChainIndex, View};
 use utxokeep_kv::Kv;
-use utxokeep_wallet::{FollowError, FollowOptions, FollowReport, Ledger, Micros, NearEdge};
+use utxokeep_wallet::{
+    FollowError, FollowOptions, FollowReport, Ledger, Micros, NearEdge, WorseBranch,
+};
 
 pub(crate) use self::background::WalletFollowing;
 use self::chain::IndexedChain;
@@ -67,10 +70,41 @@ pub struct Step {
     pub chain: Option<Height>,
     /// Blocks of the ledger that the chain database has not; the ledger waits for it.
     pub chain_lacks: u64,
+    /// The chain database is on another branch, which is not better; the ledger keeps its own.
+    pub worse_branch: Option<WorseBranch>,
     /// Whether nothing is left to do for now.
     pub is_done: bool,
     /// Why a rescan that was asked for does not get on; blocks are followed all the same.
     pub rescan_held_up: Option<String>,
+}
+
+impl Step {
+    /// What a step that succeeded could not do, for people.
+    #[must_use]
+    pub fn hindrance(&self) -> Option<String> {
+        if let Some(branch) = self.worse_branch {
+            return Some(worse_branch_text(&branch));
+        }
+        if let (1.., Some(chain), Some(ledger)) = (self.chain_lacks, self.chain, self.ledger) {
+            return Some(format!(
+                "the chain database ends at block {chain}, below block {ledger} of the ledger, \
+                 which waits for it"
+            ));
+        }
+        self.rescan_held_up.as_ref().map(|reason| format!("a rescan does not get on: {reason}"))
+    }
+}
+
+fn worse_branch_text(branch: &WorseBranch) -> String {
+    let WorseBranch { shared, ledger, chain } = branch;
+    let since = shared.map_or_else(String::new, |shared| format!(" since block {shared}"));
+    let first = shared.map_or(0, |shared| shared.get() + 1);
+    format!(
+        "the chain database is on another branch{since}, which ends at block {chain} and is not \
+         better than that of the ledger, which ends at block {ledger}; the ledger keeps its own and \
+         waits until the database has it or a better one. If the database is right, `wallet \
+         disconnect {first}` takes the blocks of the ledger back"
+    )
 }
 
 impl<K: Kv> WalletFollower<K> {
@@ -102,6 +136,7 @@ impl<K: Kv> WalletFollower<K> {
             ledger: self.ledger_height()?,
             chain: view.tip().map(|(height, _)| height),
             chain_lacks: 0,
+            worse_branch: None,
             is_done: false,
             rescan_held_up: None,
         };
@@ -124,7 +159,7 @@ impl<K: Kv> WalletFollower<K> {
             self.total.applied += did.applied;
             self.total.undone += did.undone;
             self.total.recorded += did.recorded;
-            step.chain_lacks = did.chain_lacks;
+            (step.chain_lacks, step.worse_branch) = (did.chain_lacks, did.worse_branch);
             step.is_done = blocks_max > 0 && did.applied == 0;
             if step.is_done || is_stopped() {
                 break;
@@ -135,8 +170,9 @@ impl<K: Kv> WalletFollower<K> {
         step.ledger = self.ledger_height()?;
         meter::stands(step.ledger, step.chain);
         meter::chain_lacks(step.chain_lacks);
+        meter::worse_branch(step.worse_branch);
         if step.is_done {
-            match self.rescan_some(is_stopped) {
+            match self.rescan_some(&step, is_stopped) {
                 Ok(is_idle) => step.is_done = is_idle,
                 Err(error) => {
                     meter::failed("rescan");

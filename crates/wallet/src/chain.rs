@@ -10,7 +10,7 @@ mod scan;
 use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
-    BlockHash, Height, Network,
+    BlockHash, ChainWork, Height, Network,
     wallet::{Evidence, Micros, WalletId, parents_first},
 };
 use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
@@ -90,53 +90,82 @@ impl Ledger {
         txs: &[NewTx],
         now: Micros,
     ) -> Result<Applied, LedgerError> {
-        self.check_batch(txs.len())?;
-        check_block(txs)?;
+        self.apply_with_work(network, linked, None, txs, now)
+    }
+
+    /// The same for a block whose work is known, so that branches can be compared by it.
+    pub(crate) fn apply_with_work(
+        &self,
+        network: Network,
+        linked: &LinkedBlock,
+        work: Option<ChainWork>,
+        txs: &[NewTx],
+        now: Micros,
+    ) -> Result<Applied, LedgerError> {
+        self.check_block(txs)?;
         self.write(|tx| {
             let mut chain = LockedChain::lock(tx, network)?;
-            let block = linked.block;
-            if chain.tip == Some((block.height, block.hash)) {
-                return Ok(Applied { already_applied: true, ..Applied::default() });
-            }
-            if !follows(linked, chain.tip) {
-                return Err(LedgerError::NotNextBlock { height: block.height, tip: chain.tip });
-            }
-            let mut applied = Applied::default();
-            let mut skipped = standing::set_aside(chain.tx, chain.id)?;
-            for (wallet, error) in self.widen_chain(chain.tx, chain.id, txs, &skipped, now)? {
-                skipped.insert(wallet.get());
-                let reason = chain.set_wallet_aside(wallet, &block, error, now)?;
-                applied.set_aside.insert(wallet, reason);
-            }
-            for (wallet, places) in chain.concerned(block.height, txs)? {
-                if skipped.contains(&wallet) {
-                    continue;
-                }
-                let wallet = WalletId::new(wallet);
-                let recorded = chain.tx.savepoint(|tx| {
-                    let mut session = Session::lock(tx, self.limits, wallet, now)?;
-                    session.clock = self.lease_clock;
-                    let recorded = session.record_block(&block, txs, &places)?;
-                    session.finish()?;
-                    crash::point("in_block");
-                    Ok(recorded)
-                });
-                match recorded {
-                    Ok(recorded) => {
-                        applied.recorded.insert(wallet, recorded);
-                    }
-                    Err(error) => {
-                        let reason = chain.set_wallet_aside(wallet, &block, error, now)?;
-                        applied.set_aside.insert(wallet, reason);
-                    }
-                }
-            }
-            let row = [Value::from(chain.id), Value::from(block.height.get())];
-            chain.tx.execute(DROP_DEEP_LEASES, &row)?;
-            follow::remember(chain.tx, chain.id, &block)?;
-            chain.set_tip(Some((block.height, block.hash)))?;
-            Ok(applied)
+            self.apply_next(&mut chain, linked, work, txs, now)
         })
+    }
+
+    /// Refuses what no block can hold, before anything is locked.
+    pub(crate) fn check_block(&self, txs: &[NewTx]) -> Result<(), LedgerError> {
+        self.check_batch(txs.len())?;
+        check_block(txs)
+    }
+
+    /// Applies the next block, which was checked, to a chain that is locked.
+    pub(crate) fn apply_next(
+        &self,
+        chain: &mut LockedChain<'_, '_>,
+        linked: &LinkedBlock,
+        work: Option<ChainWork>,
+        txs: &[NewTx],
+        now: Micros,
+    ) -> Result<Applied, LedgerError> {
+        let block = linked.block;
+        if chain.tip == Some((block.height, block.hash)) {
+            return Ok(Applied { already_applied: true, ..Applied::default() });
+        }
+        if !follows(linked, chain.tip) {
+            return Err(LedgerError::NotNextBlock { height: block.height, tip: chain.tip });
+        }
+        let mut applied = Applied::default();
+        let mut skipped = standing::set_aside(chain.tx, chain.id)?;
+        for (wallet, error) in self.widen_chain(chain.tx, chain.id, txs, &skipped, now)? {
+            skipped.insert(wallet.get());
+            let reason = chain.set_wallet_aside(wallet, &block, error, now)?;
+            applied.set_aside.insert(wallet, reason);
+        }
+        for (wallet, places) in chain.concerned(block.height, txs)? {
+            if skipped.contains(&wallet) {
+                continue;
+            }
+            let wallet = WalletId::new(wallet);
+            let recorded = chain.tx.savepoint(|tx| {
+                let mut session = Session::lock(tx, self.limits, wallet, now)?;
+                session.clock = self.lease_clock;
+                let recorded = session.record_block(&block, txs, &places)?;
+                session.finish()?;
+                crash::point("in_block");
+                Ok(recorded)
+            });
+            match recorded {
+                Ok(recorded) => {
+                    applied.recorded.insert(wallet, recorded);
+                }
+                Err(error) => {
+                    let reason = chain.set_wallet_aside(wallet, &block, error, now)?;
+                    applied.set_aside.insert(wallet, reason);
+                }
+            }
+        }
+        let row = [Value::from(chain.id), Value::from(block.height.get())];
+        chain.tx.execute(DROP_DEEP_LEASES, &row)?;
+        follow::remember(chain.tx, chain.id, &block, work)?;
+        chain.set_tip(Some((block.height, block.hash)))?;
+        Ok(applied)
     }
 
     /// Takes the tip back. Payments in it are unconfirmed again, coinbases are orphaned and what
@@ -190,51 +219,12 @@ impl Ledger {
         now: Micros,
     ) -> Result<(), LedgerError> {
         self.write(|tx| {
-            let chain = LockedChain::lock(tx, network)?;
-            self.go_back(chain, target, now)
+            let mut chain = LockedChain::lock(tx, network)?;
+            if chain.tip.is_none_or(|(tip, _)| tip < target.0) {
+                return Err(LedgerError::NotTip { height: target.0, tip: chain.tip });
+            }
+            chain.detach_from(target.0.plus(1), Some(target), self.limits, now)
         })
-    }
-
-    /// Like [`Ledger::rollback_to`], as long as the tip is still the one that was looked at: another
-    /// follower may have gone back already, and forward again.
-    pub(crate) fn rollback_to_fork(
-        &self,
-        network: Network,
-        looked_at: (Height, BlockHash),
-        fork: (Height, BlockHash),
-        now: Micros,
-    ) -> Result<(), LedgerError> {
-        self.write(|tx| {
-            let chain = LockedChain::lock_at(tx, network, looked_at)?;
-            self.go_back(chain, fork, now)
-        })
-    }
-
-    /// Takes back all blocks since the first that was followed, as long as the tip is still the one
-    /// that was looked at.
-    pub(crate) fn start_over(
-        &self,
-        network: Network,
-        looked_at: (Height, BlockHash),
-        first: Height,
-        now: Micros,
-    ) -> Result<(), LedgerError> {
-        self.write(|tx| {
-            let mut chain = LockedChain::lock_at(tx, network, looked_at)?;
-            chain.detach_from(first, None, self.limits, now)
-        })
-    }
-
-    fn go_back(
-        &self,
-        mut chain: LockedChain<'_, '_>,
-        target: (Height, BlockHash),
-        now: Micros,
-    ) -> Result<(), LedgerError> {
-        if chain.tip.is_none_or(|(tip, _)| tip < target.0) {
-            return Err(LedgerError::NotTip { height: target.0, tip: chain.tip });
-        }
-        chain.detach_from(target.0.plus(1), Some(target), self.limits, now)
     }
 
     /// Takes the blocks above `height` back for one wallet only, so that it can be scanned again.
@@ -260,7 +250,7 @@ fn follows(linked: &LinkedBlock, tip: Tip) -> bool {
 
 /// A chain whose tip is locked, and whose wallets nobody else writes to. Wallets that are concerned
 /// are locked as they come, in ascending order.
-struct LockedChain<'t, 'c> {
+pub(crate) struct LockedChain<'t, 'c> {
     tx: &'t mut Transaction<'c>,
     id: i64,
     tip: Tip,
@@ -281,7 +271,7 @@ impl<'t, 'c> LockedChain<'t, 'c> {
     }
 
     /// Locks a chain whose tip must not have moved.
-    fn lock_at(
+    pub(crate) fn lock_at(
         tx: &'t mut Transaction<'c>,
         network: Network,
         tip: (Height, BlockHash),
@@ -359,7 +349,7 @@ impl<'t, 'c> LockedChain<'t, 'c> {
     /// Takes back all blocks from `height` on; `tip` is the last one then. Transactions of every
     /// wallet leave their blocks first; only then the blocks can go. A wallet that cannot give one
     /// up is set aside with what it has, and the others go on.
-    fn detach_from(
+    pub(crate) fn detach_from(
         &mut self,
         height: Height,
         tip: Tip,

@@ -13,21 +13,25 @@
 //! * The fork is the highest block that both chains have among those the ledger remembers: all of
 //!   the newest, and below them those with transactions of its wallets. Going back further than
 //!   the real fork changes nothing that walking forward again does not restore.
-//! * The ledger goes back only when the chain has another block at a height that it remembers. A
-//!   chain that merely ends lower, such as that of a second follower which lags, is waited for.
+//! * The ledger goes back only when the chain has another block at a height that it remembers, and
+//!   a better branch: more work, or more blocks where the work is not known. A chain that merely ends
+//!   lower, such as that of a second follower which lags, or whose branch is not better, is waited
+//!   for.
 
+mod branch;
 mod convert;
 mod fork;
 mod recent;
 
 use std::{error::Error, ops::Range};
 
-use utxokeep_core::{Block, BlockHash, Height, Network, wallet::Micros};
+use utxokeep_core::{Block, BlockHash, ChainWork, Height, Network, wallet::Micros};
+use utxokeep_sql::SqlError;
 
 pub use self::convert::block_txs;
 use self::fork::Fork;
 pub(crate) use self::recent::{forget, remember};
-use crate::{Applied, BlockRef, Ledger, LedgerError, LinkedBlock, Tip};
+use crate::{Applied, BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, Tip};
 
 /// How often another follower may be faster before that is an error. Each time it has done a part of
 /// the work; more than this means that two chains are followed into one ledger.
@@ -56,6 +60,12 @@ pub trait FollowedChain {
 
     /// What is in a block; `None` when its body is not at hand.
     fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError>;
+
+    /// Work of all blocks up to a height, counted from wherever the chain starts to count; `None`
+    /// where that is not known. Branches are then compared by their heights.
+    fn total_work(&self, _height: Height) -> Result<Option<ChainWork>, ChainError> {
+        Ok(None)
+    }
 }
 
 /// Why following stopped. What was applied before stays applied.
@@ -92,6 +102,23 @@ pub enum FollowError {
     },
 }
 
+impl From<SqlError> for FollowError {
+    fn from(error: SqlError) -> Self {
+        LedgerError::from(error).into()
+    }
+}
+
+/// A chain whose branch is not better than that of the ledger, which keeps its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorseBranch {
+    /// The last block that both have; `None` when the ledger has followed none of the chain's.
+    pub shared: Option<Height>,
+    /// Where the ledger ends.
+    pub ledger: Height,
+    /// Where the chain ends.
+    pub chain: Height,
+}
+
 /// What following did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FollowReport {
@@ -103,6 +130,15 @@ pub struct FollowReport {
     pub recorded: u64,
     /// Blocks by which the chain ends below the ledger, on the same branch; the ledger waits.
     pub chain_lacks: u64,
+    /// The chain is on another branch, which is not better; the ledger waits.
+    pub worse_branch: Option<WorseBranch>,
+}
+
+impl FollowReport {
+    fn count(&mut self, applied: &Applied) {
+        self.applied += u64::from(!applied.already_applied);
+        self.recorded += applied.recorded.values().map(|each| each.len() as u64).sum::<u64>();
+    }
 }
 
 /// How to follow.
@@ -112,7 +148,8 @@ pub struct FollowOptions {
     pub network: Network,
     /// Where a ledger without a cursor starts: nothing is paid to its wallets below.
     pub first_height: Height,
-    /// Stop after this many blocks; the next call goes on.
+    /// Stop after this many blocks; the next call goes on. Going over to a better branch is one step,
+    /// however many blocks that takes.
     pub blocks_max: u64,
     /// A ledger that has followed fewer blocks than this starts over when the chain has others in
     /// place of all of them; any other has met a wrong chain.
@@ -134,7 +171,7 @@ impl FollowOptions {
 
 impl Ledger {
     /// Brings the ledger to the tip of `chain`: back to the fork, then forward. A chain that ends
-    /// lower on the same branch changes nothing.
+    /// lower on the same branch, or whose branch is not better, changes nothing.
     ///
     /// Other programs may follow the same chain into the same ledger. Whoever finds that another one
     /// was faster reads the cursor again and goes on there.
@@ -144,11 +181,12 @@ impl Ledger {
         options: &FollowOptions,
         now: Micros,
     ) -> Result<FollowReport, FollowError> {
+        let bringing = Bringing { chain, options, now };
         let mut report = FollowReport::default();
         let mut races = 0;
         loop {
             let mut cursor = self.tip(options.network)?;
-            let outcome = self.follow_from(&mut cursor, chain, options, &mut report, now);
+            let outcome = self.follow_from(&mut cursor, &bringing, &mut report);
             match outcome {
                 Err(FollowError::Ledger(
                     LedgerError::NotNextBlock { tip, .. } | LedgerError::NotTip { tip, .. },
@@ -162,32 +200,27 @@ impl Ledger {
     fn follow_from(
         &self,
         cursor: &mut Tip,
-        chain: &dyn FollowedChain,
-        options: &FollowOptions,
+        bringing: &Bringing<'_>,
         report: &mut FollowReport,
-        now: Micros,
     ) -> Result<(), FollowError> {
+        let (chain, options) = (bringing.chain, bringing.options);
         let Some((end, _)) = chain.tip().map_err(FollowError::Chain)? else {
             return Ok(());
         };
-        report.chain_lacks = 0;
+        (report.chain_lacks, report.worse_branch) = (0, None);
         if let Some(tip) = *cursor
-            && chain.hash_at(tip.0).map_err(FollowError::Chain)? != Some(tip.1)
+            && bringing.hash_at(tip.0)? != Some(tip.1)
         {
             match self.fork(options, tip, end, chain)? {
                 Fork::EndsLower => {
                     report.chain_lacks = u64::from(tip.0.get().saturating_sub(end.get()));
                     return Ok(());
                 }
-                Fork::At(fork) => {
-                    self.rollback_to_fork(options.network, tip, fork, now)?;
-                    report.undone += u64::from(tip.0.get().saturating_sub(fork.0.get()));
-                    *cursor = Some(fork);
-                }
-                Fork::BelowFirst(first) => {
-                    self.start_over(options.network, tip, first, now)?;
-                    report.undone += u64::from(tip.0.get().saturating_sub(first.get())) + 1;
-                    *cursor = None;
+                Fork::Parted(parted) => {
+                    *cursor = self.choose_branch(bringing, tip, end, parted, report)?;
+                    if report.worse_branch.is_some() {
+                        return Ok(());
+                    }
                 }
                 Fork::Nowhere => return Err(FollowError::NoCommonBlock { tip: tip.0 }),
             }
@@ -204,40 +237,50 @@ impl Ledger {
             let parent = match *cursor {
                 Some((_, hash)) => Some(hash),
                 None => match height.parent() {
-                    Some(below) => chain.hash_at(below).map_err(FollowError::Chain)?,
+                    Some(below) => bringing.hash_at(below)?,
                     None => None,
                 },
             };
-            let (hash, applied) = self.follow_one(chain, options.network, height, parent, now)?;
-            report.applied += u64::from(!applied.already_applied);
-            report.recorded += applied.recorded.values().map(|each| each.len() as u64).sum::<u64>();
-            *cursor = Some((height, hash));
+            let (linked, work, txs) = bringing.block(height, parent)?;
+            let applied =
+                self.apply_with_work(options.network, &linked, work, &txs, bringing.now)?;
+            report.count(&applied);
+            *cursor = Some((height, linked.block.hash));
         }
         Ok(())
     }
+}
 
-    fn follow_one(
+/// A chain, and how its blocks are brought into the ledger.
+struct Bringing<'f> {
+    chain: &'f dyn FollowedChain,
+    options: &'f FollowOptions,
+    now: Micros,
+}
+
+impl Bringing<'_> {
+    fn hash_at(&self, height: Height) -> Result<Option<BlockHash>, FollowError> {
+        self.chain.hash_at(height).map_err(FollowError::Chain)
+    }
+
+    /// The block at a height, which must follow `parent`.
+    fn block(
         &self,
-        chain: &dyn FollowedChain,
-        network: Network,
         height: Height,
         parent: Option<BlockHash>,
-        now: Micros,
-    ) -> Result<(BlockHash, Applied), FollowError> {
+    ) -> Result<(LinkedBlock, Option<ChainWork>, Vec<NewTx>), FollowError> {
         let missing = FollowError::MissingBody { height };
-        let Some(hash) = chain.hash_at(height).map_err(FollowError::Chain)? else {
-            return Err(missing);
-        };
-        let body = chain.body(&hash).map_err(FollowError::Chain)?.ok_or(missing)?;
+        let Some(hash) = self.hash_at(height)? else { return Err(missing) };
+        let body = self.chain.body(&hash).map_err(FollowError::Chain)?.ok_or(missing)?;
         let header = &body.block.header;
         // Around boundary blocks of Cardano the log links, and the header does not.
-        let is_linked = network.is_cardano() || parent.is_none_or(|parent| parent == header.prev);
+        let is_linked =
+            self.options.network.is_cardano() || parent.is_none_or(|parent| parent == header.prev);
         if header.hash != hash || !is_linked {
             return Err(FollowError::WrongBody { height });
         }
         let linked = LinkedBlock { block: block_ref(height, &body.block), parent };
-        let txs = block_txs(&body)?;
-        Ok((hash, self.apply_block(network, &linked, &txs, now)?))
+        Ok((linked, Some(header.work), block_txs(&body)?))
     }
 }
 

@@ -45,6 +45,7 @@ mod schema_lookahead;
 mod schema_marks;
 mod schema_pruned;
 mod schema_rescans;
+mod schema_work;
 mod select;
 mod session;
 mod standing;
@@ -63,8 +64,8 @@ pub use descriptors::{
 };
 pub use error::LedgerError;
 pub use follow::{
-    BlockBody, ChainError, FollowError, FollowOptions, FollowReport, FollowedChain, block_ref,
-    block_txs,
+    BlockBody, ChainError, FollowError, FollowOptions, FollowReport, FollowedChain, WorseBranch,
+    block_ref, block_txs,
 };
 pub use idempotency::{KeepAnswers, KeyedRequest};
 pub use labels::{ImportNote, Imported, Label, LabelCursor, LabelKind};

@@ -1,7 +1,7 @@
 //! Columns to types. A value that cannot be right is an error, never skipped.
 
 use utxokeep_core::{
-    BlockHash, Height, OutPoint, Txid,
+    BlockHash, ChainWork, Height, OutPoint, Txid,
     wallet::{Amount, CoinClass, TxState, TxStatus},
 };
 use utxokeep_sql::{Row, SqlError, Value};
@@ -96,4 +96,9 @@ pub(crate) fn position_value<'a>(is_in_block: bool, position: Option<u32>) -> Va
 
 pub(crate) fn height_value<'a>(height: Option<Height>) -> Value<'a> {
     Value::from(height.map(Height::get))
+}
+
+pub(crate) fn opt_work(row: &Row<'_>, column: usize) -> Result<Option<ChainWork>, SqlError> {
+    let is_known = row.opt_bytes(column)?.is_some();
+    is_known.then(|| row.array(column).map(ChainWork::from_be_bytes)).transpose()
 }

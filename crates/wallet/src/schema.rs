@@ -8,7 +8,7 @@ use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down,
 use crate::{
     Micros, labels::marks, schema_archived, schema_claims, schema_descriptors, schema_idempotency,
     schema_imported, schema_labels, schema_leases, schema_lookahead, schema_marks, schema_pruned,
-    schema_rescans, statistics,
+    schema_rescans, schema_work, statistics,
 };
 
 /// Name of this part of the schema in the table of migrations.
@@ -82,6 +82,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "claims beside facts",
         up: schema_claims::UP,
         down: schema_claims::DOWN,
+    },
+    Migration {
+        version: 13,
+        name: "work of the newest blocks",
+        up: schema_work::UP,
+        down: schema_work::DOWN,
     },
 ];
 

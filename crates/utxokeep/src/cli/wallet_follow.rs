@@ -72,6 +72,8 @@ struct Followed {
     chain_height: Option<u32>,
     /// Blocks of the ledger that the chain database has not.
     chain_lacks: u64,
+    /// The chain database is on another branch, which is not better; the ledger kept its own.
+    worse_branch: Option<WorseBranchInfo>,
     applied: u64,
     undone: u64,
     transactions: u64,
@@ -79,6 +81,15 @@ struct Followed {
     set_aside: Vec<SetAsideWallet>,
     interrupted: bool,
     seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the JSON")]
+struct WorseBranchInfo {
+    /// The last block that both have.
+    shared_height: Option<u32>,
+    ledger_height: u32,
+    chain_height: u32,
 }
 
 #[derive(Debug, Serialize)]
@@ -109,7 +120,7 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
     let mut follower = follower(session, &wallets, &index, &args.places)?;
     let poll = poll(session);
     let mut progress = Progress::start("following", false);
-    let (mut chain_height, mut chain_lacks) = (None, 0);
+    let (mut chain_height, mut chain_lacks, mut worse_branch) = (None, 0, None);
     let is_stopped = || interrupt.is_asked();
     let ended = loop {
         let step = match follower.step(&is_stopped) {
@@ -123,6 +134,10 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
             output::note(format_args!("a rescan does not get on: {reason}"));
         }
         (chain_height, chain_lacks) = (step.chain, step.chain_lacks);
+        if step.worse_branch.is_some() && worse_branch.is_none() {
+            output::note(format_args!("{}", step.hindrance().unwrap_or_default()));
+        }
+        worse_branch = step.worse_branch;
         let (done, total) = (count(step.ledger), count(step.chain));
         progress.update(done, total, || "blocks".to_owned());
         if is_stopped() || (step.is_done && args.until_tip) {
@@ -143,6 +158,11 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
         best_hash: tip.map(|(_, hash)| network.hash_text(hash.as_bytes())),
         chain_height: chain_height.map(Height::get),
         chain_lacks,
+        worse_branch: worse_branch.map(|branch| WorseBranchInfo {
+            shared_height: branch.shared.map(Height::get),
+            ledger_height: branch.ledger.get(),
+            chain_height: branch.chain.get(),
+        }),
         applied: total.applied,
         undone: total.undone,
         transactions: total.recorded,
@@ -151,7 +171,11 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
         seconds: started.elapsed().as_secs_f64(),
     };
     output::result(session.json(), &report)?;
-    Ok(if report.interrupted { Exit::Interrupted } else { Exit::Success })
+    Ok(match report.worse_branch {
+        _ if report.interrupted => Exit::Interrupted,
+        Some(_) => Exit::Refused,
+        None => Exit::Success,
+    })
 }
 
 /// Looks at blocks again that the ledger has passed, for one wallet.
@@ -203,6 +227,10 @@ impl Human for Followed {
         if self.chain_lacks > 0 {
             let lacks = format!("{} blocks of the ledger, which waits", self.chain_lacks);
             lines.field("chain lacks", lacks);
+        }
+        if let Some(branch) = &self.worse_branch {
+            let shared = branch.shared_height.map_or_else(|| "none".to_owned(), |h| h.to_string());
+            lines.field("worse branch", format_args!("last shared block {shared}; nothing undone"));
         }
         lines
             .field("applied", self.applied)

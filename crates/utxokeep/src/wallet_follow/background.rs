@@ -89,17 +89,6 @@ fn message(panic: &(dyn Any + Send)) -> String {
     format!("following panicked, which is a defect: {}", text.unwrap_or("no message"))
 }
 
-/// What a step that succeeded could not do.
-fn hindrance(step: &Step) -> Option<String> {
-    if let (1.., Some(chain), Some(ledger)) = (step.chain_lacks, step.chain, step.ledger) {
-        return Some(format!(
-            "the chain database ends at block {chain}, below block {ledger} of the ledger, which \
-             waits for it"
-        ));
-    }
-    step.rescan_held_up.as_ref().map(|reason| format!("a rescan does not get on: {reason}"))
-}
-
 fn run<K: Kv>(
     mut follower: WalletFollower<K>,
     poll: Duration,
@@ -110,11 +99,12 @@ fn run<K: Kv>(
     let mut is_held_up = false;
     let mut is_behind = true;
     let mut held_up = None;
+    let mut waits_on_branch = false;
     while !is_stopped() {
         match attempt(|| follower.step(is_stopped)) {
             Ok(step) => {
                 backoff.reset();
-                match hindrance(&step) {
+                match step.hindrance() {
                     Some(reason) => state.held_up(reason),
                     None => state.goes_on(),
                 }
@@ -125,10 +115,21 @@ fn run<K: Kv>(
                     if let Some(reason) = &step.rescan_held_up {
                         tracing::warn!("a rescan does not get on, and is tried again: {reason}");
                     }
-                    held_up = step.rescan_held_up;
+                    held_up.clone_from(&step.rescan_held_up);
+                }
+                if step.worse_branch.is_some() != waits_on_branch {
+                    waits_on_branch = step.worse_branch.is_some();
+                    if let Some(reason) = step.hindrance().filter(|_| waits_on_branch) {
+                        tracing::warn!("{reason}");
+                    } else {
+                        tracing::info!("the chain database is on the ledger's branch");
+                    }
                 }
                 if step.is_done {
-                    if is_behind && let Some(height) = step.ledger {
+                    if is_behind
+                        && !waits_on_branch
+                        && let Some(height) = step.ledger
+                    {
                         tracing::info!(%height, "the wallet ledger is at the tip");
                     }
                     thread::park_timeout(poll);

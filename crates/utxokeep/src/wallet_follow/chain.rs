@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use utxokeep_chains::tx_places;
-use utxokeep_core::{BlockHash, Height};
+use utxokeep_core::{BlockHash, ChainWork, Height};
 use utxokeep_index::{Settings, View};
 use utxokeep_kv::Read;
 use utxokeep_wallet::{BlockBody, ChainError, FollowedChain};
@@ -40,6 +40,10 @@ impl<S: Read> FollowedChain for IndexedChain<'_, S> {
 
     fn hash_at(&self, height: Height) -> Result<Option<BlockHash>, ChainError> {
         Ok(self.view.block(height)?.map(|entry| entry.hash))
+    }
+
+    fn total_work(&self, height: Height) -> Result<Option<ChainWork>, ChainError> {
+        Ok(self.view.block(height)?.map(|entry| entry.work))
     }
 
     fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {

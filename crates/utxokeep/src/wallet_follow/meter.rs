@@ -2,7 +2,7 @@
 
 use metrics::{counter, gauge};
 use utxokeep_core::{Height, MetricKind, metric_list};
-use utxokeep_wallet::FollowReport;
+use utxokeep_wallet::{FollowReport, WorseBranch};
 
 metric_list! {
     HEIGHT = "utxokeep_wallet_follow_height", Gauge, "",
@@ -12,6 +12,9 @@ metric_list! {
     CHAIN_LACKS = "utxokeep_wallet_follow_chain_lacks_blocks", Gauge, "",
         "Blocks that the ledger has and the chain database has not, on the same branch: another \
          follower is ahead, and the ledger waits for this one.";
+    WORSE_BRANCH = "utxokeep_wallet_follow_worse_branch_blocks", Gauge, "",
+        "Blocks of the ledger above the last one that the chain database shares, while that is on \
+         another branch which is not better: the ledger keeps its own, and waits.";
     APPLIED = "utxokeep_wallet_follow_blocks_applied_total", Counter, "",
         "Blocks that the ledger applied.";
     UNDONE = "utxokeep_wallet_follow_blocks_undone_total", Counter, "",
@@ -62,6 +65,14 @@ pub(super) fn stands(ledger: Option<Height>, chain: Option<Height>) {
 
 pub(super) fn chain_lacks(blocks: u64) {
     gauge!(CHAIN_LACKS).set(f64::from(u32::try_from(blocks).unwrap_or(u32::MAX)));
+}
+
+pub(super) fn worse_branch(branch: Option<WorseBranch>) {
+    let blocks = branch.map_or(0, |branch| {
+        let first = branch.shared.map_or(0, |shared| shared.get() + 1);
+        (branch.ledger.get() + 1).saturating_sub(first)
+    });
+    gauge!(WORSE_BRANCH).set(f64::from(blocks));
 }
 
 pub(super) fn rescanned() {

@@ -8,7 +8,7 @@ use utxokeep_wallet::{
     BlockRef, FollowError, FollowedChain as _, LedgerError, Micros, NewTx, block_ref, block_txs,
 };
 
-use super::{STEP_BLOCKS_MAX, WalletFollowError, WalletFollower, chain, explained, meter};
+use super::{STEP_BLOCKS_MAX, Step, WalletFollowError, WalletFollower, chain, explained, meter};
 use crate::clock::now_us;
 
 impl<K: Kv> WalletFollower<K> {
@@ -16,12 +16,16 @@ impl<K: Kv> WalletFollower<K> {
     /// want it. Answers whether nothing is left.
     pub(super) fn rescan_some(
         &mut self,
+        step: &Step,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<bool, WalletFollowError> {
         let mut wanted: BTreeMap<WalletId, Height> =
             self.ledger.requested_rescans(self.network())?.into_iter().collect();
         // Blocks that another follower has brought, and this chain database lacks, have to wait.
-        let end = self.index.view()?.tip().map(|(height, _)| height);
+        let end = match step.worse_branch {
+            Some(branch) => branch.shared,
+            None => self.index.view()?.tip().map(|(height, _)| height),
+        };
         wanted.retain(|_, next| Some(*next) <= end);
         for _ in 0..STEP_BLOCKS_MAX {
             let Some(height) = wanted.values().min().copied() else { return Ok(true) };

@@ -124,7 +124,10 @@ pub(crate) fn write_blocks(dir: &Path, name: &str, wanted: impl Fn(&BlockHash) -
 }
 
 pub(crate) fn import(place: &Place) {
-    let blocks = RegtestA::default().path("blocks.dat.xz");
+    import_from(place, &RegtestA::default().path("blocks.dat.xz"));
+}
+
+pub(crate) fn import_from(place: &Place, blocks: &Path) {
     let network = ["--chain", "bitcoin", "--network", "regtest"];
     let blocks = blocks.to_str().unwrap();
     place.run(&[["chain", "import"].as_slice(), &network, &[blocks]].concat());

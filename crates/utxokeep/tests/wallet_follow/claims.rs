@@ -25,7 +25,7 @@ use crate::{
 const START: u32 = 200;
 const MIDDLE: u32 = 230;
 
-fn on_both(test: fn(&Place)) {
+pub(crate) fn on_both(test: fn(&Place)) {
     test(&Place::sqlite());
     if let Some(database) = TestDatabase::create_or_skip() {
         test(&Place::with_ledger(database.url()));

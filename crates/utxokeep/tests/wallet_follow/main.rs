@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bitcoin;
+mod branches;
 mod cardano;
 mod claims;
 mod program;

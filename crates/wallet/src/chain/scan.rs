@@ -8,10 +8,7 @@ use utxokeep_core::{
 
 use super::relevant;
 use crate::{
-    BlockRef, Ledger, LedgerError, NewTx, Recorded,
-    ingest::{check_block, check_shape},
-    session::Session,
-    standing,
+    BlockRef, Ledger, LedgerError, NewTx, Recorded, ingest::check_shape, session::Session, standing,
 };
 
 /// What one block of a rescan came to.
@@ -39,8 +36,7 @@ impl Ledger {
         txs: &[NewTx],
         now: Micros,
     ) -> Result<Vec<Recorded>, LedgerError> {
-        self.check_batch(txs.len())?;
-        check_block(txs)?;
+        self.check_block(txs)?;
         self.write_wallet(wallet, now, |session| {
             session.check_on_chain(block)?;
             self.scan(session, block, txs)
@@ -57,8 +53,7 @@ impl Ledger {
         txs: &[NewTx],
         now: Micros,
     ) -> Result<RescanStep, LedgerError> {
-        self.check_batch(txs.len())?;
-        check_block(txs)?;
+        self.check_block(txs)?;
         self.write(|tx| {
             let mut session = Session::lock(tx, self.limits, wallet, now)?;
             session.clock = self.lease_clock;

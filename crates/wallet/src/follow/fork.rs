@@ -23,12 +23,37 @@ const PAGE_ROWS: i64 = 500;
 pub(super) enum Fork {
     /// The chain contradicts nothing that the ledger remembers. It has fewer blocks.
     EndsLower,
-    /// The highest block that both have; above it the chain has another one.
-    At((Height, BlockHash)),
-    /// The chain has other blocks in place of all that the ledger has followed, since this one.
-    BelowFirst(Height),
+    /// The chain has other blocks.
+    Parted(Parted),
     /// The two have nothing in common.
     Nowhere,
+}
+
+/// Where two branches part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parted {
+    /// Above the highest block that both have.
+    Above((Height, BlockHash)),
+    /// Below this one, the first that the ledger has followed.
+    Below(Height),
+}
+
+impl Parted {
+    /// The last block that both have, if the ledger has followed it.
+    pub(super) fn shared(self) -> Option<(Height, BlockHash)> {
+        match self {
+            Self::Above(shared) => Some(shared),
+            Self::Below(_) => None,
+        }
+    }
+
+    /// Where the branches begin.
+    pub(super) fn first(self) -> Height {
+        match self {
+            Self::Above((height, _)) => height.plus(1),
+            Self::Below(first) => first,
+        }
+    }
 }
 
 impl Ledger {
@@ -51,10 +76,12 @@ impl Ledger {
                 for (height, hash) in page {
                     match hash_at(height)? {
                         Some(same) if same == hash && is_contradicted => {
-                            return Ok(Fork::At((height, hash)));
+                            return Ok(Fork::Parted(Parted::Above((height, hash))));
                         }
                         Some(same) if same == hash && end < tip.0 => return Ok(Fork::EndsLower),
-                        Some(same) if same == hash => return Ok(Fork::At((height, hash))),
+                        Some(same) if same == hash => {
+                            return Ok(Fork::Parted(Parted::Above((height, hash))));
+                        }
                         Some(_) => is_contradicted = true,
                         None => {}
                     }
@@ -70,7 +97,7 @@ impl Ledger {
             *first > Height::GENESIS && above_it < options.start_over_blocks_max
         });
         match first {
-            Some(first) if hash_at(first)?.is_some() => Ok(Fork::BelowFirst(first)),
+            Some(first) if hash_at(first)?.is_some() => Ok(Fork::Parted(Parted::Below(first))),
             _ => Ok(Fork::Nowhere),
         }
     }

@@ -4,6 +4,7 @@
 
 mod answers;
 mod archived;
+mod branches;
 mod bump;
 mod chain;
 mod checkpoints;
