@@ -17,6 +17,7 @@ mod codec;
 mod compare;
 mod conflict;
 mod depth;
+mod derived;
 mod guard;
 mod idempotency;
 mod label;
@@ -42,6 +43,7 @@ pub use compare::{
 };
 pub use conflict::{Outcome, Rival, judge_rival, parents_first};
 pub use depth::{ConfirmationRange, Maturity, confirmations};
+pub use derived::{ScriptMismatch, StoredScript, script_mismatches};
 pub use guard::{
     AllowedGuards, Figure, Guard, GuardRefusal, PaymentGuards, PaymentLimits, UnknownGuard,
 };

@@ -254,6 +254,7 @@ impl Ledger {
         let Some(found) = found else {
             return Err(LedgerError::argument("all addresses of the keychain were handed out"));
         };
+        let found = session.derived_again(&descriptor, found)?;
         if found.index >= descriptor.next_index {
             session.derive_ahead(self.codec()?, &mut descriptor, found.index + 1)?;
         }

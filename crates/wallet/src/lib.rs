@@ -75,7 +75,7 @@ pub use list::{
     Coin, CoinQuery, CoinScope, Direction, HistoryCursor, HistoryQuery, HistoryScope, OwnInput,
     Replacement, TxDetail, TxSummary, WatchedOutput,
 };
-pub use open::{CreditedCoin, OpenWallet};
+pub use open::{CreditedCoin, KnownBlock, OpenWallet};
 pub use prune::{PruneRule, PrunedRow, Pruning};
 pub use schema::{COMPONENT, MIGRATIONS, migrate, unmigrate};
 pub use select::{Algorithm, SelectedCoin, Selection, SelectionRequest};

@@ -2,7 +2,7 @@
 //! several changes that happen together or not at all.
 
 use utxokeep_core::{
-    OutPoint, Txid,
+    BlockHash, Height, OutPoint, Txid,
     wallet::{Balance, CoinAge, ConfirmedCoin, Micros, NextBlock, WalletId},
 };
 use utxokeep_sql::{SqlError, Value};
@@ -15,13 +15,31 @@ use crate::{
 };
 
 const SELECT_CONFIRMED: &str = "SELECT t.txid, u.output_index, u.amount, u.parent_height,
-        u.parent_coinbase, u.address_id, m.script
+        u.parent_coinbase, u.address_id, m.script, t.block_position
     FROM utxos u
     JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
     LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
     LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
     WHERE u.wallet_id = $1 AND u.address_id BETWEEN $2 AND $3 AND u.parent_class = 4
         AND s.block_height IS NULL";
+
+/// Blocks that are stored because of transactions in them, and those that are only remembered.
+const SELECT_BLOCKS: &str = "SELECT x.height, x.hash, x.time_us FROM (
+        SELECT chain_id, height, hash, time_us FROM blocks
+        UNION SELECT chain_id, height, hash, time_us FROM recent_blocks) x
+    JOIN wallets w ON w.chain_id = x.chain_id
+    WHERE w.id = $1 AND x.height BETWEEN $2 AND $3 ORDER BY x.height";
+
+/// A block as the ledger knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownBlock {
+    /// Its height.
+    pub height: Height,
+    /// Its hash.
+    pub hash: BlockHash,
+    /// Its time, where that is known.
+    pub time: Option<Micros>,
+}
 
 /// A coin in a block that no block has spent, and where it is credited.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,9 +137,28 @@ impl OpenWallet<'_, '_, '_> {
                 amount: rows::amount(row, 2)?.get(),
                 height: rows::height(row, 3)?.unwrap_or_default(),
                 is_coinbase: rows::flag(row, 4)?,
+                // A claim may not know it, and says -1.
+                position: row.opt_int(7)?.and_then(|place| u32::try_from(place).ok()),
             };
             let script = row.opt_bytes(6)?.map(<[u8]>::to_vec);
             Ok(CreditedCoin { coin, address_id: row.int(5)?, script })
+        })?)
+    }
+
+    /// Everything that the ledger says about the blocks from `first` to `last`. Two tables may say
+    /// different things about one.
+    pub fn known_blocks(
+        &mut self,
+        first: Height,
+        last: Height,
+    ) -> Result<Vec<KnownBlock>, LedgerError> {
+        let key = [self.session.id(), Value::from(first.get()), Value::from(last.get())];
+        Ok(self.session.tx.query_all(SELECT_BLOCKS, &key, |row| {
+            Ok(KnownBlock {
+                height: rows::height(row, 0)?.unwrap_or_default(),
+                hash: BlockHash::from_bytes(row.array(1)?),
+                time: row.opt_int(2)?.map(Micros::new),
+            })
         })?)
     }
 

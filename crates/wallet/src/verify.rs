@@ -1,12 +1,16 @@
 //! Checks of what the database cannot hold itself, and of what it holds only while clients let it.
 //!
 //! Rules over columns are queries that must find nothing. Transactions whose bytes are stored are
-//! decoded and compared with their rows, page by page. Foreign keys are looked up although the
-//! engine enforces them: a client that turned them off may have broken them.
+//! decoded and compared with their rows, page by page, and so are the scripts of keychains with
+//! what their descriptors derive. Foreign keys are looked up although the engine enforces them, and
+//! so are the constraints and indexes themselves: a client may have turned them off.
 
 mod bytes;
+mod derived;
+mod guards;
 mod keys;
 mod rules;
+mod texts;
 
 use std::collections::BTreeMap;
 
@@ -56,6 +60,8 @@ pub struct Verification {
     /// Those whose bytes were decoded and compared. The others have no bytes stored, or are of a
     /// chain whose formats the ledger was not given.
     pub decoded: u64,
+    /// Scripts of keychains that were derived and compared; none without the formats of the chain.
+    pub scripts: u64,
     /// The rules that are broken.
     pub violations: Vec<Violation>,
 }
@@ -92,8 +98,12 @@ impl Ledger {
         self.read_wallet(wallet, |session| {
             let mut findings = Findings::default();
             let codec = self.codec().ok().filter(|_| !session.network.is_cardano());
-            let decoded =
-                codec.map_or(Ok(0), |codec| session.verify_bytes(codec, &mut findings))?;
+            let (mut decoded, mut scripts) = (0, 0);
+            if let Some(codec) = codec {
+                decoded = session.verify_bytes(codec, &mut findings)?;
+                scripts = session.verify_scripts(codec, &mut findings)?;
+            }
+            session.verify_guards(&mut findings)?;
             let transactions =
                 session.tx.query_one(COUNT_TXS, &[session.id()], |row| rows::sum(row, 0))?;
             match session.tx.dialect() {
@@ -115,7 +125,7 @@ impl Ledger {
                 });
             }
             violations.extend(findings.0.into_values());
-            Ok(Verification { transactions, decoded, violations })
+            Ok(Verification { transactions, decoded, scripts, violations })
         })
     }
 }

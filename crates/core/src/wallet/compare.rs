@@ -111,6 +111,8 @@ pub struct ConfirmedCoin {
     pub height: Height,
     /// Whether a coinbase made it.
     pub is_coinbase: bool,
+    /// Place of its transaction in the block, where that is known.
+    pub position: Option<u32>,
 }
 
 /// In what a ledger and a chain differ about an output.
@@ -124,6 +126,8 @@ pub enum Difference {
     Amount,
     /// Both have it, in different blocks, or as a coinbase in one of them only.
     Block,
+    /// Both have it in one block, at different places.
+    Position,
 }
 
 /// Compares the coins of some scripts in a ledger with those on the chain.
@@ -143,8 +147,13 @@ pub fn differences(
         let difference = match chain.next_if(|other| other.outpoint == coin.outpoint) {
             None => Difference::NotOnChain,
             Some(other) if other.amount != coin.amount => Difference::Amount,
-            Some(other) if other != coin => Difference::Block,
-            Some(_) => continue,
+            Some(other) if (other.height, other.is_coinbase) != (coin.height, coin.is_coinbase) => {
+                Difference::Block
+            }
+            Some(other) => match (coin.position, other.position) {
+                (Some(one), Some(two)) if one != two => Difference::Position,
+                _ => continue,
+            },
         };
         found.push((coin.outpoint, difference));
     }
@@ -163,11 +172,22 @@ mod tests {
             amount,
             height: Height::new(7),
             is_coinbase: false,
+            position: Some(3),
         };
         let at = |n: u8| coin(n, 0).outpoint;
         let higher = |coin: ConfirmedCoin| ConfirmedCoin { height: Height::new(8), ..coin };
         let minted = |coin: ConfirmedCoin| ConfirmedCoin { is_coinbase: true, ..coin };
-        let ledger = vec![coin(6, 1), coin(2, 1), coin(3, 1), coin(4, 1), coin(5, 1)];
+        let placed =
+            |coin: ConfirmedCoin, place: Option<u32>| ConfirmedCoin { position: place, ..coin };
+        let ledger = vec![
+            coin(6, 1),
+            coin(2, 1),
+            coin(3, 1),
+            coin(4, 1),
+            coin(5, 1),
+            coin(8, 1),
+            placed(coin(9, 1), None),
+        ];
         let chain = vec![
             coin(1, 1),
             coin(3, 2),
@@ -175,6 +195,8 @@ mod tests {
             minted(coin(5, 1)),
             coin(6, 1),
             coin(7, 1),
+            placed(coin(8, 1), Some(4)),
+            coin(9, 1),
         ];
         let expected = [
             (at(1), Difference::NotInLedger),
@@ -183,6 +205,7 @@ mod tests {
             (at(4), Difference::Block),
             (at(5), Difference::Block),
             (at(7), Difference::NotInLedger),
+            (at(8), Difference::Position),
         ];
         assert_eq!(differences(ledger.clone(), chain), expected);
         assert_eq!(differences(ledger.clone(), ledger), []);

@@ -134,6 +134,7 @@ impl Texts {
             violations: verified.violations.into_iter().map(violation).collect(),
             transactions: verified.transactions,
             transactions_decoded: verified.transactions_decoded,
+            scripts_derived: verified.scripts_derived,
             chain: verified.chain.map(|chain| proto::ChainCompared {
                 tip: Some(self.tip(&chain.tip)),
                 scripts: chain.scripts,

@@ -845,6 +845,8 @@ pub struct Verified {
     pub transactions: u64,
     /// Those whose bytes were decoded and compared; the others have none stored, or are of Cardano.
     pub transactions_decoded: u64,
+    /// Scripts of its keychains that were derived again and compared.
+    pub scripts_derived: u64,
     /// The comparison with the chain database, if it was asked for.
     pub chain: Option<ChainCompared>,
 }

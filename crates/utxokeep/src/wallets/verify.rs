@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::de::IgnoredAny;
 use utxokeep_core::{
     Height, IndexKey, OutPoint,
     wallet::{ConfirmedCoin, Difference, differences},
@@ -19,6 +20,8 @@ use super::{
 const PAGE_ADDRESSES: usize = 100;
 /// Outputs of one script that are read at once.
 const PAGE_OUTPUTS: usize = 1_000;
+/// Heights whose blocks are compared at once.
+const PAGE_HEIGHTS: u32 = 10_000;
 /// Outputs that a violation names.
 const EXAMPLES_MAX: usize = 10;
 
@@ -42,11 +45,15 @@ impl Wallets {
         }
         let checked = self.ledger.verification(wallet.id)?;
         violations.extend(checked.violations.into_iter().map(ViolationInfo::from));
+        let is_json = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
+        let unreadable = self.ledger.verify_texts(wallet.id, is_json)?;
+        violations.extend(unreadable.into_iter().map(ViolationInfo::from));
         Ok(Verified {
             is_sound: violations.is_empty(),
             violations,
             transactions: checked.transactions,
             transactions_decoded: checked.decoded,
+            scripts_derived: checked.scripts,
             chain: compared,
         })
     }
@@ -103,7 +110,7 @@ struct Comparison<'c> {
     wallet: &'c Wallet,
     view: ChainView<'c>,
     compared: ChainCompared,
-    found: BTreeMap<Difference, Violation>,
+    found: BTreeMap<&'static str, Violation>,
 }
 
 impl<'c> Comparison<'c> {
@@ -116,6 +123,7 @@ impl<'c> Comparison<'c> {
         mut self,
         ledger: &mut OpenWallet<'_, '_, '_>,
     ) -> Result<(ChainCompared, Vec<Violation>), WalletsError> {
+        self.compare_blocks(ledger)?;
         let mut after = 0;
         loop {
             let page = ledger.addresses(after, PAGE_ADDRESSES)?;
@@ -171,6 +179,31 @@ impl<'c> Comparison<'c> {
         Ok(found.as_ref().map(coin))
     }
 
+    /// Compares every block that the ledger names, up to its tip, with the chain's.
+    fn compare_blocks(&mut self, ledger: &mut OpenWallet<'_, '_, '_>) -> Result<(), WalletsError> {
+        let tip = self.compared.tip.height;
+        let mut first = 0;
+        while first <= tip {
+            let last = first.saturating_add(PAGE_HEIGHTS - 1).min(tip);
+            for known in ledger.known_blocks(Height::new(first), Height::new(last))? {
+                let real = self.view.block(known.height)?;
+                let is_same = real.is_some_and(|real| {
+                    let time = i64::try_from(real.time).ok().and_then(|s| s.checked_mul(1_000_000));
+                    real.hash == known.hash
+                        && known.time.is_none_or(|known| Some(known.get()) == time)
+                });
+                if !is_same {
+                    let remedy = "roll the ledger back to below this height (wallet disconnect) \
+                         and let it follow the chain again";
+                    let rule = "a block has the hash and the time that the chain says";
+                    self.add(rule, remedy, format!("block {}", known.height));
+                }
+            }
+            first = last + 1;
+        }
+        Ok(())
+    }
+
     fn report(&mut self, outpoint: OutPoint, difference: Difference) {
         let (rule, remedy) = match difference {
             Difference::NotOnChain => (
@@ -191,8 +224,18 @@ impl<'c> Comparison<'c> {
                 "take a copy of the ledger, then scan the wallet again from below both blocks \
                  (wallet scan)",
             ),
+            Difference::Position => (
+                "a transaction is at the place in its block that the chain says",
+                "take a copy of the ledger, then scan the wallet again from below the block \
+                 (wallet scan)",
+            ),
         };
-        let found = self.found.entry(difference).or_insert_with(|| Violation {
+        let output = texts::outpoint_text(self.wallet.network, &outpoint);
+        self.add(rule, remedy, format!("output {output}"));
+    }
+
+    fn add(&mut self, rule: &'static str, remedy: &'static str, example: String) {
+        let found = self.found.entry(rule).or_insert_with(|| Violation {
             rule,
             remedy,
             rows: 0,
@@ -201,8 +244,7 @@ impl<'c> Comparison<'c> {
         });
         found.rows += 1;
         if found.examples.len() < EXAMPLES_MAX {
-            let output = texts::outpoint_text(self.wallet.network, &outpoint);
-            found.examples.push(format!("output {output}"));
+            found.examples.push(example);
         }
     }
 }
@@ -213,5 +255,6 @@ fn coin(utxo: &utxokeep_index::Utxo) -> ConfirmedCoin {
         amount: utxo.value,
         height: utxo.created.height,
         is_coinbase: utxo.is_coinbase,
+        position: Some(utxo.tx_index),
     }
 }

@@ -65,6 +65,31 @@ fn coins_are_compared_with_the_chain(place: &Place) {
     serving.wait_for_metric("utxokeep_wallet_cleanup_seconds_count", |passes| passes > 0.5);
     serving.stop();
 
+    // Blocks and places in them are the chain's.
+    for (change, back, rule) in [
+        (
+            "UPDATE blocks SET time_us = time_us + 1000000 WHERE height = 150",
+            "UPDATE blocks SET time_us = time_us - 1000000 WHERE height = 150",
+            "a block has the hash and the time that the chain says",
+        ),
+        (
+            "UPDATE transactions SET block_position = block_position + 77
+                WHERE id = (SELECT MAX(tx_id) FROM utxos
+                    WHERE parent_class = 4 AND spent_by_tx_id IS NULL)",
+            "UPDATE transactions SET block_position = block_position - 77
+                WHERE id = (SELECT MAX(tx_id) FROM utxos
+                    WHERE parent_class = 4 AND spent_by_tx_id IS NULL)",
+            "a transaction is at the place in its block that the chain says",
+        ),
+    ] {
+        tamper(place, change);
+        let (code, answer) = verified(place);
+        assert_eq!(code, Some(5), "{answer:#}");
+        assert!(broken(&answer).contains(&rule), "{rule}: {answer:#}");
+        tamper(place, back);
+        assert_eq!(verified(place).0, Some(0));
+    }
+
     // Both directions, and what both have.
     tamper(
         place,

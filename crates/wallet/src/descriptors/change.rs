@@ -57,11 +57,9 @@ impl Session<'_, '_> {
             }
             let index = if keychain.is_ranged { keychain.next_index } else { 0 };
             // A keychain of which every number was handed out has no next script.
-            let Some(RevealedAddress { index, address_id, script, .. }) =
-                self.script_from(keychain.id, index)?
-            else {
-                continue;
-            };
+            let Some(found) = self.script_from(keychain.id, index)? else { continue };
+            let RevealedAddress { index, address_id, script, .. } =
+                self.derived_again(&keychain, found)?;
             let key = [self.id(), Value::from(address_id)];
             let spend_weight =
                 self.tx.query_one(SELECT_WEIGHT, &key, |row| rows::u32_at(row, 0))?;

@@ -1,10 +1,10 @@
 //! Deriving scripts and watching them.
 
 use rustc_hash::FxHashMap;
-use utxokeep_core::wallet::{ChainCodec, DerivedScript, estimated_spend_weight};
+use utxokeep_core::wallet::{ChainCodec, DerivedScript};
 use utxokeep_sql::Value;
 
-use super::{INDEXES, WatchedDescriptor};
+use super::{INDEXES, RevealedAddress, WatchedDescriptor};
 use crate::{LedgerError, rows, session::Session};
 
 const UPDATE_REACH: &str = "UPDATE descriptors SET next_index = $3, derived_count = $4,
@@ -48,6 +48,28 @@ impl Session<'_, '_> {
             all.extend(more.scripts);
         }
         Ok(all)
+    }
+
+    /// Makes sure that a stored script is the one that its descriptor derives, and gives it the text
+    /// that is derived. Whoever changed the row would be paid otherwise.
+    pub(super) fn derived_again(
+        &self,
+        descriptor: &WatchedDescriptor,
+        stored: RevealedAddress,
+    ) -> Result<RevealedAddress, LedgerError> {
+        let codec = self.codec.as_deref().ok_or(LedgerError::NoCodec)?;
+        let index = stored.index;
+        let derived = codec.derive(self.network, &descriptor.text, index..index + 1)?;
+        match derived.into_iter().next() {
+            Some(derived) if derived.script == stored.script => {
+                Ok(RevealedAddress { address: derived.address, ..stored })
+            }
+            _ => Err(LedgerError::damaged(format!(
+                "script {index} of keychain {} is not the one that its descriptor derives, and \
+                 is not handed out",
+                descriptor.id
+            ))),
+        }
     }
 
     fn derive_to(
@@ -125,14 +147,12 @@ impl Session<'_, '_> {
                 *known
             } else {
                 let id = self.next_address_id()?;
-                let weight =
-                    new.spend_weight.unwrap_or_else(|| estimated_spend_weight(&new.script));
                 addresses.extend([
                     wallet[0],
                     Value::from(id),
                     Value::from(&new.script),
                     Value::from(new.address.as_deref()),
-                    Value::from(weight),
+                    Value::from(new.weight()),
                     Value::from(0i64),
                     now,
                 ]);

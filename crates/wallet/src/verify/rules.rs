@@ -265,6 +265,90 @@ pub(super) const RULES: &[Rule] = &[
             WHERE w.id = $1 AND r.height > COALESCE(c.tip_height, -1)",
     },
     Rule {
+        text: "the blocks below the tip are remembered without a gap, the tip among them",
+        remedy: FOLLOW_AGAIN,
+        subject: Subject::Block,
+        query: "SELECT COUNT(*), MIN(c.tip_height) FROM wallets w
+            JOIN chains c ON c.id = w.chain_id
+            LEFT JOIN (SELECT chain_id, COUNT(*) AS kept, MIN(height) AS lowest,
+                MAX(height) AS highest FROM recent_blocks GROUP BY chain_id) r
+                ON r.chain_id = c.id
+            WHERE w.id = $1 AND c.tip_height IS NOT NULL
+                AND (r.highest <> c.tip_height OR r.kept <> r.highest - r.lowest + 1
+                    OR (r.kept IS NULL AND NOT EXISTS (SELECT 1 FROM blocks b
+                        WHERE b.chain_id = c.id AND b.height = c.tip_height
+                            AND b.is_claimed = 0)))",
+    },
+    Rule {
+        text: "a remembered block has the time that is stored with its transactions",
+        remedy: FOLLOW_AGAIN,
+        subject: Subject::Block,
+        query: "SELECT COUNT(*), MIN(b.height) FROM wallets w
+            JOIN blocks b ON b.chain_id = w.chain_id
+            JOIN recent_blocks r ON r.chain_id = b.chain_id AND r.height = b.height
+                AND r.hash = b.hash
+            WHERE w.id = $1 AND b.time_us <> r.time_us",
+    },
+    Rule {
+        text: "every address belongs to a keychain or was added by hand",
+        remedy: RESTORE,
+        subject: Subject::Address,
+        query: "SELECT COUNT(*), MIN(a.id) FROM addresses a
+            WHERE a.wallet_id = $1 AND a.is_imported = 0 AND NOT EXISTS (SELECT 1
+                FROM descriptor_scripts s
+                WHERE s.wallet_id = a.wallet_id AND s.address_id = a.id)",
+    },
+    Rule {
+        text: "an address is watched exactly while its keychain is followed or somebody added it",
+        remedy: RESTORE,
+        subject: Subject::Address,
+        query: "SELECT COUNT(*), MIN(a.id) FROM addresses a
+            LEFT JOIN (SELECT DISTINCT s.address_id FROM descriptor_scripts s
+                JOIN descriptors d ON d.wallet_id = s.wallet_id AND d.id = s.descriptor_id
+                WHERE s.wallet_id = $1 AND d.archived_at_us IS NULL) f ON f.address_id = a.id
+            WHERE a.wallet_id = $1 AND a.is_archived <> CASE
+                WHEN a.is_imported = 1 OR f.address_id IS NOT NULL THEN 0 ELSE 1 END",
+    },
+    Rule {
+        text: "a keychain watches as far ahead as its lookahead says",
+        remedy: RESTORE,
+        subject: Subject::Keychain,
+        query: "SELECT COUNT(*), MIN(d.id) FROM descriptors d
+            WHERE d.wallet_id = $1 AND d.derived_count <> CASE WHEN d.is_ranged = 0 THEN 1
+                WHEN d.next_index + d.lookahead > 2147483648 THEN 2147483648
+                ELSE d.next_index + d.lookahead END",
+    },
+    Rule {
+        text: "only what is archived has blocks that were not looked at, none above the next",
+        remedy: RESTORE,
+        subject: Subject::Wallet,
+        query: "SELECT COUNT(*), MIN(w.id) FROM wallets w
+            JOIN chains c ON c.id = w.chain_id
+            LEFT JOIN descriptors d ON d.wallet_id = w.id
+            WHERE w.id = $1 AND (
+                (w.archived_at_us IS NULL AND w.unseen_from_height IS NOT NULL)
+                OR (d.archived_at_us IS NULL AND d.unseen_from_height IS NOT NULL)
+                OR w.unseen_from_height > COALESCE(c.tip_height, -1) + 1
+                OR d.unseen_from_height > COALESCE(c.tip_height, -1) + 1)",
+    },
+    Rule {
+        text: "ids in labels are written in small letters",
+        remedy: "export the labels, import them again (wallet labels), and remove the old rows",
+        subject: Subject::Wallet,
+        query: "SELECT COUNT(*), MIN(l.wallet_id) FROM labels l
+            WHERE l.wallet_id = $1 AND l.kind IN ('tx', 'input', 'output')
+                AND l.ref <> lower(l.ref) AND NOT EXISTS (SELECT 1 FROM labels o
+                    WHERE o.wallet_id = l.wallet_id AND o.kind = l.kind AND o.ref <> l.ref
+                        AND lower(o.ref) = lower(l.ref))",
+    },
+    Rule {
+        text: "a transaction that another one ended does not spend",
+        remedy: RESCAN,
+        subject: Subject::Transaction,
+        query: "SELECT COUNT(*), MIN(t.id) FROM transactions t
+            WHERE t.wallet_id = $1 AND t.invalidated_by_tx_id IS NOT NULL AND t.status <= 1",
+    },
+    Rule {
         text: "a transaction belongs to the chain of its wallet",
         remedy: RESTORE,
         subject: Subject::Transaction,

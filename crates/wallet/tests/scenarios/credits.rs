@@ -187,8 +187,8 @@ fn s043_owners_are_found_inside_the_transaction(w: &mut World<'_>) {
                 tx.query(lock, &[], |_| Ok(()))?;
                 tx.execute(
                     "INSERT INTO addresses (wallet_id, id, script, spend_weight, is_used,
-                        created_at_us)
-                     SELECT id, next_address_id, $1, 272, 0, 1 FROM wallets WHERE id = 1",
+                        created_at_us, is_imported)
+                     SELECT id, next_address_id, $1, 272, 0, 1, 1 FROM wallets WHERE id = 1",
                     &[Value::from(&new)],
                 )?;
                 let count = "UPDATE wallets SET next_address_id = next_address_id + 1";

@@ -5,9 +5,14 @@ use std::sync::Arc;
 use utxokeep_chains::BitcoinCodec;
 use utxokeep_core::{OutPoint, wallet::ChainCodec as _};
 use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
-use utxokeep_wallet::{Credits, Label, LabelKind, Ledger, Limits, NewOutput, NewTx};
+use utxokeep_wallet::{
+    Credits, Label, LabelKind, Ledger, LedgerError, Limits, NewDescriptor, NewOutput, NewTx,
+};
 
 use crate::world::{NETWORK, World, coins_of, foreign, on_postgres, on_sqlite, out, outside, own};
+
+/// A keychain of which nothing was paid.
+const DESCRIPTOR: &str = "wpkh([0c5f9a1e/84h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ/0/*)#jgtynm6c";
 
 /// A change, and words of the rule that it breaks.
 struct Case {
@@ -101,6 +106,36 @@ const CASES: &[Case] = &[
         &["UPDATE blocks SET hash = {zeros} WHERE height = 101"],
         "a stored block is the one that was followed",
     ),
+    case(
+        "the newest blocks are forgotten",
+        &["DELETE FROM recent_blocks WHERE height > 100"],
+        "without a gap",
+    ),
+    case(
+        "a block between is forgotten",
+        &["DELETE FROM recent_blocks WHERE height = 101"],
+        "without a gap",
+    ),
+    case(
+        "a tip is made up",
+        &["UPDATE chains SET tip_height = 2000, tip_hash = {zeros}"],
+        "without a gap",
+    ),
+    case(
+        "a block is said to be older",
+        &["UPDATE blocks SET time_us = time_us - 1 WHERE height = 101"],
+        "the time that is stored",
+    ),
+    case(
+        "a label names its output in capital letters",
+        &["UPDATE labels SET ref = upper(ref)"],
+        "small letters",
+    ),
+    case(
+        "the index that lets one transaction hold an output is dropped",
+        &["DROP INDEX tx_inputs_one_holder"],
+        "every constraint and unique index",
+    ),
     case("the tip is exchanged", &["UPDATE chains SET tip_hash = {zeros}"], "the tip is the block"),
     case(
         "the tip is lowered",
@@ -117,6 +152,63 @@ const CASES: &[Case] = &[
         "a coin is freed although its label holds it back",
         &["DELETE FROM utxo_marks WHERE wallet_id = 1"],
         "held back exactly while a label says so",
+    ),
+];
+
+/// The same after a keychain was added: it is number 1, its scripts are the addresses from 41 on.
+const DESCRIBED: &[Case] = &[
+    case(
+        "a script of the keychain is somebody else's",
+        &["UPDATE addresses SET script = {foreign} WHERE wallet_id = 1 AND id =
+           (SELECT address_id FROM descriptor_scripts WHERE script_index = 3)"],
+        "is the one that its descriptor derives",
+    ),
+    case(
+        "the text of an address is somebody else's",
+        &["UPDATE addresses SET address = 'bcrt1qother' WHERE wallet_id = 1 AND id =
+           (SELECT address_id FROM descriptor_scripts WHERE script_index = 3)"],
+        "the text of an address is that of its script",
+    ),
+    case(
+        "an input seems to weigh less",
+        &["UPDATE addresses SET spend_weight = 1 WHERE wallet_id = 1 AND id =
+           (SELECT address_id FROM descriptor_scripts WHERE script_index = 3)"],
+        "the weight of an input",
+    ),
+    case(
+        "two scripts change places",
+        &[
+            "UPDATE descriptor_scripts SET script_index = 900 WHERE script_index = 3",
+            "UPDATE descriptor_scripts SET script_index = 3 WHERE script_index = 4",
+            "UPDATE descriptor_scripts SET script_index = 4 WHERE script_index = 900",
+        ],
+        "is the one that its descriptor derives",
+    ),
+    case(
+        "an address is not watched any more",
+        &["UPDATE addresses SET is_archived = 1 WHERE wallet_id = 1 AND id =
+           (SELECT address_id FROM descriptor_scripts WHERE script_index = 3)"],
+        "an address is watched exactly while",
+    ),
+    case(
+        "a keychain looks less far ahead",
+        &["UPDATE descriptors SET lookahead = 1"],
+        "a keychain watches as far ahead",
+    ),
+    case(
+        "a keychain is gone",
+        &["DELETE FROM descriptor_scripts", "DELETE FROM descriptors"],
+        "every address belongs to a keychain",
+    ),
+    case(
+        "a descriptor is that of other keys",
+        &["UPDATE descriptors SET descriptor = 'wpkh(nothing)'"],
+        "the descriptor of a keychain can be read",
+    ),
+    case(
+        "a keychain that is followed has not seen blocks",
+        &["UPDATE descriptors SET unseen_from_height = 1"],
+        "only what is archived",
     ),
 ];
 
@@ -197,7 +289,9 @@ fn rendered(sql: &str, dialect: Dialect) -> String {
         Dialect::Sqlite => format!("X'{digits}'"),
         Dialect::Postgres => format!("'\\x{digits}'"),
     };
-    sql.replace("{zeros}", &bytes(&"00".repeat(32))).replace("{zero}", &bytes("00"))
+    sql.replace("{foreign}", &bytes(&format!("0014{}", "cd".repeat(20))))
+        .replace("{zeros}", &bytes(&"00".repeat(32)))
+        .replace("{zero}", &bytes("00"))
 }
 
 fn assert_found(w: &World<'_>, case: &Case) {
@@ -208,12 +302,23 @@ fn assert_found(w: &World<'_>, case: &Case) {
     assert!(violation.remedy.len() > 20, "{violation:?}");
 }
 
-fn each_case_is_found(url: &str, case: &Case) {
+/// A wallet with a keychain too.
+fn described(ledger: &Ledger) -> World<'_> {
+    let w = filled(ledger);
+    let descriptor = NewDescriptor { lookahead: Some(10), ..NewDescriptor::new(DESCRIPTOR) };
+    ledger.add_descriptor(w.wallet, &descriptor, w.now).unwrap();
+    let checked = ledger.verification(w.wallet).unwrap();
+    assert_eq!((checked.scripts, checked.violations), (10, vec![]));
+    w
+}
+
+fn each_case_is_found(url: &str, case: &Case, fill: impl Fn(&Ledger) -> World<'_>) {
     let ledger = open(url);
-    let w = filled(&ledger);
+    let w = fill(&ledger);
     let changed = ledger.database().write(|tx: &mut Transaction<'_>| {
         for sql in case.tamper {
-            assert!(tx.execute(&rendered(sql, tx.dialect()), &[])? > 0, "{}", case.name);
+            let changed = tx.execute(&rendered(sql, tx.dialect()), &[])?;
+            assert!(changed > 0 || sql.starts_with("DROP"), "{}", case.name);
         }
         Ok::<(), SqlError>(())
     });
@@ -224,14 +329,24 @@ fn each_case_is_found(url: &str, case: &Case) {
 #[test]
 fn every_tamper_is_found_on_sqlite() {
     for case in CASES {
-        on_sqlite(|url| each_case_is_found(url, case));
+        on_sqlite(|url| each_case_is_found(url, case, filled));
+    }
+    for case in DESCRIBED {
+        on_sqlite(|url| each_case_is_found(url, case, described));
     }
 }
 
 #[test]
 fn every_tamper_is_found_on_postgres() {
-    for case in CASES {
-        on_postgres(|url| each_case_is_found(url, case));
+    // A database takes a second to make, and the rules are those of SQLite, word for word.
+    let of_engine = |case: &Case| case.tamper[0].starts_with("DROP");
+    for (at, case) in CASES.iter().enumerate() {
+        if at % 4 == 0 || of_engine(case) {
+            on_postgres(|url| each_case_is_found(url, case, filled));
+        }
+    }
+    for case in DESCRIBED.iter().step_by(4) {
+        on_postgres(|url| each_case_is_found(url, case, described));
     }
 }
 
@@ -324,5 +439,38 @@ fn a_ledger_without_formats_says_that_it_decoded_nothing() {
         let wallet = bare.wallet_named("one").unwrap().id;
         let checked = bare.verification(wallet).unwrap();
         assert_eq!((checked.transactions, checked.decoded), (3, 0));
+    });
+}
+
+/// Nobody is paid because a row of the ledger was exchanged.
+#[test]
+fn an_address_that_the_descriptor_does_not_derive_is_never_handed_out() {
+    on_sqlite(|url| {
+        let ledger = open(url);
+        let w = described(&ledger);
+        let next = || ledger.reveal_next_address(w.wallet, 1, w.now);
+        let first = next().unwrap();
+        let change = |sql: &str| {
+            let changed = ledger
+                .database()
+                .write(|tx: &mut Transaction<'_>| tx.execute(&rendered(sql, tx.dialect()), &[]));
+            assert_eq!(changed.map_err(|error: SqlError| error).unwrap(), 1);
+        };
+        change(
+            "UPDATE addresses SET address = 'bcrt1qother' WHERE id =
+                (SELECT address_id FROM descriptor_scripts WHERE script_index = 1)",
+        );
+        let second = next().unwrap();
+        assert!(second.address.unwrap().len() == first.address.unwrap().len());
+        change(
+            "UPDATE addresses SET script = {foreign} WHERE id =
+                (SELECT address_id FROM descriptor_scripts WHERE script_index = 2)",
+        );
+        let refused = next().unwrap_err();
+        assert!(matches!(refused, LedgerError::Damaged { .. }), "{refused}");
+        assert_eq!(ledger.descriptors(w.wallet).unwrap()[0].next_index, 2);
+        // Change would go there too.
+        change("UPDATE descriptors SET keychain = 1");
+        assert!(matches!(ledger.next_change(w.wallet), Err(LedgerError::Damaged { .. })));
     });
 }

@@ -310,6 +310,7 @@ impl Human for Verified {
             "decoded",
             format_args!("{} of {} transactions", self.transactions_decoded, self.transactions),
         );
+        lines.field("derived", format_args!("{} scripts of keychains", self.scripts_derived));
         if let Some(chain) = &self.chain {
             lines.field(
                 "chain",

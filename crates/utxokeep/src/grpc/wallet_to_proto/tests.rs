@@ -340,6 +340,7 @@ fn of_a_verification() {
         violations: vec![violation],
         transactions: 4,
         transactions_decoded: 5,
+        scripts_derived: 8,
         chain: Some(crate::wallets::ChainCompared {
             tip: super::tests::tip(),
             scripts: 6,
@@ -351,6 +352,7 @@ fn of_a_verification() {
         violations,
         transactions,
         transactions_decoded,
+        scripts_derived,
         chain,
     } = TEXTS.verified(model.clone());
     let [proto::WalletViolation { rule, rows, first_id, remedy, examples, not_named }]: [_; 1] =
@@ -364,7 +366,7 @@ fn of_a_verification() {
         &model,
         json!({
             "is_sound": is_sound, "violations": [violation], "transactions": transactions,
-            "transactions_decoded": transactions_decoded,
+            "transactions_decoded": transactions_decoded, "scripts_derived": scripts_derived,
             "chain": { "tip": tip_json(tip), "scripts": scripts, "outputs": outputs },
         }),
     );
