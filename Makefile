@@ -32,11 +32,13 @@ check: setup ## Formatting and lints only; a warning is an error.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 
-nightly: setup ## Long random histories and many crashes on every engine, with new seeds each day.
+nightly: setup ## Long random histories, many crashes and failovers on every engine, with new seeds each day.
 	UTXOKEEP_STEPS=100000 UTXOKEEP_ROUNDS=100 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test histories
 	UTXOKEEP_HISTORY_STEPS=100000 UTXOKEEP_HISTORY_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-wallet --test histories
+	UTXOKEEP_FAILOVERS=50 UTXOKEEP_REQUIRE_POSTGRES=1 \
+		$(CARGO) test $(LOCKED) -p utxokeep --test standby
 	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 \
 		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test simulation
 	UTXOKEEP_SIM_SEEDS=20 UTXOKEEP_SIM_BLOCKS=10000 \

@@ -1,14 +1,16 @@
 //! A database: transactions as closures that are run again when others were in the way.
 
+use crate::doubt::Doubt;
 use crate::error::SqlError;
 use crate::options::{Dialect, Location, Options};
 use crate::pool::{Lease, Pool, Pooled};
 use crate::postgres::{PostgresConnection, PostgresEngine};
+use crate::server::Promises;
 use crate::sqlite::{SqliteConnection, SqliteEngine};
 use crate::transaction::{Isolation, Mode, On, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Counter of attempts that were repeated, with the labels `engine` and `reason`.
 pub const RETRIES_METRIC: &str = "utxokeep_sql_retries_total";
@@ -19,6 +21,9 @@ pub const RETRIES_METRIC_HELP: &str =
 
 /// Longest wait between two attempts.
 const RETRY_WAIT_MS_MAX: u64 = 2_000;
+
+/// Wait between two looks at what became of a commit.
+const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A database on either engine; clones share its connections.
 ///
@@ -34,6 +39,7 @@ struct Inner {
     engine: Engine,
     retries_max: u32,
     retry_base_ms: u64,
+    doubt_wait: Duration,
     /// Counts waits, so that each is of another length.
     waits: AtomicU64,
     retries: AtomicU64,
@@ -48,6 +54,8 @@ enum Engine {
 enum Attempt<T, E> {
     Done(Result<T, E>),
     Again(SqlError),
+    /// The answer to its commit was lost; this is what it would have come to.
+    InDoubt(T, SqlError, Doubt),
 }
 
 impl Database {
@@ -73,6 +81,7 @@ impl Database {
             engine,
             retries_max: options.retries_max,
             retry_base_ms: options.retry_base_ms,
+            doubt_wait: Duration::from_millis(options.commit_doubt_wait_ms),
             waits: AtomicU64::new(u64::from(std::process::id())),
             retries: AtomicU64::new(0),
         };
@@ -84,6 +93,14 @@ impl Database {
         match self.inner.engine {
             Engine::Sqlite(_) => Dialect::Sqlite,
             Engine::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    /// What the server says an answered commit survives; `None` on `SQLite`.
+    pub fn promises(&self) -> Option<&Promises> {
+        match &self.inner.engine {
+            Engine::Sqlite(_) => None,
+            Engine::Postgres(engine) => Some(&engine.promises),
         }
     }
 
@@ -130,17 +147,45 @@ impl Database {
             let obstacle = match self.attempt(mode, &mut body) {
                 Attempt::Done(outcome) => return outcome,
                 Attempt::Again(obstacle) => obstacle,
+                Attempt::InDoubt(value, error, doubt) => match self.resolve(&doubt) {
+                    Some(true) => return Ok(value),
+                    // It has not changed anything, and never will.
+                    Some(false) => error,
+                    None => return Err(error.into()),
+                },
             };
             if attempts > self.inner.retries_max {
                 let source = Box::new(obstacle);
                 return Err(SqlError::RetriesExhausted { attempts, source }.into());
             }
-            let reason = obstacle.retry_reason().map_or("other", |reason| reason.name());
+            let reason = obstacle.retry_reason().map_or("connection", |reason| reason.name());
             let engine = self.dialect().name();
             self.inner.retries.fetch_add(1, Ordering::Relaxed);
             metrics::counter!(RETRIES_METRIC, "engine" => engine, "reason" => reason).increment(1);
             std::thread::sleep(self.wait(attempts));
             attempts += 1;
+        }
+    }
+
+    /// Whether a commit happened whose answer was lost; `None` where no server tells in time.
+    fn resolve(&self, doubt: &Doubt) -> Option<bool> {
+        let until = Instant::now() + self.inner.doubt_wait;
+        let mode = Mode::Write(Isolation::ReadCommitted);
+        loop {
+            if let Attempt::Done(Ok(answer)) = self.attempt(mode, &mut |tx| doubt.resolve(tx)) {
+                return answer;
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(DOUBT_PAUSE);
+        }
+    }
+
+    /// From now on a commit whose answer is lost is looked up: the table for it is there.
+    pub(crate) fn mark_commits(&self) {
+        if let Engine::Postgres(engine) = &self.inner.engine {
+            engine.mark_commits();
         }
     }
 
@@ -221,7 +266,8 @@ fn run<T, E: From<SqlError>>(
         Err(error) => Attempt::Done(Err(error)),
         Ok(value) => match transaction.commit() {
             Ok(()) => Attempt::Done(Ok(value)),
-            Err(error) => ended(error),
+            Err((error, Some(doubt))) => Attempt::InDoubt(value, error, doubt),
+            Err((error, None)) => ended(error),
         },
     }
 }

@@ -5,12 +5,14 @@
 //!
 //! # Invariants
 //!
-//! * A transaction is committed as a whole or has changed nothing. Only
-//!   [`SqlError::CommitUnknown`] leaves open which, and it is never run again by itself.
+//! * A transaction is committed as a whole or has changed nothing. A commit whose answer was lost
+//!   is looked up on a fresh connection, on any of the hosts of the URL. Only where none answers
+//!   does [`SqlError::CommitUnknown`] leave open which; it is never run again by itself.
 //! * The number of connections, prepared statements, parameters per statement, attempts, and the
 //!   time of each wait are bounded.
 
 mod database;
+mod doubt;
 mod error;
 mod migration;
 mod options;
@@ -30,5 +32,6 @@ pub use migration::{
     AppliedMigration, Migration, MigrationReport, applied_migrations, migrate_down, migrate_up,
 };
 pub use options::{Dialect, Durability, Options};
+pub use server::Promises;
 pub use transaction::{Isolation, Transaction};
 pub use value::{Row, Value};

@@ -7,6 +7,7 @@
 //! schema that it does not know.
 
 use crate::database::Database;
+use crate::doubt;
 use crate::error::{MigrationError, SqlError};
 use crate::options::Dialect;
 use crate::transaction::Transaction;
@@ -66,9 +67,17 @@ const INSERT_APPLIED: &str = "INSERT INTO utxokeep_migrations
 const DELETE_APPLIED: &str =
     "DELETE FROM utxokeep_migrations WHERE component = $1 AND version = $2";
 
-/// Held until the transaction ends, so that programs that start together take turns. `SQLite` has
-/// one writer anyway. The number is arbitrary; it is part of the agreement between programs.
-const POSTGRES_LOCK: &str = "SELECT CAST(pg_advisory_xact_lock(8389754676633104229) AS TEXT)";
+/// Its row is locked until a migration ends, so that programs that start together take turns.
+/// `SQLite` has one writer anyway.
+const INSERT_TURN: &str = "INSERT INTO utxokeep_migrations
+    (component, version, name, checksum, applied_at_us)
+    VALUES ('', 0, 'locked by whoever migrates', '', 0) ON CONFLICT (component, version) DO NOTHING";
+
+const TAKE_TURN: &str =
+    "SELECT version FROM utxokeep_migrations WHERE component = '' AND version = 0 FOR UPDATE";
+
+/// How often tables are made anew because another program made them at the same moment.
+const CREATED_MEANWHILE_MAX: usize = 5;
 
 /// Brings `component` up to the newest of `migrations`; does nothing when it is there.
 pub fn migrate_up(
@@ -78,6 +87,7 @@ pub fn migrate_up(
     now_us: i64,
 ) -> Result<MigrationReport, SqlError> {
     check_order(component, migrations)?;
+    create(database)?;
     database.write(|tx| {
         let from = prepare(tx, component, migrations)?;
         for step in migrations.iter().filter(|step| step.version > from) {
@@ -107,6 +117,7 @@ pub fn migrate_down(
     to_version: u32,
 ) -> Result<MigrationReport, SqlError> {
     check_order(component, migrations)?;
+    create(database)?;
     database.write(|tx| {
         let from = prepare(tx, component, migrations)?;
         if to_version > from {
@@ -128,10 +139,8 @@ pub fn applied_migrations(
     database: &Database,
     component: &str,
 ) -> Result<Vec<AppliedMigration>, SqlError> {
-    database.write(|tx| {
-        lock_and_create(tx)?;
-        read_applied(tx, component)
-    })
+    create(database)?;
+    database.write(|tx| read_applied(tx, component))
 }
 
 /// Version of the database, once it is sure that the program knows every step in it.
@@ -140,7 +149,9 @@ fn prepare(
     component: &str,
     migrations: &[Migration],
 ) -> Result<u32, SqlError> {
-    lock_and_create(tx)?;
+    if tx.dialect() == Dialect::Postgres {
+        tx.query(TAKE_TURN, &[], |_| Ok(()))?;
+    }
     let applied = read_applied(tx, component)?;
     let found = applied.last().map_or(0, |step| step.version);
     let known = migrations.last().map_or(0, |step| step.version);
@@ -160,11 +171,33 @@ fn prepare(
     Ok(found)
 }
 
-fn lock_and_create(tx: &mut Transaction<'_>) -> Result<(), SqlError> {
-    if tx.dialect() == Dialect::Postgres {
-        tx.query(POSTGRES_LOCK, &[], |_| Ok(()))?;
+/// Makes the tables of this crate, where they are missing.
+fn create(database: &Database) -> Result<(), SqlError> {
+    let make = || {
+        database.write(|tx| {
+            tx.execute_batch(CREATE_TABLE)?;
+            if tx.dialect() == Dialect::Postgres {
+                tx.execute_batch(doubt::CREATE_TABLE)?;
+                tx.execute(INSERT_TURN, &[])?;
+            }
+            Ok::<_, SqlError>(())
+        })
+    };
+    let mut attempts = 1;
+    loop {
+        match make() {
+            // PostgreSQL does not make "IF NOT EXISTS" wait for another program that makes it.
+            Err(SqlError::Constraint { .. } | SqlError::Engine { .. })
+                if attempts < CREATED_MEANWHILE_MAX =>
+            {
+                attempts += 1;
+            }
+            Err(error) => return Err(error),
+            Ok(()) => break,
+        }
     }
-    tx.execute_batch(CREATE_TABLE)
+    database.mark_commits();
+    Ok(())
 }
 
 fn read_applied(

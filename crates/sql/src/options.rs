@@ -108,6 +108,9 @@ pub struct Options {
     pub retries_max: u32,
     /// Wait before the first retry; doubles with each, up to two seconds.
     pub retry_base_ms: u64,
+    /// How long to look for a server that tells what became of a commit whose answer was lost.
+    /// `PostgreSQL` only; long enough for a standby to be promoted.
+    pub commit_doubt_wait_ms: u64,
     /// Prepared statements kept per connection.
     pub statement_cache_max: usize,
     /// What a commit waits for.
@@ -124,6 +127,7 @@ impl Default for Options {
             statement_timeout_ms: 60_000,
             retries_max: 8,
             retry_base_ms: 10,
+            commit_doubt_wait_ms: 30_000,
             statement_cache_max: 256,
             durability: Durability::Synced,
             schema: None,

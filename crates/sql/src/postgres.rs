@@ -3,10 +3,11 @@
 //! The driver runs on a small runtime of its own. Callers block on it from their own threads,
 //! which therefore must not be running asynchronous tasks.
 
+use crate::doubt::{Doubt, Mark};
 use crate::error::{ConstraintKind, RetryReason, SqlError};
 use crate::options::{Dialect, Durability, Options};
 use crate::pool::{Pool, Pooled};
-use crate::server;
+use crate::server::{self, Promises};
 use crate::statement::{Cache, Chunk, Shape};
 use crate::tls::{self, Tls};
 use crate::url::ServerUrl;
@@ -17,6 +18,7 @@ use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::error::SqlState;
@@ -36,6 +38,9 @@ pub(crate) struct PostgresEngine {
     tls: Tls,
     options: Options,
     runtime: Arc<OwnRuntime>,
+    /// Whether the database has the table that commits are marked in.
+    marks: Arc<AtomicBool>,
+    pub(crate) promises: Promises,
     pub(crate) pool: Pool<PostgresConnection>,
 }
 
@@ -76,10 +81,13 @@ impl PostgresEngine {
         let wait_max = Duration::from_millis(options.busy_timeout_ms);
         let pool = Pool::new(options.connections_max, wait_max);
         let runtime = Arc::new(OwnRuntime(Some(runtime)));
-        let engine = Self { config, tls, options, runtime, pool };
+        let marks = Arc::default();
+        let promises = Promises::default();
+        let mut engine = Self { config, tls, options, runtime, marks, promises, pool };
         // Shows early whether the server is there.
         let mut lease = engine.pool.take(|| engine.connect())?;
         lease.check_server()?;
+        let promises = lease.ask_promises()?;
         if let Some(schema) = &engine.options.schema {
             match lease.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")) {
                 // Two programs that start together may both find it missing.
@@ -88,6 +96,7 @@ impl PostgresEngine {
             }
         }
         drop(lease);
+        engine.promises = promises;
         Ok(engine)
     }
 
@@ -116,22 +125,31 @@ impl PostgresEngine {
                 Duration::from_millis(timeout_ms + self.options.busy_timeout_ms) + ANSWER_GRACE
             }),
             broken: false,
+            marks: Arc::clone(&self.marks),
+            mark: None,
         })
+    }
+
+    /// From now on commits are marked, so that one whose answer is lost can be looked up.
+    pub(crate) fn mark_commits(&self) {
+        self.marks.store(true, Ordering::Release);
     }
 }
 
 fn session_settings(given: &str, options: &Options) -> String {
     let mut settings = given.to_owned();
     let commit = match options.durability {
-        Durability::Synced => "on",
-        Durability::Relaxed => "off",
+        // The user chose what to wait for, such as remote_apply.
+        _ if given.contains("synchronous_commit") => "",
+        Durability::Synced => " -c synchronous_commit=on",
+        Durability::Relaxed => " -c synchronous_commit=off",
     };
     // Writing to a String cannot fail. A lock timeout of 0 would mean to wait for ever. Statements
     // are prepared once and used for long: planning them anew for each value takes longer than
     // most of them run.
     let _ = write!(
         settings,
-        " -c synchronous_commit={commit} -c statement_timeout={} -c lock_timeout={} \
+        "{commit} -c statement_timeout={} -c lock_timeout={} \
          -c plan_cache_mode=force_generic_plan",
         options.statement_timeout_ms,
         options.busy_timeout_ms.max(1)
@@ -149,6 +167,8 @@ pub(crate) struct PostgresConnection {
     timeout_ms: u64,
     answer_within: Option<Duration>,
     broken: bool,
+    marks: Arc<AtomicBool>,
+    mark: Option<Mark>,
 }
 
 impl Pooled for PostgresConnection {
@@ -172,19 +192,74 @@ impl PostgresConnection {
         server::refusal(&answers).map_or(Ok(()), |what| Err(SqlError::Unsuitable { what }))
     }
 
+    /// What an answered commit survives; nothing is known of a server that does not say.
+    fn ask_promises(&mut self) -> Result<Promises, SqlError> {
+        let mut found = Promises::default();
+        let asked = self.query(&Shape::plain(server::PROMISES, 0), &[], &mut |row| {
+            found = Promises {
+                version: row.text(0)?.to_owned(),
+                synchronous_commit: row.text(1)?.to_owned(),
+                synchronous_standbys: row.text(2)?.to_owned(),
+                fsync: row.text(3)?.to_owned(),
+            };
+            Ok(())
+        });
+        self.statements.clear();
+        match asked {
+            Err(error @ SqlError::Unavailable { .. }) => Err(error),
+            _ => Ok(found),
+        }
+    }
+
     /// Runs text that begins or divides a transaction.
     pub(crate) fn control(&mut self, sql: &str) -> Result<(), SqlError> {
         self.batch(sql)
     }
 
+    /// Makes the row in which commits of this connection are marked, before the first of them.
+    pub(crate) fn register(&mut self) -> Result<(), SqlError> {
+        if self.mark.is_none() && self.marks.load(Ordering::Acquire) {
+            let mark = Mark::new()?;
+            self.batch(&mark.registration())?;
+            self.mark = Some(mark);
+        }
+        Ok(())
+    }
+
     /// Anything but a clear answer of the server leaves open what became of the commit.
-    pub(crate) fn commit(&mut self) -> Result<(), SqlError> {
-        match self.batch("COMMIT") {
-            Err(SqlError::Unavailable { source }) => Err(SqlError::CommitUnknown { source }),
-            Err(SqlError::Engine { source }) if self.client.is_closed() => {
-                Err(SqlError::CommitUnknown { source })
+    pub(crate) fn commit(&mut self, wrote: bool) -> Result<(), (SqlError, Option<Doubt>)> {
+        let Some(mark) = self.mark.take_if(|_| wrote) else {
+            return self.batch("COMMIT").map_err(|error| (self.unknown(error), None));
+        };
+        match self.batch(&mark.commit()) {
+            Ok(()) => {
+                self.mark = Some(mark.committed());
+                Ok(())
             }
-            other => other,
+            // Its row is gone or was moved: another connection took this one for lost. The next
+            // transaction makes a row anew.
+            Err(SqlError::Constraint { source, .. }) if is_division_by_zero(&source) => {
+                let reason = RetryReason::Serialization;
+                Err((SqlError::Transient { reason, source }, None))
+            }
+            Err(error) => match self.unknown(error) {
+                error @ SqlError::CommitUnknown { .. } => Err((error, Some(mark.into_doubt()))),
+                error => {
+                    self.mark = Some(mark);
+                    Err((error, None))
+                }
+            },
+        }
+    }
+
+    /// What an error of a commit says about its outcome.
+    fn unknown(&self, error: SqlError) -> SqlError {
+        match error {
+            SqlError::Unavailable { source } => SqlError::CommitUnknown { source },
+            SqlError::Engine { source } if self.client.is_closed() => {
+                SqlError::CommitUnknown { source }
+            }
+            error => error,
         }
     }
 
@@ -419,6 +494,11 @@ fn error(failure: tokio_postgres::Error, timeout_ms: u64) -> SqlError {
         }
         _ => SqlError::Engine { source: with_details(failure) },
     }
+}
+
+fn is_division_by_zero(source: &crate::error::Source) -> bool {
+    let answer = source.downcast_ref::<tokio_postgres::error::DbError>();
+    answer.is_some_and(|answer| *answer.code() == SqlState::DIVISION_BY_ZERO)
 }
 
 fn is_io(source: &(dyn std::error::Error + 'static)) -> bool {

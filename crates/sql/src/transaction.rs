@@ -1,5 +1,6 @@
 //! A transaction: statements with one text for both engines.
 
+use crate::doubt::Doubt;
 use crate::error::SqlError;
 use crate::options::Dialect;
 use crate::postgres::PostgresConnection;
@@ -48,6 +49,8 @@ pub struct Transaction<'c> {
     open: bool,
     failed: bool,
     obstacle: Option<SqlError>,
+    /// Whether there may be anything to commit.
+    wrote: bool,
     /// Savepoints that are open, for their names.
     savepoints: u32,
 }
@@ -56,14 +59,21 @@ impl<'c> Transaction<'c> {
     pub(crate) fn begin(mut on: On<'c>, mode: Mode) -> Result<Self, SqlError> {
         match &mut on {
             On::Sqlite(connection) => connection.begin(matches!(mode, Mode::Write(_)))?,
-            On::Postgres(connection) => connection.control(match mode {
-                Mode::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-                Mode::Write(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
-                Mode::Write(Isolation::RepeatableRead) => "BEGIN ISOLATION LEVEL REPEATABLE READ",
-                Mode::Write(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
-            })?,
+            On::Postgres(connection) => {
+                if matches!(mode, Mode::Write(_)) {
+                    connection.register()?;
+                }
+                connection.control(match mode {
+                    Mode::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+                    Mode::Write(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
+                    Mode::Write(Isolation::RepeatableRead) => {
+                        "BEGIN ISOLATION LEVEL REPEATABLE READ"
+                    }
+                    Mode::Write(Isolation::Serializable) => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+                })?;
+            }
         }
-        Ok(Self { on, open: true, failed: false, obstacle: None, savepoints: 0 })
+        Ok(Self { on, open: true, failed: false, obstacle: None, wrote: false, savepoints: 0 })
     }
 
     /// Which engine this runs on.
@@ -77,6 +87,7 @@ impl<'c> Transaction<'c> {
     /// Runs one statement and returns how many rows it changed.
     pub fn execute(&mut self, sql: &str, parameters: &[Value<'_>]) -> Result<u64, SqlError> {
         let shape = plain(sql, parameters)?;
+        self.wrote = true;
         self.run(|on| match on {
             On::Sqlite(connection) => connection.execute(&shape, parameters),
             On::Postgres(connection) => connection.execute(&shape, parameters),
@@ -91,6 +102,7 @@ impl<'c> Transaction<'c> {
         mut each: impl FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
         let shape = plain(sql, parameters)?;
+        self.wrote |= writes(sql);
         self.run(|on| match on {
             On::Sqlite(connection) => connection.query(&shape, parameters, &mut each),
             On::Postgres(connection) => connection.query(&shape, parameters, &mut each),
@@ -106,6 +118,7 @@ impl<'c> Transaction<'c> {
     ) -> Result<(), SqlError> {
         let shapes = statements.iter().map(|(sql, parameters)| plain(sql, parameters));
         let shapes = shapes.collect::<Result<Vec<_>, _>>()?;
+        self.wrote |= statements.iter().any(|(sql, _)| writes(sql));
         let both: Vec<_> =
             shapes.iter().zip(statements).map(|(shape, (_, of))| (shape, *of)).collect();
         self.run(|on| match on {
@@ -163,6 +176,7 @@ impl<'c> Transaction<'c> {
     /// of [`Dialect::render`] are filled in.
     pub fn execute_batch(&mut self, sql: &str) -> Result<(), SqlError> {
         let sql = self.dialect().render(sql)?;
+        self.wrote = true;
         self.run(|on| match on {
             On::Sqlite(connection) => connection.batch(&sql),
             On::Postgres(connection) => connection.definitions(&sql),
@@ -308,13 +322,14 @@ impl<'c> Transaction<'c> {
         self.obstacle.take()
     }
 
-    pub(crate) fn commit(mut self) -> Result<(), SqlError> {
+    /// Commits. An outcome that is unknown comes with what it takes to look it up, if it can be.
+    pub(crate) fn commit(mut self) -> Result<(), (SqlError, Option<Doubt>)> {
         if self.failed {
-            return Err(SqlError::Aborted);
+            return Err((SqlError::Aborted, None));
         }
         let outcome = match &mut self.on {
-            On::Sqlite(connection) => connection.commit(),
-            On::Postgres(connection) => connection.commit(),
+            On::Sqlite(connection) => connection.commit().map_err(|error| (error, None)),
+            On::Postgres(connection) => connection.commit(self.wrote),
         };
         self.open = outcome.is_err();
         outcome
@@ -326,6 +341,7 @@ impl<'c> Transaction<'c> {
         fixed: &[Value<'_>],
     ) -> Result<u64, SqlError> {
         refuse_nul_in(chunks, fixed)?;
+        self.wrote = true;
         self.run(|on| match on {
             On::Sqlite(connection) => connection.execute_chunks(chunks, fixed),
             On::Postgres(connection) => connection.execute_chunks(chunks, fixed),
@@ -339,6 +355,7 @@ impl<'c> Transaction<'c> {
         mut each: impl FnMut(&Row<'_>) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
         refuse_nul_in(chunks, fixed)?;
+        self.wrote |= chunks.iter().any(|chunk| writes(chunk.shape.head));
         self.run(|on| match on {
             On::Sqlite(connection) => connection.query_chunks(chunks, fixed, &mut each),
             On::Postgres(connection) => connection.query_chunks(chunks, fixed, &mut each),
@@ -371,6 +388,11 @@ impl Drop for Transaction<'_> {
             }
         }
     }
+}
+
+/// Whether a statement that gives rows may change some as well.
+fn writes(sql: &str) -> bool {
+    !sql.trim_start().starts_with("SELECT")
 }
 
 fn plain<'a>(sql: &'a str, parameters: &[Value<'_>]) -> Result<Shape<'a>, SqlError> {

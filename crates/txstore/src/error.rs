@@ -4,7 +4,8 @@ use utxokeep_core::{Corrupt, Txid};
 use utxokeep_kv::KvError;
 use utxokeep_sql::SqlError;
 
-/// Reading or writing failed, or what is stored makes no sense. Nothing of the call was changed.
+/// Reading or writing failed, or what is stored makes no sense. Nothing of the call was changed,
+/// unless it is [`SqlError::CommitUnknown`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

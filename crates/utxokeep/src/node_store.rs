@@ -63,7 +63,9 @@ pub fn open(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenErr
         "sqlite" | "postgres" | "postgresql" => {
             metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
             let database = Database::open(url, &sql_options(config)).map_err(StoreError::from);
-            let opened = database.map_err(Into::into);
+            let opened = database.map_err(Into::into).inspect(|database| {
+                log_promises("node store", config.fsync, database);
+            });
             opened.and_then(|database| NodeStore::on_sql(database, settings, now_us()))
         }
         _ => return Err(OpenError::UnknownEngine { engine: engine.to_owned() }),
@@ -76,6 +78,15 @@ pub fn open(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenErr
     let timeout_ms = u64::from(config.blob_timeout_ms.get());
     let blobs = Blobs::open(&config.blobs, durability(config), timeout_ms)?;
     Ok(Arc::new(store.with_blobs(blobs)))
+}
+
+/// Says what an answered commit survives, and how it could be lost although that is not wanted.
+pub(crate) fn log_promises(what: &str, wants_every_commit: bool, database: &Database) {
+    let Some(promises) = database.promises() else { return };
+    tracing::info!("{what}: {promises}");
+    for gap in promises.gaps().iter().filter(|_| wants_every_commit) {
+        tracing::warn!("{what}: {gap}");
+    }
 }
 
 /// A place without what may be secret: of a server, only its name and the database.

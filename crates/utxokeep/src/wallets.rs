@@ -74,6 +74,7 @@ impl Wallets {
             source,
         };
         let database = Database::open(url, &sql_options(config)).map_err(|e| failed(e.into()))?;
+        crate::node_store::log_promises("wallet ledger", config.fsync, &database);
         let ledger = Ledger::open(database, limits(config), Micros::new(now_us()));
         let isolation =
             if config.serializable { Isolation::Serializable } else { Isolation::ReadCommitted };

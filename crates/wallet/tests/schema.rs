@@ -58,11 +58,11 @@ const POSTGRES_COLUMNS: &str = "SELECT CAST(c.table_name AS TEXT), CAST(c.column
             ELSE 'yes' END
     FROM information_schema.columns c
     JOIN information_schema.tables t USING (table_schema, table_name)
-    WHERE c.table_schema = current_schema() AND c.table_name <> 'utxokeep_migrations'";
+    WHERE c.table_schema = current_schema() AND c.table_name NOT LIKE 'utxokeep%'";
 const SQLITE_INDEXES: &str = "SELECT name FROM sqlite_master
     WHERE type = 'index' AND name NOT LIKE 'sqlite_%'";
 const POSTGRES_INDEXES: &str = "SELECT CAST(i.indexname AS TEXT) FROM pg_indexes i
-    WHERE i.schemaname = current_schema() AND i.tablename <> 'utxokeep_migrations'
+    WHERE i.schemaname = current_schema() AND i.tablename NOT LIKE 'utxokeep%'
         AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conname = i.indexname)";
 
 fn migrated(database: &Database) -> Columns {

@@ -90,6 +90,16 @@ impl OwnServer {
         Ok(standby)
     }
 
+    /// Makes a standby a primary, and waits until it takes writes.
+    pub fn promote(&self) -> Result<(), PostgresError> {
+        let promoted =
+            self.owned("pg_ctl").args(["promote", "-s", "-D"]).arg(self.data()).output()?;
+        if promoted.status.success() {
+            return Ok(());
+        }
+        Err(failed(String::from_utf8_lossy(&promoted.stderr)))
+    }
+
     /// Ends every process of the server at once, as the loss of its machine would.
     pub fn kill(&mut self) {
         let Some(mut process) = self.process.take() else { return };
