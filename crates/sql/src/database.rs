@@ -182,6 +182,17 @@ impl Database {
         }
     }
 
+    /// Makes the statements of this database look rows up by an index. For callers all of whose
+    /// statements do: `PostgreSQL` plans a statement once, and on a database that is new and empty
+    /// it plans to read whole tables, which then grow. The settings hold for each transaction, not
+    /// for the session. `SQLite` needs none.
+    pub fn plan_by_index(&self) -> Result<(), SqlError> {
+        match &self.inner.engine {
+            Engine::Sqlite(_) => Ok(()),
+            Engine::Postgres(engine) => engine.plan_by_index(),
+        }
+    }
+
     /// From now on a commit whose answer is lost is looked up: the table for it is there.
     pub(crate) fn mark_commits(&self) {
         if let Engine::Postgres(engine) = &self.inner.engine {

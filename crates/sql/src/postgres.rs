@@ -17,8 +17,8 @@ use futures_util::{StreamExt, TryStreamExt};
 use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::error::SqlState;
@@ -40,6 +40,8 @@ pub(crate) struct PostgresEngine {
     runtime: Arc<OwnRuntime>,
     /// Whether the database has the table that commits are marked in.
     marks: Arc<AtomicBool>,
+    /// Settings of every transaction, as statements behind its beginning.
+    planning: Arc<OnceLock<String>>,
     pub(crate) promises: Promises,
     pub(crate) pool: Pool<PostgresConnection>,
 }
@@ -81,9 +83,9 @@ impl PostgresEngine {
         let wait_max = Duration::from_millis(options.busy_timeout_ms);
         let pool = Pool::new(options.connections_max, wait_max);
         let runtime = Arc::new(OwnRuntime(Some(runtime)));
-        let marks = Arc::default();
+        let (marks, planning) = (Arc::default(), Arc::default());
         let promises = Promises::default();
-        let mut engine = Self { config, tls, options, runtime, marks, promises, pool };
+        let mut engine = Self { config, tls, options, runtime, marks, planning, promises, pool };
         // Shows early whether the server is there.
         let mut lease = engine.pool.take(|| engine.connect())?;
         lease.check_server()?;
@@ -127,7 +129,23 @@ impl PostgresEngine {
             broken: false,
             marks: Arc::clone(&self.marks),
             mark: None,
+            planning: Arc::clone(&self.planning),
         })
+    }
+
+    /// From now on statements are planned to look rows up in an index. A setting that the server
+    /// lacks is left out: one that is only compatible with `PostgreSQL` plans in its own way.
+    pub(crate) fn plan_by_index(&self) -> Result<(), SqlError> {
+        let mut settings = String::new();
+        let mut lease = self.pool.take(|| self.connect())?;
+        lease.query(&Shape::plain(server::PLANNING, 0), &[], &mut |row| {
+            // Writing to a String cannot fail.
+            let _ = write!(settings, "; SET LOCAL {} = off", row.text(0)?);
+            Ok(())
+        })?;
+        lease.statements.clear();
+        self.planning.get_or_init(|| settings);
+        Ok(())
     }
 
     /// From now on commits are marked, so that one whose answer is lost can be looked up.
@@ -169,6 +187,7 @@ pub(crate) struct PostgresConnection {
     broken: bool,
     marks: Arc<AtomicBool>,
     mark: Option<Mark>,
+    planning: Arc<OnceLock<String>>,
 }
 
 impl Pooled for PostgresConnection {
@@ -211,7 +230,15 @@ impl PostgresConnection {
         }
     }
 
-    /// Runs text that begins or divides a transaction.
+    /// Begins a transaction.
+    pub(crate) fn begin(&mut self, how: &str) -> Result<(), SqlError> {
+        match self.planning.get() {
+            Some(settings) => self.batch(&format!("{how}{settings}")),
+            None => self.batch(how),
+        }
+    }
+
+    /// Runs text that divides a transaction.
     pub(crate) fn control(&mut self, sql: &str) -> Result<(), SqlError> {
         self.batch(sql)
     }

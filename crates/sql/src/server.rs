@@ -30,6 +30,11 @@ pub(crate) fn refusal([version, is_read_only]: &[String; 2]) -> Option<String> {
     })
 }
 
+/// Settings that make plans look rows up in an index, whatever the server believes of the tables;
+/// and the compiler of expressions, which such beliefs start for nothing.
+pub(crate) const PLANNING: &str = "SELECT CAST(name AS TEXT) FROM pg_settings \
+     WHERE name IN ('enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit') ORDER BY name";
+
 /// Settings that decide what an answered commit survives. A server that is only compatible with
 /// `PostgreSQL` may lack them.
 pub(crate) const PROMISES: &str = "SELECT COALESCE(current_setting('server_version', true), ''), \

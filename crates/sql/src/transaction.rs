@@ -63,7 +63,7 @@ impl<'c> Transaction<'c> {
                 if matches!(mode, Mode::Write(_)) {
                     connection.register()?;
                 }
-                connection.control(match mode {
+                connection.begin(match mode {
                     Mode::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
                     Mode::Write(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
                     Mode::Write(Isolation::RepeatableRead) => {

@@ -59,6 +59,7 @@ impl NodeStore {
     /// the time, in microseconds, that the database remembers for it.
     pub fn on_sql(database: Database, settings: Settings, now_us: i64) -> Result<Self, OpenError> {
         migrate_up(&database, COMPONENT, MIGRATIONS, now_us).map_err(StoreError::from)?;
+        database.plan_by_index().map_err(StoreError::from)?;
         Ok(Self::new(Box::new(SqlBackend { database, fault: AtomicU8::new(0) }), settings))
     }
 }

@@ -179,3 +179,108 @@ fn few_rows_are_found_by_an_index_on_postgres() {
         check(database.url());
     }
 }
+
+/// A value as it is written in a statement.
+fn literal(value: &Value<'_>) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
+    match value {
+        Value::Int(Some(number)) => number.to_string(),
+        Value::Bytes(Some(bytes)) => format!("'\\x{}'", hex(bytes).concat()),
+        Value::Text(Some(text)) => format!("'{text}'"),
+        Value::Int(None) | Value::Bytes(None) | Value::Text(None) => "NULL".to_owned(),
+    }
+}
+
+fn type_name(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Int(_) => "BIGINT",
+        Value::Bytes(_) => "BYTEA",
+        Value::Text(_) => "TEXT",
+    }
+}
+
+/// Steps of a plan of `PostgreSQL` that read a table whole, or an index whole.
+fn whole_reads(plan: &[String]) -> Vec<&String> {
+    let has_condition = |at: usize| {
+        let details = plan[at + 1..].iter().take_while(|step| !step.contains("->"));
+        details.into_iter().any(|detail| detail.contains("Index Cond"))
+    };
+    let steps = plan.iter().enumerate();
+    steps
+        .filter(|(at, step)| {
+            reads_all(step)
+                || step.contains("Index") && step.contains("Scan") && !has_condition(*at)
+        })
+        .map(|(_, step)| step)
+        .collect()
+}
+
+/// How many statements read something whole that were planned while the tables were empty and are
+/// used when they are full, on a database that was never analysed.
+fn whole_reads_of_a_database_that_fills(is_planned_by_index: bool) -> Option<usize> {
+    let server = TestDatabase::create_or_skip()?;
+    // One connection writes, and keeps what it has prepared.
+    let database = Database::open(server.url(), &Options::default()).unwrap();
+    migrate_up(&database, COMPONENT, MIGRATIONS, 0).unwrap();
+    if is_planned_by_index {
+        database.plan_by_index().unwrap();
+    }
+    let all: Vec<_> = (0..512).map(|number| id(number * 7)).collect();
+    let prepared: Vec<_> = [8, 512].iter().flat_map(|count| statements(&all[..*count])).collect();
+    let run = |work: &mut dyn FnMut(&mut Transaction<'_>)| {
+        database.write(|transaction| {
+            work(transaction);
+            Ok::<(), utxokeep_sql::SqlError>(())
+        })
+    };
+    let call = |at: usize, parameters: &[Value<'_>]| {
+        let values: Vec<_> = parameters.iter().map(literal).collect();
+        format!("EXECUTE planned_{at} ({})", values.join(","))
+    };
+    run(&mut |transaction| {
+        for table in TABLES {
+            let text = format!("ALTER TABLE {table} SET (autovacuum_enabled = off)");
+            transaction.execute_batch(&text).unwrap();
+        }
+    })
+    .unwrap();
+    run(&mut |transaction| {
+        for (at, (sql, parameters)) in prepared.iter().enumerate() {
+            let types: Vec<_> = parameters.iter().map(type_name).collect();
+            let text = format!("PREPARE planned_{at} ({}) AS {sql}", types.join(","));
+            transaction.execute_batch(&text).unwrap();
+            transaction.execute_batch(&call(at, parameters)).unwrap();
+        }
+    })
+    .unwrap();
+    run(&mut fill).unwrap();
+    let mut found = 0;
+    run(&mut |transaction| {
+        for (at, (sql, parameters)) in prepared.iter().enumerate() {
+            let plan = transaction.explain(&call(at, parameters), &[]).unwrap();
+            let whole = whole_reads(&plan);
+            if is_planned_by_index {
+                let start: String = sql.chars().take(200).collect();
+                let plan: Vec<_> =
+                    plan.iter().map(|step| step.chars().take(150).collect::<String>()).collect();
+                assert!(whole.is_empty(), "{start}\n{plan:#?}");
+            }
+            found += whole.len();
+        }
+    })
+    .unwrap();
+    Some(found)
+}
+
+#[test]
+fn plans_made_on_a_fresh_database_hold_when_it_fills() {
+    let found = whole_reads_of_a_database_that_fills(true);
+    assert!(found.is_none_or(|count| count == 0));
+}
+
+/// The twin: left to itself, the server plans to read the empty tables whole.
+#[test]
+fn without_these_settings_plans_read_whole_tables() {
+    let found = whole_reads_of_a_database_that_fills(false);
+    assert!(found.is_none_or(|count| count > 0));
+}
