@@ -7,6 +7,7 @@ use crate::pool::{Lease, Pool, Pooled};
 use crate::postgres::{PostgresConnection, PostgresEngine};
 use crate::server::Promises;
 use crate::sqlite::{SqliteConnection, SqliteEngine};
+use crate::sqlite_file::DatabaseTrouble;
 use crate::transaction::{Isolation, Mode, On, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,6 +102,15 @@ impl Database {
         match &self.inner.engine {
             Engine::Sqlite(_) => None,
             Engine::Postgres(engine) => Some(&engine.promises),
+        }
+    }
+
+    /// Why it takes no writes at present, as far as can be told without writing: the file of a
+    /// `SQLite` database is gone, or its disk is full. Of a server nothing is known.
+    pub fn trouble(&self) -> Option<DatabaseTrouble> {
+        match &self.inner.engine {
+            Engine::Sqlite(engine) => engine.trouble(),
+            Engine::Postgres(_) => None,
         }
     }
 

@@ -125,8 +125,18 @@ pub enum SqlError {
         /// What does not fit.
         what: String,
     },
+    /// There is no room for the change.
+    #[error("the disk is full, nothing was changed; make room and try again: {source}")]
+    DiskFull {
+        /// What the driver said.
+        #[source]
+        source: Source,
+    },
     /// The file is damaged or not a database.
-    #[error("the database is damaged, restore it from a copy: {source}")]
+    #[error(
+        "the database is damaged, restore it from a copy (the runbook says how, under \"SQLite\"): \
+         {source}"
+    )]
     Damaged {
         /// What the driver said.
         #[source]

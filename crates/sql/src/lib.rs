@@ -20,6 +20,7 @@ mod pool;
 mod postgres;
 mod server;
 mod sqlite;
+mod sqlite_file;
 mod statement;
 mod tls;
 mod transaction;
@@ -33,5 +34,6 @@ pub use migration::{
 };
 pub use options::{Dialect, Durability, Options};
 pub use server::Promises;
+pub use sqlite_file::DatabaseTrouble;
 pub use transaction::{Isolation, Transaction};
 pub use value::{Row, Value};

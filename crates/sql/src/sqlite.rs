@@ -3,6 +3,7 @@
 use crate::error::{ConstraintKind, RetryReason, SqlError};
 use crate::options::{Dialect, Durability, Options};
 use crate::pool::{Pool, Pooled};
+use crate::sqlite_file::{DatabaseTrouble, SqliteFile};
 use crate::statement::{Cache, Chunk, Shape};
 use crate::value::{Row, RowOf, Value};
 use rusqlite::config::DbConfig;
@@ -11,8 +12,8 @@ use rusqlite::{CachedStatement, Connection, OpenFlags, ffi};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Virtual machine steps between two looks at the clock: below a millisecond apart.
@@ -28,6 +29,8 @@ const LOG_PAGES_MAX: u32 = 16_384;
 
 pub(crate) struct SqliteEngine {
     file: PathBuf,
+    /// Known once it is open.
+    known: OnceLock<SqliteFile>,
     options: Options,
     pub(crate) writer: Pool<SqliteConnection>,
     pub(crate) readers: Pool<SqliteConnection>,
@@ -39,17 +42,30 @@ impl SqliteEngine {
         let wait_max = Duration::from_millis(options.busy_timeout_ms);
         let engine = Self {
             file,
+            known: OnceLock::new(),
             writer: Pool::new(1, wait_max),
             readers: Pool::new(options.connections_max - 1, wait_max),
             options,
         };
         // Creates the file and shows early whether it is a database.
         engine.writer.take(|| engine.connect(true))?;
+        let known = SqliteFile::at(&engine.file);
+        let known = known.map_err(|error| SqlError::Unavailable { source: Box::new(error) })?;
+        engine.known.get_or_init(|| known);
         Ok(engine)
     }
 
+    /// Opens one more connection, to the same file as the first.
     pub(crate) fn connect(&self, writes: bool) -> Result<SqliteConnection, SqlError> {
+        if let Some(lost) = self.known.get().and_then(SqliteFile::lost) {
+            return Err(SqlError::Unavailable { source: lost.into() });
+        }
         SqliteConnection::open(&self.file, writes, &self.options)
+    }
+
+    /// Why no writes are taken at present, as far as the file tells.
+    pub(crate) fn trouble(&self) -> Option<DatabaseTrouble> {
+        self.known.get().and_then(SqliteFile::trouble)
     }
 }
 
@@ -291,6 +307,7 @@ fn error_within(failure: rusqlite::Error, timeout_ms: u64) -> SqlError {
         ffi::SQLITE_CONSTRAINT | ffi::SQLITE_MISMATCH => constraint(extended, failure),
         ffi::SQLITE_INTERRUPT => SqlError::StatementTimeout { timeout_ms },
         ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => SqlError::Damaged { source: Box::new(failure) },
+        ffi::SQLITE_FULL => SqlError::DiskFull { source: Box::new(failure) },
         ffi::SQLITE_CANTOPEN => SqlError::Unavailable { source: Box::new(failure) },
         _ => SqlError::Engine { source: Box::new(failure) },
     }

@@ -22,7 +22,7 @@ mod write;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use utxokeep_core::Txid;
-use utxokeep_kv::crash_point;
+use utxokeep_kv::{Trouble, crash_point};
 use utxokeep_sql::{ConstraintKind, Database, Dialect, SqlError, Transaction, migrate_up};
 
 pub use self::schema::{COMPONENT, MIGRATIONS};
@@ -132,6 +132,11 @@ impl SqlBackend {
 }
 
 impl Backend for SqlBackend {
+    fn trouble(&self) -> Option<Trouble> {
+        let trouble = self.database.trouble()?;
+        Some(Trouble { reason: trouble.reason, passes: trouble.passes })
+    }
+
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError> {
         self.database.read(|transaction| work(&SqlView::new(transaction, None)))
     }

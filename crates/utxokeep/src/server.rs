@@ -58,6 +58,8 @@ pub(crate) struct Served<'s> {
     pub(crate) grpc: Option<(GrpcServer, SocketAddr)>,
     /// The pruner, which stops first.
     pub(crate) pruning: Option<Pruning>,
+    /// The wallet ledger, to be watched.
+    pub(crate) ledger: Option<Watched>,
 }
 
 /// Serves until a signal asks to stop. `announce` is told the addresses of REST and gRPC once they
@@ -72,8 +74,13 @@ pub(crate) fn serve_until_stopped(
     let mut signals = runtime.block_on(async { Signals::new() })?;
     let chain = served.index.map(|index| rest::RestState::new(index.clone(), &config.rest));
     let wallets = served.wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));
-    let watched: Vec<Watched> =
-        served.index.map(Watched::chain_index).into_iter().chain(served.store).collect();
+    let watched: Vec<Watched> = served
+        .index
+        .map(Watched::chain_index)
+        .into_iter()
+        .chain(served.store)
+        .chain(served.ledger)
+        .collect();
     let mut routes = rest::router_of(chain, wallets, watched.clone());
     if let Some(pruning) = &served.pruning {
         routes = routes.merge(rest::pruner_routes(pruning.clone()));

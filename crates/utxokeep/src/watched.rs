@@ -9,6 +9,7 @@ use tokio::{
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::{Kv, Trouble};
 use utxokeep_txstore::TxStore;
+use utxokeep_wallet::Ledger;
 
 /// How often each is asked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -37,6 +38,16 @@ impl Watched {
     /// Watches a node store.
     pub fn node_store(store: Arc<dyn TxStore>) -> Self {
         Self { name: "node_store", ask: Arc::new(move || store.trouble()) }
+    }
+
+    /// Watches a wallet ledger.
+    pub fn wallet_ledger(ledger: &Ledger) -> Self {
+        let database = ledger.database().clone();
+        let ask = move || {
+            let trouble = database.trouble()?;
+            Some(Trouble { reason: trouble.reason, passes: trouble.passes })
+        };
+        Self { name: "wallet_ledger", ask: Arc::new(ask) }
     }
 
     /// What is wrong with it at present. Waits for a thread that may block.

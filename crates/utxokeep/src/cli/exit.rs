@@ -5,6 +5,8 @@ use std::fmt::Write;
 use utxokeep_chains::SourceError;
 use utxokeep_index::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError};
 use utxokeep_kv::KvError;
+use utxokeep_sql::SqlError;
+use utxokeep_txstore::StoreError as TxStoreError;
 use utxokeep_wallet::LedgerError;
 
 use super::error::CliError;
@@ -115,6 +117,9 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<LedgerError>() {
             return Some(Self::of_wallets(ErrorKind::of(error)));
         }
+        if let Some(error) = cause.downcast_ref::<TxStoreError>() {
+            return Some(Self::of_tx_store(error));
+        }
         if let Some(error) = cause.downcast_ref::<KvError>() {
             return Some(Self::of_kv(error));
         }
@@ -126,19 +131,32 @@ impl Exit {
             ErrorKind::Invalid => Self::Usage,
             ErrorKind::NotFound => Self::NotFound,
             ErrorKind::Exists | ErrorKind::Refused => Self::Refused,
+            ErrorKind::Damaged => Self::Unsound,
             ErrorKind::Unavailable | ErrorKind::Internal => Self::Failure,
         }
     }
 
     fn of_node_store(error: &node_store::OpenError) -> Self {
-        use utxokeep_txstore::{OpenError as TxOpenError, StoreError as TxStoreError};
+        use utxokeep_txstore::OpenError as TxOpenError;
         match error {
             node_store::OpenError::Store { source, .. } => match source {
-                TxOpenError::Store(TxStoreError::Kv(error)) => Self::of_kv(error),
+                TxOpenError::Store(error) => Self::of_tx_store(error),
                 TxOpenError::NewerFormat { .. } => Self::Refused,
                 _ => Self::Failure,
             },
             _ => Self::Usage,
+        }
+    }
+
+    fn of_tx_store(error: &TxStoreError) -> Self {
+        match error {
+            TxStoreError::Kv(error) => Self::of_kv(error),
+            TxStoreError::Sql(
+                SqlError::Damaged { .. } | SqlError::BadRow { .. } | SqlError::LostFile { .. },
+            )
+            | TxStoreError::Corrupt(_)
+            | TxStoreError::BlobMissing(_) => Self::Unsound,
+            _ => Self::Failure,
         }
     }
 

@@ -132,6 +132,7 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
         store: None,
         grpc: None,
         pruning: None,
+        ledger: wallets.as_ref().map(|wallets| Watched::wallet_ledger(wallets.ledger())),
     };
     let mut answering = None;
     if let Some(url) = url {

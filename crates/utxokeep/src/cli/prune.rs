@@ -239,6 +239,7 @@ pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exi
         rest_listen: args.listen.unwrap_or(config.pruner.rest_listen),
         grpc: Some((answering, args.grpc_listen.unwrap_or(config.pruner.listen))),
         pruning: Some(pruning),
+        ledger: None,
     };
     server::serve_until_stopped(served, config, None, |rest, grpc| {
         if let Some(grpc) = grpc {

@@ -20,7 +20,7 @@ impl From<WalletsError> for CallError {
 
 /// Whether somebody who runs the server should know of it.
 pub(super) fn is_fault_of_the_server(error: &WalletsError) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Internal)
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Damaged | ErrorKind::Internal)
 }
 
 pub(super) fn status(error: &WalletsError) -> Status {
@@ -30,6 +30,7 @@ pub(super) fn status(error: &WalletsError) -> Status {
         ErrorKind::Exists => Code::AlreadyExists,
         ErrorKind::Refused => Code::FailedPrecondition,
         ErrorKind::Unavailable => Code::Unavailable,
+        ErrorKind::Damaged => Code::DataLoss,
         ErrorKind::Internal => Code::Internal,
     };
     let mut metadata = MetadataMap::new();

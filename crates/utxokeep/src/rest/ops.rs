@@ -109,14 +109,6 @@ pub(super) async fn health(State(operations): State<Operations>) -> Response {
         let answer = chain.read_always(|index| Ok(index.view().map(drop)?)).await;
         dependencies.push(Dependency::asked("chain_index", answer));
     }
-    for watched in &operations.watched {
-        let trouble = watched.trouble().await.map(|trouble| trouble.reason);
-        match dependencies.iter_mut().find(|known| known.name == watched.name) {
-            Some(known) if trouble.is_some() => *known = Dependency::new(watched.name, trouble),
-            Some(_) => {}
-            None => dependencies.push(Dependency::new(watched.name, trouble)),
-        }
-    }
     if let Some(wallets) = &operations.wallets {
         dependencies.push(match wallets.lagging().await {
             Ok(lagging) if lagging.set_aside > 0 => Dependency::with_set_aside(&lagging),
@@ -127,6 +119,15 @@ pub(super) async fn health(State(operations): State<Operations>) -> Response {
                 Some(fault) => Dependency::degraded("wallet_follower", fault),
                 None => Dependency::new("wallet_follower", None),
             });
+        }
+    }
+    // What stopped writing outranks what could still be read.
+    for watched in &operations.watched {
+        let trouble = watched.trouble().await.map(|trouble| trouble.reason);
+        match dependencies.iter_mut().find(|known| known.name == watched.name) {
+            Some(known) if trouble.is_some() => *known = Dependency::new(watched.name, trouble),
+            Some(_) => {}
+            None => dependencies.push(Dependency::new(watched.name, trouble)),
         }
     }
     let (code, status) = if !dependencies.iter().all(Dependency::is_there) {

@@ -67,6 +67,8 @@ pub enum ErrorKind {
     /// The database is away or busy; the same request may work later.
     Unavailable,
     /// Stored data is damaged.
+    Damaged,
+    /// The database refused what it should have taken.
     Internal,
 }
 
@@ -215,7 +217,7 @@ const fn kind_of(error: &LedgerError) -> ErrorKind {
         | LedgerError::Amount(_)
         | LedgerError::Network(_) => ErrorKind::Invalid,
         LedgerError::Sql(error) => kind_of_sql(error),
-        LedgerError::Damaged { .. } => ErrorKind::Internal,
+        LedgerError::Damaged { .. } => ErrorKind::Damaged,
         _ => ErrorKind::Refused,
     }
 }
@@ -227,7 +229,11 @@ const fn kind_of_sql(error: &SqlError) -> ErrorKind {
         | SqlError::Transient { .. }
         | SqlError::RetriesExhausted { .. }
         | SqlError::CommitUnknown { .. }
+        | SqlError::DiskFull { .. }
         | SqlError::StatementTimeout { .. } => ErrorKind::Unavailable,
+        SqlError::Damaged { .. } | SqlError::BadRow { .. } | SqlError::LostFile { .. } => {
+            ErrorKind::Damaged
+        }
         _ => ErrorKind::Internal,
     }
 }

@@ -98,11 +98,15 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 /// Starts the program and does nothing to it.
 const PLAINLY: &[&str] = &["sh", "-c", "exec \"$@\""];
 
-/// The node store in `dir`, served by a program that `shell` starts.
+/// The node store below `store`, served by a program that `shell` starts.
 fn start(dir: &Path, store: &Path, shell: &[&str]) -> Program {
+    start_on("rocksdb", dir, store, shell)
+}
+
+fn start_on(engine: &str, dir: &Path, store: &Path, shell: &[&str]) -> Program {
     let place = store.join("node");
     // Recovery needs room for what is in memory.
-    let config = format!("[txstore]\nurl = \"rocksdb:{}\"\ncache_mib = 16\n", place.display());
+    let config = format!("[txstore]\nurl = \"{engine}:{}\"\ncache_mib = 16\n", place.display());
     let program = serve(dir, &config);
     let mut command = Command::new(shell[0]);
     command.args(&shell[1..]).arg(store);
@@ -112,6 +116,15 @@ fn start(dir: &Path, store: &Path, shell: &[&str]) -> Program {
 
 #[test]
 fn a_full_disk_is_reported_and_writing_goes_on_when_there_is_room() {
+    a_full_disk_is_waited_out("rocksdb");
+}
+
+#[test]
+fn a_full_disk_is_reported_and_writing_goes_on_when_there_is_room_on_sqlite() {
+    a_full_disk_is_waited_out("sqlite");
+}
+
+fn a_full_disk_is_waited_out(engine: &str) {
     let dir = tempfile::tempdir().unwrap();
     let small = dir.path().join("small");
     fs::create_dir(&small).unwrap();
@@ -124,7 +137,7 @@ fn a_full_disk_is_reported_and_writing_goes_on_when_there_is_room() {
         return;
     }
     let mount = "mount -t tmpfs -o size=48m tmpfs \"$0\" && exec \"$@\"";
-    let program = start(dir.path(), &small, &[apart[0], apart[1], "sh", "-c", mount]);
+    let program = start_on(engine, dir.path(), &small, &[apart[0], apart[1], "sh", "-c", mount]);
     let client = Client::of(&program);
     assert!(program.get("/health").contains(" 200 OK"));
 
@@ -187,4 +200,36 @@ fn a_deleted_data_directory_is_noticed() {
     let (code, said) = program.ended();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("were deleted or moved away"), "{said}");
+}
+
+#[test]
+fn a_deleted_or_exchanged_sqlite_file_is_noticed() {
+    for (exchanged, what) in [(false, "was deleted or moved away"), (true, "was exchanged")] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        fs::create_dir(&store).unwrap();
+        let program = start_on("sqlite", dir.path(), &store, PLAINLY);
+        if exchanged {
+            fs::write(store.join("other"), b"").unwrap();
+            fs::rename(store.join("other"), store.join("node")).unwrap();
+        } else {
+            fs::remove_file(store.join("node")).unwrap();
+        }
+        let (code, said) = program.ended();
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(what), "{said}");
+    }
+}
+
+#[test]
+fn a_deleted_wallet_ledger_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("ledger.db");
+    let config = format!("[wallet]\nurl = \"sqlite:{}\"\n", file.display());
+    let program = Program::start_with(serve(dir.path(), &config));
+    assert!(program.get("/health").contains(" 200 OK"));
+    fs::remove_file(&file).unwrap();
+    let (code, said) = program.ended();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the wallet ledger takes no more writes"), "{said}");
 }
