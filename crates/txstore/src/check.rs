@@ -98,21 +98,32 @@ fn check_records(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), Sto
                     Err(error) => report.add(*txid, error.to_string()),
                 }
             }
-            check_bodies(facts, &records, report);
+            let commitments = check_bodies(facts, &records, report);
             for (txid, record) in &records {
-                check_record(facts, txid, record, report)?;
+                check_record(facts, txid, record, commitments.get(txid), report)?;
             }
         }
         after = Some(last);
     }
 }
 
+/// What the outputs of a transaction commit to, in order.
+type Commitments = Vec<[u8; 32]>;
+
 /// Every record has a body with as many outputs as it says. Files are read one by one: they are
-/// the large ones.
-fn check_bodies(facts: &Facts<'_>, records: &[(Txid, TxRecord)], report: &mut VerifyReport) {
+/// the large ones. Answers what the bodies say of the outputs.
+fn check_bodies(
+    facts: &Facts<'_>,
+    records: &[(Txid, TxRecord)],
+    report: &mut VerifyReport,
+) -> BTreeMap<Txid, Commitments> {
+    let mut commitments = BTreeMap::new();
     let mut check = |txid: &Txid, outputs: u32, body: Result<Option<NodeTx>, StoreError>| match body
     {
-        Ok(Some(body)) if body.outputs.len() == outputs as usize => {}
+        Ok(Some(body)) if body.outputs.len() == outputs as usize => {
+            let of_outputs = (0..outputs).filter_map(|vout| body.utxo_hash(vout)).collect();
+            commitments.insert(*txid, of_outputs);
+        }
         Ok(_) => report.add(*txid, "its body is missing or has other outputs".to_owned()),
         Err(error) => report.add(*txid, error.to_string()),
     };
@@ -125,13 +136,16 @@ fn check_bodies(facts: &Facts<'_>, records: &[(Txid, TxRecord)], report: &mut Ve
     for ((txid, record), body) in rows.iter().zip(read_each(&ids, &|ids| facts.view.bodies(ids))) {
         check(txid, record.outputs, body);
     }
+    commitments
 }
 
-/// A record has as many outputs, spent and unspent, as it says, and is found by its heights.
+/// A record has as many outputs, spent and unspent, as it says, with the amounts and scripts of its
+/// body, and is found by its heights.
 fn check_record(
     facts: &Facts<'_>,
     txid: &Txid,
     record: &TxRecord,
+    commitments: Option<&Commitments>,
     report: &mut VerifyReport,
 ) -> Result<(), StoreError> {
     let (mut utxos, mut spent) = (0, 0);
@@ -144,6 +158,11 @@ fn check_record(
                 Ok(None) => {}
                 Ok(Some(slot)) => {
                     utxos += 1;
+                    let expected = commitment(record, commitments, vout);
+                    if expected.is_some_and(|expected| expected != slot.hash) {
+                        let detail = "has another amount or script than its body says";
+                        report.add(*txid, format!("output {vout} {detail}"));
+                    }
                     spent += u32::from(matches!(slot.state, SlotState::Spent(_)));
                 }
                 Err(error) => report.add(*txid, format!("output {vout}: {error}")),
@@ -163,6 +182,16 @@ fn check_record(
         }
     }
     Ok(())
+}
+
+/// What an output commits to: its body says, unless it was given to another owner.
+fn commitment(
+    record: &TxRecord,
+    commitments: Option<&Commitments>,
+    vout: u32,
+) -> Option<[u8; 32]> {
+    let given = record.reassignments.iter().rev().find(|given| given.vout == vout);
+    given.map(|given| given.new).or_else(|| commitments?.get(vout as usize).copied())
 }
 
 /// Every output belongs to a record, and a spent one to a spender that is or was there.

@@ -186,6 +186,31 @@ fn a_file_that_is_gone_or_damaged_is_an_error() {
 }
 
 #[test]
+fn an_amount_or_script_that_was_changed_in_a_file_is_found() {
+    for (engine, opened) in engines::all(settings()) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = with_files(opened.store, dir.path());
+        let tx = large(1);
+        create(&store, &tx).unwrap().unwrap();
+        assert!(store.verify().unwrap().is_clean(), "{engine}");
+        let name = tx.txid.to_reversed_hex();
+        let file = dir.path().join(&name[..2]).join(format!("{name}.outputs"));
+        let bytes = fs::read(&file).unwrap();
+        let mut unread = 0;
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1;
+            fs::write(&file, &flipped).unwrap();
+            // Version and lock time of a transaction are in no output.
+            unread += u32::from(store.verify().unwrap().is_clean());
+        }
+        assert!(unread <= 16, "{engine}: {unread} of {} flips pass", bytes.len());
+        fs::write(&file, &bytes).unwrap();
+        assert!(store.verify().unwrap().is_clean(), "{engine}");
+    }
+}
+
+#[test]
 fn a_body_in_a_file_needs_a_blob_store() {
     let dir = tempfile::tempdir().unwrap();
     let (files_in, db) = (dir.path().join("blobs"), dir.path().join("db"));
