@@ -134,7 +134,7 @@ pub enum SqlError {
     },
     /// The file is damaged or not a database.
     #[error(
-        "the database is damaged, restore it from a copy (the runbook says how, under \"SQLite\"): \
+        "the database is damaged, restore it from a copy (the runbook says how, under \"Damage\"): \
          {source}"
     )]
     Damaged {

@@ -185,11 +185,7 @@ fn check_record(
 }
 
 /// What an output commits to: its body says, unless it was given to another owner.
-fn commitment(
-    record: &TxRecord,
-    commitments: Option<&Commitments>,
-    vout: u32,
-) -> Option<[u8; 32]> {
+fn commitment(record: &TxRecord, commitments: Option<&Commitments>, vout: u32) -> Option<[u8; 32]> {
     let given = record.reassignments.iter().rev().find(|given| given.vout == vout);
     given.map(|given| given.new).or_else(|| commitments?.get(vout as usize).copied())
 }
