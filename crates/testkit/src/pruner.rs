@@ -65,7 +65,7 @@ scenarios! {
     rules {
         r_conflicting_and_mined_is_kept, r_conflicting_chains_do_not_leak,
         r_preserved_before_it_is_due, r_dah, r_height_zero_and_edges, r_idem, r_child_missing, r_conflicting_due,
-        r_preserved_due, r_marker_scope, r_replay, s_deleted_child_after_unspend, x_reaped_spender, r_1768, r_live_coin, r_explain,
+        r_preserved_due, r_marker_scope, r_replay, r_create_sees_markers, s_deleted_child_after_unspend, x_reaped_spender, r_1768, r_live_coin, r_explain,
         r_dry_run_and_backlog, r_undo, r_restore_of_any_height_is_bounded, r_many_children,
     }
     runs {

@@ -52,12 +52,9 @@ impl TxStore for NodeStore {
     }
 
     fn create(&self, txs: &[(NodeTx, CreateOptions)], height: Height) -> PerItem<()> {
-        // Parents are changed only by a conflicting child, which they get to know of.
-        let parents = txs.iter().filter(|(_, options)| options.is_conflicting);
-        let parents = parents.flat_map(|(tx, _)| family(tx));
-        let touched = only(txs.iter().map(|(tx, _)| &tx.txid).chain(parents));
-        let ids: Vec<Txid> = txs.iter().map(|(tx, _)| tx.txid).collect();
-        self.each(&touched, txs, (&ids, &[]), |workspace, (tx, options)| {
+        // Parents get to know of a conflicting child, and may bear the marker of one that was pruned.
+        let ids: Vec<Txid> = txs.iter().flat_map(|(tx, _)| family(tx)).copied().collect();
+        self.each(&only(&ids), txs, (&ids, &[]), |workspace, (tx, options)| {
             workspace.create(tx, height, options)
         })
     }

@@ -1,9 +1,9 @@
 //! Creating and deleting transactions.
 
 use super::{
-    error::NodeError,
+    error::{NodeError, SpendError},
     record::{MinedBlock, TxRecord},
-    slot::{Slot, SlotState},
+    slot::{Slot, SlotState, SpendingData},
     tx::NodeTx,
     workspace::{Outcome, Source, Workspace},
 };
@@ -38,8 +38,27 @@ impl<S: Source> Workspace<'_, S> {
         if let Err(error) = self.check_create(tx, height, options)? {
             return Ok(Err(error));
         }
+        let errors = self.markers_of(tx)?;
+        if !errors.is_empty() {
+            return Ok(Err(NodeError::Spend { spender: tx.txid, errors }));
+        }
         self.apply_create(tx, height, options)?;
         Ok(Ok(()))
+    }
+
+    /// Inputs whose parents bear a marker of the transaction: it was mined and pruned, and its outputs
+    /// were spent. Taken for new, they could be spent again.
+    fn markers_of(&mut self, tx: &NodeTx) -> Result<Vec<(u32, SpendError)>, S::Error> {
+        let mut found = Vec::new();
+        for (vin, input) in (0u32..).zip(&tx.inputs).filter(|_| !tx.is_coinbase) {
+            let outpoint = input.outpoint;
+            let has_markers = self.look(outpoint.txid())?.is_some_and(|r| r.deleted_children > 0);
+            if has_markers && self.has_marker(outpoint.txid(), &tx.txid)? {
+                let by = SpendingData { txid: tx.txid, vin };
+                found.push((vin, SpendError::SpenderPruned { outpoint, by }));
+            }
+        }
+        Ok(found)
     }
 
     pub(super) fn check_create(

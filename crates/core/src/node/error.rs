@@ -94,6 +94,25 @@ pub enum NodeError {
     /// A height below every block.
     #[error("height 0 is no height of a block; give the height of the event")]
     HeightZero,
+    /// A field of the request that must be a height of a block is missing.
+    #[error("{field} is missing or 0, which is no height of a block; give it")]
+    HeightMissing {
+        /// The field, as the contract calls it.
+        field: &'static str,
+    },
+    /// A block that contains the transaction is said to have another height.
+    #[error(
+        "block {id} contains the transaction at height {known}, not at {given}; a block has one \
+         height, take the block off first if that was wrong"
+    )]
+    BlockHeight {
+        /// Number of the block.
+        id: u32,
+        /// Height that is stored.
+        known: Height,
+        /// Height of the request.
+        given: Height,
+    },
     /// Following a conflict touched too many transactions.
     #[error("the conflict reaches more than {0} transactions; nothing was changed")]
     ConflictTooLarge(usize),

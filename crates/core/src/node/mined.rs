@@ -16,7 +16,8 @@ pub struct MinedInfo {
     pub on_longest_chain: bool,
     /// Take the block off the transactions.
     pub unset: bool,
-    /// Height that a transaction without any block is unmined since.
+    /// Height that a transaction without any block is unmined since. Only asked for where a block is
+    /// taken off.
     pub unmined_since: Height,
 }
 
@@ -24,17 +25,27 @@ impl<S: Source> Workspace<'_, S> {
     /// Puts a block on a transaction, or takes it off; answers the numbers of its blocks. To take a
     /// block off a transaction that is gone is fine.
     pub fn set_mined(&mut self, txid: &Txid, info: &MinedInfo) -> Outcome<Vec<u32>, S::Error> {
-        if info.block.height == Height::GENESIS || info.unmined_since == Height::GENESIS {
-            return Ok(Err(NodeError::HeightZero));
+        let missing = |field| Ok(Err(NodeError::HeightMissing { field }));
+        if info.block.height == Height::GENESIS {
+            return missing("block.height");
+        }
+        if info.unset && info.unmined_since == Height::GENESIS {
+            return missing("unmined_since_height");
         }
         let retention = self.policy.retention_blocks;
         let Some(record) = self.record(txid)? else {
             return Ok(if info.unset { Ok(Vec::new()) } else { Err(NodeError::NotFound(*txid)) });
         };
-        let is_listed = record.blocks.iter().any(|block| block.id == info.block.id);
+        let MinedBlock { id, height: given, .. } = info.block;
+        let known = record.blocks.iter().find(|block| block.id == id).map(|block| block.height);
         if info.unset {
-            record.blocks.retain(|block| block.id != info.block.id);
-        } else if !is_listed {
+            record.blocks.retain(|block| block.id != id);
+        } else if let Some(known) = known {
+            // The height decides when it is deleted.
+            if known != given {
+                return Ok(Err(NodeError::BlockHeight { id, known, given }));
+            }
+        } else {
             record.blocks.push(info.block);
         }
         if record.blocks.is_empty() {

@@ -177,6 +177,22 @@ pub(super) fn r_replay(stage: &PruneStage) {
     assert!(!stage.is_there(&second) && stage.is_there(&first));
 }
 
+/// `Create` alone takes no pruned child for new either: its output was spent once.
+pub(super) fn r_create_sees_markers(stage: &PruneStage) {
+    let [first, second, _] = grandchild(stage);
+    assert_eq!(stage.prune_one(&second, 10 + WINDOW), None);
+    let options = CreateOptions::default();
+    let create = |tx: &NodeTx| stage.store.create(&[(tx.clone(), options.clone())], at(400));
+    match create(&second).unwrap().remove(0) {
+        Err(NodeError::Spend { errors, .. }) => {
+            assert!(matches!(errors[..], [(0, SpendError::SpenderPruned { .. })]), "{errors:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(!stage.is_there(&second) && stage.is_there(&first));
+    create(&spending(9, &[(&first, 1)], &[4])).unwrap().remove(0).expect("another one is new");
+}
+
 /// The marker outlives the spend: taking that back does not let the pruned child in again, but
 /// another spender.
 pub(super) fn s_deleted_child_after_unspend(stage: &PruneStage) {

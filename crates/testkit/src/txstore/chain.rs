@@ -53,7 +53,7 @@ pub(super) fn m_empty(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let answers = stage.store.set_mined(&[tx.txid], &zero).unwrap();
-    assert_eq!(answers, [Err(NodeError::HeightZero)]);
+    assert_eq!(answers, [Err(NodeError::HeightMissing { field: "block.height" })]);
     assert!(stage.record(&tx).blocks.is_empty());
 }
 

@@ -1,6 +1,6 @@
 //! Mining, the longest chain, deletion heights and preservation.
 
-use utxokeep_core::node::{CreateOptions, NodeError};
+use utxokeep_core::node::{CreateOptions, MinedInfo, NodeError};
 
 use super::stage::{RETENTION, Stage, at, block, seed, spending};
 
@@ -10,6 +10,31 @@ pub(super) fn m_append_dedupe(stage: &Stage) {
     assert_eq!(stage.mine(&tx, 123, 2), Ok(vec![123]));
     assert_eq!(stage.mine(&tx, 124, 3), Ok(vec![123, 124]));
     assert_eq!(stage.mine(&tx, 123, 2), Ok(vec![123, 124]));
+}
+
+pub(super) fn m_a_block_has_one_height(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create(&tx, 1).unwrap();
+    stage.mine(&tx, 7, 10).unwrap();
+    let (id, known, given) = (7, at(10), at(11));
+    assert_eq!(stage.mine(&tx, 7, 11), Err(NodeError::BlockHeight { id, known, given }));
+    assert_eq!(stage.record(&tx).blocks, [block(7, 10)], "nothing was changed");
+    stage.set_mined(&tx, 7, 10, true, true).unwrap();
+    assert_eq!(stage.mine(&tx, 7, 11), Ok(vec![7]), "it was taken off first");
+}
+
+pub(super) fn m_heights_that_are_missing_are_named(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create(&tx, 1).unwrap();
+    let mined = |height, unset| {
+        let (block, unmined_since) = (block(7, height), at(0));
+        let info = MinedInfo { block, on_longest_chain: true, unset, unmined_since };
+        stage.store.set_mined(&[tx.txid], &info).unwrap().remove(0)
+    };
+    assert_eq!(mined(0, false), Err(NodeError::HeightMissing { field: "block.height" }));
+    assert_eq!(mined(5, false), Ok(vec![7]), "setting needs no height to be unmined since");
+    let field = "unmined_since_height";
+    assert_eq!(mined(5, true), Err(NodeError::HeightMissing { field }));
 }
 
 pub(super) fn m_unset_middle(stage: &Stage) {
@@ -53,7 +78,7 @@ pub(super) fn m_missing(stage: &Stage) {
     let tx = seed(1, &[5]);
     assert_eq!(stage.mine(&tx, 1, 2), Err(NodeError::NotFound(tx.txid)));
     assert_eq!(stage.set_mined(&tx, 1, 2, true, true), Ok(vec![]), "gone is fine");
-    let info = utxokeep_core::node::MinedInfo {
+    let info = MinedInfo {
         block: block(1, 2),
         on_longest_chain: true,
         unset: false,

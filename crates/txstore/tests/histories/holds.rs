@@ -14,7 +14,13 @@ impl Model {
     pub(crate) fn mine(&mut self, txid: &Txid, info: &MinedInfo) -> Result<Vec<u32>, NodeError> {
         let (height, since) = (info.block.height.get(), info.unmined_since.get());
         let retention = self.policy.retention_blocks;
-        let record = match self.known(txid, height.min(since)) {
+        let missing = |field| Err(NodeError::HeightMissing { field });
+        match (height, info.unset, since) {
+            (0, ..) => return missing("block.height"),
+            (_, true, 0) => return missing("unmined_since_height"),
+            _ => {}
+        }
+        let record = match self.known(txid, height) {
             Err(NodeError::NotFound(_)) if info.unset => return Ok(Vec::new()),
             found => found?,
         };
@@ -22,6 +28,10 @@ impl Model {
         match (listed, info.unset) {
             (Some(at), true) => drop(record.blocks.remove(at)),
             (None, false) => record.blocks.push(info.block),
+            (Some(at), false) if record.blocks[at].height.get() != height => {
+                let (id, known) = (info.block.id, record.blocks[at].height);
+                return Err(NodeError::BlockHeight { id, known, given: info.block.height });
+            }
             _ => {}
         }
         if record.blocks.is_empty() {

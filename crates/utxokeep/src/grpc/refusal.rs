@@ -53,6 +53,15 @@ fn node_error(error: &NodeError) -> proto::Error {
         NodeError::AlreadyFrozen(at) => about_output(ErrorCode::UtxoAlreadyFrozen, at),
         NodeError::NotFrozen(at) => about_output(ErrorCode::UtxoNotFrozen, at),
         NodeError::HeightZero => base(ErrorCode::HeightZero),
+        NodeError::HeightMissing { field } => {
+            proto::Error { field: Some((*field).to_owned()), ..base(ErrorCode::HeightZero) }
+        }
+        NodeError::BlockHeight { id, known, given } => proto::Error {
+            block_id: Some(*id),
+            from_height: Some(known.get()),
+            at_height: Some(given.get()),
+            ..base(ErrorCode::BlockHeight)
+        },
         NodeError::ConflictTooLarge(limit) => {
             let limit = u64::try_from(*limit).unwrap_or(u64::MAX);
             proto::Error { limit: Some(limit), ..base(ErrorCode::ConflictTooLarge) }
@@ -125,12 +134,14 @@ mod tests {
             let refusal = node_error(&error.into());
             assert_eq!((refusal.code, refusal.message), (code, message));
         }
-        let items: [(NodeError, i32); 9] = [
+        let items: [(NodeError, i32); 11] = [
             (NodeError::NotFound(tx), 30),
             (NodeError::Exists(tx), 33),
             (NodeError::Spend { spender: tx, errors: Vec::new() }, 79),
             (NodeError::Invalid(String::new()), 1000),
             (NodeError::HeightZero, 1001),
+            (NodeError::HeightMissing { field: "block.height" }, 1001),
+            (NodeError::BlockHeight { id: 1, known: height, given: from }, 1007),
             (NodeError::ParentFailed(tx), 1002),
             (NodeError::AlreadyFrozen(at), 1003),
             (NodeError::NotFrozen(at), 1004),

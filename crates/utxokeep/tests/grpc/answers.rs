@@ -72,7 +72,19 @@ pub(crate) fn node_error(error: &proto::Error) -> NodeError {
         ErrorCode::ParentFailed => NodeError::ParentFailed(txid(&error.txid)),
         ErrorCode::UtxoAlreadyFrozen => NodeError::AlreadyFrozen(at()),
         ErrorCode::UtxoNotFrozen => NodeError::NotFrozen(at()),
-        ErrorCode::HeightZero => NodeError::HeightZero,
+        ErrorCode::HeightZero => match error.field.as_deref() {
+            None => NodeError::HeightZero,
+            Some("block.height") => NodeError::HeightMissing { field: "block.height" },
+            Some("unmined_since_height") => {
+                NodeError::HeightMissing { field: "unmined_since_height" }
+            }
+            Some(other) => panic!("{other} is no field that can be missing"),
+        },
+        ErrorCode::BlockHeight => NodeError::BlockHeight {
+            id: error.block_id.unwrap(),
+            known: Height::new(error.from_height.unwrap()),
+            given: Height::new(error.at_height.unwrap()),
+        },
         ErrorCode::ConflictTooLarge => {
             NodeError::ConflictTooLarge(usize::try_from(error.limit.unwrap()).unwrap())
         }
