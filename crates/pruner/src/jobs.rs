@@ -1,5 +1,7 @@
 //! What was run, newest first, as far back as the limit allows.
 
+mod codec;
+
 use std::collections::VecDeque;
 
 use utxokeep_core::Height;
@@ -42,7 +44,7 @@ impl JobState {
         }
     }
 
-    const fn is_over(&self) -> bool {
+    pub(crate) const fn is_over(&self) -> bool {
         !matches!(self, Self::Waiting | Self::Running)
     }
 }
@@ -50,7 +52,7 @@ impl JobState {
 /// One run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// Its number, counted from 1 since the start.
+    /// Its number, counted from 1 for the store.
     pub number: u64,
     /// Height it is for.
     pub height: Height,
@@ -62,7 +64,7 @@ pub struct Job {
     pub state: JobState,
 }
 
-/// The last runs.
+/// Runs of this program that the store does not have: the present one, and those it did not take.
 #[derive(Debug)]
 pub struct JobHistory {
     jobs: VecDeque<Job>,
@@ -71,10 +73,10 @@ pub struct JobHistory {
 }
 
 impl JobHistory {
-    /// An empty history that remembers at most `max` runs.
+    /// An empty history that remembers at most `max` runs; they are numbered behind `last`.
     #[must_use]
-    pub fn new(max: usize) -> Self {
-        Self { jobs: VecDeque::new(), next: 1, max: max.max(1) }
+    pub fn after(last: u64, max: usize) -> Self {
+        Self { jobs: VecDeque::new(), next: last + 1, max: max.max(1) }
     }
 
     /// Remembers a new run; answers its number.
@@ -89,17 +91,28 @@ impl JobHistory {
         number
     }
 
-    /// A run is in another state.
-    pub fn set(&mut self, number: u64, state: JobState, now_ms: u64) {
-        if let Some(job) = self.jobs.iter_mut().find(|job| job.number == number) {
-            job.ended_ms = state.is_over().then_some(now_ms);
-            job.state = state;
-        }
+    /// A run is in another state; answers it as it is now.
+    pub fn set(&mut self, number: u64, state: JobState, now_ms: u64) -> Option<Job> {
+        let job = self.jobs.iter_mut().find(|job| job.number == number)?;
+        job.ended_ms = state.is_over().then_some(now_ms);
+        job.state = state;
+        Some(job.clone())
     }
 
-    /// The last runs, newest first.
+    /// The store has a run, under a number of its own: other programs may have run meanwhile.
+    pub fn stored(&mut self, number: u64, as_number: u64) {
+        self.jobs.retain(|job| job.number != number);
+        self.next = self.next.max(as_number + 1);
+    }
+
+    /// The newest of them.
     pub fn newest(&self, limit: usize) -> Vec<Job> {
         self.jobs.iter().take(limit).cloned().collect()
+    }
+
+    /// All of them, newest first.
+    pub fn not_stored(&self) -> Vec<Job> {
+        self.newest(usize::MAX)
     }
 }
 
@@ -108,16 +121,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn history_is_bounded_and_newest_first() {
-        let mut history = JobHistory::new(3);
+    fn only_what_the_store_lacks_is_remembered_here() {
+        let mut history = JobHistory::after(7, 3);
         for height in 1..=5 {
             let number = history.start(Height::new(height), 10);
-            history.set(number, JobState::Completed(RunReport::default()), 20);
+            let job = history.set(number, JobState::Completed(RunReport::default()), 20).unwrap();
+            assert_eq!((job.number, job.ended_ms), (7 + u64::from(height), Some(20)));
         }
-        let heights: Vec<u32> = history.newest(9).iter().map(|job| job.height.get()).collect();
-        assert_eq!(heights, [5, 4, 3]);
-        assert_eq!(history.newest(1)[0].ended_ms, Some(20));
-        history.set(1, JobState::Running, 30);
-        assert_eq!(history.newest(9).len(), 3, "one that is forgotten stays forgotten");
+        let heights = |history: &JobHistory| -> Vec<u32> {
+            history.not_stored().iter().map(|job| job.height.get()).collect()
+        };
+        assert_eq!(heights(&history), [5, 4, 3], "bounded, newest first");
+        assert_eq!(history.set(8, JobState::Running, 30), None, "forgotten");
+        history.stored(11, 40);
+        assert_eq!(heights(&history), [5, 3]);
+        assert_eq!(history.start(Height::new(6), 50), 41, "behind those of other programs");
     }
 }

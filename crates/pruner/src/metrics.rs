@@ -3,7 +3,7 @@
 use metrics::{counter, gauge, histogram};
 use utxokeep_core::{
     Height, MetricKind, metric_list,
-    node::{ChainReport, Heights, Witness},
+    node::{ChainReport, Heights, KeepReason, Witness},
 };
 use utxokeep_txstore::{BlobsDeleted, PastDue};
 
@@ -34,6 +34,8 @@ metric_list! {
     KEPT = "utxokeep_pruner_records_kept_total", Counter,
         "utxo_pruner_records_deleted_skipped_total, utxo_pruner_input_resolution_errors_total (reason body_missing)",
         "Due records that were kept, by reason; one that stays is counted in every run.";
+    KEPT_LAST = "utxokeep_pruner_last_run_records_kept", Gauge, "",
+        "Due records that the last run kept, by reason.";
     UNREADABLE = "utxokeep_pruner_records_unreadable_total", Counter,
         "utxo_pruner_record_errors_total",
         "Due records that do not decode, and were kept.";
@@ -125,8 +127,10 @@ pub(crate) fn ended(report: &RunReport) {
     counter!(RETRIES).increment(report.retries);
     counter!(UNREADABLE).increment(report.unreadable);
     gauge!(OLD_UNMINED).set(report.old_unmined as f64);
-    for (reason, count) in &report.kept {
-        counter!(KEPT, "reason" => reason.name()).increment(*count);
+    for reason in KeepReason::ALL {
+        let count = report.kept.get(reason).copied().unwrap_or(0);
+        counter!(KEPT, "reason" => reason.name()).increment(count);
+        gauge!(KEPT_LAST, "reason" => reason.name()).set(count as f64);
     }
     if !report.is_complete {
         counter!(INCOMPLETE).increment(1);

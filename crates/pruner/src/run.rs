@@ -246,7 +246,7 @@ impl Run<'_> {
             }
             let answer = self.retry(&mut report.retries, || self.store.prune(part, rules));
             match answer {
-                Ok(Ok(pruned)) => self.count(&pruned, &mut report),
+                Ok(Ok(pruned)) => self.count(part, &pruned, rules.height, &mut report),
                 // The trigger offers no height of 0.
                 Ok(Err(NodeError::HeightZero)) => {}
                 Ok(Err(error)) => tracing::error!(%error, "the store refused to prune"),
@@ -265,16 +265,20 @@ impl Run<'_> {
         (report, Ok(()))
     }
 
-    fn count(&self, pruned: &[Pruned], report: &mut RunReport) {
+    fn count(&self, txids: &[Txid], pruned: &[Pruned], height: Height, report: &mut RunReport) {
         let before = report.deleted;
-        for one in pruned {
+        for (txid, one) in txids.iter().zip(pruned) {
             match one {
                 Pruned::Deleted { outputs, parents_marked, .. } => {
                     report.deleted += 1;
                     report.outputs_deleted += u64::from(*outputs);
                     report.parents_marked += u64::from(*parents_marked);
                 }
-                Pruned::Kept(reason) => report.keep(*reason),
+                Pruned::Kept { reason, child } => {
+                    let child = child.map(tracing::field::display);
+                    tracing::info!(%height, %txid, %reason, child, "kept");
+                    report.keep(*reason);
+                }
             }
         }
         report.examined += pruned.len() as u64;

@@ -11,7 +11,7 @@ use utxokeep_core::{
     Height, Txid,
     node::{Blocking, ChainReport, Heights, PruneRules, Sighting, Taken, Witness},
 };
-use utxokeep_txstore::{PastDue, PruneStore, StoreError};
+use utxokeep_txstore::{Agreement, Disagreement, EndedRun, PastDue, PruneStore, StoreError};
 
 use crate::{
     backlog::{BacklogMonitor, BacklogState, BacklogStatus},
@@ -73,6 +73,9 @@ pub enum PrunerError {
     /// The store failed. Nothing was changed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store was made with another safety window.
+    #[error(transparent)]
+    Disagreement(#[from] Disagreement),
     /// The settings cannot work.
     #[error(transparent)]
     Settings(#[from] SettingsError),
@@ -88,6 +91,8 @@ pub struct Status {
     pub is_paused: bool,
     /// The run that goes on.
     pub running: Option<Job>,
+    /// The last run that is over, also one from before a restart.
+    pub last: Option<Job>,
     /// Records the run has looked at, and deleted.
     pub progress: (u64, u64),
     /// Height that waits.
@@ -160,6 +165,8 @@ impl Pruner {
         if settings.parent_preservation_blocks == 0 {
             tracing::warn!("parents of old unmined transactions are not preserved");
         }
+        store.agree(&settings.agreed(), Agreement::Compare)??;
+        let last_number = store.last_runs(1)?.first().map_or(0, |(number, _)| *number);
         let control = Control::default();
         control.set_paused(store.is_paused()?);
         let shared = Shared {
@@ -168,7 +175,7 @@ impl Pruner {
             clock,
             trigger: Trigger::default(),
             control,
-            jobs: Mutex::new(JobHistory::new(settings.job_history_max)),
+            jobs: Mutex::new(JobHistory::after(last_number, settings.job_history_max)),
             backlog: Mutex::new(BacklogMonitor::new(&settings)),
             place: Mutex::new(None),
             has_blob_work: Mutex::new(false),
@@ -298,10 +305,11 @@ impl Pruner {
     pub fn status(&self) -> Result<Status, PrunerError> {
         let shared = &self.shared;
         let newest = lock(&shared.jobs).newest(1).pop();
-        let is_on = |job: &Job| matches!(job.state, JobState::Running | JobState::Waiting);
+        let last = shared.last_jobs(2)?.into_iter().find(|job| job.state.is_over());
         Ok(Status {
             is_paused: shared.control.is_paused(),
-            running: newest.filter(is_on),
+            running: newest.filter(|job| !job.state.is_over()),
+            last,
             progress: shared.control.progress(),
             pending: shared.trigger.pending(),
             heights: shared.store.heights()?,
@@ -314,9 +322,10 @@ impl Pruner {
         self.shared.control.progress()
     }
 
-    /// The last runs, newest first.
-    pub fn jobs(&self, limit: usize) -> Vec<Job> {
-        lock(&self.shared.jobs).newest(limit)
+    /// The last runs, newest first, also those from before a restart and of other programs over the
+    /// same store.
+    pub fn jobs(&self, limit: usize) -> Result<Vec<Job>, PrunerError> {
+        self.shared.last_jobs(limit)
     }
 
     /// Whether the service can work. Being alive needs nothing: who answers is alive.
@@ -515,22 +524,38 @@ impl Shared {
         let number = lock(&self.jobs).start(height, self.clock.now_ms());
         self.control.start_run();
         let state = self.gate_and_run(height, number);
-        if let JobState::Completed(_) = state
-            && let Err(error) = self.note_completed(height)
-        {
-            tracing::error!(%height, %error, "the store did not take that a run is complete");
+        let job = lock(&self.jobs).set(number, state, self.clock.now_ms());
+        let job = job.expect("it was started above");
+        if let Err(error) = self.remember(&job) {
+            tracing::error!(%height, %error, "the store did not take what became of a run");
         }
-        let mut jobs = lock(&self.jobs);
-        jobs.set(number, state, self.clock.now_ms());
         metrics::backlog(&lock(&self.backlog).status());
-        jobs.newest(1).pop().expect("it was started above")
+        job
     }
 
-    fn note_completed(&self, height: Height) -> Result<(), StoreError> {
-        let completed = ChainReport::Completed(height);
-        let (_, heights) = self.store.report(&[completed], self.clock.now_ms())?;
+    fn remember(&self, job: &Job) -> Result<(), StoreError> {
+        let runs_max = self.settings.job_history_max as u64;
+        let completed = matches!(job.state, JobState::Completed(_)).then_some(job.height);
+        let now_ms = self.clock.now_ms();
+        let bytes = &job.encode();
+        let (number, heights) =
+            self.store.remember_run(EndedRun { bytes, runs_max, completed, now_ms })?;
+        lock(&self.jobs).stored(job.number, number);
         metrics::heights(&heights);
         Ok(())
+    }
+
+    /// What the store remembers, and before it what is not over or could not be stored.
+    fn last_jobs(&self, limit: usize) -> Result<Vec<Job>, PrunerError> {
+        let mut jobs = lock(&self.jobs).not_stored();
+        for (number, run) in self.store.last_runs(limit)? {
+            match Job::decode(number, &run) {
+                Ok(job) => jobs.push(job),
+                Err(error) => tracing::error!(number, %error, "a run cannot be read"),
+            }
+        }
+        jobs.truncate(limit);
+        Ok(jobs)
     }
 
     fn gate_and_run(&self, height: Height, number: u64) -> JobState {

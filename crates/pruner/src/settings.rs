@@ -139,6 +139,12 @@ pub enum SettingsError {
 }
 
 impl PrunerSettings {
+    /// Numbers that every pruner of a store must have in common.
+    #[must_use]
+    pub fn agreed(&self) -> [(&'static str, u32); 1] {
+        [("safety_window_blocks", self.safety_window_blocks)]
+    }
+
     /// Refuses settings that cannot work.
     pub fn check(&self) -> Result<(), SettingsError> {
         for (name, value) in [

@@ -170,7 +170,7 @@ fn r_phase_1_error_stops_phase_2_and_the_height_is_not_complete() {
     // An old unmined transaction whose parent would be preserved.
     put(store.as_ref(), &tx(50, &[], 1), 5, true);
     put(store.as_ref(), &tx(51, &[(50, 0)], 1), 6, false);
-    let preserved = table("tx_preserved");
+    let preserved = table("tx_kept_for_child");
     kv.on_commit(move |batch| {
         let is_phase_1 = batch.rows().any(|row| row.table == preserved);
         if is_phase_1 { Err(KvError::Poisoned) } else { Ok(()) }

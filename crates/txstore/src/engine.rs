@@ -9,6 +9,7 @@ use utxokeep_core::{
 use utxokeep_kv::{Durability, Kv, crash_point};
 
 use crate::{
+    agreed::{Agreement, of_policy},
     backend::{Backend, Touched, Writes},
     blobs::Blobs,
     error::{OpenError, StoreError},
@@ -26,11 +27,18 @@ pub struct Settings {
     pub items_max: usize,
     /// Bodies above this length go to the blob store, where there is one.
     pub inline_body_bytes_max: usize,
+    /// What to do where the store has other numbers than `policy`.
+    pub agreement: Agreement,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { policy: Policy::default(), items_max: 100_000, inline_body_bytes_max: 32 * 1024 }
+        Self {
+            policy: Policy::default(),
+            items_max: 100_000,
+            inline_body_bytes_max: 32 * 1024,
+            agreement: Agreement::default(),
+        }
     }
 }
 
@@ -66,7 +74,14 @@ impl NodeStore {
         settings: Settings,
         durability: Durability,
     ) -> Result<Self, OpenError> {
-        Ok(Self::new(Box::new(KvBackend::open(kv, durability)?), settings))
+        Self::new(Box::new(KvBackend::open(kv, durability)?), settings).compared()
+    }
+
+    /// The same, if it has the numbers that it is opened with.
+    pub(crate) fn compared(self) -> Result<Self, OpenError> {
+        let Settings { policy, agreement, .. } = self.settings;
+        self.agree_on(&of_policy(&policy), agreement)??;
+        Ok(self)
     }
 
     /// The same with a place for large bodies.

@@ -4,6 +4,8 @@ use utxokeep_core::{Corrupt, Txid};
 use utxokeep_kv::KvError;
 use utxokeep_sql::SqlError;
 
+use crate::agreed::Disagreement;
+
 /// Reading or writing failed, or what is stored makes no sense. Nothing of the call was changed,
 /// unless it is [`SqlError::CommitUnknown`].
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +59,9 @@ pub enum OpenError {
         /// Newest format this program knows.
         known: u64,
     },
+    /// It is used with other numbers than it was made with.
+    #[error(transparent)]
+    Disagreement(#[from] Disagreement),
     /// The tables failed.
     #[error(transparent)]
     Store(#[from] StoreError),

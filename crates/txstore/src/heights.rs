@@ -13,10 +13,10 @@ use crate::{
 };
 
 const BLOCK_STATE: &str = "block_state";
-const HEIGHTS: &str = "heights";
+pub(crate) const HEIGHTS: &str = "heights";
 
 /// No transaction has this id. Whoever changes values of the store as a whole holds its lock.
-const WHOLE_STORE: Txid = Txid::from_bytes([0xff; 32]);
+pub(crate) const WHOLE_STORE: Txid = Txid::from_bytes([0xff; 32]);
 
 pub(crate) fn read_block_state(view: &dyn View) -> Result<Option<BlockState>, StoreError> {
     let Some(bytes) = view.state(BLOCK_STATE)? else { return Ok(None) };

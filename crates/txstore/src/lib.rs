@@ -9,6 +9,7 @@
 //! * Items of a batch are answered one by one; a refused item changed nothing.
 //! * Two calls that touch the same transaction happen one after the other.
 
+mod agreed;
 mod backend;
 mod blobs;
 mod calls;
@@ -21,10 +22,12 @@ mod kv;
 mod locks;
 mod orphans;
 mod prune;
+mod runs;
 mod sql;
 mod store;
 mod tables;
 
+pub use agreed::{Agreed, AgreedChange, Agreement, Disagreement};
 pub use backend::{Backend, HeightIndex, ReadWork, SlotPage, Touched, View, WriteWork, Writes};
 pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};
@@ -34,6 +37,7 @@ pub use error::{BlobUrlError, OpenError, StoreError};
 pub use kv::ProofFault;
 pub use orphans::BlobReport;
 pub use prune::{BlobsDeleted, EndedKeeping, ParentsOf, PastDue, PruneStore};
+pub use runs::EndedRun;
 pub use sql::{COMPONENT as SQL_COMPONENT, MIGRATIONS as SQL_MIGRATIONS};
 pub use store::{BlockState, Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore};
 pub use tables::{FORMAT_VERSION, TABLES};

@@ -10,11 +10,13 @@ use utxokeep_core::{
 use utxokeep_kv::KvError;
 
 use crate::{
+    agreed::{Agreement, Disagreement},
     backend::{HeightIndex, Touched, View, Writes},
     engine::{BLOB_DELETE, NodeStore},
     error::StoreError,
     facts::Facts,
     heights::read_heights,
+    runs::EndedRun,
     store::TxStore,
 };
 
@@ -142,6 +144,20 @@ pub trait PruneStore: TxStore {
 
     /// The numbers that the store works by.
     fn policy(&self) -> Policy;
+
+    /// Compares numbers with those of the store, which takes those it does not have yet.
+    fn agree(
+        &self,
+        numbers: &[(&'static str, u32)],
+        agreement: Agreement,
+    ) -> Result<Result<(), Disagreement>, StoreError>;
+
+    /// Remembers a run of the pruner, and that it completed a height, in one commit. Answers its
+    /// number, counted from 1, and what is known of the chain.
+    fn remember_run(&self, run: EndedRun<'_>) -> Result<(u64, Heights), StoreError>;
+
+    /// The last runs with their numbers, newest first.
+    fn last_runs(&self, limit: usize) -> Result<Vec<(u64, Vec<u8>)>, StoreError>;
 
     /// Whether somebody asked for no run to start.
     fn is_paused(&self) -> Result<bool, StoreError>;
@@ -511,6 +527,22 @@ impl PruneStore for NodeStore {
 
     fn policy(&self) -> Policy {
         self.settings.policy
+    }
+
+    fn agree(
+        &self,
+        numbers: &[(&'static str, u32)],
+        agreement: Agreement,
+    ) -> Result<Result<(), Disagreement>, StoreError> {
+        self.agree_on(numbers, agreement)
+    }
+
+    fn remember_run(&self, run: EndedRun<'_>) -> Result<(u64, Heights), StoreError> {
+        self.store_run(run)
+    }
+
+    fn last_runs(&self, limit: usize) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
+        self.stored_runs(limit)
     }
 
     fn is_paused(&self) -> Result<bool, StoreError> {

@@ -23,19 +23,20 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use utxokeep_core::Txid;
 use utxokeep_kv::{Trouble, crash_point};
-use utxokeep_sql::{ConstraintKind, Database, Dialect, SqlError, Transaction, migrate_up};
+use utxokeep_sql::{ConstraintKind, Database, Dialect, SqlError, Transaction, Value, migrate_up};
 
 pub use self::schema::{COMPONENT, MIGRATIONS};
 use self::{
     held::Held,
     read::SqlView,
-    statements::{GENERATION_SHARED, NEXT_GENERATION},
+    statements::{GENERATION_SHARED, LOCK_STATES, MAKE_STATES_LOCK, NEXT_GENERATION, STATES_LOCK},
     write::commit,
 };
 use crate::{
     backend::{Backend, ReadWork, Touched, WriteWork},
     engine::{NodeStore, Settings},
     error::{OpenError, StoreError},
+    heights::WHOLE_STORE,
     kv::ProofFault,
 };
 
@@ -60,7 +61,8 @@ impl NodeStore {
     pub fn on_sql(database: Database, settings: Settings, now_us: i64) -> Result<Self, OpenError> {
         migrate_up(&database, COMPONENT, MIGRATIONS, now_us).map_err(StoreError::from)?;
         database.plan_by_index().map_err(StoreError::from)?;
-        Ok(Self::new(Box::new(SqlBackend { database, fault: AtomicU8::new(0) }), settings))
+        let backend = SqlBackend { database, fault: AtomicU8::new(0) };
+        Self::new(Box::new(backend), settings).compared()
     }
 }
 
@@ -105,6 +107,10 @@ impl SqlBackend {
             }
             Dialect::Postgres => Some(Held::lock(transaction, named, trusts_settled)?),
         };
+        let is_alone = named.contains(&WHOLE_STORE) && !self.has(ProofFault::StatesNotLocked);
+        if held.is_some() && is_alone {
+            lock_states(transaction)?;
+        }
         let view = SqlView::new(transaction, held);
         let outcome = work(&view);
         let (unlocked, relied_on) = view.into_held().map(Held::into_unlocked).unwrap_or_default();
@@ -129,6 +135,17 @@ impl SqlBackend {
         crash_point("before_commit");
         Ok(())
     }
+}
+
+/// Lets one caller after the other change values of the store as a whole. A value that is not there
+/// yet has no row to lock, so a row of its own is made first.
+fn lock_states(transaction: &mut Transaction<'_>) -> Result<(), SqlError> {
+    let name = [Value::from(STATES_LOCK)];
+    if transaction.query_opt(LOCK_STATES, &name, |_| Ok(()))?.is_none() {
+        transaction.execute(MAKE_STATES_LOCK, &name)?;
+        transaction.query_opt(LOCK_STATES, &name, |_| Ok(()))?;
+    }
+    Ok(())
 }
 
 impl Backend for SqlBackend {

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use utxokeep_core::node::Policy;
 use utxokeep_kv::{Durability, MemoryKv, RocksKv, RocksOptions};
 use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
-use utxokeep_txstore::{BlobUrlError, Blobs, NodeStore, Settings, StoreError, TABLES};
+use utxokeep_txstore::{Agreement, BlobUrlError, Blobs, NodeStore, Settings, StoreError, TABLES};
 
 use crate::{clock::now_us, config::TxStoreConfig};
 
@@ -47,9 +47,18 @@ const ENGINES: &str = "rocksdb:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE o
 
 /// Opens the node store that `url` names; one that does not exist is made.
 pub fn open(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenError> {
+    open_with(url, config, Agreement::Compare)
+}
+
+/// The same, which says what to do where the store has other numbers than the configuration.
+pub fn open_with(
+    url: &str,
+    config: &TxStoreConfig,
+    agreement: Agreement,
+) -> Result<Arc<NodeStore>, OpenError> {
     let (engine, place) = url.split_once(':').unwrap_or((url, ""));
     let failed = |source| OpenError::Store { place: shown(engine, place).to_owned(), source };
-    let settings = settings(config);
+    let settings = Settings { agreement, ..settings(config) };
     let store = match engine {
         "memory" => NodeStore::on_kv(MemoryKv::new(TABLES), settings, Durability::Buffered),
         "rocksdb" | "sqlite" | "postgres" | "postgresql" if place.is_empty() => {
@@ -110,6 +119,7 @@ fn settings(config: &TxStoreConfig) -> Settings {
         },
         items_max: config.batch_items_max.get() as usize,
         inline_body_bytes_max: config.inline_body_kib_max.get() as usize * KIB,
+        agreement: Agreement::Compare,
     }
 }
 

@@ -183,3 +183,45 @@ fn a_flipped_bit_in_the_log_is_refused_and_given_up_only_when_told_to() {
 fn file_name(path: &std::path::Path) -> Option<String> {
     path.file_name().map(|name| name.to_string_lossy().into_owned())
 }
+
+#[test]
+fn settings_of_the_store_are_compared_at_every_open_and_changed_on_purpose() {
+    for engine in ["rocksdb", "sqlite"] {
+        let (user, parent, _) = User::with_family(engine);
+        let txid = parent.txid.to_string();
+        user.json(&["prune", "explain", &txid, "--height", "1500"]);
+        let before = user.json(&["tx", "settings"]);
+        let named = |shown: &Value, name: &str| {
+            let settings = shown["settings"].as_array().unwrap();
+            settings.iter().find(|one| one["name"] == name).unwrap()["blocks"].clone()
+        };
+        assert_eq!(named(&before, "retention_blocks"), 288);
+        assert_eq!(named(&before, "safety_window_blocks"), 288);
+        assert_eq!(named(&before, "coinbase_maturity_blocks"), 100);
+        let text = fs::read_to_string(&user.config).unwrap();
+        let text = format!("{text}retention_blocks = 400\n[pruner]\nsafety_window_blocks = 300\n");
+        fs::write(&user.config, text).unwrap();
+        for command in [["tx", "show"], ["prune", "explain"], ["tx", "explain"]] {
+            let store = ["--store", &user.url];
+            let (code, _, told) = user.run(&[&command[..], &[&txid], &store].concat());
+            assert_eq!(code, Some(4), "{told}");
+            for part in ["retention_blocks = 288", "says 400", "utxokeep tx settings --change"] {
+                assert!(told.contains(part), "{told}");
+            }
+        }
+        assert_eq!(user.json(&["tx", "settings"]), before, "looking changes nothing");
+        let after = user.json(&["tx", "settings", "--change"]);
+        assert_eq!(named(&after, "retention_blocks"), 400);
+        assert_eq!(named(&after, "safety_window_blocks"), 300);
+        let changes = after["changes"].as_array().unwrap();
+        assert_eq!(changes.len(), 2, "{changes:?}");
+        assert_eq!(
+            (&changes[0]["from_blocks"], &changes[0]["to_blocks"]),
+            (&288.into(), &400.into())
+        );
+        assert!(changes[0]["at_ms"].as_u64().unwrap() > 1_600_000_000_000);
+        user.json(&["tx", "show", &txid]);
+        user.json(&["prune", "explain", &txid, "--height", "1500"]);
+        assert_eq!(user.json(&["prune", "jobs"])["jobs"], Value::Array(Vec::new()));
+    }
+}

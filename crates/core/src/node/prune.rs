@@ -146,7 +146,12 @@ pub enum Pruned {
         undo: Option<Box<Undo>>,
     },
     /// It stays.
-    Kept(KeepReason),
+    Kept {
+        /// Why.
+        reason: KeepReason,
+        /// The child that it is about, where it is about one.
+        child: Option<Txid>,
+    },
 }
 
 impl<S: Source> Workspace<'_, S> {
@@ -197,16 +202,15 @@ impl<S: Source> Workspace<'_, S> {
         self.prefetch_prune(txids, rules)?;
         let mut verdicts = Vec::with_capacity(txids.len());
         for txid in txids {
-            verdicts.push(self.prune_verdict(txid, spends, rules)?);
+            verdicts.push(self.blocking(txid, spends, rules, true)?.into_iter().next());
         }
         let (mut answers, mut gone) = (Vec::with_capacity(txids.len()), Vec::new());
-        for (at, (txid, verdict)) in txids.iter().zip(verdicts).enumerate() {
-            answers.push(match verdict {
-                Verdict::Keep(reason) => Pruned::Kept(reason),
-                // One that is named twice is gone the second time.
-                Verdict::Delete => Pruned::Kept(KeepReason::Missing),
-            });
-            if verdict != Verdict::Delete {
+        for (at, (txid, first)) in txids.iter().zip(verdicts).enumerate() {
+            // One that is named twice is gone the second time.
+            let (reason, child) =
+                first.map_or((KeepReason::Missing, None), |first| (first.reason, first.child));
+            answers.push(Pruned::Kept { reason, child });
+            if first.is_some() {
                 continue;
             }
             let body = if rules.keeps_undo { self.body(txid)? } else { None };

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use utxokeep_kv::{Batch, Durability, KvError, MemoryKv, TableId};
+use utxokeep_pruner::PrunerSettings;
 use utxokeep_testkit::{Hook, HookedKv};
-use utxokeep_txstore::{NodeStore, ProofFault, PruneStore, Settings, TABLES};
+use utxokeep_txstore::{Agreement, NodeStore, ProofFault, PruneStore, Settings, TABLES};
 
 /// Called with the table and the key of a row that is about to be read.
 type ReadHook = dyn FnMut(TableId, &[u8]) + Send;
@@ -79,6 +80,9 @@ impl Faulty {
     pub(super) fn store_with(&self, fault: Option<ProofFault>) -> Arc<dyn PruneStore> {
         let settings = Settings::default();
         let store = NodeStore::on_kv(self.0.clone(), settings, Durability::Buffered).unwrap();
+        // As if a pruner had been there before: what it agrees on is no commit of a run.
+        let agreed = PrunerSettings::default().agreed();
+        store.agree(&agreed, Agreement::Compare).unwrap().unwrap();
         Arc::new(match fault {
             Some(fault) => store.unsafe_with(fault),
             None => store,

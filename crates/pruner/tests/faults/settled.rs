@@ -46,7 +46,7 @@ fn child_leaves_after_the_verdict(
     });
     let answer = store.prune(&[parent], &PruneRules::at(HEIGHT, 288)).unwrap().unwrap();
     kv.heal_reads();
-    let is_kept = matches!(answer[0], Pruned::Kept(_));
+    let is_kept = matches!(answer[0], Pruned::Kept { .. });
     assert_eq!(is_there(store.as_ref(), parent), is_kept, "the answer is the truth");
     is_kept
 }

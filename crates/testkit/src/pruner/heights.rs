@@ -1,12 +1,15 @@
 //! What a store believes of its chain: wrong heights delete nothing, and nothing is forgotten.
 
-use std::{sync::Barrier, thread};
+use std::{
+    sync::{Arc, Barrier},
+    thread,
+};
 
 use utxokeep_core::node::{Assembly, ChainReport, NodeTx};
-use utxokeep_pruner::{JobState, PrunerError, PrunerSettings, SkipReason, TriggerMode};
-use utxokeep_txstore::BlockState;
+use utxokeep_pruner::{JobState, Pruner, PrunerError, PrunerSettings, SkipReason, TriggerMode};
+use utxokeep_txstore::{Agreement, BlockState};
 
-use super::stage::{PruneStage, at};
+use super::stage::{PruneStage, StillClock, at};
 use crate::txstore::{seed, spending};
 
 /// A parent that is due at 1288 and whose child was mined at 1001: nobody may delete it before 1289.
@@ -137,6 +140,47 @@ pub(super) fn h_nothing_completes_above_the_newest_block(stage: &PruneStage) {
     assert_eq!((heights.newest(), heights.completed()), (Some(at(490)), Some(at(490))));
     assert_eq!(pruner.run_at(at(500)).state, JobState::Skipped(SkipReason::Ahead));
     assert_eq!(pruner.block_mined(at(491)).unwrap().pending, Some(at(491)), "runs go on");
+}
+
+/// What was run survives a restart, and is bounded.
+pub(super) fn h_the_last_runs_survive_a_restart(stage: &PruneStage) {
+    let settings = PrunerSettings { job_history_max: 3, ..PrunerSettings::default() };
+    let pruner = stage.pruner(settings.clone());
+    assert_eq!(pruner.status().unwrap().last, None);
+    let first = stage.run(&pruner, 500);
+    pruner.pause();
+    let second = stage.run(&pruner, 501);
+    assert_eq!(second.state, JobState::Skipped(SkipReason::Paused));
+    assert_eq!(pruner.jobs(9).unwrap(), [second.clone(), first.clone()]);
+    drop(pruner);
+    let next = stage.pruner(settings);
+    assert_eq!(next.jobs(9).unwrap(), [second.clone(), first]);
+    assert_eq!(next.status().unwrap().last, Some(second));
+    next.resume();
+    // Another program over the same store runs in between.
+    let other = stage.pruner(PrunerSettings { job_history_max: 3, ..PrunerSettings::default() });
+    let mut numbers = Vec::new();
+    for (pruner, height) in [(&next, 502), (&other, 503), (&next, 504)] {
+        stage.run(pruner, height);
+        numbers = next.jobs(9).unwrap().iter().map(|job| (job.number, job.height.get())).collect();
+    }
+    assert_eq!(numbers, [(5, 504), (4, 503), (3, 502)]);
+}
+
+/// Two programs that disagree over what may go are never both right.
+pub(super) fn h_every_pruner_has_the_window_of_the_store(stage: &PruneStage) {
+    let window =
+        |safety_window_blocks| PrunerSettings { safety_window_blocks, ..PrunerSettings::default() };
+    drop(stage.pruner(window(288)));
+    let open =
+        |settings| Pruner::new(Arc::clone(&stage.store), Arc::new(StillClock::default()), settings);
+    let error = open(window(200)).unwrap_err().to_string();
+    for part in ["safety_window_blocks = 288", "200", "utxokeep tx settings --change"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let change = Agreement::Change { now_ms: 7 };
+    stage.store.agree(&window(200).agreed(), change).unwrap().unwrap();
+    assert!(open(window(200)).is_ok() && open(window(288)).is_err());
 }
 
 /// Several programs tell a store different things at the same moment.

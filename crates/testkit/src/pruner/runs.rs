@@ -109,7 +109,8 @@ pub(super) fn w_service(stage: &PruneStage) {
         "the newest is processed"
     );
     assert!(txs.iter().all(|tx| !stage.is_there(tx)));
-    let heights: Vec<u32> = pruner.jobs(1_000).iter().map(|job| job.height.get()).collect();
+    let heights: Vec<u32> =
+        pruner.jobs(1_000).unwrap().iter().map(|job| job.height.get()).collect();
     assert!(heights.is_sorted_by(|newer, older| newer > older), "{heights:?}");
     pruner.shut_down();
 }

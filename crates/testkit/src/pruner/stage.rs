@@ -151,7 +151,7 @@ impl PruneStage {
         let txids: Vec<Txid> = txs.iter().map(|tx| tx.txid).collect();
         let pruned = self.store.prune(&txids, &rules_at(height)).expect("the engine works");
         let answers = pruned.expect("the height is one").into_iter().map(|one| match one {
-            Pruned::Kept(reason) => Some(reason),
+            Pruned::Kept { reason, .. } => Some(reason),
             Pruned::Deleted { .. } => None,
         });
         let answers: Vec<_> = answers.collect();

@@ -61,6 +61,8 @@ pub enum ProofFault {
     OvertakenIgnored = 3,
     /// `PostgreSQL` locks records when they are read, in place of all of them first.
     LockedOnTheWay = 4,
+    /// `PostgreSQL` locks nothing before values of the store as a whole are changed.
+    StatesNotLocked = 5,
 }
 
 /// Settled transactions in memory.

@@ -38,6 +38,15 @@ pub(super) const GENERATION_SHARED: &str =
 pub(super) const NEXT_GENERATION: &str =
     "UPDATE node_unsettled SET generation = generation + 1 WHERE id = 0";
 
+/// Name of the row that is locked by whoever changes values of the store as a whole.
+pub(super) const STATES_LOCK: &[u8] = b"lock";
+
+pub(super) const LOCK_STATES: &str = "SELECT name FROM node_state WHERE name = $1 FOR UPDATE";
+
+/// Waits for another program that makes it at the same moment.
+pub(super) const MAKE_STATES_LOCK: &str =
+    "INSERT INTO node_state (name, value) VALUES ($1, $1) ON CONFLICT (name) DO NOTHING";
+
 /// What bodies beside their records spend.
 pub(super) const SPENDS_HEAD: &str = "SELECT node_transactions.txid, is_coinbase, previous_txid, \
      previous_vout FROM node_transactions LEFT JOIN node_inputs \

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use utxokeep_chains::SourceError;
 use utxokeep_index::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError};
 use utxokeep_kv::KvError;
+use utxokeep_pruner::PrunerError;
 use utxokeep_sql::SqlError;
 use utxokeep_txstore::StoreError as TxStoreError;
 use utxokeep_wallet::LedgerError;
@@ -108,6 +109,9 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<node_store::OpenError>() {
             return Some(Self::of_node_store(error));
         }
+        if let Some(PrunerError::Disagreement(_)) = cause.downcast_ref() {
+            return Some(Self::Refused);
+        }
         if let Some(error) = cause.downcast_ref::<WalletsError>() {
             return Some(Self::of_wallets(error.kind()));
         }
@@ -141,7 +145,7 @@ impl Exit {
         match error {
             node_store::OpenError::Store { source, .. } => match source {
                 TxOpenError::Store(error) => Self::of_tx_store(error),
-                TxOpenError::NewerFormat { .. } => Self::Refused,
+                TxOpenError::NewerFormat { .. } | TxOpenError::Disagreement(_) => Self::Refused,
                 _ => Self::Failure,
             },
             _ => Self::Usage,

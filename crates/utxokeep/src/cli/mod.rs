@@ -19,6 +19,7 @@ mod output;
 mod progress;
 mod prune;
 mod recover;
+mod settings;
 mod sources;
 mod status;
 mod tx;
@@ -102,6 +103,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Tx::Show(args) => tx::show(&session, &args),
             Tx::Explain(args) => tx::explain(&session, &args),
             Tx::Verify(args) => tx::verify(&session, &args),
+            Tx::Settings(args) => settings::run(&session, &args),
             Tx::Recover(args) => recover::tx(&session, &args),
         },
         Command::Prune(command) => prune::prune(&session, &command),

@@ -67,19 +67,22 @@ impl Asked {
         if let Some(address) = &target.connect {
             return Ok(Self::There(Box::new(Remote::connect(address)?)));
         }
-        let store = tx::open(session, target.store.store.as_deref()).inspect_err(|error| {
-            if Exit::of(error) == Exit::Refused {
-                output::note("to ask the program that uses the store, add --connect URL");
-            }
-        })?;
-        let mut settings = pruning::settings(&session.config().pruner);
-        // Whoever watches stops a run by hand, and is told at once that the gate is closed.
-        settings.run_time_max_ms = 0;
-        (settings.mined_set_wait_ms, settings.assembly_wait_ms) = (0, 0);
-        let clock = Arc::new(WallClock::default());
-        let pruner = Pruner::new(store, clock, settings)?;
-        Ok(Self::Here(Box::new(pruner)))
+        Ok(Self::Here(Box::new(here(session, target.store.store.as_deref())?)))
     }
+}
+
+/// A pruner over a store that this program opens.
+fn here(session: &Session, url: Option<&str>) -> anyhow::Result<Pruner> {
+    let store = tx::open(session, url).inspect_err(|error| {
+        if Exit::of(error) == Exit::Refused {
+            output::note("to ask the program that uses the store, add --connect URL");
+        }
+    })?;
+    let mut settings = pruning::settings(&session.config().pruner);
+    // Whoever watches stops a run by hand, and is told at once that the gate is closed.
+    settings.run_time_max_ms = 0;
+    (settings.mined_set_wait_ms, settings.assembly_wait_ms) = (0, 0);
+    Ok(Pruner::new(store, Arc::new(WallClock::default()), settings)?)
 }
 
 /// The same error in words of the command line, where that helps.
@@ -104,8 +107,14 @@ fn status(session: &Session, args: &Connect) -> anyhow::Result<Exit> {
 }
 
 fn jobs(session: &Session, args: &PruneJobs) -> anyhow::Result<Exit> {
-    let mut remote = Remote::named_or_configured(session, &args.connect)?;
-    let jobs = remote.jobs(proto::PrunerJobsRequest { limit: args.count })?;
+    let jobs = if let Some(url) = &args.store {
+        let pruner = here(session, Some(url))?;
+        let jobs = pruner.jobs(args.count as usize).map_err(in_our_words)?;
+        proto::PrunerJobsResponse { jobs: jobs.iter().map(to::job).collect() }
+    } else {
+        let mut remote = Remote::named_or_configured(session, &args.connect)?;
+        remote.jobs(proto::PrunerJobsRequest { limit: args.count })?
+    };
     output::result(session.json(), &Jobs::from(jobs))?;
     Ok(Exit::Success)
 }

@@ -7,7 +7,7 @@ use utxokeep_core::{
     Height, Txid, hex_encode,
     node::{NodeTx, PruneRules, Slot, SlotState},
 };
-use utxokeep_txstore::{Fields, NodeStore, PruneStore as _, StoredTx, TxStore as _};
+use utxokeep_txstore::{Agreement, Fields, NodeStore, PruneStore as _, StoredTx, TxStore as _};
 
 use super::{
     args::{TxExplain, TxShow, TxVerify},
@@ -20,12 +20,21 @@ use crate::{clock::now_s, node_store};
 
 /// Opens the node store that the configuration or the command line names.
 pub(super) fn open(session: &Session, url: Option<&str>) -> anyhow::Result<Arc<NodeStore>> {
+    open_with(session, url, Agreement::Compare)
+}
+
+/// The same, which says what to do where the store has other numbers than the configuration.
+pub(super) fn open_with(
+    session: &Session,
+    url: Option<&str>,
+    agreement: Agreement,
+) -> anyhow::Result<Arc<NodeStore>> {
     let config = &session.config().txstore;
     let url = url.unwrap_or(&config.url);
     if url.is_empty() {
         return Err(CliError::NoNodeStore.into());
     }
-    Ok(node_store::open(url, config)?)
+    Ok(node_store::open_with(url, config, agreement)?)
 }
 
 fn find(store: &NodeStore, txid: Txid, fields: Fields) -> anyhow::Result<StoredTx> {
@@ -154,7 +163,7 @@ impl Human for Shown {
         }
         let heights = [
             ("unmined since", self.unmined_since_height),
-            ("newest spend", self.spent_at_height),
+            ("spent at", self.spent_at_height),
             ("spendable from", self.spendable_from_height),
             ("delete at", self.delete_at_height),
             ("preserved until", self.preserve_until_height),

@@ -12,7 +12,7 @@ mod prune;
 mod records;
 mod shown;
 mod shown_payments;
-mod utc;
+pub(super) mod utc;
 
 use serde::Serialize;
 

@@ -72,7 +72,7 @@ pub(super) fn jobs(
         0 => usize::MAX,
         limit => usize::try_from(limit).unwrap_or(usize::MAX),
     };
-    let jobs = pruning.pruner().jobs(limit);
+    let jobs = pruning.pruner().jobs(limit)?;
     Ok(proto::PrunerJobsResponse { jobs: jobs.iter().map(to::job).collect() })
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn status(status: &Status, mode: TriggerMode) -> proto::PrunerStatusR
         is_paused: status.is_paused,
         trigger: trigger.into(),
         running: status.running.as_ref().map(job),
+        last: status.last.as_ref().map(job),
         examined,
         deleted,
         pending_height: status.pending.map(Height::get),

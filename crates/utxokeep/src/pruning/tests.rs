@@ -22,7 +22,7 @@ fn start(config: &PrunerConfig) -> Pruning {
 /// Waits for a run at a height to be over.
 fn wait_for(pruning: &Pruning, at: u32) -> JobState {
     for _ in 0..3_000 {
-        let jobs = pruning.pruner().jobs(1);
+        let jobs = pruning.pruner().jobs(1).unwrap();
         if let Some(job) = jobs.into_iter().find(|job| job.height == height(at))
             && job.ended_ms.is_some()
         {
@@ -30,7 +30,7 @@ fn wait_for(pruning: &Pruning, at: u32) -> JobState {
         }
         thread::sleep(Duration::from_millis(10));
     }
-    panic!("no run at {at}: {:?}", pruning.pruner().jobs(10));
+    panic!("no run at {at}: {:?}", pruning.pruner().jobs(10).unwrap());
 }
 
 fn is_completed(state: &JobState) -> bool {
@@ -59,7 +59,7 @@ fn after_a_reorganisation_the_node_has_to_say_again_what_it_reached() {
     pruning.reorganised(height(18)).unwrap();
     pruning.block(block(21)).unwrap();
     thread::sleep(Duration::from_millis(50));
-    let job = pruning.pruner().jobs(1).remove(0);
+    let job = pruning.pruner().jobs(1).unwrap().remove(0);
     assert_eq!((job.height, job.state), (height(21), JobState::Waiting));
     pruning.block(BlockEvent { mined_set: Some(height(21)), ..block(21) }).unwrap();
     pruning.assembly_changed(Assembly { is_running: true, height: height(21) }).unwrap();
@@ -100,5 +100,5 @@ fn a_tip_is_followed_up_and_down_until_it_stops() {
     assert!(began.elapsed() < Duration::from_secs(1));
     pruning.block(block(12)).unwrap();
     thread::sleep(Duration::from_millis(50));
-    assert_eq!(pruning.pruner().jobs(1)[0].height, height(11), "it is stopped");
+    assert_eq!(pruning.pruner().jobs(1).unwrap()[0].height, height(11), "it is stopped");
 }

@@ -143,7 +143,7 @@ impl Shelf {
                 assert!(!self.bodies.contains_key(&id(name)));
                 None
             }
-            Pruned::Kept(reason) => {
+            Pruned::Kept { reason, .. } => {
                 assert!(reason == KeepReason::Missing || self.records.contains_key(&id(name)));
                 Some(reason)
             }

@@ -94,6 +94,9 @@ pub(in crate::cli) struct PruneJobs {
     /// The most runs to list.
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
     pub(in crate::cli) count: u32,
+    /// Read the runs that this node store remembers, in place of asking a running pruner.
+    #[arg(long, value_name = "URL", conflicts_with = "connect")]
+    pub(in crate::cli) store: Option<String>,
     #[command(flatten)]
     pub(in crate::cli) connect: Connect,
 }

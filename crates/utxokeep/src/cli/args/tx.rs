@@ -12,6 +12,12 @@ pub(in crate::cli) enum Tx {
     /// Recount the node store and list what is wrong; with a blob store, look for files that no
     /// record names.
     Verify(TxVerify),
+    /// Show the settings that every program over a node store must have in common: retention, windows
+    /// and coinbase maturity.
+    ///
+    /// They are written when the store is made. A program whose configuration says otherwise is
+    /// refused.
+    Settings(TxSettings),
     /// List what stands behind damage in the write-ahead log of a store on RocksDB, and open the
     /// store without it.
     ///
@@ -59,6 +65,16 @@ pub(in crate::cli) struct TxVerify {
     /// Age from which such a file counts: until then its record may be on the way.
     #[arg(long, value_name = "SECONDS", default_value = "3600")]
     pub(in crate::cli) blob_age_min_s: u32,
+    #[command(flatten)]
+    pub(in crate::cli) store: Store,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TxSettings {
+    /// Change them to those of the configuration, for every program that uses the store. Stop those
+    /// first. The change is recorded. Heights that are set already stay.
+    #[arg(long)]
+    pub(in crate::cli) change: bool,
     #[command(flatten)]
     pub(in crate::cli) store: Store,
 }

@@ -19,6 +19,7 @@ pub(super) struct Status {
     paused: bool,
     trigger: String,
     running: Option<Job>,
+    last_run: Option<Job>,
     examined: u64,
     deleted: u64,
     pending_height: Option<u32>,
@@ -48,6 +49,7 @@ impl Status {
             trigger: word(status.trigger().as_str_name(), "PRUNER_TRIGGER_MODE_"),
             backlog_state: word(backlog_state, "PRUNER_BACKLOG_STATE_").to_uppercase(),
             running: status.running.map(Job::from),
+            last_run: status.last.map(Job::from),
             examined: status.examined,
             deleted: status.deleted,
             pending_height: status.pending_height,
@@ -81,6 +83,9 @@ impl Human for Status {
             ),
             None => lines.field("running", "no"),
         };
+        if let Some(job) = &self.last_run {
+            lines.field("last run", format_args!("height {}, {}", job.height, job.state));
+        }
         lines
             .field("started by", &self.trigger)
             .optional("newest height", self.newest_height)

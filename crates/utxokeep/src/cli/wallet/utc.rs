@@ -9,7 +9,7 @@ const ERA_DAYS: i64 = 146_097;
 const DAYS_BEFORE_1970: i64 = 719_468;
 
 /// A time in microseconds since 1970, as a date and a time of day.
-pub(super) fn utc(micros: i64) -> String {
+pub(in crate::cli) fn utc(micros: i64) -> String {
     let seconds = micros.div_euclid(1_000_000);
     let (year, month, day) = date(seconds.div_euclid(DAY_SECS));
     let second = seconds.rem_euclid(DAY_SECS);

@@ -1,0 +1,157 @@
+//! Numbers that every program over one store must have in common: what one of them takes for safe to
+//! delete, another must not need.
+//!
+//! They are written when the store is made, compared whenever it is opened, and changed on purpose
+//! only, which is recorded.
+
+use utxokeep_core::{Corrupt, Height, node::Policy};
+
+use crate::{engine::NodeStore, error::StoreError};
+
+const AGREED: &str = "agreed/";
+const CHANGED: &str = "agreed_changed/";
+
+/// Changes that are shown at most.
+const CHANGES_MAX: usize = 1_000;
+
+/// What to do where a program disagrees with the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Agreement {
+    /// Refuse it.
+    #[default]
+    Compare,
+    /// Change the store, and record when.
+    Change {
+        /// Now, in milliseconds since 1970.
+        now_ms: u64,
+    },
+    /// Pass over it: somebody only looks at the numbers.
+    Ignore,
+}
+
+/// A program has another number than the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the node store has {name} = {stored}, and the configuration says {configured}; set it to \
+     {stored}, or stop every program that uses the store and change it for all of them with \
+     `utxokeep tx settings --change`"
+)]
+pub struct Disagreement {
+    /// The setting.
+    pub name: &'static str,
+    /// What the store has.
+    pub stored: u32,
+    /// What the program has.
+    pub configured: u32,
+}
+
+/// A number that was changed on purpose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgreedChange {
+    /// The setting.
+    pub name: String,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// What it was.
+    pub from: u32,
+    /// What it is since.
+    pub to: u32,
+}
+
+/// The numbers of a store, and when they were changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Agreed {
+    /// Settings by name.
+    pub numbers: Vec<(String, u32)>,
+    /// Changes, oldest first.
+    pub changes: Vec<AgreedChange>,
+}
+
+/// What opening a store compares.
+pub(crate) fn of_policy(policy: &Policy) -> [(&'static str, u32); 3] {
+    [
+        ("retention_blocks", policy.retention_blocks),
+        ("coinbase_maturity_blocks", policy.coinbase_maturity),
+        ("unmined_retention_blocks", policy.unmined_retention_blocks),
+    ]
+}
+
+fn number(bytes: &[u8]) -> Result<u32, StoreError> {
+    let number = Height::from_key(bytes).map(Height::get);
+    Ok(number.ok_or_else(|| Corrupt::new("number of the store", "not 4 bytes long"))?)
+}
+
+fn name_of(name: &str) -> String {
+    format!("{AGREED}{name}")
+}
+
+fn parse_change(name: &str, value: &[u8]) -> Result<AgreedChange, StoreError> {
+    let damaged = || Corrupt::new("change of a number", name.to_owned());
+    let rest = name.strip_prefix(CHANGED).and_then(|rest| rest.split_once('/'));
+    let (at_ms, setting) = rest.ok_or_else(damaged)?;
+    let at_ms = at_ms.parse().map_err(|_| damaged())?;
+    let (from, to) = value.split_at_checked(4).ok_or_else(damaged)?;
+    Ok(AgreedChange { name: setting.to_owned(), at_ms, from: number(from)?, to: number(to)? })
+}
+
+impl NodeStore {
+    /// Compares numbers with those of the store, which takes those it does not have yet.
+    pub(crate) fn agree_on(
+        &self,
+        numbers: &[(&'static str, u32)],
+        agreement: Agreement,
+    ) -> Result<Result<(), Disagreement>, StoreError> {
+        if agreement == Agreement::Ignore {
+            return Ok(Ok(()));
+        }
+        let is_agreed = self.read(|facts| {
+            let mut is_agreed = true;
+            for (name, configured) in numbers {
+                let stored =
+                    facts.view.state(&name_of(name))?.as_deref().map(number).transpose()?;
+                is_agreed &= stored == Some(*configured);
+            }
+            Ok(is_agreed)
+        })?;
+        // Nothing is written where nothing changes: the store may take no writes at present.
+        if is_agreed {
+            return Ok(Ok(()));
+        }
+        self.change_states(|view| {
+            let mut states = Vec::new();
+            for (name, configured) in numbers.iter().copied() {
+                let value = configured.to_be_bytes();
+                let Some(stored) = view.state(&name_of(name))? else {
+                    states.push((name_of(name), Some(value.to_vec())));
+                    continue;
+                };
+                let stored = number(&stored)?;
+                if stored == configured {
+                    continue;
+                }
+                let Agreement::Change { now_ms } = agreement else {
+                    return Ok((Err(Disagreement { name, stored, configured }), Vec::new()));
+                };
+                let record = [stored.to_be_bytes(), value].concat();
+                states.push((format!("{CHANGED}{now_ms:020}/{name}"), Some(record)));
+                states.push((name_of(name), Some(value.to_vec())));
+            }
+            Ok((Ok(()), states))
+        })
+    }
+
+    /// The numbers that every program over the store has in common, and their changes.
+    pub fn agreed(&self) -> Result<Agreed, StoreError> {
+        self.read(|facts| {
+            let mut agreed = Agreed::default();
+            for (name, value) in facts.view.states(AGREED, None, CHANGES_MAX)? {
+                let name = name.strip_prefix(AGREED).unwrap_or(&name).to_owned();
+                agreed.numbers.push((name, number(&value)?));
+            }
+            for (name, value) in facts.view.states(CHANGED, None, CHANGES_MAX)? {
+                agreed.changes.push(parse_change(&name, &value)?);
+            }
+            Ok(agreed)
+        })
+    }
+}
