@@ -4,9 +4,9 @@ use std::fmt;
 
 use utxokeep_core::{
     OutPoint, Txid,
-    node::{BlobKind, Changes, NodeError, NodeTx, Policy, TxRecord, Workspace, encode_blob},
+    node::{NodeError, Policy, Workspace},
 };
-use utxokeep_kv::{Durability, Kv, crash_point};
+use utxokeep_kv::{Durability, Kv};
 
 use crate::{
     agreed::{Agreement, of_policy},
@@ -14,6 +14,7 @@ use crate::{
     blobs::Blobs,
     error::{OpenError, StoreError},
     facts::Facts,
+    files::Seen,
     kv::{KvBackend, ProofFault},
     store::PerItem,
 };
@@ -47,6 +48,10 @@ pub struct NodeStore {
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) settings: Settings,
     pub(crate) blobs: Option<Blobs>,
+    /// Files that are being written, to see which are left behind.
+    pub(crate) seen_files: Seen,
+    /// A planted mistake: files are written and named without their rows.
+    pub(crate) ignores_file_rows: bool,
 }
 
 impl fmt::Debug for NodeStore {
@@ -65,7 +70,8 @@ impl NodeStore {
     /// A store on an engine.
     #[must_use]
     pub fn new(backend: Box<dyn Backend>, settings: Settings) -> Self {
-        Self { backend, settings, blobs: None }
+        let (seen_files, ignores_file_rows) = (Seen::default(), false);
+        Self { backend, settings, blobs: None, seen_files, ignores_file_rows }
     }
 
     /// A store on key-value tables that has all of [`crate::TABLES`].
@@ -106,6 +112,13 @@ impl NodeStore {
         self
     }
 
+    /// Plants a mistake in how files are written. For tests only.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unsafe_without_file_rows(self) -> Self {
+        Self { ignores_file_rows: true, ..self }
+    }
+
     /// Name of the engine below.
     #[must_use]
     pub fn engine(&self) -> &'static str {
@@ -132,12 +145,12 @@ impl NodeStore {
         mut work: impl FnMut(&mut Workspace<'_, Facts<'_>>) -> Result<(T, bool), StoreError>,
     ) -> Result<T, StoreError> {
         let mut answer = None;
-        self.backend.write(touched, &mut |view| {
+        self.write_with_files(touched, &mut |view| {
             let facts = Facts { view, blobs: self.blobs.as_ref() };
             let mut workspace = Workspace::new(&facts, self.settings.policy);
             let (done, is_wanted) = work(&mut workspace)?;
             answer = Some(done);
-            if is_wanted { self.place(workspace.into_changes()) } else { Ok(Writes::default()) }
+            Ok(if is_wanted { workspace.into_changes().into() } else { Writes::default() })
         })?;
         Ok(answer.expect("the engine ran the work"))
     }
@@ -176,59 +189,4 @@ impl NodeStore {
         }
         Ok(())
     }
-
-    /// Decides where bodies go, and writes the large ones: their files are there before the commit
-    /// that names them. Should that fail, a file without a record is left, which does no harm.
-    pub(crate) fn place(&self, changes: Changes) -> Result<Writes, StoreError> {
-        let mut writes = Writes::from(changes);
-        for (txid, before, now) in &writes.records {
-            if let (Some(TxRecord { blob: Some(kind), .. }), None) = (before, now) {
-                writes.states.push((blob_delete_name(txid, *kind), Some(Vec::new())));
-            }
-        }
-        let Some(blobs) = &self.blobs else { return Ok(writes) };
-        let max = self.settings.inline_body_bytes_max;
-        let is_large = |body: &Option<NodeTx>| body.as_ref().is_some_and(|tx| body_bytes(tx) > max);
-        if !writes.bodies.iter().any(|(_, body)| is_large(body)) {
-            return Ok(writes);
-        }
-        let mut inline = Vec::with_capacity(writes.bodies.len());
-        for (txid, body) in writes.bodies {
-            let file = body.as_ref().filter(|_| is_large(&body)).and_then(encode_blob);
-            let Some((kind, bytes)) = file else {
-                inline.push((txid, body));
-                continue;
-            };
-            crash_point("before_blob");
-            blobs.put(&txid, kind, bytes)?;
-            crash_point("after_blob");
-            // A file that was to be deleted is wanted again.
-            writes.states.push((blob_delete_name(&txid, kind), None));
-            let mut records = writes.records.iter_mut().filter(|(id, ..)| *id == txid);
-            if let Some((_, _, Some(record))) = records.next() {
-                record.blob = Some(kind);
-            }
-        }
-        writes.bodies = inline;
-        Ok(writes)
-    }
-}
-
-/// Where a file that nobody needs any more waits for its end.
-pub(crate) const BLOB_DELETE: &str = "blob_delete/";
-
-pub(crate) fn blob_delete_name(txid: &Txid, kind: BlobKind) -> String {
-    format!("{BLOB_DELETE}{}.{}", txid.to_reversed_hex(), kind.extension())
-}
-
-/// About how long the bytes of a body are.
-fn body_bytes(tx: &NodeTx) -> usize {
-    const INPUT: usize = 41;
-    const OUTPUT: usize = 9;
-    let previous = |input: &utxokeep_core::node::NodeInput| {
-        input.previous.as_ref().map_or(0, |previous| previous.script.len() + OUTPUT)
-    };
-    let inputs = tx.inputs.iter().map(|input| INPUT + input.script.len() + previous(input));
-    let outputs = tx.outputs.iter().map(|output| OUTPUT + output.script.len());
-    inputs.chain(outputs).sum()
 }

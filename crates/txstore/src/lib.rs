@@ -17,6 +17,7 @@ mod check;
 mod engine;
 mod error;
 mod facts;
+mod files;
 mod heights;
 mod kv;
 mod locks;

@@ -8,10 +8,11 @@ use utxokeep_core::{
 
 use crate::{
     backend::{Touched, Writes},
-    blobs::{Blobs, FoundBlob},
-    engine::{NodeStore, blob_delete_name},
+    engine::NodeStore,
     error::StoreError,
     facts::Facts,
+    files::{file_row, waits},
+    prune::BlobsDeleted,
 };
 
 /// What a look through the blob store found.
@@ -58,32 +59,28 @@ impl NodeStore {
             }
             report.orphans += 1;
             report.orphan_bytes += found.bytes;
-            if is_repair && self.remove_orphan(blobs, &txid, kind, &found)? {
+            if is_repair && self.remove_orphan(&txid, kind)? {
                 report.removed += 1;
             }
         }
         Ok(Some(report))
     }
 
-    /// Removes a file while nobody can store its transaction.
-    fn remove_orphan(
-        &self,
-        blobs: &Blobs,
-        txid: &Txid,
-        kind: BlobKind,
-        found: &FoundBlob,
-    ) -> Result<bool, StoreError> {
-        let mut is_removed = false;
+    /// Removes a file: its row first says that it waits for that, so that a call which is about to
+    /// name it notices.
+    fn remove_orphan(&self, txid: &Txid, kind: BlobKind) -> Result<bool, StoreError> {
         self.backend.write(&Touched::Only(vec![*txid]), &mut |view| {
-            let facts = Facts { view, blobs: Some(blobs) };
-            if is_named(&facts, txid, kind)? {
-                return Ok(Writes::default());
-            }
-            is_removed = blobs.delete_named(&found.name)?;
-            let states = vec![(blob_delete_name(txid, kind), None)];
+            let facts = Facts { view, blobs: self.blobs.as_ref() };
+            let is_named = is_named(&facts, txid, kind)?;
+            let states = if is_named { Vec::new() } else { vec![waits(txid, kind)] };
             Ok(Writes { states, ..Writes::default() })
         })?;
-        Ok(is_removed)
+        let mut done = BlobsDeleted::default();
+        self.delete_blob(&file_row(txid, kind), &mut done)?;
+        match done.failed.pop() {
+            Some((_, reason)) => Err(StoreError::Blob { what: "deleting", reason }),
+            None => Ok(done.deleted > 0),
+        }
     }
 }
 

@@ -12,9 +12,10 @@ use utxokeep_kv::KvError;
 use crate::{
     agreed::{Agreement, Disagreement},
     backend::{HeightIndex, Touched, View, Writes},
-    engine::{BLOB_DELETE, NodeStore},
+    engine::NodeStore,
     error::StoreError,
     facts::Facts,
+    files::BLOB_DELETE,
     heights::read_heights,
     runs::EndedRun,
     store::TxStore,
@@ -244,7 +245,7 @@ impl NodeStore {
         let mut touched: Vec<Txid> = spenders.map(|by| by.txid).collect();
         touched.extend(undo.marked_on.iter().chain([txid]));
         let mut is_restored = false;
-        self.backend.write(&Touched::Only(touched), &mut |view| {
+        self.write_with_files(&Touched::Only(touched), &mut |view| {
             is_restored = false;
             if view.state(&name)?.as_ref() != Some(&bytes) {
                 return Ok(Writes::default());
@@ -252,20 +253,25 @@ impl NodeStore {
             let facts = Facts { view, blobs: self.blobs.as_ref() };
             let mut workspace = Workspace::new(&facts, self.settings.policy);
             is_restored = workspace.restore(txid, &undo, until)?;
-            let mut writes = self.place(workspace.into_changes())?;
+            let mut writes = Writes::from(workspace.into_changes());
             writes.states.push((name.clone(), None));
             Ok(writes)
         })?;
         Ok(is_restored)
     }
 
-    /// Deletes one file under the lock of its transaction, so that nobody stores it meanwhile.
-    fn delete_blob(&self, name: &str, done: &mut BlobsDeleted) -> Result<(), StoreError> {
+    /// Deletes one file while its row is held, so that nobody names it meanwhile.
+    pub(crate) fn delete_blob(
+        &self,
+        name: &str,
+        done: &mut BlobsDeleted,
+    ) -> Result<(), StoreError> {
         let (txid, kind) = parse_blob(name).ok_or_else(|| damaged(name))?;
         let mut outcome = Ok(None);
         self.backend.write(&Touched::Only(vec![txid]), &mut |view: &dyn View| {
             outcome = Ok(None);
-            if view.state(name)?.is_none() {
+            let row = view.state(name)?;
+            if !row.is_some_and(|row| self.seen_files.may_delete(name, &row)) {
                 return Ok(Writes::default());
             }
             let record = view.records(&[txid])?.into_iter().next().flatten();
@@ -360,11 +366,11 @@ impl PruneStore for NodeStore {
         let mut answer = Vec::new();
         // A verdict rests on children too, which show on the way: reading one holds it, and whoever
         // takes one that was known to be settled off the longest chain is noticed at the commit.
-        self.backend.write(&touched, &mut |view| {
+        self.write_with_files(&touched, &mut |view| {
             let facts = Facts { view, blobs: self.blobs.as_ref() };
             let mut workspace = Workspace::new(&facts, self.settings.policy);
             answer = workspace.prune(txids, &spends, rules)?;
-            let mut writes = self.place(workspace.into_changes())?;
+            let mut writes = Writes::from(workspace.into_changes());
             writes.is_pruning = true;
             for (txid, pruned) in txids.iter().zip(&mut answer) {
                 if let Pruned::Deleted { undo, .. } = pruned

@@ -1,0 +1,241 @@
+//! Files of large bodies, which are written while no transaction is open.
+//!
+//! A call that stores a large body is decided first. If it needs a file that is not written yet, it
+//! commits nothing; the file is announced in a row of its own and written; then the call is
+//! decided again, and its commit names the file and takes the row away. The same row says that a
+//! file waits to be deleted.
+//!
+//! # Invariants
+//!
+//! * Whoever deletes a file holds its row, and the row says that the file waits for that.
+//! * A commit that names a file holds its row too, and the row says what it said when the file was
+//!   announced. So no file is deleted between its writing and the commit that names it.
+//! * What a crash leaves is a row: a file whose writing does not end is deleted after a while.
+
+use std::{
+    collections::BTreeMap,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use utxokeep_core::{
+    Txid,
+    node::{BlobKind, NodeTx, TxRecord, encode_blob},
+};
+use utxokeep_kv::crash_point;
+
+use crate::{
+    backend::{Touched, View, Writes},
+    engine::NodeStore,
+    error::StoreError,
+};
+
+/// How often a call is decided again because a file of its was deleted meanwhile.
+const ROUNDS_MAX: usize = 10;
+
+/// A file that was announced and never named for so long is taken for left behind. Longer than any
+/// call may take.
+const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(15 * 60);
+
+/// Rows of files that are being written, remembered to see which of them stay.
+const SEEN_MAX: usize = 10_000;
+
+/// A row that says that its file waits to be deleted; any other value is that of its writer.
+const WAITS: &[u8] = b"";
+
+/// Where a file that nobody needs waits for its end, and where one is announced.
+pub(crate) const BLOB_DELETE: &str = "blob_delete/";
+
+pub(crate) fn file_row(txid: &Txid, kind: BlobKind) -> String {
+    format!("{BLOB_DELETE}{}.{}", txid.to_reversed_hex(), kind.extension())
+}
+
+/// A row that says that a file is not needed any more.
+pub(crate) fn waits(txid: &Txid, kind: BlobKind) -> (String, Option<Vec<u8>>) {
+    (file_row(txid, kind), Some(WAITS.to_vec()))
+}
+
+/// Files that were written, and what their rows must still say.
+type Written = BTreeMap<Txid, (BlobKind, Vec<u8>)>;
+
+/// A file that a call needs.
+type Needed = (Txid, BlobKind, Vec<u8>);
+
+/// Rows of files that are being written, and since when they say the same.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(Mutex<BTreeMap<String, (Vec<u8>, Instant)>>);
+
+impl Seen {
+    /// Whether the row of a file says that it may be deleted: it waits for that, or its writer is
+    /// gone.
+    pub(crate) fn may_delete(&self, name: &str, row: &[u8]) -> bool {
+        if row == WAITS {
+            return true;
+        }
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() > SEEN_MAX {
+            seen.clear();
+        }
+        let now = Instant::now();
+        let first = seen.entry(name.to_owned()).or_insert_with(|| (row.to_vec(), now));
+        if first.0 != row {
+            *first = (row.to_vec(), now);
+        }
+        now.duration_since(first.1) >= LEFT_BEHIND_AFTER
+    }
+}
+
+fn new_token() -> Vec<u8> {
+    let random = || RandomState::new().build_hasher().finish().to_be_bytes();
+    [random(), random()].concat()
+}
+
+impl NodeStore {
+    /// Commits what `work` decides. Large bodies among it go to files, which are there before the
+    /// commit that names them.
+    pub(crate) fn write_with_files(
+        &self,
+        touched: &Touched,
+        work: &mut dyn FnMut(&dyn View) -> Result<Writes, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut written = Written::new();
+        for _ in 0..ROUNDS_MAX {
+            let (mut needed, mut named) = (Vec::new(), Vec::new());
+            let outcome = self.backend.write(touched, &mut |view| {
+                (needed, named) = (Vec::new(), Vec::new());
+                let mut writes = work(view)?;
+                needed = self.place(view, &mut writes, &written, &mut named)?;
+                Ok(if needed.is_empty() { writes } else { Writes::default() })
+            });
+            if outcome.is_err() || needed.is_empty() {
+                written.retain(|txid, _| outcome.is_err() || !named.contains(txid));
+                self.give_back(written);
+                return outcome;
+            }
+            self.write_files(needed, &mut written)?;
+        }
+        self.give_back(written);
+        Err(StoreError::Contended)
+    }
+
+    /// Decides where bodies go; answers the files that have to be written first. `named` are those
+    /// that the commit names.
+    fn place(
+        &self,
+        view: &dyn View,
+        writes: &mut Writes,
+        written: &Written,
+        named: &mut Vec<Txid>,
+    ) -> Result<Vec<Needed>, StoreError> {
+        for (txid, before, now) in &writes.records {
+            if let (Some(TxRecord { blob: Some(kind), .. }), None) = (before, now) {
+                writes.states.push(waits(txid, *kind));
+            }
+        }
+        if self.blobs.is_none()
+            || !writes.bodies.iter().any(|(_, body)| self.is_large(body.as_ref()))
+        {
+            return Ok(Vec::new());
+        }
+        // Rows are locked in one order.
+        writes.bodies.sort_by_key(|(txid, _)| *txid);
+        let (mut needed, mut inline) = (Vec::new(), Vec::new());
+        for (txid, body) in std::mem::take(&mut writes.bodies) {
+            let ready = match written.get(&txid) {
+                Some((kind, token)) if self.is_large(body.as_ref()) => {
+                    let row = view.state(&file_row(&txid, *kind))?;
+                    (self.ignores_file_rows || row.as_ref() == Some(token)).then_some(*kind)
+                }
+                _ => None,
+            };
+            let file = match ready {
+                Some(kind) => Some((kind, None)),
+                None => body
+                    .as_ref()
+                    .filter(|body| self.is_large(Some(body)))
+                    .and_then(encode_blob)
+                    .map(|(kind, bytes)| (kind, Some(bytes))),
+            };
+            match file {
+                None => inline.push((txid, body)),
+                Some((kind, Some(bytes))) => needed.push((txid, kind, bytes)),
+                Some((kind, None)) => {
+                    named.push(txid);
+                    writes.states.push((file_row(&txid, kind), None));
+                    let mut records = writes.records.iter_mut().filter(|(id, ..)| *id == txid);
+                    if let Some((_, _, Some(record))) = records.next() {
+                        record.blob = Some(kind);
+                    }
+                }
+            }
+        }
+        writes.bodies = inline;
+        Ok(needed)
+    }
+
+    fn is_large(&self, body: Option<&NodeTx>) -> bool {
+        let max = self.settings.inline_body_bytes_max;
+        body.is_some_and(|tx| body_bytes(tx) > max)
+    }
+
+    /// Announces files in one commit, and writes them.
+    fn write_files(&self, needed: Vec<Needed>, written: &mut Written) -> Result<(), StoreError> {
+        let Some(blobs) = &self.blobs else { return Ok(()) };
+        let ids = needed.iter().map(|(txid, ..)| *txid).collect();
+        let mut announced = Written::new();
+        self.backend.write(&Touched::Only(ids), &mut |view| {
+            announced.clear();
+            let mut states = Vec::with_capacity(needed.len());
+            for (txid, kind, _) in &needed {
+                let name = file_row(txid, *kind);
+                // Whoever else writes the same file now shares its row: the files are the same.
+                let found = view.state(&name)?.filter(|row| row != WAITS);
+                let token = found.unwrap_or_else(new_token);
+                announced.insert(*txid, (*kind, token.clone()));
+                states.push((name, Some(token)));
+            }
+            let states = if self.ignores_file_rows { Vec::new() } else { states };
+            Ok(Writes { states, ..Writes::default() })
+        })?;
+        written.extend(announced);
+        for (txid, kind, bytes) in needed {
+            crash_point("before_blob");
+            if let Err(error) = blobs.put(&txid, kind, bytes) {
+                self.give_back(std::mem::take(written));
+                return Err(error);
+            }
+            crash_point("after_blob");
+        }
+        Ok(())
+    }
+
+    /// Lets files go that were written for a call which does not name them. One that a record names
+    /// stays; one that cannot be let go now is found by its row later.
+    fn give_back(&self, written: Written) {
+        for (txid, (kind, token)) in written {
+            let _ = self.backend.write(&Touched::Only(vec![txid]), &mut |view| {
+                let name = file_row(&txid, kind);
+                if view.state(&name)?.as_ref() != Some(&token) {
+                    return Ok(Writes::default());
+                }
+                let record = view.records(&[txid])?.into_iter().next().flatten();
+                let is_named = record.is_some_and(|record| record.blob == Some(kind));
+                let row = if is_named { (name, None) } else { waits(&txid, kind) };
+                Ok(Writes { states: vec![row], ..Writes::default() })
+            });
+        }
+    }
+}
+
+/// About how long the bytes of a body are.
+fn body_bytes(tx: &NodeTx) -> usize {
+    const INPUT: usize = 41;
+    const OUTPUT: usize = 9;
+    let previous = |input: &utxokeep_core::node::NodeInput| {
+        input.previous.as_ref().map_or(0, |previous| previous.script.len() + OUTPUT)
+    };
+    let inputs = tx.inputs.iter().map(|input| INPUT + input.script.len() + previous(input));
+    let outputs = tx.outputs.iter().map(|output| OUTPUT + output.script.len());
+    inputs.chain(outputs).sum()
+}
