@@ -175,17 +175,28 @@ impl Session<'_, '_> {
         self.tx.query_one(statement, key, |row| rows::sum(row, 0))
     }
 
+    /// The last block that an archived wallet has looked at.
+    pub(crate) fn archived_height(&mut self) -> Result<Option<Height>, SqlError> {
+        if !self.is_archived {
+            return Ok(None);
+        }
+        let key = [self.id()];
+        let unseen = self.tx.query_one(SELECT_WALLET_UNSEEN, &key, |row| rows::height(row, 0))?;
+        Ok(unseen.and_then(Height::parent))
+    }
+
     /// The first block that is not looked at from now on; `None` before the first of the ledger.
     fn next_height(&self) -> Option<Height> {
         self.tip_height().map(|tip| tip.plus(1))
     }
 
     /// Asks for a rescan of blocks that were not looked at, and answers where it begins. Whoever
-    /// restores may forget what was said, and without those blocks a balance is wrong.
+    /// restores may forget what was said, and without those blocks a balance is wrong, so nothing is
+    /// paid until then.
     fn look_at_unseen(&mut self, unseen: Option<Height>) -> Result<Option<Height>, LedgerError> {
         let from = self.unseen(unseen)?;
         if let Some(from) = from {
-            self.request_rescan(from)?;
+            self.rescan_restored(from)?;
         }
         Ok(from)
     }

@@ -1,7 +1,8 @@
 //! What a wallet has: one pass over an index that holds everything a balance needs.
 
 use utxokeep_core::wallet::{
-    Amount, Balance, Bucket, CoinFacts, CoinView, ConfirmationRange, Maturity, Micros, WalletId,
+    Amount, Balance, Bucket, CoinFacts, CoinView, ConfirmationRange, LockTime, Maturity, Micros,
+    WalletId,
 };
 use utxokeep_sql::{Row, SqlError, Value};
 
@@ -33,6 +34,14 @@ const SELECT_HELD_BACK: &str = "SELECT u.amount, u.parent_class, u.parent_height
         AND NOT EXISTS (SELECT 1 FROM utxo_leases l WHERE l.wallet_id = m.wallet_id
             AND l.utxo_id = m.utxo_id AND (l.expires_at_us > $2 OR l.is_held = 1))";
 
+/// Coins that are neither leased nor held back.
+const SELECT_FREE: &str = "SELECT u.amount, u.parent_class, u.parent_height, u.parent_coinbase
+    FROM utxos u WHERE u.wallet_id = $1 AND u.spent_by_tx_id IS NULL AND u.parent_class > 2
+        AND NOT EXISTS (SELECT 1 FROM utxo_leases l WHERE l.wallet_id = u.wallet_id
+            AND l.utxo_id = u.id AND (l.expires_at_us > $2 OR l.is_held = 1))
+        AND NOT EXISTS (SELECT 1 FROM utxo_marks m WHERE m.wallet_id = u.wallet_id
+            AND m.utxo_id = u.id AND m.is_unspendable = 1)";
+
 /// Which coins a balance counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BalanceQuery {
@@ -50,12 +59,12 @@ impl Ledger {
         query: &BalanceQuery,
         now: Micros,
     ) -> Result<Balance, LedgerError> {
-        self.read_wallet_at(wallet, now, |session| Ok(session.balance(query)?))
+        self.read_wallet_at(wallet, now, |session| session.balance(query))
     }
 }
 
 impl Session<'_, '_> {
-    pub(crate) fn balance(&mut self, query: &BalanceQuery) -> Result<Balance, SqlError> {
+    pub(crate) fn balance(&mut self, query: &BalanceQuery) -> Result<Balance, LedgerError> {
         let tip = self.tip_height();
         // An empty range of heights when no block can be meant.
         let heights = query.range.heights(tip);
@@ -90,7 +99,37 @@ impl Session<'_, '_> {
                 Ok(())
             })?;
         }
+        self.count_locked(&view, &mut balance)?;
         Ok(balance)
+    }
+
+    /// Counts what the next block cannot hold. A transaction has one lock time, a height or a time:
+    /// coins count as locked that the better of the two leaves out. A ledger that was opened without
+    /// the formats of its chain cannot tell.
+    fn count_locked(&mut self, view: &CoinView, balance: &mut Balance) -> Result<(), LedgerError> {
+        if self.codec.is_none() {
+            return Ok(());
+        }
+        let now = Value::from(self.lease_now()?.get());
+        let mut most = 0;
+        for closed in self.closed_at(LockTime::Height(0), false)? {
+            if closed.is_empty() {
+                return Ok(());
+            }
+            let mut parameters = vec![self.id(), now];
+            let open = closed.condition(self.chain, &mut parameters);
+            let mut sum = 0;
+            self.tx.query(&format!("{SELECT_FREE}{open}"), &parameters, |row| {
+                let bucket = view.bucket(&read_facts(row)?);
+                if matches!(bucket, Some(Bucket::Confirmed | Bucket::Trusted)) {
+                    sum += rows::amount(row, 0)?.get();
+                }
+                Ok(())
+            })?;
+            most = most.max(sum);
+        }
+        balance.lock_all_but(most);
+        Ok(())
     }
 }
 

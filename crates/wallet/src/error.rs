@@ -156,6 +156,22 @@ pub enum LedgerError {
         /// Why it could not be taken.
         reason: String,
     },
+    /// The wallet was restored, and has not looked at all blocks since it was archived.
+    #[error(
+        "the wallet was restored and lacks the blocks from {next} on, so that its coins may be \
+         spent; nothing was selected, leased or paid: wait until whoever follows the chain has \
+         rescanned it, run `wallet scan`, or, where clients bring the blocks, bring these again"
+    )]
+    NotRescanned {
+        /// The next block that it has to look at.
+        next: Height,
+    },
+    /// The wallet has no part in the transaction.
+    #[error(
+        "transaction {0} pays nothing to the wallet and spends nothing of it; nothing was stored: \
+         watch its addresses first, or record it in the wallet that it belongs to"
+    )]
+    NotOurs(Txid),
     /// More descendants than one operation may touch.
     #[error(
         "more than {rows_max} transactions depend on this one, nothing was changed; raise the limit of cascades"

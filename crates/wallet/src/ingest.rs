@@ -162,7 +162,8 @@ impl Session<'_, '_> {
         if stored.is_some() && !unchanged {
             self.set_class(id, class, state.block())?;
         }
-        self.write_credits(new, id, stored.is_some(), &credits, class, state.block())?;
+        let has_new_coins =
+            self.write_credits(new, id, stored.is_some(), &credits, class, state.block())?;
         if stored.is_some() && !unchanged && class.passes_trust() {
             self.raise_trust(id)?;
         }
@@ -179,7 +180,7 @@ impl Session<'_, '_> {
             txid: new.txid,
             change: match stored {
                 None => Change::Inserted,
-                Some(_) if unchanged && !has_new_bytes => Change::Unchanged,
+                Some(_) if unchanged && !has_new_bytes && !has_new_coins => Change::Unchanged,
                 Some(stored) if stored.state.is_live() => Change::Updated,
                 Some(_) => Change::Revived,
             },
@@ -187,6 +188,7 @@ impl Session<'_, '_> {
             waiting,
             losers: doomed.losers(),
             failed_descendants: doomed.descendants(),
+            is_ours: stored.is_some() || plan.owned_inputs > 0 || !credits.is_empty(),
         };
         for ancestor in revived {
             recorded.losers.extend(ancestor.losers);
@@ -265,6 +267,7 @@ impl Session<'_, '_> {
             waiting: false,
             losers: Vec::new(),
             failed_descendants: Vec::new(),
+            is_ours: true,
         }))
     }
 

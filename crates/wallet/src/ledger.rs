@@ -6,19 +6,19 @@ use std::sync::{
 };
 
 use utxokeep_core::{
-    Network,
+    Height, Network,
     wallet::{ChainCodec, Micros, WalletId},
 };
 use utxokeep_sql::{Database, Isolation, Row, SqlError, Transaction, Value};
 
-use crate::{LeaseClock, LedgerError, Limits, Wallet, crash, schema, session::Session};
+use crate::{LeaseClock, LedgerError, Limits, Wallet, crash, rows, schema, session::Session};
 
 const SELECT_CHAIN: &str = "SELECT id FROM chains WHERE chain = $1 AND network = $2";
 const INSERT_CHAIN: &str =
     "INSERT INTO chains (chain, network) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 const INSERT_WALLET: &str = "INSERT INTO wallets
-    (chain_id, name, created_at_us, next_tx_id, next_utxo_id, next_address_id)
-    VALUES ($1, $2, $3, 1, 1, 1) ON CONFLICT DO NOTHING RETURNING id";
+    (chain_id, name, created_at_us, next_tx_id, next_utxo_id, next_address_id, birthday_height)
+    VALUES ($1, $2, $3, 1, 1, 1, $4) ON CONFLICT DO NOTHING RETURNING id";
 const SELECT_WALLETS: &str = "SELECT w.id, w.name, c.chain, c.network, w.created_at_us,
         w.archived_at_us
     FROM wallets w JOIN chains c ON c.id = w.chain_id
@@ -112,6 +112,17 @@ impl Ledger {
         network: Network,
         now: Micros,
     ) -> Result<Wallet, LedgerError> {
+        self.create_wallet_born(name, network, None, now)
+    }
+
+    /// Creates a wallet to which nothing was paid below its birthday, so that scans start there.
+    pub fn create_wallet_born(
+        &self,
+        name: &str,
+        network: Network,
+        birthday: Option<Height>,
+        now: Micros,
+    ) -> Result<Wallet, LedgerError> {
         if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || name.contains('\0') {
             return Err(LedgerError::argument(format!(
                 "the name of a wallet has 1 to {NAME_CHARS_MAX} characters, none of them NUL"
@@ -119,7 +130,8 @@ impl Ledger {
         }
         self.write(|tx| {
             let chain = ensure_chain(tx, network)?;
-            let row = [Value::from(chain), Value::from(name), Value::from(now.get())];
+            let (chain, name_value) = (Value::from(chain), Value::from(name));
+            let row = [chain, name_value, Value::from(now.get()), rows::height_value(birthday)];
             let id = tx.query_opt(INSERT_WALLET, &row, |row| row.int(0))?;
             let id = id.ok_or_else(|| LedgerError::WalletExists(name.to_owned()))?;
             Ok(Wallet {

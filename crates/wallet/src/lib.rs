@@ -45,6 +45,7 @@ mod schema_lookahead;
 mod schema_marks;
 mod schema_pruned;
 mod schema_rescans;
+mod schema_restored;
 mod schema_work;
 mod select;
 mod session;

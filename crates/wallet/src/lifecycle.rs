@@ -97,6 +97,7 @@ impl Ledger {
                 waiting: stored.waiting,
                 losers: Vec::new(),
                 failed_descendants: Vec::new(),
+                is_ours: true,
             };
             let TxState::Confirmed(height) = stored.state else { return Ok(recorded) };
             if !stored.claimed {

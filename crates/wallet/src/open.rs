@@ -89,6 +89,19 @@ impl Ledger {
     ) -> Result<T, E> {
         self.write_wallet(wallet, now, |session| body(&mut OpenWallet { ledger: self, session }))
     }
+
+    /// The same for a wallet that may be archived: `body` has to refuse changes that such a wallet
+    /// does not take, see [`OpenWallet::check_not_archived`].
+    pub fn change_even_archived<T, E: From<LedgerError> + From<SqlError>>(
+        &self,
+        wallet: WalletId,
+        now: Micros,
+        mut body: impl FnMut(&mut OpenWallet<'_, '_, '_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.write_wallet_even_archived(wallet, now, |session| {
+            body(&mut OpenWallet { ledger: self, session })
+        })
+    }
 }
 
 impl OpenWallet<'_, '_, '_> {
@@ -98,6 +111,22 @@ impl OpenWallet<'_, '_, '_> {
         self.session.tip
     }
 
+    /// Whether the wallet is archived.
+    #[must_use]
+    pub fn is_archived(&self) -> bool {
+        self.session.is_archived
+    }
+
+    /// The last block that an archived wallet has looked at.
+    pub fn archived_height(&mut self) -> Result<Option<Height>, LedgerError> {
+        Ok(self.session.archived_height()?)
+    }
+
+    /// Refuses to change a wallet that is archived.
+    pub fn check_not_archived(&self) -> Result<(), LedgerError> {
+        if self.session.is_archived { Err(LedgerError::WalletArchived) } else { Ok(()) }
+    }
+
     /// See [`Ledger::standing`].
     pub fn standing(&mut self) -> Result<Standing, LedgerError> {
         Ok(self.session.standing()?)
@@ -105,7 +134,7 @@ impl OpenWallet<'_, '_, '_> {
 
     /// See [`Ledger::balance`].
     pub fn balance(&mut self, query: &BalanceQuery) -> Result<Balance, LedgerError> {
-        Ok(self.session.balance(query)?)
+        self.session.balance(query)
     }
 
     /// See [`Ledger::coins`].

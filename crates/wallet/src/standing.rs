@@ -3,14 +3,16 @@
 //! A block that one wallet cannot take must not stop the others. That wallet is set aside: its part
 //! of the block is undone, it gets no further blocks, and nothing is paid from it. A rescan gives it
 //! the blocks that it lacks, one by one, beside the ledger, which goes on. A wallet that watches more
-//! than before asks for the same.
+//! than before asks for the same. One that was in the archive, or a keychain of it, counts as set
+//! aside until it has looked at what passed meanwhile; it gets new blocks at once.
 //!
 //! # Invariants
 //!
 //! * A row says: the wallet lacks blocks from `next_height` on, or they must be looked at again.
 //! * A row whose `next_height` is above the tip says nothing, and is gone in the transaction that
 //!   makes it so: the one that scans the last block, or that takes blocks back.
-//! * A wallet that is set aside gets blocks from its rescan only; any other gets new ones at once.
+//! * A wallet that could not take a block gets blocks from its rescan only; any other gets new ones
+//!   at once.
 
 use std::collections::BTreeSet;
 
@@ -23,10 +25,11 @@ use utxokeep_sql::{Row, SqlError, Transaction, Value};
 use crate::{BlockRef, Ledger, LedgerError, Tip, rows, session::Session};
 
 const SELECT: &str = "SELECT from_height, next_height, is_requested, failed_height, failed_hash,
-        failed_reason, failed_at_us
+        failed_reason, failed_at_us, restored_at_us
     FROM wallet_rescans WHERE wallet_id = $1";
 const SELECT_PAGE: &str = "SELECT r.from_height, r.next_height, r.is_requested, r.failed_height,
-        r.failed_hash, r.failed_reason, r.failed_at_us, w.id, w.name
+        r.failed_hash, r.failed_reason, r.failed_at_us, r.restored_at_us,
+        w.id, w.name
     FROM wallet_rescans r JOIN wallets w ON w.id = r.wallet_id
     WHERE r.wallet_id > $1 ORDER BY r.wallet_id LIMIT $2";
 const SELECT_REQUESTED: &str = "SELECT w.id, r.next_height
@@ -62,6 +65,7 @@ const REQUEST: &str = "INSERT INTO wallet_rescans
     VALUES ($1, $2, $2, 1)
     ON CONFLICT (wallet_id) DO UPDATE
     SET from_height = excluded.from_height, next_height = excluded.next_height, is_requested = 1";
+const MARK_RESTORED: &str = "UPDATE wallet_rescans SET restored_at_us = $2 WHERE wallet_id = $1";
 const ADVANCE: &str = "UPDATE wallet_rescans SET next_height = $2 WHERE wallet_id = $1";
 const DELETE: &str = "DELETE FROM wallet_rescans WHERE wallet_id = $1";
 const DELETE_ABOVE: &str = "DELETE FROM wallet_rescans
@@ -70,13 +74,16 @@ const DELETE_ABOVE: &str = "DELETE FROM wallet_rescans
 /// Characters of a reason that are kept.
 const REASON_CHARS_MAX: usize = 1_000;
 
-/// A block that a wallet could not take.
+/// What a wallet said that was taken out of the archive.
+const RESTORED: &str = "it was restored, and has not looked at all blocks since it was archived";
+
+/// The block since which a wallet has not all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
     /// Height of the block.
     pub height: Height,
-    /// The block.
-    pub hash: BlockHash,
+    /// The block that the wallet could not take; `None` for a wallet that was restored.
+    pub hash: Option<BlockHash>,
     /// What the ledger said.
     pub reason: String,
     /// When it happened.
@@ -95,7 +102,8 @@ pub struct Rescan {
 /// How a wallet stands to the tip of the ledger. Both are `None` when it has every block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// It gets no blocks and pays nothing, because of this one.
+    /// It pays nothing: it could not take this block and gets no further ones, or it was restored
+    /// and has not looked at all blocks from this one on.
     pub set_aside: Option<SetAside>,
     /// It is being scanned, or waits for that.
     pub rescan: Option<Rescan>,
@@ -126,7 +134,7 @@ impl Ledger {
     ) -> Result<Vec<LaggingWallet>, LedgerError> {
         let parameters = [Value::from(after.map_or(0, WalletId::get)), self.page(limit)];
         let read = |row: &Row<'_>| {
-            let (wallet, name) = (WalletId::new(row.int(7)?), row.text(8)?.to_owned());
+            let (wallet, name) = (WalletId::new(row.int(8)?), row.text(9)?.to_owned());
             Ok(LaggingWallet { wallet, name, standing: RescanRow::read(row)?.standing() })
         };
         self.read(|tx| Ok(tx.query_all(SELECT_PAGE, &parameters, read)?))
@@ -170,6 +178,8 @@ pub(crate) struct RescanRow {
     pub(crate) rescan: Option<Rescan>,
     pub(crate) is_requested: bool,
     pub(crate) set_aside: Option<SetAside>,
+    /// When the wallet, or a keychain of it, was restored, if it lacks blocks since.
+    restored_at: Option<Micros>,
 }
 
 impl RescanRow {
@@ -179,17 +189,27 @@ impl RescanRow {
             None => None,
             Some((height, hash)) => Some(SetAside {
                 height,
-                hash,
+                hash: Some(hash),
                 reason: row.text(5)?.to_owned(),
                 at: Micros::new(row.int(6)?),
             }),
         };
         let rescan = Some(Rescan { from: height(0)?, next: height(1)? });
-        Ok(Self { rescan, is_requested: rows::flag(row, 2)?, set_aside })
+        let restored_at = row.opt_int(7)?.map(Micros::new);
+        Ok(Self { rescan, is_requested: rows::flag(row, 2)?, set_aside, restored_at })
     }
 
     fn standing(self) -> Standing {
-        Standing { rescan: self.rescan.filter(|_| self.is_requested), set_aside: self.set_aside }
+        let restored = self.restored_at.zip(self.rescan).map(|(at, rescan)| SetAside {
+            height: rescan.from,
+            hash: None,
+            reason: RESTORED.to_owned(),
+            at,
+        });
+        Standing {
+            rescan: self.rescan.filter(|_| self.is_requested),
+            set_aside: self.set_aside.or(restored),
+        }
     }
 }
 
@@ -220,6 +240,21 @@ impl Session<'_, '_> {
         Ok(Rescan { from: start, next: start })
     }
 
+    /// Asks for a rescan of a wallet that was restored. Until it is done nothing is paid from it.
+    pub(crate) fn rescan_restored(&mut self, from: Height) -> Result<(), LedgerError> {
+        self.request_rescan(from)?;
+        let row = [self.id(), Value::from(self.now.get())];
+        self.tx.execute(MARK_RESTORED, &row)?;
+        Ok(())
+    }
+
+    /// Notes that a block was looked at, if the rescan of the wallet waits for it.
+    pub(crate) fn note_scanned(&mut self, height: Height) -> Result<(), SqlError> {
+        let row = self.rescan_row()?.filter(|row| row.is_requested);
+        let next = row.and_then(|row| row.rescan).map(|rescan| rescan.next);
+        if next == Some(height) { self.advance_rescan(height.plus(1)) } else { Ok(()) }
+    }
+
     /// Notes that the rescan has come to `next`, or that it is over.
     pub(crate) fn advance_rescan(&mut self, next: Height) -> Result<(), SqlError> {
         let key = [self.id(), Value::from(next.get())];
@@ -233,11 +268,12 @@ impl Session<'_, '_> {
 
     /// Refuses to pay from a wallet that lacks blocks: its coins may be spent.
     pub(crate) fn check_has_all_blocks(&self) -> Result<(), LedgerError> {
-        match &self.set_aside {
-            None => Ok(()),
-            Some((height, reason)) => {
+        match (&self.set_aside, self.restored_next) {
+            (Some((height, reason)), _) => {
                 Err(LedgerError::SetAside { height: *height, reason: reason.clone() })
             }
+            (None, Some(next)) => Err(LedgerError::NotRescanned { next }),
+            (None, None) => Ok(()),
         }
     }
 }

@@ -119,6 +119,8 @@ pub struct Recorded {
     pub losers: Vec<Txid>,
     /// Transactions that depended on those.
     pub failed_descendants: Vec<Txid>,
+    /// Whether it spends from the wallet or pays to it, or was stored before.
+    pub is_ours: bool,
 }
 
 /// A wallet.

@@ -162,6 +162,9 @@ pub struct Balance {
     pub leased_spendable: u64,
     /// Confirmed or trusted, not leased, and held back because a label says so.
     pub held_back: u64,
+    /// Confirmed or trusted, not leased and not held back, but locked: the `older()` or `after()` of
+    /// its descriptor keeps it out of the next block.
+    pub locked: u64,
 }
 
 impl Balance {
@@ -175,13 +178,19 @@ impl Balance {
             + self.immature
     }
 
-    /// What can be spent now without trusting others: confirmed and own change, neither leased
-    /// nor held back.
+    /// What can be spent now without trusting others: confirmed and own change, neither leased,
+    /// held back nor locked.
     #[must_use]
     pub const fn available(&self) -> u64 {
         (self.confirmed + self.trusted_unconfirmed)
             .saturating_sub(self.leased_spendable)
             .saturating_sub(self.held_back)
+            .saturating_sub(self.locked)
+    }
+
+    /// Notes that of what is available only `open` may be in the next block.
+    pub const fn lock_all_but(&mut self, open: u64) {
+        self.locked = self.available().saturating_sub(open);
     }
 
     /// Counts one coin.

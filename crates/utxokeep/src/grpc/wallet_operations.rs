@@ -49,8 +49,9 @@ pub(super) fn create_wallet(
     request: proto::CreateWalletRequest,
     _: &Limits,
 ) -> Answer<proto::CreateWalletResponse> {
-    let proto::CreateWalletRequest { name, chain, network } = request;
-    let made = wallets.create_wallet(&CreateWallet { name, chain: from::chain(chain), network })?;
+    let proto::CreateWalletRequest { name, chain, network, birthday_height } = request;
+    let chain = from::chain(chain);
+    let made = wallets.create_wallet(&CreateWallet { name, chain, network, birthday_height })?;
     Ok(proto::CreateWalletResponse { wallet: Some(to::wallet(made)) })
 }
 
@@ -227,7 +228,8 @@ pub(super) fn get_coin(
     let outpoint = required("outpoint", request.outpoint)?;
     let outpoint = texts.outpoint(&outpoint).within("outpoint")?;
     let coin = wallets.show_coin(&request.wallet, &outpoint)?;
-    Ok(proto::GetCoinResponse { coin: Some(texts.coin(&coin)) })
+    let set_aside = coin.set_aside.as_ref().map(|aside| texts.set_aside(aside));
+    Ok(proto::GetCoinResponse { coin: Some(texts.coin(&coin.item)), set_aside })
 }
 
 pub(super) fn list_transactions(
@@ -262,8 +264,10 @@ pub(super) fn get_transaction(
 ) -> Answer<proto::GetTransactionResponse> {
     let texts = texts(wallets, &request.wallet)?;
     let txid = texts.hash(&request.txid).within("txid")?;
-    let details = texts.details(wallets.show_transaction(&request.wallet, &txid)?);
-    fitting(proto::GetTransactionResponse { details: Some(details) }, limits.answer_bytes)
+    let found = wallets.show_transaction(&request.wallet, &txid)?;
+    let set_aside = found.set_aside.as_ref().map(|aside| texts.set_aside(aside));
+    let details = Some(texts.details(found.item));
+    fitting(proto::GetTransactionResponse { details, set_aside }, limits.answer_bytes)
 }
 
 pub(super) fn list_replacements(

@@ -80,6 +80,7 @@ pub(super) fn list_leases(
     let found = wallets.list_leases(&request.wallet, &page)?;
     let answer = proto::ListLeasesResponse {
         leases: found.items.iter().map(|lease| texts.lease(lease)).collect(),
+        set_aside: found.set_aside.as_ref().map(|aside| texts.set_aside(aside)),
         next_cursor: found.next_cursor,
     };
     fitting(answer, limits.answer_bytes)

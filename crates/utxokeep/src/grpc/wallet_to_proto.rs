@@ -114,7 +114,7 @@ impl Texts {
     pub(super) fn set_aside(self, aside: &SetAsideInfo) -> proto::WalletSetAside {
         proto::WalletSetAside {
             height: aside.height,
-            hash: self.hash_bytes(&aside.hash),
+            hash: aside.hash.as_ref().map(|hash| self.hash_bytes(hash)).unwrap_or_default(),
             reason: aside.reason.clone(),
             at_us: aside.at_us,
         }
@@ -148,6 +148,7 @@ impl Texts {
             tip: status.tip.map(|tip| self.tip(&tip)),
             wallet: Some(wallet(status.wallet)),
             descriptors_near_edge: status.descriptors_near_edge,
+            birthday_height: status.birthday_height,
         }
     }
 
@@ -165,6 +166,8 @@ impl Texts {
             tip: balance.tip.as_ref().map(|tip| self.tip(tip)),
             set_aside: balance.set_aside.as_ref().map(|aside| self.set_aside(aside)),
             rescan: balance.rescan.map(rescan),
+            locked: balance.locked.0,
+            archived_height: balance.archived_height,
         }
     }
 

@@ -83,7 +83,15 @@ impl<K: Kv> WalletFollower<K> {
             for lagging in page {
                 rescans += usize::from(lagging.standing.rescan.is_some());
                 let Some(aside) = lagging.standing.set_aside else { continue };
-                if !self.reported.contains(&lagging.wallet) {
+                let is_new =
+                    set_aside.insert(lagging.wallet) && !self.reported.contains(&lagging.wallet);
+                if is_new && aside.hash.is_none() {
+                    tracing::warn!(
+                        wallet = lagging.name,
+                        "nothing is paid from the wallet until its rescan is done: {}",
+                        aside.reason
+                    );
+                } else if is_new {
                     tracing::error!(
                         wallet = lagging.name,
                         height = %aside.height,
@@ -92,7 +100,6 @@ impl<K: Kv> WalletFollower<K> {
                         aside.reason
                     );
                 }
-                set_aside.insert(lagging.wallet);
             }
         }
         for wallet in self.reported.difference(&set_aside) {

@@ -20,6 +20,18 @@ use super::{
     texts::{address, outpoint_text, tip_text, txid_text},
 };
 
+/// One thing of a wallet, and what may make it out of date.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct OfWallet<T> {
+    /// The thing.
+    #[serde(flatten)]
+    pub item: T,
+    /// The wallet has not all blocks since this one, so that this may be out of date.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub set_aside: Option<SetAsideInfo>,
+}
+
 /// A page of a list.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Listed<T> {
@@ -128,6 +140,8 @@ pub struct WalletStatus {
     pub wallet: WalletInfo,
     /// The last block that was applied; `null` before the first.
     pub tip: Option<LedgerTip>,
+    /// Nothing was paid to it below this block; `null` when that was not said.
+    pub birthday_height: Option<u32>,
     /// Numbers of keychains whose payments came near the end of what is watched; their list says
     /// what to do.
     pub descriptors_near_edge: Vec<i64>,
@@ -287,13 +301,20 @@ pub struct BalanceInfo {
     pub leased: Units,
     /// Spendable and not leased, but held back by a label that says so.
     pub held_back: Units,
-    /// What can be spent now without trusting others, is not leased and not held back.
+    /// Spendable, not leased and not held back, but the `older()` or `after()` of its descriptor
+    /// keeps it out of the next block.
+    pub locked: Units,
+    /// What can be spent now without trusting others, is not leased, not held back and not locked.
     pub available: Units,
     /// Everything that counts, leased or not.
     pub total: Units,
-    /// The last block that was applied; `null` before the first.
+    /// The last block that was applied; `null` before the first, and for an archived wallet.
     pub tip: Option<LedgerTip>,
-    /// The wallet gets no blocks since this one, so that none of this may be true any more.
+    /// The last block that an archived wallet has looked at; all of this is as of then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub archived_height: Option<u32>,
+    /// The wallet has not all blocks since this one, so that none of this may be true any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub set_aside: Option<SetAsideInfo>,
@@ -314,12 +335,19 @@ impl BalanceInfo {
             immature: Units(balance.immature),
             leased: Units(balance.leased),
             held_back: Units(balance.held_back),
+            locked: Units(balance.locked),
             available: Units(balance.available()),
             total: Units(balance.total()),
             tip,
+            archived_height: None,
             set_aside: standing.set_aside,
             rescan: standing.rescan,
         }
+    }
+
+    /// The balance of an archived wallet, which has looked at no block above `height`.
+    pub(super) fn archived_at(self, height: Option<Height>) -> Self {
+        Self { tip: None, archived_height: height.map(Height::get), ..self }
     }
 }
 

@@ -16,7 +16,8 @@ impl Wallets {
         Ok(Network::find(chain, network)?)
     }
 
-    /// Applies the next block to all wallets of a network.
+    /// Applies the next block to all wallets of a network. A block that the ledger has passed goes to
+    /// wallets whose rescan waits for it.
     pub fn apply_block(
         &self,
         network: Network,
@@ -28,6 +29,9 @@ impl Wallets {
             BlockTx::Parts(parts) => tx_of_parts(network, parts),
         };
         let txs: Vec<NewTx> = request.transactions.iter().map(read).collect::<Result<_, _>>()?;
+        if let Some(looked_at) = self.look_again(network, &linked, &txs)? {
+            return Ok(looked_at);
+        }
         let applied = self.ledger.apply_block(network, &linked, &txs, now())?;
         let mut set_aside = Vec::new();
         for wallet in applied.set_aside.keys() {
@@ -39,6 +43,34 @@ impl Wallets {
             tip: Some(LedgerTip::new(network, (linked.block.height, linked.block.hash))),
             set_aside,
         })
+    }
+
+    /// Gives a block that the ledger has passed to the wallets that lack it; `None` when there are
+    /// none.
+    fn look_again(
+        &self,
+        network: Network,
+        linked: &LinkedBlock,
+        txs: &[NewTx],
+    ) -> Result<Option<BlockApplied>, WalletsError> {
+        let tip = self.ledger.tip(network)?;
+        let height = linked.block.height;
+        if tip.is_none_or(|(tip, _)| height > tip) {
+            return Ok(None);
+        }
+        let waiting = self.ledger.requested_rescans(network)?;
+        let (mut recorded, mut set_aside, mut is_wanted) = (0, Vec::new(), false);
+        for (wallet, _) in waiting.into_iter().filter(|(_, next)| *next == height) {
+            is_wanted = true;
+            let step = self.ledger.rescan_block(wallet, &linked.block, txs, now())?;
+            recorded += step.recorded.len();
+            if step.failed.is_some() {
+                set_aside.push(self.ledger.wallet(wallet)?.name);
+            }
+        }
+        let tip = tip.map(|tip| LedgerTip::new(network, tip));
+        let looked_at = BlockApplied { already_applied: true, recorded, tip, set_aside };
+        Ok(is_wanted.then_some(looked_at))
     }
 
     /// Takes the last block off a network; answers the last one now.

@@ -24,7 +24,8 @@ impl Wallets {
     /// Makes a wallet.
     pub fn create_wallet(&self, request: &CreateWallet) -> Result<WalletInfo, WalletsError> {
         let network = Network::find(&request.chain, &request.network)?;
-        let wallet = self.ledger.create_wallet(&request.name, network, now())?;
+        let birthday = request.birthday_height.map(Height::new);
+        let wallet = self.ledger.create_wallet_born(&request.name, network, birthday, now())?;
         Ok(WalletInfo::new(&wallet, StandingInfo::default()))
     }
 
@@ -56,6 +57,7 @@ impl Wallets {
         Ok(WalletStatus {
             wallet: WalletInfo::new(&wallet, standing),
             tip: self.tip(wallet.network)?,
+            birthday_height: self.ledger.birthday(wallet.id)?.map(Height::get),
             descriptors_near_edge: near_edge.map(|each| each.id).collect(),
         })
     }

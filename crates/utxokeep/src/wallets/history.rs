@@ -7,9 +7,9 @@ use utxokeep_wallet::{
 };
 
 use super::{
-    BalanceInfo, BalanceOf, CoinInfo, LedgerTip, ListCoins, ListTransactions, Listed, Page,
-    ReplacementInfo, StandingInfo, TxDetails, TxInfo, Wallets, WalletsError, directory::bad_cursor,
-    now, texts,
+    BalanceInfo, BalanceOf, CoinInfo, LedgerTip, ListCoins, ListTransactions, Listed, OfWallet,
+    Page, ReplacementInfo, SetAsideInfo, StandingInfo, TxDetails, TxInfo, Wallets, WalletsError,
+    directory::bad_cursor, now, texts,
 };
 
 impl Wallets {
@@ -21,7 +21,11 @@ impl Wallets {
         self.ledger.view(wallet.id, now(), |view| {
             let tip = view.tip().map(|tip| LedgerTip::new(wallet.network, tip));
             let standing = StandingInfo::new(wallet.network, view.standing()?);
-            Ok(BalanceInfo::new(&view.balance(&query)?, tip, standing))
+            let balance = BalanceInfo::new(&view.balance(&query)?, tip, standing);
+            if view.is_archived() {
+                return Ok(balance.archived_at(view.archived_height()?));
+            }
+            Ok(balance)
         })
     }
 
@@ -57,12 +61,17 @@ impl Wallets {
     }
 
     /// One unspent output.
-    pub fn show_coin(&self, name: &str, outpoint: &str) -> Result<CoinInfo, WalletsError> {
+    pub fn show_coin(
+        &self,
+        name: &str,
+        outpoint: &str,
+    ) -> Result<OfWallet<CoinInfo>, WalletsError> {
         let wallet = self.wallet(name)?;
         let outpoint = texts::outpoint(wallet.network, outpoint)?;
         self.ledger.view(wallet.id, now(), |view| {
             let coin = view.coin(&outpoint)?;
-            Ok(CoinInfo::new(wallet.network, tip_height(view), &coin))
+            let item = CoinInfo::new(wallet.network, tip_height(view), &coin);
+            Ok(OfWallet { item, set_aside: set_aside(wallet.network, view)? })
         })
     }
 
@@ -92,12 +101,17 @@ impl Wallets {
     }
 
     /// One transaction, whatever became of it.
-    pub fn show_transaction(&self, name: &str, txid: &str) -> Result<TxDetails, WalletsError> {
+    pub fn show_transaction(
+        &self,
+        name: &str,
+        txid: &str,
+    ) -> Result<OfWallet<TxDetails>, WalletsError> {
         let wallet = self.wallet(name)?;
         let txid = texts::txid(wallet.network, txid)?;
         self.ledger.view(wallet.id, now(), |view| {
             let (detail, label) = (view.transaction(&txid)?, view.tx_label(&txid)?);
-            Ok(TxDetails::new(wallet.network, &detail, label))
+            let item = TxDetails::new(wallet.network, &detail, label);
+            Ok(OfWallet { item, set_aside: set_aside(wallet.network, view)? })
         })
     }
 
@@ -113,6 +127,14 @@ impl Wallets {
         let edges = self.ledger.replacements(wallet.id, &txid, self.rows(page.count))?;
         Ok(edges.iter().map(|edge| ReplacementInfo::new(wallet.network, edge)).collect())
     }
+}
+
+/// Why an answer may be out of date, as of the same moment as the answer.
+fn set_aside(
+    network: Network,
+    view: &mut OpenWallet<'_, '_, '_>,
+) -> Result<Option<SetAsideInfo>, WalletsError> {
+    Ok(StandingInfo::new(network, view.standing()?).set_aside)
 }
 
 /// The height that confirmations are counted to, as of the same moment as the coins.

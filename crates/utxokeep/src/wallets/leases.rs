@@ -95,7 +95,8 @@ impl Wallets {
             rows,
             |last| last.utxo_id.to_string(),
             |lease| LeaseInfo::new(wallet.network, lease),
-        ))
+        )
+        .of(self.standing(&wallet)?))
     }
 
     /// Removes rows of leases of a wallet that have expired.

@@ -29,8 +29,12 @@ impl Wallets {
             duration_us: self.answers_kept_us(),
             keys_max: self.config.idempotency_keys_max.get() as usize,
         };
-        self.ledger.change(wallet.id, now(), |open| {
-            let Some(keyed) = &keyed else { return work(open) };
+        // What happened before the wallet was archived has happened.
+        self.ledger.change_even_archived(wallet.id, now(), |open| {
+            let Some(keyed) = &keyed else {
+                open.check_not_archived()?;
+                return work(open);
+            };
             match open.repetition(keyed, &keep)? {
                 Repetition::Again(answer) => {
                     return serde_json::from_str(&answer).map_err(|error| damaged(&error));
@@ -39,7 +43,7 @@ impl Wallets {
                     let key = keyed.key.as_str().to_owned();
                     return Err(LedgerError::KeyReused { key }.into());
                 }
-                Repetition::New => {}
+                Repetition::New => open.check_not_archived()?,
             }
             let answer = work(open)?;
             let text = serde_json::to_string(&answer).map_err(|error| damaged(&error))?;

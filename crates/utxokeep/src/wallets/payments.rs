@@ -411,7 +411,8 @@ mod tests {
         let url = format!("sqlite:{}", dir.join("ledger").display());
         let wallets = Wallets::open(&url, &WalletConfig::default()).unwrap();
         let (name, network) = ("w".to_owned(), "regtest".to_owned());
-        let wallet = CreateWallet { name, chain: "bitcoin".to_owned(), network };
+        let wallet =
+            CreateWallet { name, chain: "bitcoin".to_owned(), network, birthday_height: None };
         wallets.create_wallet(&wallet).unwrap();
         let descriptor = TAPROOT.to_owned();
         let keys = AddDescriptor { descriptor, keychain: None, lookahead: None, next_index: None };

@@ -44,7 +44,11 @@ impl Wallets {
         let options = RecordOptions { replaces, label, owner };
         let key = request.idempotency_key.as_deref();
         self.once(&wallet, &Asked { operation: "record", request, key }, |open| {
-            Ok(RecordedInfo::new(network, &open.record(&new, seen, &options)?))
+            let recorded = open.record(&new, seen, &options)?;
+            if !recorded.is_ours {
+                return Err(LedgerError::NotOurs(new.txid).into());
+            }
+            Ok(RecordedInfo::new(network, &recorded))
         })
     }
 

@@ -20,6 +20,11 @@ pub struct CreateWallet {
     /// Network of the chain.
     #[schema(example = "regtest")]
     pub network: String,
+    /// Its birthday: nothing was paid to it below this block, so that scans start there. When not
+    /// given, they start at the first block that the ledger has applied.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub birthday_height: Option<u32>,
 }
 
 fn bitcoin() -> String {

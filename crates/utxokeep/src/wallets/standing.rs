@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use utxokeep_core::{Height, Network, wallet::WalletId};
 use utxokeep_wallet::{Rescan, SetAside, Standing, Wallet};
 
-use super::{Wallets, WalletsError, now, texts::tip_text};
+use super::{Wallets, WalletsError, now};
 
 /// Wallets that health names at most.
 const NAMED_MAX: usize = 10;
@@ -22,14 +22,17 @@ pub struct RescanWallet {
     pub from_height: Option<u32>,
 }
 
-/// A block that the wallet could not take. It has got no block since, its coins may be spent, and
-/// nothing is paid from it until a rescan has brought it to the tip.
+/// The block since which the wallet has not all: one that it could not take, or the first that it
+/// did not look at while it, or a keychain of it, was archived. Its coins may be spent, and nothing is
+/// paid from it until a rescan has brought it to the tip.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SetAsideInfo {
     /// Height of the block.
     pub height: u32,
-    /// Its hash.
-    pub hash: String,
+    /// Hash of the block that the wallet could not take; absent for one that was restored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub hash: Option<String>,
     /// What the ledger said.
     pub reason: String,
     /// When it happened.
@@ -38,7 +41,8 @@ pub struct SetAsideInfo {
 
 impl SetAsideInfo {
     fn new(network: Network, aside: SetAside) -> Self {
-        let (height, hash) = tip_text(network, (aside.height, aside.hash));
+        let hash = aside.hash.map(|hash| network.hash_text(hash.as_bytes()));
+        let height = aside.height.get();
         Self { height, hash, reason: aside.reason, at_us: aside.at.get() }
     }
 }

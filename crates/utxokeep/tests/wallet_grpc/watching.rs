@@ -61,9 +61,18 @@ fn wallets_and_keychains_are_archived_and_restored() {
     assert!(all[0].archived_at_us.is_some());
     let next = apply(block(FIRST + 1, 1), Some(block(FIRST, 1)), &[]);
     served.ok(served.client().apply_block(next));
+    let archived = balance(&served);
+    assert_eq!((archived.tip, archived.archived_height), (None, Some(FIRST)));
     let request = proto::RestoreWalletRequest { wallet: name() };
     let restored = served.ok(served.client().restore_wallet(request));
     assert_eq!(restored.scan_from_height, Some(FIRST + 1));
+    let lacking = balance(&served).set_aside.unwrap();
+    assert_eq!((lacking.height, lacking.hash), (FIRST + 1, Vec::new()));
+    let leases = proto::ListLeasesRequest { wallet: name(), ..Default::default() };
+    assert!(served.ok(served.client().list_leases(leases)).set_aside.is_some());
+    let again = apply(block(FIRST + 1, 1), Some(block(FIRST, 1)), &[]);
+    assert!(served.ok(served.client().apply_block(again)).already_applied);
+    assert_eq!(balance(&served).set_aside, None);
 
     let request =
         proto::ArchiveDescriptorRequest { wallet: name(), descriptor_id: 2, allow: Vec::new() };

@@ -70,6 +70,7 @@ pub(crate) fn create(name: &str) -> proto::CreateWalletRequest {
         name: name.to_owned(),
         chain: String::new(),
         network: "regtest".to_owned(),
+        birthday_height: None,
     }
 }
 

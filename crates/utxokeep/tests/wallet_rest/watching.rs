@@ -55,16 +55,82 @@ fn wallets_and_keychains_are_archived_and_restored() {
     let restored = api.post_bare(&format!("{keychain}/restore")).good();
     assert_eq!(restored, json!({ "scan_from_height": null }));
 
-    assert_eq!(api.post(&archive, &json!({ "allow": ["coins"] })).status, 204);
+    let keyed = json!({ "value": "1000", "fee_rate": 1, "lease": {}, "idempotency_key": "k1" });
+    let first = api.post(&format!("{wallet}/selections"), &keyed).good();
+    assert_eq!(api.post(&archive, &json!({ "allow": ["coins", "leases"] })).status, 204);
+    // What happened before has happened.
+    assert_eq!(api.post(&format!("{wallet}/selections"), &keyed).good(), first);
     assert_eq!(api.get("/api/v1/wallets").good()["items"], json!([]));
     let all = api.get("/api/v1/wallets?archived=true").good();
     assert!(all["items"][0]["archived_at_us"].is_i64(), "{all}");
     let pay = json!({ "value": "1000", "fee_rate": 1, "lease": {} });
     api.post(&format!("{wallet}/selections"), &pay).bad(409, "wallet_archived");
     api.apply(FIRST + 1, &[payment(2, &script, &[20_000])]).good();
-    assert_eq!(api.get(&format!("{wallet}/balance")).good()["total"], "10000");
+    let balance = api.get(&format!("{wallet}/balance")).good();
+    assert_eq!(balance["total"], "10000");
+    assert_eq!((&balance["archived_height"], &balance["tip"]), (&json!(FIRST), &Value::Null));
     let restored = api.post_bare(&format!("{wallet}/restore")).good();
     assert_eq!(restored, json!({ "scan_from_height": FIRST + 1 }));
+
+    // Until the block that passed meanwhile was looked at, nothing is paid.
+    let coin = format!("utxos/{}:0", txid(1));
+    let transaction = format!("transactions/{}", txid(1));
+    for path in
+        ["", "/balance", "/utxos", &format!("/{coin}"), &format!("/{transaction}"), "/leases"]
+    {
+        let answer = api.get(&format!("{wallet}{path}")).good();
+        assert_eq!(answer["set_aside"]["height"], FIRST + 1, "{path}: {answer}");
+        assert_eq!(answer["set_aside"]["hash"], Value::Null);
+    }
+    let health = api.get("/health").good();
+    assert!(health.to_string().contains("w since block 102: it was restored"), "{health}");
+    let refused = api.post(&format!("{wallet}/selections"), &pay);
+    assert!(refused.text.contains("blocks from 102 on"), "{}", refused.text);
+    refused.bad(409, "wallet_set_aside");
+    // Clients bring the blocks here: the same one again is the way on.
+    let again = api.apply(FIRST + 1, &[payment(2, &script, &[20_000])]).good();
+    assert_eq!((&again["already_applied"], &again["recorded"]), (&json!(true), &json!(1)));
+    let balance = api.get(&format!("{wallet}/balance")).good();
+    assert_eq!((&balance["total"], &balance["set_aside"]), (&json!("30000"), &Value::Null));
+    api.post(&format!("{wallet}/selections"), &pay).good();
+    let again = api.apply(FIRST + 1, &[]).good();
+    assert_eq!(again["already_applied"], true, "it is the tip");
+}
+
+#[test]
+fn a_record_says_what_it_did_and_whose_it_is() {
+    let api = Api::new();
+    let (wallet, script) = api.wallet("w");
+    let transactions = format!("{wallet}/transactions");
+    let record =
+        |parts: Value| api.post(&transactions, &json!({ "parts": parts, "seen": "mempool" }));
+    let foreign = format!("0014{}", "5a".repeat(20));
+    record(payment(1, &foreign, &[7_000])).bad(409, "not_ours");
+    api.get(&format!("{transactions}/{}", txid(1))).bad(404, "unknown_transaction");
+    // One output is watched, later the other one too.
+    let mut both = payment(2, &script, &[5_000]);
+    both["outputs"].as_array_mut().unwrap().push(json!({ "address": foreign, "amount": "6000" }));
+    assert_eq!(record(both.clone()).good()["change"], "inserted");
+    assert_eq!(record(both.clone()).good()["change"], "unchanged");
+    let watch = json!({ "addresses": [{ "address": foreign }] });
+    api.post(&format!("{wallet}/addresses"), &watch).good();
+    assert_eq!(record(both.clone()).good()["change"], "updated", "it credits");
+    assert_eq!(record(both).good()["change"], "unchanged");
+    assert_eq!(api.get(&format!("{wallet}/balance")).good()["total"], "11000");
+}
+
+#[test]
+fn a_birthday_says_where_scans_begin() {
+    let api = Api::new();
+    let new = json!({ "name": "late", "network": "regtest", "birthday_height": FIRST + 1 });
+    assert_eq!(api.post("/api/v1/wallets", &new).status, 201);
+    assert_eq!(api.get("/api/v1/wallets/late").good()["birthday_height"], FIRST + 1);
+    for height in FIRST..FIRST + 3 {
+        api.apply(height, &[]).good();
+    }
+    let watch = json!({ "addresses": [{ "address": format!("0014{}", "5a".repeat(20)) }] });
+    let watched = api.post("/api/v1/wallets/late/addresses", &watch).good();
+    assert_eq!(watched["scan_from_height"], FIRST + 1);
 }
 
 #[test]

@@ -27,8 +27,8 @@ impl Ledger {
     /// below its tip, which stays where it is. `txs` are all transactions of the block, in order.
     ///
     /// A wallet that got new descriptors or addresses is complete after all blocks since its
-    /// first payment were scanned, in the order of the chain. [`Ledger::request_rescan`] keeps
-    /// count of them.
+    /// first payment were scanned, in the order of the chain. A rescan that was asked for, as by
+    /// restoring a wallet, goes on when its next block is scanned.
     pub fn scan_block(
         &self,
         wallet: WalletId,
@@ -39,7 +39,9 @@ impl Ledger {
         self.check_block(txs)?;
         self.write_wallet(wallet, now, |session| {
             session.check_on_chain(block)?;
-            self.scan(session, block, txs)
+            let recorded = self.scan(session, block, txs)?;
+            session.note_scanned(block.height)?;
+            Ok(recorded)
         })
     }
 

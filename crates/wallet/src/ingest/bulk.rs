@@ -86,6 +86,7 @@ impl Session<'_, '_> {
             waiting: false,
             losers: Vec::new(),
             failed_descendants: Vec::new(),
+            is_ours: true,
         };
         Ok(Some(batch.iter().map(recorded).collect()))
     }

@@ -159,7 +159,8 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Adds the outputs that are not there yet, and links children that were stored before.
+    /// Adds the outputs that are not there yet, and links children that were stored before. Answers
+    /// whether there were any.
     pub(super) fn write_credits(
         &mut self,
         new: &NewTx,
@@ -168,7 +169,7 @@ impl Session<'_, '_> {
         credits: &[Credit],
         class: CoinClass,
         height: Option<Height>,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<bool, LedgerError> {
         let stored = if was_stored { self.stored_outputs(id)? } else { FxHashMap::default() };
         let mut missing: Vec<&Credit> = Vec::new();
         for credit in credits {
@@ -184,7 +185,7 @@ impl Session<'_, '_> {
             }
         }
         if missing.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let mut values = Vec::with_capacity(missing.len() * 9);
         let mut made = Vec::with_capacity(missing.len());
@@ -214,7 +215,8 @@ impl Session<'_, '_> {
             }
         }
         self.mark_held_back(&made)?;
-        self.link_children(new, id, &missing)
+        self.link_children(new, id, &missing)?;
+        Ok(true)
     }
 
     fn stored_outputs(&mut self, id: i64) -> Result<FxHashMap<u32, i64>, SqlError> {

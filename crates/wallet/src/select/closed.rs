@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use utxokeep_core::wallet::{Guard, LockKind, OpenCoins, SpendLocks};
+use utxokeep_core::wallet::{Guard, LockKind, LockTime, OpenCoins, SpendLocks};
 use utxokeep_sql::Value;
 
 use super::SelectionRequest;
@@ -26,6 +26,15 @@ impl Session<'_, '_> {
         &mut self,
         request: &SelectionRequest,
     ) -> Result<Vec<ClosedCoins>, LedgerError> {
+        self.closed_at(request.lock_time, request.allow.contains(Guard::NotYetValid))
+    }
+
+    /// The same for a lock time, and for payments that may wait for their coins.
+    pub(crate) fn closed_at(
+        &mut self,
+        lock_time: LockTime,
+        may_wait: bool,
+    ) -> Result<Vec<ClosedCoins>, LedgerError> {
         let found = self.tx.query_all(SELECT_LOCKING, &[self.id()], |row| {
             Ok((row.int(0)?, row.text(1)?.to_owned()))
         })?;
@@ -35,7 +44,6 @@ impl Session<'_, '_> {
             locking.push((id, codec.spend_locks(self.network, &text)?));
         }
         let next = self.next_block(self.now);
-        let may_wait = request.allow.contains(Guard::NotYetValid);
         let closed = |kind: &LockKind| {
             let open = |(id, ways): &(i64, Vec<SpendLocks>)| {
                 (*id, OpenCoins::of(ways, *kind, next, may_wait))
@@ -43,15 +51,20 @@ impl Session<'_, '_> {
             let closed = locking.iter().map(open).filter(|(_, open)| *open != OpenCoins::All);
             ClosedCoins(closed.collect())
         };
-        let mut all: Vec<_> = LockKind::possible(request.lock_time).iter().map(closed).collect();
+        let mut all: Vec<_> = LockKind::possible(lock_time).iter().map(closed).collect();
         all.dedup();
         Ok(all)
     }
 }
 
 impl ClosedCoins {
+    /// Whether all coins are open.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The condition that coins meet which are open, with its numbers as further parameters.
-    pub(super) fn condition(&self, chain: i64, parameters: &mut Vec<Value<'_>>) -> String {
+    pub(crate) fn condition(&self, chain: i64, parameters: &mut Vec<Value<'_>>) -> String {
         let mut text = String::new();
         if self.0.is_empty() {
             return text;

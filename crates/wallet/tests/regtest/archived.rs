@@ -3,8 +3,8 @@
 
 use utxokeep_core::{Height, Network, wallet::CannotArchive};
 use utxokeep_wallet::{
-    ArchiveBlocker, Ledger, LedgerError, NewAddress, NewDescriptor, NewTx, RecordOptions, Seen,
-    WalletId,
+    Amount, ArchiveBlocker, FeeRate, Ledger, LedgerError, NewAddress, NewDescriptor, NewTx,
+    RecordOptions, Seen, SelectionRequest, Standing, WalletId,
 };
 
 use crate::{
@@ -61,11 +61,49 @@ fn an_archived_wallet_is_not_followed_and_takes_nothing(url: &str) {
     assert_eq!(ledger.restore_wallet(old, NOW).unwrap(), Some(Height::new(11)));
     let asked = ledger.requested_rescans(NETWORK).unwrap();
     assert_eq!(asked, [(old, Height::new(11))], "a restored wallet asks for what it lacks");
+    lacks_from(&ledger, old, 11);
+    apply(&ledger, 12, &[]);
+    lacks_from(&ledger, old, 11);
     ledger.scan_block(old, &block(11).block, &[pays(&descriptor(), 3)], NOW).unwrap();
     assert_eq!(total(&ledger, old), total(&ledger, live));
+    ledger.scan_block(old, &block(12).block, &[], NOW).unwrap();
+    assert_eq!(ledger.standing(old).unwrap(), Standing::default(), "it has every block");
+    assert!(!matches!(pay(&ledger, old), Err(LedgerError::NotRescanned { .. })));
     assert_eq!(ledger.restore_wallet(old, NOW).unwrap(), None);
-    apply(&ledger, 12, &[pays(&descriptor(), 5)]);
+    apply(&ledger, 13, &[pays(&descriptor(), 5)]);
     assert_eq!(total(&ledger, old), 8_000, "it is followed again");
+}
+
+fn pay(ledger: &Ledger, wallet: WalletId) -> Result<(), LedgerError> {
+    let request = SelectionRequest::new(Amount::new(1_000).unwrap(), FeeRate::per_vbyte(1), 1);
+    ledger.select(wallet, &request, NOW).map(drop)
+}
+
+/// Until a restored wallet has looked at what passed meanwhile, it counts as set aside.
+fn lacks_from(ledger: &Ledger, wallet: WalletId, height: u32) {
+    let standing = ledger.standing(wallet).unwrap();
+    let aside = standing.set_aside.unwrap();
+    assert_eq!((aside.height.get(), aside.hash), (height, None));
+    assert_eq!(standing.rescan.unwrap().next.get(), height);
+    assert!(ledger.lagging_wallets(None, 10).unwrap().iter().any(|each| each.wallet == wallet));
+    let refused = pay(ledger, wallet).unwrap_err();
+    assert!(matches!(refused, LedgerError::NotRescanned { next } if next.get() == height));
+}
+
+/// A rescan that was under way when the wallet was archived does not make it whole.
+fn a_rescan_from_before_the_archive_does_not_hide_what_is_lacking(url: &str) {
+    let ledger = open(url);
+    let (old, _) = two(&ledger);
+    apply(&ledger, 10, &[]);
+    ledger.request_rescan(old, Height::new(10), NOW).unwrap();
+    pay(&ledger, old).map(drop).unwrap_err();
+    ledger.archive_wallet(old, &[], NOW).unwrap();
+    apply(&ledger, 11, &[pays(&descriptor(), 3)]);
+    assert_eq!(ledger.restore_wallet(old, NOW).unwrap(), Some(Height::new(11)));
+    lacks_from(&ledger, old, 10);
+    ledger.disconnect_block(NETWORK, &block(11), NOW).unwrap();
+    ledger.scan_block(old, &block(10).block, &[], NOW).unwrap();
+    assert_eq!(ledger.standing(old).unwrap(), Standing::default());
 }
 
 fn what_it_still_has_must_be_allowed_by_name(url: &str) {
@@ -130,6 +168,7 @@ fn an_archived_keychain_is_not_watched_and_hands_out_nothing(url: &str) {
     }
     assert_eq!(ledger.verify(one).unwrap(), []);
     assert_eq!(ledger.restore_descriptor(one, id, NOW).unwrap(), Some(Height::new(11)));
+    lacks_from(&ledger, one, 11);
     ledger.scan_block(one, &block(11).block, &[pays(&descriptor(), 4)], NOW).unwrap();
     assert_eq!(total(&ledger, one), 7_000);
     assert_eq!(ledger.verify(one).unwrap(), []);
@@ -169,6 +208,7 @@ fn an_address_that_was_added_by_hand_stays_watched(url: &str) {
 }
 
 crate::on_both!(
+    a_rescan_from_before_the_archive_does_not_hide_what_is_lacking,
     an_address_that_was_added_by_hand_stays_watched,
     change_never_goes_to_an_archived_keychain,
     an_archived_wallet_is_not_followed_and_takes_nothing,

@@ -3,9 +3,9 @@
 
 use utxokeep_core::{Network, OutPoint, Txid, wallet::LockTime};
 use utxokeep_wallet::{
-    Algorithm, AllowedGuards, Amount, BumpRequest, Credits, FeeRate, Guard, Ledger, LedgerError,
-    LinkedBlock, Micros, NewDescriptor, NewOutput, NewTx, RecordOptions, Seen, Selection,
-    SelectionRequest, WalletId,
+    Algorithm, AllowedGuards, Amount, BalanceQuery, BumpRequest, Credits, FeeRate, Guard, Ledger,
+    LedgerError, LinkedBlock, Micros, NewDescriptor, NewOutput, NewTx, RecordOptions, Seen,
+    Selection, SelectionRequest, WalletId,
 };
 
 use crate::{
@@ -115,6 +115,9 @@ fn a_coin_that_is_not_open_yet_blocks_no_payment(url: &str) {
             assert!(select(&ledger, wallet, &waiting).unwrap().contains(&5_000_000));
         }
     }
+    let balance = ledger.balance(wallet, &BalanceQuery::default(), NOW).unwrap();
+    assert_eq!((balance.available(), balance.locked), (90_000, 5_000_000));
+    assert_eq!((balance.confirmed, balance.total()), (5_090_000, 5_090_000));
     let refused = ledger.select(wallet, &request(100_000), NOW).unwrap_err().to_string();
     assert!(refused.contains("5000000 locked") && refused.contains("not_yet_valid"), "{refused}");
 }
@@ -146,6 +149,8 @@ fn heights_and_times_are_not_spent_together(url: &str) {
     assert_eq!(select(&ledger, wallet, &request(45_000)).unwrap().len(), 1);
     assert_eq!(select(&ledger, wallet, &request(55_000)), Ok(vec![60_000]));
     assert_eq!(select(&ledger, wallet, &request(100_000)), Err((60_000, 5_050_000)));
+    let balance = ledger.balance(wallet, &BalanceQuery::default(), NOW).unwrap();
+    assert_eq!((balance.available(), balance.locked), (60_000, 5_050_000), "as for a payment");
     // Who asks for a height gets no coin that needs a time.
     let at_height = |value| SelectionRequest { lock_time: LockTime::Height(5), ..request(value) };
     assert_eq!(select(&ledger, wallet, &at_height(45_000)), Ok(vec![50_000]));

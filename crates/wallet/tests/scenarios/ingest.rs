@@ -265,7 +265,7 @@ fn s027_a_duplicate_with_a_new_credit_adds_it(w: &mut World<'_>) {
     w.mempool(&receive);
     assert_eq!(w.balance().total(), 50);
     receive.credits = Credits::Exactly(vec![0, 1]);
-    assert_eq!(w.mempool(&receive).change, Change::Unchanged);
+    assert_eq!(w.mempool(&receive).change, Change::Updated);
     assert_eq!(w.balance().total(), 70);
 }
 

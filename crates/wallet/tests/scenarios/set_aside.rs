@@ -141,7 +141,7 @@ fn a_wallet_that_cannot_take_a_block_is_set_aside_and_the_block_goes_on(w: &mut 
 
     let standing = w.ledger.standing(w.wallet).unwrap();
     let aside = standing.set_aside.unwrap();
-    assert_eq!((aside.height, aside.hash), (at(102), w.block_at(102).hash));
+    assert_eq!((aside.height, aside.hash), (at(102), Some(w.block_at(102).hash)));
     assert!(aside.reason.contains("orphaned"), "{}", aside.reason);
     assert_eq!((aside.at, standing.rescan), (w.now, None));
     assert_eq!(w.ledger.standing(story.other).unwrap(), Standing::default());

@@ -77,6 +77,7 @@ impl Desk {
             name: args.wallet.name.clone(),
             chain: args.network.chain.clone(),
             network: args.network.network.clone(),
+            birthday_height: args.birthday,
         };
         self.print(&self.wallets.create_wallet(&request)?)
     }

@@ -8,7 +8,7 @@ use crate::{
     cli::output::{Human, Lines},
     wallets::{
         Abandoned, AddressInfo, BalanceInfo, CoinInfo, CoinWish, DescriptorAdded, DescriptorInfo,
-        LabelsImported, LedgerTip, Listed, NewAddressInfo, PrunedNow, RecordedInfo,
+        LabelsImported, LedgerTip, Listed, NewAddressInfo, OfWallet, PrunedNow, RecordedInfo,
         ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified, WalletInfo,
         WalletStatus, Watched,
     },
@@ -91,6 +91,7 @@ impl Human for WalletStatus {
     fn describe(&self, lines: &mut Lines) {
         self.wallet.describe(lines);
         describe_tip(lines, self.tip.as_ref());
+        lines.optional("birthday", self.birthday_height);
         for id in &self.descriptors_near_edge {
             lines.field("near the edge", format_args!("keychain {id}; see `descriptor list`"));
         }
@@ -167,9 +168,15 @@ impl Human for BalanceInfo {
             .field("immature", self.immature)
             .field("leased", self.leased)
             .field("held back", self.held_back)
+            .field("locked", self.locked)
             .field("available", self.available)
             .field("total", self.total);
-        describe_tip(lines, self.tip.as_ref());
+        match self.archived_height {
+            Some(height) => {
+                lines.field("as of", format_args!("height {height}, when it was archived"));
+            }
+            None => describe_tip(lines, self.tip.as_ref()),
+        }
         describe_set_aside(lines, self.set_aside.as_ref());
         describe_rescan(lines, self.rescan.as_ref());
     }
@@ -209,6 +216,13 @@ fn state(tx: &TxInfo) -> String {
 impl Row for TxInfo {
     fn row(&self) -> String {
         format!("{} {} {:>20} {}", self.txid, utc(self.received_at_us), self.delta, state(self))
+    }
+}
+
+impl<T: Human> Human for OfWallet<T> {
+    fn describe(&self, lines: &mut Lines) {
+        self.item.describe(lines);
+        describe_set_aside(lines, self.set_aside.as_ref());
     }
 }
 

@@ -200,7 +200,7 @@ fn leased_info() -> Leased {
 }
 
 fn set_aside_info() -> SetAsideInfo {
-    SetAsideInfo { height: 26, hash: id(27), reason: "no parent".to_owned(), at_us: 28 }
+    SetAsideInfo { height: 26, hash: Some(id(27)), reason: "no parent".to_owned(), at_us: 28 }
 }
 
 fn set_aside_json(aside: Option<proto::WalletSetAside>) -> Value {
@@ -224,8 +224,13 @@ fn of_wallets_and_what_they_watch() {
         rescan: Some(RescanInfo { from_height: 2, next_height: 3 }),
         archived_at_us: Some(2),
     };
-    let model = WalletStatus { wallet: info, tip: Some(tip()), descriptors_near_edge: vec![7, 8] };
-    let proto::GetWalletResponse { wallet, tip, descriptors_near_edge } =
+    let model = WalletStatus {
+        wallet: info,
+        tip: Some(tip()),
+        birthday_height: Some(9),
+        descriptors_near_edge: vec![7, 8],
+    };
+    let proto::GetWalletResponse { wallet, tip, descriptors_near_edge, birthday_height } =
         TEXTS.wallet_status(model.clone());
     let proto::Wallet { name, chain, network, created_at_us, set_aside, rescan, archived_at_us } =
         wallet.unwrap();
@@ -234,6 +239,7 @@ fn of_wallets_and_what_they_watch() {
         json!({
             "name": name, "chain": chain, "network": network, "created_at_us": created_at_us,
             "set_aside": set_aside_json(set_aside), "rescan": rescan_json(rescan),
+            "birthday_height": birthday_height,
             "archived_at_us": archived_at_us,
             "tip": tip_json(tip), "descriptors_near_edge": descriptors_near_edge,
         }),
@@ -387,6 +393,8 @@ fn of_what_a_wallet_has() {
         tip: Some(tip()),
         set_aside: Some(set_aside_info()),
         rescan: Some(RescanInfo { from_height: 2, next_height: 3 }),
+        locked: Units(10),
+        archived_height: Some(11),
     };
     let proto::GetBalanceResponse {
         confirmed,
@@ -401,6 +409,8 @@ fn of_what_a_wallet_has() {
         held_back,
         set_aside,
         rescan,
+        locked,
+        archived_height,
     } = TEXTS.balance(&model);
     assert_same(
         &model,
@@ -408,7 +418,8 @@ fn of_what_a_wallet_has() {
             "confirmed": units(confirmed), "trusted_unconfirmed": units(trusted_unconfirmed),
             "untrusted_unconfirmed": units(untrusted_unconfirmed), "pending": units(pending),
             "immature": units(immature), "leased": units(leased),
-            "held_back": units(held_back),
+            "held_back": units(held_back), "locked": units(locked),
+            "archived_height": archived_height,
             "available": units(available), "total": units(total), "tip": tip_json(tip),
             "set_aside": set_aside_json(set_aside), "rescan": rescan_json(rescan),
         }),

@@ -7,7 +7,7 @@ use super::{Answer, admission::Admitted, faults::ReadFaults};
 use crate::{
     rest::params::{Params, Segments},
     wallets::{
-        BalanceInfo, BalanceOf, CoinInfo, ListCoins, ListTransactions, Listed, Page,
+        BalanceInfo, BalanceOf, CoinInfo, ListCoins, ListTransactions, Listed, OfWallet, Page,
         ReplacementInfo, TxDetails, TxInfo, Verified, VerifyWallet, Wallets,
     },
 };
@@ -68,12 +68,12 @@ pub(super) async fn list_wallet_utxos(
         ("wallet" = String, Path, description = "Name of the wallet"),
         ("outpoint" = String, Path, description = "The output, as `TXID:INDEX`"),
     ),
-    responses((status = 200, description = "The output", body = CoinInfo), ReadFaults)
+    responses((status = 200, description = "The output", body = OfWallet<CoinInfo>), ReadFaults)
 )]
 pub(super) async fn show_wallet_utxo(
     admitted: Admitted,
     Segments((name, outpoint)): Segments<(String, String)>,
-) -> Answer<CoinInfo> {
+) -> Answer<OfWallet<CoinInfo>> {
     admitted.read(move |wallets| wallets.show_coin(&name, &outpoint)).await
 }
 
@@ -107,12 +107,12 @@ pub(super) async fn list_transactions(
         ("wallet" = String, Path, description = "Name of the wallet"),
         ("txid" = String, Path, description = "Transaction id"),
     ),
-    responses((status = 200, description = "The transaction", body = TxDetails), ReadFaults)
+    responses((status = 200, description = "The transaction", body = OfWallet<TxDetails>), ReadFaults)
 )]
 pub(super) async fn show_transaction(
     admitted: Admitted,
     Segments((name, txid)): Segments<(String, String)>,
-) -> Answer<TxDetails> {
+) -> Answer<OfWallet<TxDetails>> {
     admitted.read(move |wallets| wallets.show_transaction(&name, &txid)).await
 }
 
