@@ -64,7 +64,7 @@ pub use script::{ScriptKind, is_paid};
 pub use select::{
     Candidate, ChangePolicy, FeeRate, Payment, Picked, draw_in_order, shuffled, waste,
 };
-pub use status::{Event, Evidence, InvalidReason, Refused, TxState, TxStatus, next};
+pub use status::{Event, Evidence, InvalidReason, Refused, TxState, TxStatus, made_anew, next};
 pub use types::{Amount, AmountTooLarge, LeaseId, Micros, WalletId};
 pub use weight::{
     count_weight, dust_limit, estimated_spend_weight, output_weight, weight_without_inputs,

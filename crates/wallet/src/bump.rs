@@ -175,7 +175,8 @@ impl Ledger {
             Some(new) => {
                 check_built(&plan, new)?;
                 let owner = Some(terms.owner);
-                let options = RecordOptions { replaces: true, label: None, owner };
+                let options =
+                    RecordOptions { replaces: true, label: None, owner, is_new_payment: true };
                 Some(self.record_in(session, new, Seen::Created, &options)?)
             }
         };

@@ -314,9 +314,11 @@ impl Session<'_, '_> {
         let reach = known.reach().extended(asked)?;
         let watched = known.derived_count;
         if reach.lookahead > known.lookahead {
+            // The edge that was reached is behind us when as much is watched as was asked for.
+            if known.lookahead_to_raise_to().is_some_and(|wanted| reach.lookahead >= wanted) {
+                known.edge_index = None;
+            }
             known.lookahead = reach.lookahead;
-            // The edge that was reached is behind us.
-            known.edge_index = None;
             self.update_reach(&known, 0)?;
         }
         self.derive_ahead(codec, &mut known, reach.next_index)?;

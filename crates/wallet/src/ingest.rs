@@ -17,7 +17,7 @@ pub(crate) use check::{block as check_block, label as check_label, shape as chec
 use rivals::Declared;
 use utxokeep_core::{
     OutPoint, Txid,
-    wallet::{Event, Evidence, TxPlace, TxState, next},
+    wallet::{Event, Evidence, TxPlace, TxState, made_anew, next},
 };
 use utxokeep_sql::Value;
 
@@ -106,7 +106,9 @@ impl Session<'_, '_> {
         if let Some(recorded) = self.note_repeated(new, stored.as_ref(), event, position)? {
             return Ok(recorded);
         }
-        let state = next(stored.map(|stored| stored.state), new.coinbase, event, self.evidence)
+        let before = stored.map(|stored| stored.state);
+        let before = if options.is_new_payment { made_anew(before) } else { before };
+        let state = next(before, new.coinbase, event, self.evidence)
             .map_err(|refused| LedgerError::Refused { txid: new.txid, refused })?;
         let unchanged = stored.is_some_and(|stored| stored.state == state && state.is_live());
 
@@ -171,7 +173,8 @@ impl Session<'_, '_> {
             self.settle_leases(id, height)?;
         }
         if let Some(owner) = options.owner {
-            self.set_payer(id, owner)?;
+            let was_dead = stored.is_some_and(|stored| !stored.state.is_live());
+            self.set_payer(id, owner, was_dead)?;
         }
         if let Some(label) = label {
             self.label_if_none(&new.txid, label)?;

@@ -24,7 +24,10 @@ const SELECT_COIN: &str = "SELECT u.id, u.spent_by_tx_id, u.parent_class, m.is_u
 const ACQUIRE_HEAD: &str = "INSERT INTO utxo_leases
     (wallet_id, utxo_id, lease_id, expires_at_us, hold_confirmations, is_held) VALUES";
 const ACQUIRE_TAIL: &str = " ON CONFLICT (wallet_id, utxo_id) DO UPDATE
-    SET lease_id = excluded.lease_id, expires_at_us = excluded.expires_at_us,
+    SET lease_id = excluded.lease_id,
+        expires_at_us = CASE WHEN utxo_leases.lease_id = excluded.lease_id
+            AND utxo_leases.expires_at_us > excluded.expires_at_us
+            THEN utxo_leases.expires_at_us ELSE excluded.expires_at_us END,
         hold_confirmations = excluded.hold_confirmations,
         is_held = CASE WHEN utxo_leases.lease_id = excluded.lease_id
             AND excluded.hold_confirmations IS NOT NULL THEN utxo_leases.is_held ELSE 0 END
@@ -109,8 +112,8 @@ pub struct Lease {
 
 impl Ledger {
     /// Leases outputs, all or none. Each must be unspent and free, expired, or leased to the same
-    /// owner, whose lease is renewed. One that a label holds back is refused. Returns when the
-    /// leases end.
+    /// owner, whose lease is renewed and keeps its end if that is later. One that a label holds back
+    /// is refused. Returns until when all of them last at least.
     pub fn acquire_leases(
         &self,
         wallet: WalletId,
@@ -123,8 +126,9 @@ impl Ledger {
         self.write_wallet(wallet, now, |session| session.acquire(outpoints, terms))
     }
 
-    /// Renews leases that the owner holds, all or none, from now on. A lease that has expired is
-    /// not the owner's any more.
+    /// Renews leases that the owner holds, all or none, from now on. A lease is never shortened: one
+    /// that ends later keeps its end. A lease that has expired is not the owner's any more. Returns
+    /// until when all of them last at least.
     pub fn renew_leases(
         &self,
         wallet: WalletId,
@@ -246,6 +250,8 @@ impl Session<'_, '_> {
         terms: &LeaseTerms,
     ) -> Result<Micros, LedgerError> {
         let now = self.lease_now()?;
+        let asked = now.plus(terms.duration_us);
+        let mut ends = None;
         let mut coins = Vec::with_capacity(outpoints.len());
         for outpoint in outpoints {
             let coin = self.coin(outpoint)?.ok_or(LedgerError::UtxoNotFound(*outpoint))?;
@@ -254,11 +260,16 @@ impl Session<'_, '_> {
                 Some(lease) if lease.owner != terms.owner => {
                     return Err(LedgerError::NotLeaseOwner { outpoint: *outpoint });
                 }
-                Some(_) => coins.push((coin.id, *outpoint)),
+                Some(lease) => {
+                    let end = lease.expires_at.max(asked);
+                    ends = Some(ends.map_or(end, |earliest: Micros| earliest.min(end)));
+                    coins.push((coin.id, *outpoint));
+                }
             }
         }
         coins.sort_unstable();
-        self.lease(&coins, terms)
+        let end = self.lease(&coins, terms)?;
+        Ok(ends.unwrap_or(end))
     }
 
     /// Number of an output of the wallet, whatever became of it.

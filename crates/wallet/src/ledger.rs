@@ -180,6 +180,12 @@ impl Ledger {
         })
     }
 
+    /// The time that hosts share which use this ledger: that of the database server on `PostgreSQL`,
+    /// else the caller's, `now`. See [`LeaseClock`].
+    pub fn time(&self, now: Micros) -> Result<Micros, LedgerError> {
+        self.read(|tx| Ok(Session::read_lease_time(tx, self.lease_clock, now)?))
+    }
+
     pub(crate) fn page<'v>(&self, limit: usize) -> Value<'v> {
         Value::from(i64::try_from(limit.min(self.limits.page_rows_max)).unwrap_or(i64::MAX))
     }

@@ -87,8 +87,11 @@ pub struct RecordOptions {
     /// Label for the transaction; a label that is stored already wins.
     pub label: Option<String>,
     /// Whose payment it is: leases of this owner on its inputs end when it is given up. An owner
-    /// that is stored already wins.
+    /// that is stored already wins, unless the transaction is not live.
     pub owner: Option<LeaseId>,
+    /// It is a payment that is made now: one with the same id that was given up or replaced comes
+    /// back to life, as if it had never been recorded.
+    pub is_new_payment: bool,
 }
 
 /// What recording did to the transaction.

@@ -19,6 +19,10 @@ use super::{
 
 /// [`dust_limit`] of a native segwit key.
 const SEGWIT_KEY_DUST: u64 = 294;
+/// Version of transactions that may be replaced whatever they say, and are kept small for it.
+const TRUC_VERSION: u32 = 3;
+/// What nodes relay of that version: 10,000 virtual bytes.
+const TRUC_WEIGHT_MAX: u64 = 40_000;
 
 /// What a payment is checked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -398,6 +402,17 @@ impl PaymentGuards {
         Ok(())
     }
 
+    /// Checks the weight of a transaction of this version. Nodes relay one of version 3 (BIP-431)
+    /// only up to 10,000 virtual bytes.
+    pub fn check_weight_of(&self, version: u32, weight: u64) -> Result<(), GuardRefusal> {
+        self.check_weight(weight)?;
+        if version == TRUC_VERSION && weight > TRUC_WEIGHT_MAX {
+            let (figure, bound) = (Figure::Weight(weight), Figure::Weight(TRUC_WEIGHT_MAX));
+            self.refuse(Guard::WeightMax, figure, bound, None)?;
+        }
+        Ok(())
+    }
+
     /// Checks the fee of a transaction whose weight is not known.
     pub fn check_fee_alone(&self, fee: u64) -> Result<(), GuardRefusal> {
         let most = self.limits.fee_max;
@@ -452,6 +467,17 @@ mod tests {
         let error = AllowedGuards::from_names(["fee_max", "fees"]).unwrap_err();
         assert_eq!(error, UnknownGuard("fees".to_owned()));
         assert!(error.to_string().contains("not_yet_valid"), "{error}");
+    }
+
+    #[test]
+    fn version_three_has_a_lower_weight() {
+        guards(&[]).check_weight_of(3, 40_000).unwrap();
+        guards(&[]).check_weight_of(2, 40_001).unwrap();
+        let refusal = refused(|guards| guards.check_weight_of(3, 40_001));
+        let bound = Figure::Weight(40_000);
+        assert_eq!((refusal.guard, refusal.bound), (Guard::WeightMax, bound));
+        let refusal = refused(|guards| guards.check_weight_of(3, 400_001));
+        assert_eq!(refusal.bound, Figure::Weight(400_000));
     }
 
     #[test]

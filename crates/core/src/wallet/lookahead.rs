@@ -89,7 +89,7 @@ impl AskedReach {
             _ => {}
         }
         let says_more = self.lookahead.is_some_and(|asked| asked > 1)
-            || self.next_index.is_some_and(|asked| asked > 1);
+            || self.next_index.is_some_and(|asked| asked > 0);
         if !is_ranged && says_more { Err(BadReach::NotRanged) } else { Ok(()) }
     }
 }
@@ -188,6 +188,8 @@ mod tests {
             single.extended(&AskedReach { lookahead: Some(50), ..asked }),
             Err(BadReach::NotRanged)
         );
+        let numbered = AskedReach { next_index: Some(1), ..asked };
+        assert_eq!(single.extended(&numbered), Err(BadReach::NotRanged));
     }
 
     #[test]

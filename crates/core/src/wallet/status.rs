@@ -212,6 +212,13 @@ pub enum Refused {
     Unknown,
 }
 
+/// The state that a payment starts from which is made now. A twin of it, with the same id, that was
+/// given up or replaced counts for nothing: the coins were chosen anew.
+#[must_use]
+pub fn made_anew(stored: Option<TxState>) -> Option<TxState> {
+    stored.filter(|state| !matches!(state, TxState::Replaced | TxState::Failed))
+}
+
 /// The state after `event`. Staying where it is counts as an answer, so that repeating an event
 /// is harmless.
 ///
@@ -367,6 +374,19 @@ mod tests {
         assert_eq!(
             next(Some(TxState::Failed), false, Event::Abandon),
             Err(Refused::NotLive(TxStatus::Failed))
+        );
+    }
+
+    #[test]
+    fn a_new_payment_does_not_fail_because_of_its_dead_twin() {
+        for state in ALL {
+            let started = made_anew(Some(state));
+            let is_dead_payment = matches!(state, TxState::Replaced | TxState::Failed);
+            assert_eq!(started, Some(state).filter(|_| !is_dead_payment));
+        }
+        assert_eq!(
+            next(made_anew(Some(TxState::Failed)), false, Event::Create),
+            Ok(TxState::Pending)
         );
     }
 

@@ -102,6 +102,15 @@ pub(super) enum CliError {
          restored"
     )]
     NoUndo,
+    /// An archive that is the ledger.
+    #[error(
+        "{path} is a file of the ledger itself, to which nothing can be added; nothing was changed: \
+         name another file with --archive", path = .path.display()
+    )]
+    ArchiveIsLedger {
+        /// The file.
+        path: PathBuf,
+    },
     /// Nothing to keep.
     #[error("nothing is kept: none of the transactions is in the node store")]
     NotPreserved,

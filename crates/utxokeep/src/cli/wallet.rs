@@ -85,13 +85,15 @@ pub(super) fn wallet(session: &Session, args: &Wallet) -> anyhow::Result<Exit> {
 /// An open ledger, and how answers are wanted.
 struct Desk {
     wallets: Wallets,
+    ledger_url: String,
     json: bool,
 }
 
 impl Desk {
     fn open(session: &Session) -> anyhow::Result<Self> {
         let config = &session.config().wallet;
-        Ok(Self { wallets: Wallets::open(&config.url, config)?, json: session.json() })
+        let wallets = Wallets::open(&config.url, config)?;
+        Ok(Self { wallets, ledger_url: config.url.clone(), json: session.json() })
     }
 
     fn print(&self, answer: &(impl Serialize + Human)) -> anyhow::Result<Exit> {

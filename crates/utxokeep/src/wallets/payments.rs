@@ -123,7 +123,7 @@ impl Wallets {
         if request.record && psbt.is_txid_final {
             let new = new_tx(&psbt.unsigned_tx)?;
             let owner = Some(lessee.terms.owner);
-            let options = RecordOptions { owner, ..RecordOptions::default() };
+            let options = RecordOptions { owner, is_new_payment: true, ..RecordOptions::default() };
             let done = open.record(&new, Seen::Created, &options)?;
             recorded = Some(RecordedInfo::new(network, &done));
         }

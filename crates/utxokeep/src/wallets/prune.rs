@@ -21,7 +21,8 @@ impl Wallets {
             let what = "say what may go: dead_older_than_secs, confirmed_up_to, or both";
             return Err(WalletsError::field("prune", what));
         }
-        let now = now();
+        // Several hosts may share the ledger, and their clocks need not agree.
+        let now = self.ledger.time(now())?;
         let age_us = |secs: u64| i64::try_from(secs.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
         let rule = PruneRule {
             dead_before: request.dead_older_than_secs.map(|secs| now.plus(-age_us(secs))),

@@ -41,7 +41,7 @@ impl Wallets {
         };
         let owner = request.owner.as_deref().map(texts::owner_id).transpose()?;
         let (replaces, label) = (request.replaces, request.label.clone());
-        let options = RecordOptions { replaces, label, owner };
+        let options = RecordOptions { replaces, label, owner, is_new_payment: false };
         let key = request.idempotency_key.as_deref();
         self.once(&wallet, &Asked { operation: "record", request, key }, |open| {
             let recorded = open.record(&new, seen, &options)?;

@@ -137,6 +137,15 @@ fn a_file_that_cannot_be_written_leaves_everything_in_the_ledger() {
     let refused = user.refused(1, &full);
     assert!(refused.contains("waits in the ledger"), "{refused}");
     assert_eq!(somewhere(&user), txids);
+    // The ledger is no archive, under another name neither.
+    fs::hard_link(user.path("ledger.db"), user.path("other.db")).unwrap();
+    for name in ["ledger.db", "other.db", "ledger.db-wal"] {
+        let file = user.path(name);
+        let own = ["wallet", "prune", "hot", "--dead-older-than", "0", "--archive"];
+        let refused = user.refused(2, &[&own[..], &[file.to_str().unwrap()]].concat());
+        assert!(refused.contains("a file of the ledger itself"), "{name}: {refused}");
+    }
+    assert_eq!(somewhere(&user), txids);
     // A line that was cut is ended; the row comes again, whole.
     fs::write(user.path("kept.jsonl"), "{\"txid\":\"cut").unwrap();
     let output = user.run(&PRUNE);

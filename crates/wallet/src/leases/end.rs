@@ -12,10 +12,15 @@ const DELETE_LEASES: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND ut
 const DELETE_OF: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND lease_id = $2
     AND (expires_at_us > $3 OR is_held = 1)";
 const DELETE_EXPIRED_OF: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND lease_id = $2";
-const SET_PAYER: &str = "UPDATE transactions SET lease_id = COALESCE(lease_id, $3)
-    WHERE wallet_id = $1 AND id = $2";
-const SELECT_PAYER: &str = "SELECT lease_id FROM transactions
-    WHERE wallet_id = $1 AND id = $2 AND lease_id IS NOT NULL";
+const SET_PAYER: &str = "UPDATE transactions SET lease_id = $3
+    WHERE wallet_id = $1 AND id = $2 AND (lease_id IS NULL OR $4 = 1)";
+/// Raising a fee may have moved leases to another owner, or back.
+const SELECT_PAYERS: &str = "SELECT t.lease_id FROM transactions t
+    WHERE t.wallet_id = $1 AND t.lease_id IS NOT NULL AND (t.id = $2
+        OR (t.status > 1 AND t.id IN (SELECT r.replacement_tx_id FROM tx_replacements r
+                WHERE r.wallet_id = $1 AND r.replaced_tx_id = $2
+            UNION ALL SELECT o.replaced_tx_id FROM tx_replacements o
+                WHERE o.wallet_id = $1 AND o.replacement_tx_id = $2)))";
 const SELECT_INPUT_LEASES: &str = "SELECT l.utxo_id, l.lease_id, l.is_held,
         CASE WHEN EXISTS (SELECT 1 FROM tx_inputs h WHERE h.prev_txid = i.prev_txid
                 AND h.prev_index = i.prev_index AND h.wallet_id = i.wallet_id AND h.claim = 1
@@ -90,18 +95,30 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Notes whose payment a transaction is.
-    pub(crate) fn set_payer(&mut self, tx: i64, owner: LeaseId) -> Result<(), SqlError> {
-        let row = [self.id(), Value::from(tx), Value::from(owner.as_bytes())];
+    /// Notes whose payment a transaction is. Who is noted already stays, unless the transaction
+    /// `was_dead` and is made anew.
+    pub(crate) fn set_payer(
+        &mut self,
+        tx: i64,
+        owner: LeaseId,
+        was_dead: bool,
+    ) -> Result<(), SqlError> {
+        let owner = Value::from(owner.as_bytes());
+        let row = [self.id(), Value::from(tx), owner, Value::from(i64::from(was_dead))];
         self.tx.execute(SET_PAYER, &row)?;
         Ok(())
     }
 
-    /// Ends the leases that were taken for a payment which is given up; returns how many.
+    /// Ends the leases that were taken for a payment which is given up, or for replacements of it
+    /// that are dead too; returns how many.
     pub(crate) fn release_inputs(&mut self, tx: i64) -> Result<u64, SqlError> {
         let key = [self.id(), Value::from(tx), Value::from(self.chain)];
-        let payer = self.tx.query_opt(SELECT_PAYER, &key[..2], |row| row.array(0))?;
-        let Some(payer) = payer.map(LeaseId::from_bytes) else { return Ok(0) };
+        let payers = self
+            .tx
+            .query_all(SELECT_PAYERS, &key[..2], |row| Ok(LeaseId::from_bytes(row.array(0)?)))?;
+        if payers.is_empty() {
+            return Ok(0);
+        }
         let leases = self.tx.query_all(SELECT_INPUT_LEASES, &key, |row| {
             let lease = InputLease {
                 owner: LeaseId::from_bytes(row.array(1)?),
@@ -110,7 +127,8 @@ impl Session<'_, '_> {
             };
             Ok((row.int(0)?, lease))
         })?;
-        let ended = leases.iter().filter(|(_, lease)| lease.ends_with(payer));
+        let ends = |lease: &InputLease| payers.iter().any(|payer| lease.ends_with(*payer));
+        let ended = leases.iter().filter(|(_, lease)| ends(lease));
         let ended: Vec<Value<'_>> = ended.map(|(utxo, _)| Value::from(*utxo)).collect();
         self.tx.execute_in(DELETE_LEASES, "", &[self.id()], 1, &ended)
     }

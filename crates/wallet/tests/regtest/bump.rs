@@ -3,9 +3,9 @@
 use utxokeep_chains::read_psbt;
 use utxokeep_core::{OutPoint, Txid, wallet::CodecError};
 use utxokeep_wallet::{
-    Algorithm, Amount, BumpPlan, BumpRequest, Bumped, CHANGE_KEYCHAIN, ChangePolicy, CoinQuery,
-    FeeRate, Guard, InvalidReason, LeaseTerms, Ledger, LedgerError, NewDescriptor, NewOutput,
-    NewTx, RecordOptions, Seen, SelectionRequest, TxState, WalletId,
+    Algorithm, Amount, BumpPlan, BumpRequest, Bumped, CHANGE_KEYCHAIN, Change, ChangePolicy,
+    CoinQuery, FeeRate, Guard, InvalidReason, LeaseTerms, Ledger, LedgerError, NewDescriptor,
+    NewOutput, NewTx, RecordOptions, Seen, SelectionRequest, TxState, WalletId,
 };
 
 use crate::{
@@ -470,7 +470,63 @@ fn what_cannot_be_replaced_is_refused(url: &str) {
     assert_eq!(ledger.replacements(wallet, &old.txid, 10).unwrap(), []);
 }
 
+/// Leases that a bump moved to another owner end with the payment, whoever is given up first.
+fn leases_of_a_bump_by_another_owner_end_with_the_payment(url: &str) {
+    let (ledger, wallet) = rich_wallet(url);
+    for bump_ends_first in [true, false] {
+        let (first, second) = (owner(1), owner(2));
+        let (selection, outputs) = selected(&ledger, wallet, 1_000_000, 1, &first);
+        let old = unsigned(&psbt(&ledger, wallet, &selection.coins, &outputs, selection.fee));
+        let options = RecordOptions { owner: Some(first.owner), ..RecordOptions::default() };
+        ledger.record(wallet, &old, Seen::Created, &options, NOW).unwrap();
+        let bumped = bump(&ledger, wallet, &old.txid, &request(20, &first), &second).unwrap();
+        let new = bumped.recorded.unwrap().txid;
+        assert!(!ledger.leases(wallet, 0, 100, NOW).unwrap().is_empty());
+        let order = if bump_ends_first { [new, old.txid] } else { [old.txid, new] };
+        for txid in order {
+            ledger.abandon(wallet, &txid, NOW).unwrap();
+        }
+        assert_eq!(ledger.leases(wallet, 0, 100, NOW).unwrap(), [], "{bump_ends_first}");
+        assert_eq!(ledger.verify(wallet).unwrap(), []);
+    }
+}
+
+/// The same coins may be chosen again, and the transaction then has the same id.
+fn a_payment_does_not_fail_because_its_twin_was_given_up(url: &str) {
+    let (ledger, wallet) = rich_wallet(url);
+    let (first, second) = (owner(1), owner(2));
+    let (selection, outputs) = selected(&ledger, wallet, 1_000_000, 1, &first);
+    let payment = unsigned(&psbt(&ledger, wallet, &selection.coins, &outputs, selection.fee));
+    let made_by = |terms: &LeaseTerms| RecordOptions {
+        owner: Some(terms.owner),
+        is_new_payment: true,
+        ..RecordOptions::default()
+    };
+    ledger.record(wallet, &payment, Seen::Created, &made_by(&first), NOW).unwrap();
+    ledger.abandon(wallet, &payment.txid, NOW).unwrap();
+    let coins: Vec<OutPoint> = selection.coins.iter().map(|coin| coin.outpoint).collect();
+    ledger.acquire_leases(wallet, &coins, &second, NOW).unwrap();
+    let again = ledger.record(wallet, &payment, Seen::Created, &made_by(&second), NOW).unwrap();
+    assert_eq!((again.change, again.state), (Change::Revived, TxState::Pending));
+    assert_eq!(ledger.verify(wallet).unwrap(), []);
+    // It is the second owner's payment now.
+    let ended = ledger.abandon(wallet, &payment.txid, NOW).unwrap();
+    assert_eq!(ended.released_leases, coins.len() as u64);
+    // Somebody's word alone does not bring it back, and it never takes coins from a live one.
+    let claimed = RecordOptions::default();
+    let refused = ledger.record(wallet, &payment, Seen::Created, &claimed, NOW).unwrap_err();
+    assert!(matches!(refused, LedgerError::Refused { .. }), "{refused}");
+    let mut rival = payment.clone();
+    rival.txid = Txid::from_bytes([9; 32]);
+    rival.raw = None;
+    ledger.record(wallet, &rival, Seen::Mempool, &claimed, NOW).unwrap();
+    let refused = ledger.record(wallet, &payment, Seen::Created, &made_by(&first), NOW);
+    assert!(matches!(refused, Err(LedgerError::Conflict { .. })), "{refused:?}");
+}
+
 crate::on_both!(
+    leases_of_a_bump_by_another_owner_end_with_the_payment,
+    a_payment_does_not_fail_because_its_twin_was_given_up,
     change_pays_for_a_higher_fee,
     the_least_bump_pays_for_its_own_size,
     a_bump_never_burns_a_coin,

@@ -115,8 +115,10 @@ fn options_of_a_known_descriptor_are_honoured_or_refused(url: &str) {
         assert_eq!(refused, Err(BadReach::Lookahead { asked: absurd }));
     }
     let single = "wpkh(03a053a329a61c71d2a90bdd6b2b7f11e222332d026c9839893409520112951b1e)";
-    let single = NewDescriptor { next_index: Some(5), ..NewDescriptor::new(single) };
-    assert_eq!(add(single), Err(BadReach::NotRanged));
+    for next_index in [1, 5] {
+        let single = NewDescriptor { next_index: Some(next_index), ..NewDescriptor::new(single) };
+        assert_eq!(add(single), Err(BadReach::NotRanged));
+    }
 }
 
 fn a_payment_near_the_edge_marks_the_descriptor(url: &str) {
@@ -138,6 +140,8 @@ fn a_payment_near_the_edge_marks_the_descriptor(url: &str) {
     // It stays until the lookahead is raised.
     ledger.apply_block(NETWORK, &block(12), &[pays(261)], NOW).unwrap();
     assert_eq!(edge(&ledger, wallet), Some(259));
+    ledger.add_descriptor(wallet, &descriptor(Some(101)), NOW).unwrap();
+    assert_eq!(edge(&ledger, wallet), Some(259), "one script more is not enough");
     ledger.add_descriptor(wallet, &descriptor(Some(1_000)), NOW).unwrap();
     assert_eq!((edge(&ledger, wallet), ledger.near_edge(NETWORK).unwrap().len()), (None, 0));
 }

@@ -15,6 +15,7 @@ crate::on_both!(
     s107_a_second_owner_is_refused,
     s108_only_the_owner_releases,
     s109_renewing_extends_until_the_end,
+    renewing_never_shortens_a_lease,
     s110_leased_coins_are_not_available,
     s111_coins_without_leased_ones,
     s112_a_confirmed_spend_ends_the_lease,
@@ -110,6 +111,22 @@ fn s109_renewing_extends_until_the_end(w: &mut World<'_>) {
     assert!(lease(w, 2, coin).is_err());
     w.tick(1);
     lease(w, 2, coin).unwrap();
+}
+
+fn renewing_never_shortens_a_lease(w: &mut World<'_>) {
+    let funding = funded(w, 1, &[50, 20]);
+    let coins = [out(&funding, 0), out(&funding, 1)];
+    let long = LeaseTerms::until(owner(1), 600 * SECOND);
+    let short = LeaseTerms::until(owner(1), 60 * SECOND);
+    w.ledger.acquire_leases(w.wallet, &coins[..1], &long, w.now).unwrap();
+    let end = w.now.plus(600 * SECOND);
+    let renew = |coins: &[OutPoint]| w.ledger.renew_leases(w.wallet, coins, &short, w.now).unwrap();
+    assert_eq!(renew(&coins[..1]), end, "the later end is kept, and told");
+    w.ledger.acquire_leases(w.wallet, &coins, &short, w.now).unwrap();
+    assert_eq!(renew(&coins), w.now.plus(60 * SECOND), "all of them last at least that long");
+    let leases = w.ledger.leases(w.wallet, 0, 10, w.now).unwrap();
+    let ends: Vec<_> = leases.iter().map(|lease| lease.expires_at).collect();
+    assert_eq!(ends, [end, w.now.plus(60 * SECOND)]);
 }
 
 fn s110_leased_coins_are_not_available(w: &mut World<'_>) {

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -67,6 +68,21 @@ impl Drop for NewFile {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Refuses to write to a file of the ledger itself, under whatever name.
+pub(super) fn refuse_ledger(path: &Path, ledger_url: &str) -> Result<(), CliError> {
+    let Some(ledger) = ledger_url.strip_prefix("sqlite:") else { return Ok(()) };
+    let ledger = ledger.strip_prefix("//").unwrap_or(ledger);
+    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let asked = identity(path);
+    for end in ["", "-wal", "-shm"] {
+        let own = identity(Path::new(&format!("{ledger}{end}")));
+        if own.is_some() && own == asked {
+            return Err(CliError::ArchiveIsLedger { path: path.to_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// A file to which lines of JSON are added.

@@ -20,6 +20,9 @@ impl Desk {
     /// next one starts.
     pub(super) fn prune(&self, args: &WalletPrune) -> anyhow::Result<Exit> {
         let name = &args.wallet.name;
+        if let Some(path) = &args.archive {
+            files::refuse_ledger(path, &self.ledger_url)?;
+        }
         let mut file = args.archive.as_deref().map(files::Archive::open).transpose()?;
         if let (Some(file), Some(path)) = (file.as_mut(), &args.archive) {
             let earlier = self.drain(name, file)?;

@@ -27,7 +27,7 @@ impl FromRequestParts<WalletState> for KeyHeader {
         let mut values = parts.headers.get_all(HEADER).iter();
         let Some(first) = values.next() else { return Ok(Self(None)) };
         if values.any(|other| other != first) {
-            let what = "the header Idempotency-Key is given twice; nothing was changed";
+            let what = "the header Idempotency-Key is given twice, and the two differ";
             return Err(ApiError::BadBody(what.to_owned()));
         }
         // Whatever is no text is no key either, and is refused as such.
@@ -38,7 +38,7 @@ impl FromRequestParts<WalletState> for KeyHeader {
 /// Refuses a key where the route would ignore it: a client that relies on one must be told.
 pub(super) async fn refuse_key(request: Request, next: Next) -> Result<Response, ApiError> {
     if request.headers().contains_key(HEADER) {
-        let what = "this route takes no Idempotency-Key; nothing was changed, leave the header out";
+        let what = "this route takes no Idempotency-Key; leave the header out";
         return Err(ApiError::BadBody(what.to_owned()));
     }
     Ok(next.run(request).await)
