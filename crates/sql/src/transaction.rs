@@ -87,7 +87,8 @@ impl<'c> Transaction<'c> {
     /// Runs one statement and returns how many rows it changed.
     pub fn execute(&mut self, sql: &str, parameters: &[Value<'_>]) -> Result<u64, SqlError> {
         let shape = plain(sql, parameters)?;
-        self.wrote = true;
+        // A setting of the transaction changes nothing, and a snapshot may need one.
+        self.wrote |= !sql.trim_start().starts_with("SET LOCAL ");
         self.run(|on| match on {
             On::Sqlite(connection) => connection.execute(&shape, parameters),
             On::Postgres(connection) => connection.execute(&shape, parameters),

@@ -106,7 +106,7 @@ fn secrets_are_not_printed() {
 fn damage_is_found_and_has_its_own_code() {
     let user = User::new().with_coins(&[50_000]);
     let sound = user.lines(&["wallet", "verify", "hot"]);
-    assert_eq!(sound, "sound    yes\ndecoded  1 of 1 transactions\n");
+    assert!(sound.starts_with("sound    yes\ndecoded  1 of 1 transactions\n"), "{sound}");
     let path = user.path("ledger.db");
     let options = utxokeep_sql::Options::default();
     let database =

@@ -69,6 +69,7 @@ const GUARDS: &[&str] = &[
     "recent_blocks_hash",
     "recent_blocks_height",
     "recent_blocks_key",
+    "recent_blocks_work",
     "transactions_block",
     "transactions_block_whole",
     "transactions_coinbase_in_block_or_orphaned",

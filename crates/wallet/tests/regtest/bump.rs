@@ -478,13 +478,16 @@ fn leases_of_a_bump_by_another_owner_end_with_the_payment(url: &str) {
         let (selection, outputs) = selected(&ledger, wallet, 1_000_000, 1, &first);
         let old = unsigned(&psbt(&ledger, wallet, &selection.coins, &outputs, selection.fee));
         let options = RecordOptions { owner: Some(first.owner), ..RecordOptions::default() };
-        ledger.record(wallet, &old, Seen::Created, &options, NOW).unwrap();
+        ledger.record(wallet, &old, Seen::Mempool, &options, NOW).unwrap();
         let bumped = bump(&ledger, wallet, &old.txid, &request(20, &first), &second).unwrap();
         let new = bumped.recorded.unwrap().txid;
         assert!(!ledger.leases(wallet, 0, 100, NOW).unwrap().is_empty());
         let order = if bump_ends_first { [new, old.txid] } else { [old.txid, new] };
+        for txid in order.iter().filter(|txid| state(&ledger, wallet, txid).is_live()) {
+            ledger.abandon(wallet, txid, NOW).unwrap();
+        }
         for txid in order {
-            ledger.abandon(wallet, &txid, NOW).unwrap();
+            assert!(!state(&ledger, wallet, &txid).is_live());
         }
         assert_eq!(ledger.leases(wallet, 0, 100, NOW).unwrap(), [], "{bump_ends_first}");
         assert_eq!(ledger.verify(wallet).unwrap(), []);

@@ -14,7 +14,7 @@ use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_wallet::{Ledger, Limits, Micros};
 
 /// Put together while the program runs; every selection of the scenarios runs them.
-const BUILT: [&str; 2] = ["select/closed.rs", "select/window.rs"];
+const BUILT: [&str; 3] = ["select/closed.rs", "select/window.rs", "verify/guards.rs"];
 /// Meant for all wallets: what an upgrade has to look at.
 const FOR_ALL_WALLETS: [&str; 1] = ["SELECT DISTINCT wallet_id FROM labels WHERE spendable = 0"];
 const TABLES_OF_WALLETS: [&str; 12] = [
@@ -214,7 +214,7 @@ fn tables(sql: &str) -> usize {
 /// see a block. Joined tables are bound to the same wallet.
 fn is_scoped(sql: &str) -> bool {
     let is_bound = sql.contains("wallet_id = $")
-        || sql.contains("FROM wallets w WHERE w.id = $")
+        || (sql.contains("FROM wallets w") && sql.contains("WHERE w.id = $"))
         || sql.contains("chain_id = $")
         || sql.starts_with("INSERT INTO");
     let tables = tables(sql);
