@@ -1,0 +1,141 @@
+//! What a wallet has.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use utxokeep_core::{
+    Height, Network,
+    wallet::{Balance, confirmations},
+};
+use utxokeep_wallet::Coin;
+
+use super::LedgerTip;
+use crate::wallets::{
+    RescanInfo, SetAsideInfo, StandingInfo, Units,
+    texts::{address, outpoint_text},
+};
+
+/// What a wallet has. Outputs that a live transaction spends never count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct BalanceInfo {
+    /// In a block, and mature.
+    pub confirmed: Units,
+    /// In no block, paid by ourselves alone.
+    pub trusted_unconfirmed: Units,
+    /// In no block, paid by somebody else.
+    pub untrusted_unconfirmed: Units,
+    /// Of transactions that were not sent yet.
+    pub pending: Units,
+    /// Coinbase outputs that may not be spent yet.
+    pub immature: Units,
+    /// The part of `total` that is under a lease.
+    pub leased: Units,
+    /// Spendable and not leased, but held back by a label that says so.
+    pub held_back: Units,
+    /// Spendable, not leased and not held back, but the `older()` or `after()` of its descriptor
+    /// keeps it out of the next block.
+    pub locked: Units,
+    /// What can be spent now without trusting others, is not leased, not held back and not locked.
+    pub available: Units,
+    /// Everything that counts, leased or not.
+    pub total: Units,
+    /// The last block that was applied; `null` before the first, and for an archived wallet.
+    pub tip: Option<LedgerTip>,
+    /// The last block that an archived wallet has looked at; all of this is as of then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub archived_height: Option<u32>,
+    /// The wallet has not all blocks since this one, so that none of this may be true any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub set_aside: Option<SetAsideInfo>,
+    /// Blocks that the wallet looks at again; until then coins may be missing, and coins that were
+    /// found may be spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub rescan: Option<RescanInfo>,
+}
+
+impl BalanceInfo {
+    pub(in crate::wallets) fn new(
+        balance: &Balance,
+        tip: Option<LedgerTip>,
+        standing: StandingInfo,
+    ) -> Self {
+        Self {
+            confirmed: Units(balance.confirmed),
+            trusted_unconfirmed: Units(balance.trusted_unconfirmed),
+            untrusted_unconfirmed: Units(balance.untrusted_unconfirmed),
+            pending: Units(balance.pending),
+            immature: Units(balance.immature),
+            leased: Units(balance.leased),
+            held_back: Units(balance.held_back),
+            locked: Units(balance.locked),
+            available: Units(balance.available()),
+            total: Units(balance.total()),
+            tip,
+            archived_height: None,
+            set_aside: standing.set_aside,
+            rescan: standing.rescan,
+        }
+    }
+
+    /// The balance of an archived wallet, which has looked at no block above `height`.
+    pub(in crate::wallets) fn archived_at(self, height: Option<Height>) -> Self {
+        Self { tip: None, archived_height: height.map(Height::get), ..self }
+    }
+}
+
+/// An unspent output of the wallet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CoinInfo {
+    /// The output, as `TXID:INDEX`.
+    pub outpoint: String,
+    /// Its amount.
+    pub amount: Units,
+    /// Number of the address it is credited to.
+    pub address_id: i64,
+    /// The address it pays, where its script has one.
+    pub address: Option<String>,
+    /// Its script in hexadecimal; on Cardano the bytes of the address.
+    pub script: String,
+    /// What its transaction makes of it: `confirmed`, `trusted`, `untrusted` or `pending`.
+    #[schema(example = "confirmed")]
+    pub class: &'static str,
+    /// Block of its transaction.
+    pub height: Option<u32>,
+    /// Blocks on top of it, its own included.
+    pub confirmations: u32,
+    /// Whether a coinbase made it.
+    pub coinbase: bool,
+    /// Whether a lease is active.
+    pub leased: bool,
+    /// Whether it may be spent; `false` when a label says otherwise, then it is not selected.
+    pub spendable: bool,
+}
+
+impl CoinInfo {
+    pub(in crate::wallets) fn new(network: Network, tip: Option<Height>, coin: &Coin) -> Self {
+        Self {
+            outpoint: outpoint_text(network, &coin.outpoint),
+            amount: Units(coin.amount.get()),
+            address_id: coin.address_id,
+            address: coin.address.clone().or_else(|| address(network, &coin.script)),
+            script: utxokeep_core::hex_encode(&coin.script),
+            class: coin.class.name(),
+            height: coin.height.map(Height::get),
+            confirmations: confirmations(coin.height, tip),
+            coinbase: coin.coinbase,
+            leased: coin.leased,
+            spendable: coin.spendable,
+        }
+    }
+}
+
+/// Whether an output may be spent, as a label says it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CoinWish {
+    /// The output, as `TXID:INDEX`.
+    pub outpoint: String,
+    /// `false` while it is held back: it is neither selected nor leased.
+    pub spendable: bool,
+}

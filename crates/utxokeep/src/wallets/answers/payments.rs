@@ -1,0 +1,171 @@
+//! Leases, selections and transactions to be signed.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utxokeep_core::{Height, Network};
+use utxokeep_wallet::Lease;
+
+use super::RecordedInfo;
+use crate::wallets::{
+    Units,
+    texts::{outpoint_text, txid_text},
+};
+
+/// An active lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LeaseInfo {
+    /// The output, as `TXID:INDEX`.
+    pub outpoint: String,
+    /// Its amount.
+    pub amount: Units,
+    /// The owner.
+    pub owner: String,
+    /// When it ends, unless it is held.
+    pub expires_at_us: i64,
+    /// Held until the spend has this many confirmations.
+    pub hold_confirmations: Option<u32>,
+    /// A block has spent the output since the lease began, so the clock does not matter.
+    pub held: bool,
+    /// The block that spends it now.
+    pub spent_height: Option<u32>,
+    /// The live transaction that spends it now.
+    pub spent_by: Option<String>,
+}
+
+impl LeaseInfo {
+    pub(in crate::wallets) fn new(network: Network, lease: &Lease) -> Self {
+        Self {
+            outpoint: outpoint_text(network, &lease.outpoint),
+            amount: Units(lease.amount.get()),
+            owner: lease.owner.to_hex(),
+            expires_at_us: lease.expires_at.get(),
+            hold_confirmations: lease.hold_confirmations,
+            held: lease.held,
+            spent_height: lease.spent_height.map(Height::get),
+            spent_by: lease.spent_by.as_ref().map(|txid| txid_text(network, txid)),
+        }
+    }
+}
+
+/// Leases that were taken.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+pub struct Leased {
+    /// Who holds them: 64 hexadecimal digits.
+    pub owner: String,
+    /// The name that was given for the owner; its SHA-256 is `owner`.
+    pub owner_name: Option<String>,
+    /// When they end, by the clock of the database where hosts share one.
+    pub expires_at_us: i64,
+}
+
+/// Rows of expired leases that were removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CleanedLeases {
+    /// How many.
+    pub leases: u64,
+    /// Whether there may be more; call again.
+    pub has_more: bool,
+}
+
+/// Leases that were ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Released {
+    /// How many.
+    pub leases: u64,
+}
+
+/// A coin that was selected.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+pub struct SelectedInfo {
+    /// The output, as `TXID:INDEX`.
+    pub outpoint: String,
+    /// Its amount.
+    pub amount: Units,
+    /// Its script in hexadecimal.
+    pub script: String,
+    /// Weight of the input that spends it.
+    pub weight: u32,
+}
+
+/// A selection.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+pub struct SelectionInfo {
+    /// The coins.
+    pub coins: Vec<SelectedInfo>,
+    /// Their sum.
+    pub input_total: Units,
+    /// What the transaction pays as fee.
+    pub fee: Units,
+    /// Weight of the transaction, when it is signed.
+    pub weight: u64,
+    /// Amount of the change output, if there is one.
+    pub change: Option<Units>,
+    /// How much worse than ideal the choice is, as a decimal string; lower is better.
+    pub waste: String,
+    /// What found it.
+    pub algorithm: Cow<'static, str>,
+    /// The leases, if they were asked for.
+    pub leased: Option<Leased>,
+}
+
+/// A transaction to be signed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+pub struct PsbtInfo {
+    /// The PSBT in base64.
+    pub psbt: String,
+    /// Its id before it is signed.
+    pub txid: String,
+    /// Whether signing keeps the id.
+    pub is_txid_final: bool,
+    /// The coins it spends, with fee and change.
+    pub selection: SelectionInfo,
+    /// Where change goes, if there is any.
+    pub change_address: Option<String>,
+    /// First block that may hold the transaction, by height, if a lock asks for one.
+    pub valid_from_height: Option<u32>,
+    /// The chain's time from which on a block may hold it, in seconds since 1970, if a lock asks for
+    /// one. That time is the median of eleven blocks, about an hour behind the clock.
+    pub valid_from_time: Option<u32>,
+    /// What recording it came to, if that was asked for and its id is final.
+    pub recorded: Option<RecordedInfo>,
+}
+
+/// The replacement of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+pub struct BumpInfo {
+    /// What it replaces.
+    pub replaces: String,
+    /// What it pushes out besides: everything that depends on that.
+    pub evicts: Vec<String>,
+    /// Its inputs: all of the old one, then those that were added.
+    pub inputs: Vec<SelectedInfo>,
+    /// How many of them are the old one's.
+    pub kept_inputs: usize,
+    /// What it pays as fee.
+    pub fee: Units,
+    /// What the old one and all it pushes out pay together.
+    pub replaced_fees: Units,
+    /// Its weight, when it is signed.
+    pub weight: u64,
+    /// Amount of its change, if there is any.
+    pub change: Option<Units>,
+    /// Where that goes.
+    pub change_address: Option<String>,
+    /// First block that may hold the transaction, by height, if a lock asks for one.
+    pub valid_from_height: Option<u32>,
+    /// The chain's time from which on a block may hold it, in seconds since 1970, if a lock asks for
+    /// one. That time is the median of eleven blocks, about an hour behind the clock.
+    pub valid_from_time: Option<u32>,
+    /// The PSBT in base64.
+    pub psbt: String,
+    /// Its id before it is signed.
+    pub txid: String,
+    /// Whether signing keeps the id.
+    pub is_txid_final: bool,
+    /// The leases of its inputs; absent in a dry run.
+    pub leased: Option<Leased>,
+    /// The replacement, when it was recorded. It waits to be published.
+    pub recorded: Option<RecordedInfo>,
+}
