@@ -49,6 +49,7 @@ pub struct Transaction<'c> {
     open: bool,
     failed: bool,
     obstacle: Option<SqlError>,
+    is_write: bool,
     /// Whether there may be anything to commit.
     wrote: bool,
     /// Savepoints that are open, for their names.
@@ -73,7 +74,9 @@ impl<'c> Transaction<'c> {
                 })?;
             }
         }
-        Ok(Self { on, open: true, failed: false, obstacle: None, wrote: false, savepoints: 0 })
+        let is_write = matches!(mode, Mode::Write(_));
+        let (failed, wrote, savepoints) = (false, false, 0);
+        Ok(Self { on, open: true, failed, obstacle: None, is_write, wrote, savepoints })
     }
 
     /// Which engine this runs on.
@@ -330,7 +333,7 @@ impl<'c> Transaction<'c> {
         }
         let outcome = match &mut self.on {
             On::Sqlite(connection) => connection.commit().map_err(|error| (error, None)),
-            On::Postgres(connection) => connection.commit(self.wrote),
+            On::Postgres(connection) => connection.commit(self.is_write && self.wrote),
         };
         self.open = outcome.is_err();
         outcome

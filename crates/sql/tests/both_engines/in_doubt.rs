@@ -196,3 +196,16 @@ fn a_connection_whose_row_was_removed_goes_on() {
     assert_eq!((runs, outcome.unwrap()), (2, 1));
     assert_eq!(events(&database), 2);
 }
+
+#[test]
+fn a_read_is_never_marked_whatever_its_statement_looks_like() {
+    let Some(place) = Place::postgres() else { return };
+    let (_line, database) = behind_a_line(&place, true);
+    assert_eq!(write(&database).0, 1);
+    let sql = "WITH one AS (SELECT id FROM event) SELECT id FROM one";
+    // More often than there are connections, so that one of them has written before.
+    for _ in 0..3 {
+        let found = database.read(|tx| tx.query_one(sql, &[], |row| row.int(0)));
+        assert!(matches!(found, Ok(1)), "{found:?}");
+    }
+}

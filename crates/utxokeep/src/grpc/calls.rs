@@ -1,6 +1,13 @@
 //! The one way in which calls reach the store.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::{
     sync::Semaphore,
@@ -28,6 +35,8 @@ pub(super) enum CallError {
     Refused(String),
     /// The answer is too large.
     TooLarge { bytes: usize, bytes_max: usize },
+    /// Nobody waits for the answer any more.
+    Gone,
 }
 
 impl From<Fault> for CallError {
@@ -55,11 +64,35 @@ impl From<CallError> for Status {
             CallError::Refused(reason) => {
                 Self::failed_precondition(format!("{reason}; nothing was changed"))
             }
+            CallError::Gone => Self::cancelled("the client is gone"),
             CallError::TooLarge { bytes, bytes_max } => Self::resource_exhausted(format!(
                 "the answer has at least {bytes} bytes, the most is {bytes_max}; ask for less at a time"
             )),
         }
     }
+}
+
+thread_local! {
+    /// Set once nobody waits for the call that this thread carries out.
+    static GONE: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Lives as long as somebody waits for a call: it is dropped with the connection, or when the call
+/// takes too long.
+#[derive(Default)]
+struct Waiting(Arc<AtomicBool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Ends work on an answer that nobody waits for. For loops that read: what writes is finished.
+pub(super) fn check_waiting() -> Result<(), CallError> {
+    let is_gone = |gone: &AtomicBool| gone.load(Ordering::Relaxed);
+    let is_gone = GONE.with_borrow(|gone| gone.as_deref().is_some_and(is_gone));
+    if is_gone { Err(CallError::Gone) } else { Ok(()) }
 }
 
 /// Runs calls of a service within limits.
@@ -117,10 +150,15 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
             }
         };
         let store = Arc::clone(&self.store);
+        let waiting = Waiting::default();
+        let gone = Arc::clone(&waiting.0);
         // The permit goes with the work: a call that outlives its client still counts.
         let task = spawn_blocking(move || {
             let _permit = permit;
-            work(store.as_ref())
+            GONE.set(Some(gone));
+            let answer = work(store.as_ref());
+            GONE.set(None);
+            answer
         });
         match timeout_at(until, task).await {
             Ok(Ok(Ok(answer))) => Ok(answer),
@@ -149,5 +187,21 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
             tracing::error!(error = ledger as &dyn std::error::Error, "a call failed");
         }
         error.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_ends_once_nobody_waits_for_it() {
+        assert!(check_waiting().is_ok(), "work of the server itself goes on");
+        let waiting = Waiting::default();
+        GONE.set(Some(Arc::clone(&waiting.0)));
+        assert!(check_waiting().is_ok());
+        drop(waiting);
+        assert!(matches!(check_waiting(), Err(CallError::Gone)));
+        GONE.set(None);
     }
 }

@@ -10,6 +10,7 @@
 //! * Calls run on threads of their own and are bounded in number, size and time.
 //! * A call is one call of the store, and so one commit.
 
+pub(crate) mod bounded;
 mod calls;
 mod fault;
 mod from_proto;

@@ -10,7 +10,7 @@ use utxokeep_core::{
 use utxokeep_txstore::{Decorated, ParentOutput, TxStore};
 
 use super::{
-    calls::CallError,
+    calls::{CallError, check_waiting},
     fault::{Within, batch, required},
     from_proto as from, proto, refusal, to_proto as to,
 };
@@ -85,6 +85,7 @@ fn answer_each<Q: Ord + Copy, K: PartialEq, A: Message + Clone>(
     let (mut bytes, mut found) = (0_usize, BTreeMap::new());
     let mut rest = different.as_slice();
     while !rest.is_empty() {
+        check_waiting()?;
         let same = rest.chunk_by(|one, next| of(one) == of(next));
         let (page, later) = rest.split_at(same.take(at_once.max(1)).map(<[Q]>::len).sum());
         rest = later;

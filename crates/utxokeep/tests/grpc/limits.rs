@@ -291,18 +291,53 @@ impl Decoder for RawCodec {
     }
 }
 
+/// Sends bytes to a method of the node store.
+fn send(served: &Served, method: &str, bytes: Vec<u8>) -> Result<(), Status> {
+    let path = format!("/utxokeep.v1.TxStore/{method}");
+    served.runtime.block_on(async {
+        let mut client = tonic::client::Grpc::new(served.channel());
+        client.ready().await.unwrap();
+        let path = PathAndQuery::try_from(path).unwrap();
+        client.unary(tonic::Request::new(bytes), path, RawCodec).await.map(|_| ())
+    })
+}
+
+/// Most memory that this process ever had, in KiB.
+fn peak_kib() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn empty_items_are_refused_before_they_take_memory() {
+    let served = Served::memory();
+    let before = peak_kib();
+    // Two bytes each: transactions of a call, ids of a call, outputs of one transaction.
+    let empty = [0x0a, 0x00].repeat(12 << 20);
+    let mut outputs = [0x32, 0x00].repeat(12 << 20);
+    for _ in ["a transaction", "an item of the call"] {
+        let mut message = vec![0x0a];
+        prost::encoding::encode_varint(outputs.len() as u64, &mut message);
+        message.append(&mut outputs);
+        outputs = message;
+    }
+    for (method, bytes) in [("Create", empty.clone()), ("Get", empty), ("Create", outputs)] {
+        let status = send(&served, method, bytes).unwrap_err();
+        assert_eq!(status.code(), Code::ResourceExhausted, "{method}: {status}");
+        assert!(status.message().contains("send fewer at a time"), "{status}");
+    }
+    // The messages themselves are in memory a few times, in client and server; what they would
+    // have become is more than two GiB.
+    let used_mib = (peak_kib() - before) >> 10;
+    assert!(used_mib < 700, "{used_mib} MiB");
+    take!(item_result, Ok, create(&served, &seed(1, &[5]), &CreateOptions::default()));
+}
+
 #[test]
 fn bytes_that_are_no_message_are_refused_and_the_server_goes_on() {
     let served = Served::memory();
-    let call = |method: &str, bytes: Vec<u8>| {
-        let path = format!("/utxokeep.v1.TxStore/{method}");
-        served.runtime.block_on(async {
-            let mut client = tonic::client::Grpc::new(served.channel());
-            client.ready().await.unwrap();
-            let path = PathAndQuery::try_from(path).unwrap();
-            client.unary(tonic::Request::new(bytes), path, RawCodec).await
-        })
-    };
+    let call = |method: &str, bytes: Vec<u8>| send(&served, method, bytes);
     // A list that claims to be far longer than the message; half a number; a wrong wire type.
     for bytes in [vec![0x0a, 0xff, 0xff, 0xff, 0xff, 0x07], vec![0x10, 0x80], vec![0x0f]] {
         let status = call("Create", bytes.clone()).unwrap_err();

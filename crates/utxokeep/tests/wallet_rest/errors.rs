@@ -55,6 +55,21 @@ fn what_cannot_be_right_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn a_body_of_very_many_values_is_refused_before_they_take_memory() {
+    let kib = NonZeroU32::new(16 << 10).unwrap();
+    let rest = RestConfig { body_kib_max: kib, ..RestConfig::default() };
+    let api = Api::with(&rest, &WalletConfig::default());
+    let many = format!("{{\"name\":[{}\"\"]}}", "\"\",".repeat(1 << 20));
+    let error = api.send("POST", WALLETS, "application/json", &many).bad(400, "bad_request");
+    assert!(error["message"].as_str().unwrap().contains("send fewer at a time"), "{error}");
+    // One long text is one value.
+    let long = format!("{{\"name\":\"w\",\"network\":\"{}\"}}", ",[{".repeat(1 << 20));
+    let error = api.send("POST", WALLETS, "application/json", &long);
+    assert_ne!(error.status, 413);
+    assert!(!format!("{:?}", error.bad(400, "unknown_network")).contains("send fewer"));
+}
+
+#[test]
 fn bodies_that_are_not_json_not_text_or_too_long_are_refused() {
     let kib = NonZeroU32::new(1).unwrap();
     let rest = RestConfig { body_kib_max: kib, ..RestConfig::default() };
