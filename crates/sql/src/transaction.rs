@@ -49,7 +49,7 @@ pub struct Transaction<'c> {
     open: bool,
     failed: bool,
     obstacle: Option<SqlError>,
-    is_write: bool,
+    mode: Mode,
     /// Whether there may be anything to commit.
     wrote: bool,
     /// Savepoints that are open, for their names.
@@ -74,9 +74,8 @@ impl<'c> Transaction<'c> {
                 })?;
             }
         }
-        let is_write = matches!(mode, Mode::Write(_));
         let (failed, wrote, savepoints) = (false, false, 0);
-        Ok(Self { on, open: true, failed, obstacle: None, is_write, wrote, savepoints })
+        Ok(Self { on, open: true, failed, obstacle: None, mode, wrote, savepoints })
     }
 
     /// Which engine this runs on.
@@ -333,7 +332,10 @@ impl<'c> Transaction<'c> {
         }
         let outcome = match &mut self.on {
             On::Sqlite(connection) => connection.commit().map_err(|error| (error, None)),
-            On::Postgres(connection) => connection.commit(self.is_write && self.wrote),
+            // A read has nothing to mark, whatever its statements look like.
+            On::Postgres(connection) => {
+                connection.commit(self.wrote && matches!(self.mode, Mode::Write(_)))
+            }
         };
         self.open = outcome.is_err();
         outcome
