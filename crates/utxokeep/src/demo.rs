@@ -30,6 +30,7 @@ use self::{
 };
 use crate::{
     config::Config,
+    doors::descriptors,
     server::{STOP_WAIT, Server, Signals, runtime},
     watched::{Watched, any_stopped},
 };
@@ -57,6 +58,7 @@ pub fn run(options: DemoOptions, config: &Config) -> anyhow::Result<()> {
     let index = open(&data, config)?;
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
+    descriptors::prepare(config, 1)?;
     let listen = listen.or(blocks.is_none().then_some(config.rest.listen));
     let server =
         listen.map(|listen| Server::start(&runtime, listen, &index, config)).transpose()?;

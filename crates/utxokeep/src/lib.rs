@@ -11,6 +11,7 @@ mod clock;
 pub mod config;
 pub mod cursor;
 pub mod demo;
+pub mod doors;
 pub mod follow;
 pub mod grpc;
 pub mod json;

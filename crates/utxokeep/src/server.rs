@@ -25,6 +25,7 @@ use utxokeep_kv::RocksKv;
 
 use crate::{
     config::Config,
+    doors::{Doors, descriptors},
     grpc::GrpcServer,
     pruning::Pruning,
     rest,
@@ -70,6 +71,8 @@ pub(crate) fn serve_until_stopped(
     work: Option<Work>,
     announce: impl FnOnce(SocketAddr, Option<SocketAddr>),
 ) -> anyhow::Result<()> {
+    let databases = u64::from(served.index.is_some()) + u64::from(served.store.is_some());
+    descriptors::prepare(config, databases)?;
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
     let chain = served.index.map(|index| rest::RestState::new(index.clone(), &config.rest));
@@ -85,7 +88,7 @@ pub(crate) fn serve_until_stopped(
     if let Some(pruning) = &served.pruning {
         routes = routes.merge(rest::pruner_routes(pruning.clone()));
     }
-    let rest = Server::start_routes(&runtime, served.rest_listen, routes)?;
+    let rest = Server::start_routes(&runtime, served.rest_listen, routes, config)?;
     let grpc = served.grpc.map(|(server, listen)| Server::start_grpc(&runtime, listen, server));
     let grpc = grpc.transpose()?;
     announce(rest.address, grpc.as_ref().map(|grpc| grpc.address));
@@ -198,13 +201,19 @@ impl Server {
         config: &Config,
     ) -> anyhow::Result<Self> {
         let state = rest::RestState::new(index.clone(), &config.rest);
-        Self::start_routes(runtime, listen, rest::router(state))
+        Self::start_routes(runtime, listen, rest::router(state), config)
     }
 
     /// Starts a server of routes.
-    fn start_routes(runtime: &Runtime, listen: SocketAddr, routes: Router) -> anyhow::Result<Self> {
-        Self::spawn(runtime, listen, "--listen", "REST", |listener, stopped| async {
-            Ok(rest::serve_routes(listener, routes, stopped).await?)
+    fn start_routes(
+        runtime: &Runtime,
+        listen: SocketAddr,
+        routes: Router,
+        config: &Config,
+    ) -> anyhow::Result<Self> {
+        let doors = Doors::new(config.rest.connections_max, config.rest.idle_secs_max);
+        Self::spawn(runtime, listen, "--listen", "REST", move |listener, stopped| async move {
+            Ok(rest::serve_routes(listener, routes, doors, stopped).await?)
         })
     }
 

@@ -23,6 +23,7 @@ use tokio::runtime::Runtime;
 use tower::ServiceExt;
 use utxokeep::{
     config::RestConfig,
+    doors::Doors,
     json::script_hash,
     rest::{METRICS, RestState, openapi, router, serve},
 };
@@ -676,7 +677,9 @@ fn a_real_server_answers_and_stops_although_a_client_stays_connected() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let chain = Chain::shared();
     let state = RestState::new(chain.index.clone(), &limits());
-    let server = runtime.spawn(serve(listener, state, async {
+    let defaults = RestConfig::default();
+    let doors = Doors::new(defaults.connections_max, defaults.idle_secs_max);
+    let server = runtime.spawn(serve(listener, state, doors, async {
         stopped.await.unwrap();
     }));
     let silent = TcpStream::connect(address).unwrap();

@@ -13,6 +13,7 @@ use utxokeep_wallet::LedgerError;
 use super::error::CliError;
 use crate::{
     config::ConfigError,
+    doors::descriptors::TooFewDescriptors,
     node_store,
     owners::OwnerError,
     wallets::{self, ErrorKind, WalletsError},
@@ -91,7 +92,8 @@ impl Exit {
         if matches!(cause.downcast_ref(), Some(SourceError::Stopped)) {
             return Some(Self::Interrupted);
         }
-        if cause.is::<ConfigError>() || cause.is::<OwnerError>() {
+        if cause.is::<ConfigError>() || cause.is::<OwnerError>() || cause.is::<TooFewDescriptors>()
+        {
             return Some(Self::Usage);
         }
         if let Some(error) = cause.downcast_ref::<OpenError>() {

@@ -284,6 +284,13 @@ settings! {
         /// Requests answered at the same time; more are told to come back. Those about the chain and
         /// those about wallets are counted apart.
         concurrent_requests_max: NonZeroU32 = count(64), "a whole number from 1 on";
+        /// Connections of clients at the same time; further ones wait until one is closed. Each takes
+        /// a file descriptor, and the limit of the process (`ulimit -n`, raised at the start as far as
+        /// it may be) must be enough for all that is configured.
+        connections_max: NonZeroU32 = count(512), "a whole number from 1 on";
+        /// Seconds after which a connection is closed that has not sent the whole head of a request,
+        /// or sends no other one.
+        idle_secs_max: NonZeroU32 = count(60), "a whole number from 1 on";
     }
     /// The node store: transactions and their outputs, for validators. `serve` opens it and answers
     /// calls over gRPC.
@@ -441,6 +448,11 @@ settings! {
         concurrent_calls_max: NonZeroU32 = count(128), "a whole number from 1 on";
         /// Calls that one connection may have open at the same time.
         connection_calls_max: NonZeroU32 = count(256), "a whole number from 1 on";
+        /// Connections of clients at the same time; further ones wait until one is closed.
+        connections_max: NonZeroU32 = count(512), "a whole number from 1 on";
+        /// Seconds after which a connection is closed that does not begin to speak HTTP/2. Those that
+        /// do are asked by pings whether they are there.
+        idle_secs_max: NonZeroU32 = count(60), "a whole number from 1 on";
         /// The longest a call may take, waiting included, in milliseconds. To send its message may
         /// take as long again.
         call_timeout_ms: NonZeroU32 = count(30_000), "a whole number from 1 on";

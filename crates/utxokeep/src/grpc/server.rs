@@ -1,9 +1,10 @@
 //! Serving the node store, the pruner and the wallet ledger on a socket until told to stop.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
+use futures_util::stream::{self, Stream};
 use tokio::{net::TcpListener, sync::oneshot, time};
-use tonic::transport::{self, Server, server::TcpIncoming};
+use tonic::transport::{self, Server};
 use tonic_health::{
     ServingStatus,
     server::{HealthReporter, health_reporter},
@@ -26,7 +27,14 @@ use super::{
     wallet::{self, WalletService},
     wallet_operations,
 };
-use crate::{config::GrpcConfig, pruning::Pruning, rest, wallets::Wallets, watched::Watched};
+use crate::{
+    config::GrpcConfig,
+    doors::{Admitted, Door, Doors},
+    pruning::Pruning,
+    rest,
+    wallets::Wallets,
+    watched::Watched,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -186,6 +194,7 @@ impl GrpcServer {
         let pruner =
             pruner.map(|pruner| PrunerServer::new(pruner).max_decoding_message_size(bytes_max));
         let (stop, stopped) = oneshot::channel::<()>();
+        let doors = Doors::new(config.connections_max, config.idle_secs_max);
         // The time of a call starts when its message is there; to send it may take as long again.
         let timeout = Duration::from_millis(config.call_timeout_ms.get().into()) * 2;
         let server = Server::builder()
@@ -199,7 +208,7 @@ impl GrpcServer {
             .add_optional_service(events)
             .add_optional_service(self.wallet_service(&health))
             .serve_with_incoming_shutdown(
-                TcpIncoming::from(listener).with_nodelay(Some(true)),
+                admitted(Door::new(listener, doors), doors.idle_max),
                 async {
                     // An error means that the sender is gone, which is a reason to stop as well.
                     let _ = stopped.await;
@@ -223,6 +232,17 @@ impl GrpcServer {
             () = drained => Ok(()),
         }
     }
+}
+
+/// Connections as they are let in, for ever.
+fn admitted(
+    door: Door,
+    idle_max: Duration,
+) -> impl Stream<Item = Result<Admitted, Infallible>> + Send {
+    stream::unfold(door, move |door| async move {
+        let admitted = door.admit().await.with_preface_within(idle_max);
+        Some((Ok(admitted), door))
+    })
 }
 
 async fn set_store_health(health: &HealthReporter, trouble: Option<Trouble>) {

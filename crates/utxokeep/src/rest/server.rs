@@ -2,10 +2,18 @@
 
 use std::{future::Future, io, time::Duration};
 
-use axum::{Router, serve::ListenerExt};
-use tokio::{net::TcpListener, sync::oneshot, time};
+use axum::{Router, body::Body, extract::Request};
+use hyper::{body::Incoming, server::conn::http1};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+    service::TowerToHyperService,
+};
+use tokio::{net::TcpListener, time};
+use tower::ServiceExt as _;
 
 use super::{meter, router, state::RestState};
+use crate::doors::{Door, Doors};
 
 /// How long requests that are being answered may take once the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -17,38 +25,53 @@ const UPKEEP: Duration = Duration::from_secs(5);
 pub async fn serve(
     listener: TcpListener,
     state: RestState,
+    doors: Doors,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
-    serve_routes(listener, router(state), shutdown).await
+    serve_routes(listener, router(state), doors, shutdown).await
 }
 
 /// The same for any routes.
 pub async fn serve_routes(
     listener: TcpListener,
     routes: Router,
+    doors: Doors,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     meter::install_recorder();
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot send small answers at once");
-        }
-    });
-    let (stop, stopped) = oneshot::channel::<()>();
-    let server = axum::serve(listener, routes).with_graceful_shutdown(async {
-        // An error means that the sender is gone, which is a reason to stop as well.
-        let _ = stopped.await;
-    });
-    let drained = async {
-        shutdown.await;
-        let _ = stop.send(());
-        // A client that keeps its connection open must not keep the program from ending.
-        time::sleep(DRAIN).await;
-    };
+    let door = Door::new(listener, doors);
+    let open = GracefulShutdown::new();
     tokio::select! {
-        result = server => result,
-        () = drained => Ok(()),
-        () = upkeep() => Ok(()),
+        () = admit_all(&door, &routes, doors.idle_max, &open) => {}
+        () = shutdown => {}
+        () = upkeep() => {}
+    }
+    // Nobody is let in any more; whoever waits is told at once.
+    drop(door);
+    // A client that keeps its connection open must not keep the program from ending.
+    if time::timeout(DRAIN, open.shutdown()).await.is_err() {
+        tracing::info!("clients that did not take their answers were cut off");
+    }
+    Ok(())
+}
+
+async fn admit_all(door: &Door, routes: &Router, idle_max: Duration, open: &GracefulShutdown) {
+    loop {
+        let stream = door.admit().await;
+        let service =
+            routes.clone().map_request(|request: Request<Incoming>| request.map(Body::new));
+        // The time for the head of a request begins with the connection, and with the end of each
+        // answer.
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(idle_max)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let connection = open.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+        });
     }
 }
 

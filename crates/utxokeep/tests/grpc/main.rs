@@ -8,6 +8,7 @@ mod client_store;
 mod conflicts;
 mod conformance;
 mod disk;
+mod doors;
 mod limits;
 mod program;
 mod requests;

@@ -17,7 +17,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Program {
     pub(crate) child: Child,
     pub(crate) grpc: String,
-    rest: String,
+    pub(crate) rest: String,
     /// What it says on the way, to its end.
     said: Option<JoinHandle<String>>,
 }

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio::{net::TcpListener, runtime::Runtime};
 use utxokeep::{
     config::{RestConfig, WalletConfig},
+    doors::Doors,
     rest::{WalletState, router_of, serve_routes},
     wallets::Wallets,
 };
@@ -103,7 +104,8 @@ impl Api {
         let routes = router_of(None, Some(WalletState::new(wallets, rest)), Vec::new());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        runtime.spawn(serve_routes(listener, routes, std::future::pending()));
+        let doors = Doors::new(rest.connections_max, rest.idle_secs_max);
+        runtime.spawn(serve_routes(listener, routes, doors, std::future::pending()));
         Self { address, _runtime: runtime, dir: None }
     }
 
