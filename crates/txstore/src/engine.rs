@@ -80,7 +80,11 @@ impl NodeStore {
         settings: Settings,
         durability: Durability,
     ) -> Result<Self, OpenError> {
-        Self::new(Box::new(KvBackend::open(kv, durability)?), settings).compared()
+        Self::new(
+            Box::new(KvBackend::open(kv, durability, settings.policy.retention_blocks)?),
+            settings,
+        )
+        .compared()
     }
 
     /// The same, if it has the numbers that it is opened with.

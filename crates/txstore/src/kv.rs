@@ -45,7 +45,11 @@ pub(crate) struct KvBackend<K> {
 
 impl<K: Kv> KvBackend<K> {
     /// Opens a store on an engine that has all of [`crate::TABLES`].
-    pub(crate) fn open(kv: K, durability: Durability) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        kv: K,
+        durability: Durability,
+        retention_blocks: u32,
+    ) -> Result<Self, OpenError> {
         match kv.get(META, FORMAT)? {
             None => {
                 let mut batch = Batch::new();
@@ -61,7 +65,7 @@ impl<K: Kv> KvBackend<K> {
                 }
             }
         }
-        let proofs = Proofs::open(&kv)?;
+        let proofs = Proofs::open(&kv, retention_blocks)?;
         Ok(Self { kv, durability, locks: Locks::new(), proofs })
     }
 
@@ -74,9 +78,13 @@ impl<K: Kv> KvBackend<K> {
         let mut batch = self.batch(writes)?;
         let shift = Shift::of(writes);
         self.proofs.journal(&shift, &mut batch);
-        self.proofs.commit(&shift, writes.is_pruning, relied_on, || {
+        let is_done = self.proofs.commit(&shift, writes.is_pruning, relied_on, || {
             Ok(self.kv.commit(batch, self.durability)?)
-        })
+        })?;
+        if is_done {
+            self.proofs.written(&shift);
+        }
+        Ok(is_done)
     }
 
     fn batch(&self, writes: &Writes) -> Result<Batch, StoreError> {
@@ -164,7 +172,7 @@ impl<K: Kv> Backend for KvBackend<K> {
                 let relied_on = rows.relied_on.get();
                 if self.commit(&outcome?, relied_on)? {
                     drop(locked);
-                    if relied_on.is_some() {
+                    if relied_on.is_some() || self.proofs.has_rows_to_trim() {
                         // What was asked for is done. Should this fail, the next one tries again.
                         drop(self.proofs.trim(&self.kv));
                     }

@@ -13,6 +13,13 @@ use utxokeep_kv::Batch;
 
 use crate::{backend::Writes, tables::SETTLED};
 
+/// Height of a row, and how many transactions it says that settled there; `None` for others.
+pub(super) fn joined_in(row: &[u8], value: &[u8]) -> Option<(Height, usize)> {
+    let (height, _) = row.split_at_checked(4)?;
+    let (kind, txids) = value.split_first()?;
+    (*kind == JOINED).then_some((Height::from_key(height)?, txids.len() / TXID_LEN))
+}
+
 /// First byte of a row: its transactions settled at the height.
 const JOINED: u8 = 1;
 /// They were, and are not any more.
@@ -45,6 +52,11 @@ impl Shift {
             }
         }
         shift
+    }
+
+    /// Transactions that settle, by height.
+    pub(super) const fn joined(&self) -> &BTreeMap<Height, Vec<Txid>> {
+        &self.joined
     }
 
     /// Transactions that are not settled any more at the height they were.

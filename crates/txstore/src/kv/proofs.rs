@@ -13,7 +13,7 @@
 use std::{
     collections::{BTreeMap, btree_map},
     sync::{
-        PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -24,7 +24,7 @@ use utxokeep_kv::{Batch, Durability, Kv, Read, Scan};
 
 use super::{
     everything,
-    journal::{Replay, Shift, key},
+    journal::{Replay, Shift, joined_in, key},
 };
 use crate::{
     error::StoreError,
@@ -91,6 +91,12 @@ pub(super) struct Proofs {
     floor: AtomicU32,
     /// Rows below it may be deleted.
     keep_from: AtomicU32,
+    /// Blocks for which settled transactions are of no use yet; 0 where nothing is ever deleted.
+    window_blocks: u32,
+    /// How many transactions rows say that they settled, by height.
+    on_disk: Mutex<BTreeMap<Height, usize>>,
+    /// Held by who deletes rows.
+    trimming: Mutex<()>,
     fault: AtomicU8,
 }
 
@@ -103,6 +109,22 @@ fn alone<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Deletes every row.
+fn clear(kv: &impl Kv) -> Result<(), StoreError> {
+    loop {
+        let mut batch = Batch::new();
+        let scan = Scan { limit: TRIMMED_ROWS_MAX, ..everything() };
+        let found = kv.scan(SETTLED, &scan, &mut |row, _| {
+            batch.delete(SETTLED, row);
+            true
+        })?;
+        if found == 0 {
+            return Ok(());
+        }
+        kv.commit(batch, Durability::Buffered)?;
+    }
+}
+
 fn number(bytes: Option<Vec<u8>>) -> Result<u64, StoreError> {
     let Some(bytes) = bytes else { return Ok(0) };
     let bytes = bytes.try_into().map_err(|_| Corrupt::new("journal", "not 8 bytes long"))?;
@@ -110,8 +132,20 @@ fn number(bytes: Option<Vec<u8>>) -> Result<u64, StoreError> {
 }
 
 impl Proofs {
-    /// Nothing is known yet; notes that the store was opened once more.
-    pub(super) fn open(kv: &impl Kv) -> Result<Self, StoreError> {
+    /// Nothing is known yet; notes that the store was opened once more. `window_blocks` is how long
+    /// records are kept: with 0 nothing is ever deleted, and there is no journal.
+    pub(super) fn open(kv: &impl Kv, window_blocks: u32) -> Result<Self, StoreError> {
+        if window_blocks == 0 {
+            // Rows from before would miss who leaves from now on.
+            clear(kv)?;
+        }
+        let mut on_disk = BTreeMap::new();
+        kv.scan(SETTLED, &everything(), &mut |row, value| {
+            if let Some((height, joined)) = joined_in(row, value) {
+                *on_disk.entry(height).or_default() += joined;
+            }
+            true
+        })?;
         let opened = number(kv.get(META, OPENED)?)?.saturating_add(1);
         let floor = u32::try_from(number(kv.get(META, FLOOR)?)?).unwrap_or(u32::MAX);
         let mut batch = Batch::new();
@@ -125,6 +159,9 @@ impl Proofs {
             number: AtomicU64::new(opened.saturating_mul(NUMBERS_PER_OPENING)),
             floor: AtomicU32::new(floor),
             keep_from: AtomicU32::new(floor),
+            window_blocks,
+            on_disk: Mutex::new(on_disk),
+            trimming: Mutex::default(),
             fault: AtomicU8::new(0),
         })
     }
@@ -154,6 +191,9 @@ impl Proofs {
 
     /// Puts what changes into the batch that changes it.
     pub(super) fn journal(&self, shift: &Shift, batch: &mut Batch) {
+        if self.window_blocks == 0 {
+            return;
+        }
         let floor = Height::new(self.floor.load(Ordering::Acquire));
         let writes_left = !self.has(ProofFault::LeavingNotWritten);
         shift.put_rows(batch, floor, writes_left, || self.number.fetch_add(1, Ordering::Relaxed));
@@ -249,8 +289,42 @@ impl Proofs {
         Ok(())
     }
 
-    /// Deletes some of the rows that are not wanted any more, where there are.
+    /// Counts what was written, and lets go of rows that memory could not hold even if they were
+    /// loaded: nobody may ask for them for long, because nobody prunes.
+    pub(super) fn written(&self, shift: &Shift) {
+        if self.window_blocks == 0 || shift.joined().is_empty() {
+            return;
+        }
+        let mut on_disk = self.on_disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = on_disk.last_key_value().map(|(height, _)| *height);
+        for (height, txids) in shift.joined() {
+            *on_disk.entry(*height).or_default() += txids.len();
+        }
+        // Once for each block is enough.
+        let Some((now, _)) = on_disk.last_key_value().filter(|(now, _)| newest < Some(**now))
+        else {
+            return;
+        };
+        let entries_max = self.bytes_max.load(Ordering::Relaxed) / ENTRY_BYTES_MAX;
+        let (useful, mut count) = (now.minus(self.window_blocks), 0);
+        let too_many = on_disk.range(..=useful).rev().find(|(_, joined)| {
+            count += **joined;
+            count > entries_max
+        });
+        if let Some((height, _)) = too_many {
+            self.keep_from.fetch_max(height.plus(1).get(), Ordering::AcqRel);
+        }
+    }
+
+    /// Whether there are rows to delete.
+    pub(super) fn has_rows_to_trim(&self) -> bool {
+        self.keep_from.load(Ordering::Acquire) > self.floor.load(Ordering::Acquire)
+    }
+
+    /// Deletes some of the rows that are not wanted any more, where there are. One caller at a time:
+    /// a lower floor must not be written over a higher one.
     pub(super) fn trim(&self, kv: &impl Kv) -> Result<(), StoreError> {
+        let Ok(_alone) = self.trimming.try_lock() else { return Ok(()) };
         let keep_from = self.keep_from.load(Ordering::Acquire);
         if keep_from <= self.floor.load(Ordering::Acquire) {
             return Ok(());
@@ -267,6 +341,8 @@ impl Proofs {
         // Only then nobody writes there any more. The rest of a long journal goes with the next.
         if trimmed < TRIMMED_ROWS_MAX {
             self.floor.fetch_max(keep_from, Ordering::AcqRel);
+            let mut on_disk = self.on_disk.lock().unwrap_or_else(PoisonError::into_inner);
+            *on_disk = on_disk.split_off(&Height::new(keep_from));
         }
         Ok(())
     }

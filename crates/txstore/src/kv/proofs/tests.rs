@@ -38,19 +38,23 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let kv = MemoryKv::new(TABLES);
-        let proofs = Proofs::open(&kv).unwrap();
+        let proofs = Proofs::open(&kv, 12).unwrap();
         Self { kv, proofs }
     }
 
     fn reopen(&mut self) {
-        self.proofs = Proofs::open(&self.kv).unwrap();
+        self.proofs = Proofs::open(&self.kv, 12).unwrap();
     }
 
     fn commit(&self, changes: &[(u32, Option<u32>, Option<u32>)], relied_on: Option<u64>) -> bool {
         let (shift, mut batch) = (shift(changes), Batch::new());
         self.proofs.journal(&shift, &mut batch);
         let commit = || Ok(self.kv.commit(batch, Durability::Buffered)?);
-        self.proofs.commit(&shift, false, relied_on, commit).unwrap()
+        let is_done = self.proofs.commit(&shift, false, relied_on, commit).unwrap();
+        if is_done {
+            self.proofs.written(&shift);
+        }
+        is_done
     }
 
     fn known(&self, until: u32, names: &[u32]) -> Vec<Option<u32>> {
@@ -114,4 +118,36 @@ fn memory_is_bounded_the_oldest_go_first_and_their_rows_with_them() {
     place.reopen();
     place.proofs.set_bytes_max(0);
     assert_eq!(place.known(40, &[40]), [None], "without memory nothing is known");
+}
+
+/// Nobody prunes, so nobody asks; what memory could not hold anyway goes, over restarts too.
+#[test]
+fn the_journal_is_bounded_though_nobody_prunes() {
+    let mut place = Place::new();
+    for height in 1..=400 {
+        place.proofs.set_bytes_max(10 * ENTRY_BYTES_MAX);
+        place.commit(&[(height, None, Some(height)), (1_000 + height, None, Some(height))], None);
+        if place.proofs.has_rows_to_trim() {
+            place.proofs.trim(&place.kv).unwrap();
+        }
+        assert!(place.rows() <= 12 + 5 + 1, "{} rows at {height}", place.rows());
+        if height % 7 == 0 {
+            place.reopen();
+        }
+    }
+    // Enough is left for memory: the newest that lie deep enough.
+    assert_eq!(place.known(388, &[388, 385, 300]), [Some(388), Some(385), None]);
+}
+
+#[test]
+fn without_deletions_there_is_no_journal_and_rows_from_before_go() {
+    let mut place = Place::new();
+    place.commit(&[(1, None, Some(10))], None);
+    assert_eq!(place.rows(), 1);
+    place.proofs = Proofs::open(&place.kv, 0).unwrap();
+    assert_eq!(place.rows(), 0);
+    place.commit(&[(2, None, Some(11)), (1, Some(10), None)], None);
+    assert_eq!(place.rows(), 0);
+    place.reopen();
+    assert_eq!(place.known(11, &[1, 2]), [None, None]);
 }
