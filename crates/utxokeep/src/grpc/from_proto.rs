@@ -81,7 +81,25 @@ fn input(input: proto::Input) -> Result<NodeInput, Fault> {
     })
 }
 
+/// A transaction in bytes, whose id is computed. Whatever else is given must not contradict it.
+fn raw_transaction(tx: proto::Transaction) -> Result<NodeTx, Fault> {
+    let parsed = NodeTx::from_raw(&tx.raw);
+    let parsed = parsed.map_err(|error| Fault::new(error.to_string())).within("raw")?;
+    let has_fields = tx.version != 0 || tx.lock_time != 0 || tx.is_coinbase;
+    if has_fields || !tx.inputs.is_empty() || !tx.outputs.is_empty() {
+        return Err(Fault::new("is given beside other fields; send it alone")).within("raw");
+    }
+    if !tx.txid.is_empty() && txid(tx.txid).within("txid")? != parsed.txid {
+        let id = parsed.txid;
+        return Err(Fault::new(format!("is not that of the bytes, which is {id}"))).within("txid");
+    }
+    Ok(parsed)
+}
+
 fn transaction(tx: proto::Transaction) -> Result<NodeTx, Fault> {
+    if !tx.raw.is_empty() {
+        return raw_transaction(tx);
+    }
     let output =
         |output: proto::Output| NodeOutput { satoshis: output.satoshis, script: output.script };
     Ok(NodeTx {

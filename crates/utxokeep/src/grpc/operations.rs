@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prost::Message;
 use utxokeep_core::{
     Height,
-    node::{ConflictIntent, MinedInfo, SpendAndCreate},
+    node::{ConflictIntent, CreateOptions, MinedInfo, NodeTx, SpendAndCreate},
 };
 use utxokeep_txstore::{Decorated, ParentOutput, TxStore};
 
@@ -49,6 +49,11 @@ macro_rules! outcomes {
             .map(|result| outcome!($message, $oneof, result, $convert))
             .collect::<Vec<_>>()
     };
+}
+
+/// Ids of transactions, which a client that sends bytes may not know.
+fn ids(txs: &[(NodeTx, CreateOptions)]) -> Vec<Vec<u8>> {
+    txs.iter().map(|(tx, _)| tx.txid.as_bytes().to_vec()).collect()
 }
 
 fn done((): ()) -> proto::Done {
@@ -114,7 +119,8 @@ pub(super) fn create(
 ) -> Answer<proto::CreateResponse> {
     let txs = batch("transactions", request.transactions, limits.items, from::new_transaction)?;
     let results = store.create(&txs, Height::new(request.height))?;
-    Ok(proto::CreateResponse { results: outcomes!(ItemResult, item_result, results, done) })
+    let results = outcomes!(ItemResult, item_result, results, done);
+    Ok(proto::CreateResponse { results, txids: ids(&txs) })
 }
 
 pub(super) fn get(
@@ -191,7 +197,8 @@ pub(super) fn spend_and_create(
     };
     let result = store.spend_and_create(&tx, Height::new(request.height), how, &options)?;
     let result = outcome!(StoredResult, stored_result, result, to::stored);
-    Ok(proto::SpendAndCreateResponse { result: Some(result) })
+    let txid = tx.txid.as_bytes().to_vec();
+    Ok(proto::SpendAndCreateResponse { result: Some(result), txid })
 }
 
 pub(super) fn spend_and_create_list(
@@ -204,6 +211,7 @@ pub(super) fn spend_and_create_list(
     let result = store.spend_and_create_list(&txs, height, flags)?;
     let list = |results: Vec<_>| proto::StoredResults {
         results: outcomes!(StoredResult, stored_result, results, to::stored),
+        txids: ids(&txs),
     };
     Ok(outcome!(SpendAndCreateListResponse, spend_and_create_list_response, result, list))
 }

@@ -49,6 +49,7 @@ fn transaction(tx: NodeTx) -> proto::Transaction {
         is_coinbase: tx.is_coinbase,
         inputs: tx.inputs.into_iter().map(input).collect(),
         outputs: tx.outputs.into_iter().map(of).collect(),
+        raw: Vec::new(),
     }
 }
 

@@ -273,3 +273,46 @@ fn block_state_is_set_and_read_together() {
     assert_eq!(take!(item_result, Error, set(zero)).code, 1001);
     assert_eq!(read(), Some(state));
 }
+
+/// Bytes are enough: the id is computed and answered, also for an extended transaction.
+#[test]
+fn a_raw_transaction_is_stored_under_its_computed_id() {
+    let served = Served::memory();
+    let outpoint = format!("{}05000000", "11".repeat(32));
+    let outputs = ["01", "0700000000000000", "0151", "00000000"].concat();
+    let plain = format!("02000000 01{outpoint}0151feffffff {outputs}").replace(' ', "");
+    let spent = "0a00000000000000026a51";
+    let extended =
+        format!("02000000 0000000000ef 01{outpoint}0151feffffff{spent} {outputs}").replace(' ', "");
+    let raw = utxokeep_core::hex_decode(&extended).unwrap();
+    let request = |transaction| {
+        let new = proto::NewTransaction { transaction: Some(transaction), options: None };
+        proto::CreateRequest { transactions: vec![new], height: 1 }
+    };
+    let bytes = |raw: Vec<u8>| proto::Transaction { raw, ..proto::Transaction::default() };
+    let mut answer = served.ok(served.client().create(request(bytes(raw.clone()))));
+    take!(item_result, Ok, answer.results.remove(0));
+    let txid = answer.txids.remove(0);
+    let parsed = NodeTx::from_raw(&utxokeep_core::hex_decode(&plain).unwrap()).unwrap();
+    assert_eq!(txid, id(&parsed));
+    let fields = Some(proto::Fields { body: true, slots: false });
+    let asked = proto::GetRequest { txids: vec![txid.clone()], fields };
+    let answer = served.ok(served.client().get(asked));
+    let body = take!(get_result, Ok, answer.results[0]).body.unwrap();
+    assert_eq!((body.txid, body.version, body.raw), (txid.clone(), 2, Vec::new()));
+    assert_eq!(body.inputs[0].previous.as_ref().unwrap().satoshis, 10);
+    // Sent again with its id it is there already; with another one it is refused.
+    let again = proto::Transaction { txid: txid.clone(), ..bytes(raw.clone()) };
+    let error =
+        take!(item_result, Error, served.ok(served.client().create(request(again))).results[0]);
+    assert_eq!((error.code, error.txid), (33, txid));
+    for (wrong, named) in [
+        (proto::Transaction { txid: vec![7; 32], ..bytes(raw.clone()) }, "txid"),
+        (proto::Transaction { version: 1, ..bytes(raw.clone()) }, "raw"),
+        (bytes(raw[1..].to_vec()), "raw"),
+    ] {
+        let status = served.status(served.client().create(request(wrong)));
+        assert_eq!(status.code(), tonic::Code::InvalidArgument);
+        assert!(status.message().contains(&format!("transaction.{named}")), "{status:?}");
+    }
+}

@@ -46,6 +46,7 @@ pub(crate) fn transaction(tx: &NodeTx) -> proto::Transaction {
         is_coinbase: tx.is_coinbase,
         inputs: inputs.collect(),
         outputs: tx.outputs.iter().map(|to| output(to.satoshis, &to.script)).collect(),
+        raw: Vec::new(),
     }
 }
 
