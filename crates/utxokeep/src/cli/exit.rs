@@ -257,7 +257,7 @@ mod tests {
             (WalletsError::from(LedgerError::WalletExists("x".to_owned())).into(), Exit::Refused),
             (LedgerError::WalletNameNotFound("x".to_owned()).into(), Exit::NotFound),
             (WalletsError::from(LedgerError::NoCodec).into(), Exit::Usage),
-            (LedgerError::Damaged { what: "x".to_owned() }.into(), Exit::Failure),
+            (LedgerError::Damaged { what: "x".to_owned() }.into(), Exit::Unsound),
             (wallets::OpenError::NoPlace { engine: "sqlite".to_owned() }.into(), Exit::Usage),
             (CliError::NoLedger.into(), Exit::Usage),
             (anyhow::anyhow!("anything else"), Exit::Failure),

@@ -111,7 +111,7 @@ mod tests {
                 Code::Unavailable,
                 "database",
             ),
-            (LedgerError::Damaged { what: "x".to_owned() }, Code::Internal, "damaged"),
+            (LedgerError::Damaged { what: "x".to_owned() }, Code::DataLoss, "damaged"),
         ];
         for (error, code, word) in cases {
             let status = status(&error.into());
