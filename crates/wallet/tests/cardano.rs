@@ -100,6 +100,14 @@ impl World {
         report
     }
 
+    /// The chain has gone to a branch that is not longer: the ledger keeps the one it knows.
+    fn waits(&self, chain: &Chain) {
+        let before = self.ledger.tip(NETWORK).unwrap();
+        let report = self.ledger.follow(chain, &FollowOptions::new(NETWORK), NOW).unwrap();
+        assert!(report.worse_branch.is_some() && report.undone == 0, "{report:?}");
+        assert_eq!(self.ledger.tip(NETWORK).unwrap(), before);
+    }
+
     fn balance(&self) -> Balance {
         self.ledger.balance(self.wallet, &BalanceQuery::default(), NOW).unwrap()
     }
@@ -148,11 +156,13 @@ fn follows(url: &str) {
     let mine = [(outpoint(both.output(1, 1)), 198_000), (outpoint(paid.output(0, 1)), 699_000)];
     assert_eq!(world.coins(), mine);
 
-    // The last block leaves the chain and another one comes: what was in it is unconfirmed.
+    // The last block leaves the chain and others come: what was in it is unconfirmed.
     chain.built.pop();
     let other = chain.mine(vec![spends(paid.output(0, 1), &[(9, 698_000)])]);
+    world.waits(&chain);
+    chain.mine(Vec::new());
     let report = world.follow(&chain);
-    assert_eq!((report.applied, report.undone), (1, 1));
+    assert_eq!((report.applied, report.undone), (2, 1));
     assert_eq!(world.state(&other), TxState::Confirmed(Height::new(2)));
     assert_eq!(world.state(&both), TxState::Unconfirmed);
     assert_eq!(world.balance().confirmed, 0);
@@ -164,8 +174,13 @@ fn follows(url: &str) {
     assert_eq!(world.balance().total(), 0);
 
     // Back to the first block: everything of the genesis is there again.
+    let height = chain.built.len();
     chain.built.truncate(1);
     chain.mine(Vec::new());
+    world.waits(&chain);
+    while chain.built.len() <= height {
+        chain.mine(Vec::new());
+    }
     world.follow(&chain);
     let coins = world.ledger.coins(world.wallet, &CoinQuery::default(), NOW).unwrap();
     assert!(coins.iter().all(|coin| coin.height.is_none()));
@@ -189,6 +204,8 @@ fn failed_scripts_cost_their_collateral(url: &str) {
     let mine = [(outpoint(block.output(0, 1)), 60_000), (outpoint(paid.output(0, 0)), 500_000)];
     assert_eq!(world.coins(), mine);
     chain.built.pop();
+    chain.mine(Vec::new());
+    world.waits(&chain);
     chain.mine(Vec::new());
     world.follow(&chain);
     assert_eq!(world.balance().confirmed, 500_000);
