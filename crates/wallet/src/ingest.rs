@@ -41,7 +41,7 @@ const SET_EARLIER: &str = "UPDATE transactions SET earlier_height = $3, earlier_
     WHERE wallet_id = $1 AND id = $2";
 const INSERT_INPUTS: &str = "INSERT INTO tx_inputs
     (wallet_id, tx_id, input_index, prev_txid, prev_index, claim) VALUES";
-const UPDATE_CLAIMS: &str = "UPDATE tx_inputs SET claim = 1 WHERE wallet_id = $1 AND tx_id = $2";
+const UPDATE_CLAIMS: &str = "UPDATE tx_inputs SET claim = $3 WHERE wallet_id = $1 AND tx_id = $2";
 
 /// The claim of an input: its transaction holds the output, or waits for it.
 const HOLDS: i64 = 1;
@@ -353,15 +353,17 @@ impl Session<'_, '_> {
         (Some(height) < plan.state.block()).then_some(TxPlace { height, position: stored.position })
     }
 
-    /// Stores the inputs of a new transaction, or lets a stored one take hold of its inputs.
+    /// Stores the inputs of a new transaction, or lets a stored one take hold of its inputs or wait
+    /// for them again.
     fn write_inputs(&mut self, plan: &Plan<'_>, id: i64) -> Result<(), LedgerError> {
-        if plan.stored.is_some() {
-            if plan.takes_inputs {
-                self.tx.execute(UPDATE_CLAIMS, &[self.id(), Value::from(id)])?;
+        let claim = if plan.waiting { WAITS } else { HOLDS };
+        if let Some(stored) = plan.stored {
+            if plan.takes_inputs || (plan.waiting && !stored.waiting) {
+                let row = [self.id(), Value::from(id), Value::from(claim)];
+                self.tx.execute(UPDATE_CLAIMS, &row)?;
             }
             return Ok(());
         }
-        let claim = if plan.waiting { WAITS } else { HOLDS };
         let values = self.input_rows(id, &plan.new.inputs, claim);
         self.tx.insert_rows(INSERT_INPUTS, "", 6, &values)?;
         Ok(())

@@ -494,6 +494,27 @@ fn leases_of_a_bump_by_another_owner_end_with_the_payment(url: &str) {
     }
 }
 
+/// A bump that is made again after it was given up waits for its inputs as the first one did.
+fn a_bump_that_was_given_up_can_be_made_again(url: &str) {
+    let (ledger, wallet) = rich_wallet(url);
+    let first = owner(1);
+    let old = sent(&ledger, wallet, 123_456_789, &first);
+    let bumped = || {
+        let made = bump(&ledger, wallet, &old.txid, &request(20, &first), &first).unwrap();
+        made.recorded.unwrap()
+    };
+    let given_up = bumped();
+    ledger.abandon(wallet, &given_up.txid, NOW).unwrap();
+    let again = bumped();
+    assert_eq!((again.txid, again.change), (given_up.txid, Change::Revived));
+    assert!(again.waiting);
+    assert_eq!(ledger.verify(wallet).unwrap(), []);
+    // What waits keeps the leases of the coins that it would spend.
+    let ended = ledger.abandon(wallet, &old.txid, NOW).unwrap();
+    assert_eq!(ended.released_leases, 0);
+    assert_eq!(ledger.verify(wallet).unwrap(), []);
+}
+
 /// The same coins may be chosen again, and the transaction then has the same id.
 fn a_payment_does_not_fail_because_its_twin_was_given_up(url: &str) {
     let (ledger, wallet) = rich_wallet(url);
@@ -530,6 +551,7 @@ fn a_payment_does_not_fail_because_its_twin_was_given_up(url: &str) {
 crate::on_both!(
     leases_of_a_bump_by_another_owner_end_with_the_payment,
     a_payment_does_not_fail_because_its_twin_was_given_up,
+    a_bump_that_was_given_up_can_be_made_again,
     change_pays_for_a_higher_fee,
     the_least_bump_pays_for_its_own_size,
     a_bump_never_burns_a_coin,
