@@ -103,7 +103,7 @@ fn worse_branch_text(branch: &WorseBranch) -> String {
         "the chain database is on another branch{since}, which ends at block {chain} and is not \
          better than that of the ledger, which ends at block {ledger}; the ledger keeps its own and \
          waits until the database has it or a better one. If the database is right, `wallet \
-         disconnect {first}` takes the blocks of the ledger back"
+         disconnect {first} --network NETWORK` takes the blocks of the ledger back"
     )
 }
 

@@ -21,6 +21,8 @@ const SELECT_PAGE: &str = "SELECT id, script, address, spend_weight, is_used, is
 
 /// Bytes of a watched script. Longer ones do not fit into an index of `PostgreSQL`.
 const SCRIPT_BYTES_MAX: usize = 1_000;
+/// Outpoint, length of the script and sequence, of which each byte weighs four units.
+const INPUT_WEIGHT_MIN: u32 = 4 * (36 + 1 + 4);
 /// Characters of the text form of an address.
 const ADDRESS_CHARS_MAX: usize = 1_000;
 
@@ -119,8 +121,11 @@ fn check(new: &NewAddress) -> Result<(), LedgerError> {
             "a watched script has 1 to {SCRIPT_BYTES_MAX} bytes"
         )));
     }
-    if new.spend_weight == Some(0) {
-        return Err(LedgerError::argument("an input weighs more than nothing"));
+    if new.spend_weight.is_some_and(|weight| weight < INPUT_WEIGHT_MIN) {
+        return Err(LedgerError::argument(format!(
+            "an input weighs at least {INPUT_WEIGHT_MIN} weight units without what unlocks it; a \
+             smaller spend weight would make payments that pay less than asked for"
+        )));
     }
     let too_long =
         new.address.as_ref().is_some_and(|text| text.chars().count() > ADDRESS_CHARS_MAX);

@@ -93,8 +93,8 @@ pub enum FollowError {
     /// The chain shares no block with the ledger.
     #[error(
         "the chain has no block in common with the ledger, whose tip is {tip}; nothing was changed: \
-         check that both are of the same network; if they are, `wallet disconnect 0` takes all \
-         blocks of the ledger back, and following starts over"
+         check that both are of the same network; if they are, `wallet disconnect 0 --network \
+         NETWORK` takes all blocks of the ledger back, and following starts over"
     )]
     NoCommonBlock {
         /// Height of the ledger's tip.

@@ -268,6 +268,9 @@ impl Session<'_, '_> {
 
     /// Refuses to pay from a wallet that lacks blocks: its coins may be spent.
     pub(crate) fn check_has_all_blocks(&self) -> Result<(), LedgerError> {
+        if self.is_archived {
+            return Err(LedgerError::WalletArchived);
+        }
         match (&self.set_aside, self.restored_next) {
             (Some((height, reason)), _) => {
                 Err(LedgerError::SetAside { height: *height, reason: reason.clone() })

@@ -44,7 +44,12 @@ fn an_archived_wallet_is_not_followed_and_takes_nothing(url: &str) {
     assert_eq!((total(&ledger, old), total(&ledger, live)), (0, 3_000));
     let id = ledger.descriptors(old).unwrap()[0].id;
     let options = RecordOptions::default();
+    let rate = FeeRate::per_vbyte(1);
+    let value = Amount::new(1_000).unwrap();
+    let payment = SelectionRequest::new(value, rate, 1);
     let refused = [
+        // It gets no blocks, so that its coins may be spent.
+        ledger.select(old, &payment, NOW).map(drop),
         ledger.reveal_next_address(old, id, NOW).map(drop),
         ledger.add_descriptor(old, &descriptor(), NOW).map(drop),
         ledger.record(old, &pays(&descriptor(), 4), Seen::Mempool, &options, NOW).map(drop),

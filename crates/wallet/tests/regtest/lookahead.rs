@@ -153,6 +153,9 @@ fn addresses_take_the_weight_that_is_given_and_say_from_where_to_scan(url: &str)
     let first = ledger.add_addresses(wallet, &[new(None)], NOW).unwrap();
     assert_eq!(first.scan_from, None, "no block has passed");
     apply(&ledger, &[&[]]);
+    // Whoever says less than any input weighs would pay less than asked for.
+    let light = ledger.add_addresses(wallet, &[new(Some(163))], NOW).unwrap_err();
+    assert!(light.to_string().contains("at least 164"), "{light}");
     let known = ledger.add_addresses(wallet, &[new(Some(777))], NOW).unwrap();
     assert_eq!((known.ids, known.scan_from), (first.ids, None));
     assert_eq!(ledger.addresses(wallet, 0, 1).unwrap()[0].spend_weight, 777);
