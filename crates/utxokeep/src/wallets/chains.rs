@@ -23,6 +23,10 @@ impl Wallets {
         network: Network,
         request: &ApplyBlock,
     ) -> Result<BlockApplied, WalletsError> {
+        let of_chain = self.chain.as_ref().map(|index| index.settings().network());
+        if self.follower().runs() && of_chain == Some(network) {
+            return Err(WalletsError::FollowsChain);
+        }
         let linked = linked(network, &request.block, request.parent.as_deref())?;
         let read = |tx: &BlockTx| match tx {
             BlockTx::Raw(hex) => self.tx_of_bytes(network, &texts::bytes("transactions", hex)?),

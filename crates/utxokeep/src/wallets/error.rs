@@ -107,6 +107,12 @@ pub enum WalletsError {
         "the chain database has not seen every block or keeps only some addresses, so that it cannot tell what is missing; nothing was checked"
     )]
     PartialChain,
+    /// Blocks come from the chain database, and anybody's word for one would be worth less.
+    #[error(
+        "the ledger follows the chain database of this server, and takes no blocks of clients; \
+         nothing was changed; set [wallet] follow_chain to false to bring blocks yourself"
+    )]
+    FollowsChain,
     /// The ledger and the chain database are not at the same block.
     #[error(
         "the last block of the ledger is {ledger}, and the chain database, whose last is {chain}, does not have it; let the ledger follow (wallet follow --until-tip) and verify again"
@@ -171,9 +177,11 @@ impl WalletsError {
             | Self::Field { .. }
             | Self::WrongChain { .. } => ErrorKind::Invalid,
             Self::Chain(QueryError::Store(_)) => ErrorKind::Internal,
-            Self::NoChain | Self::PartialChain | Self::TipsDiffer { .. } | Self::Chain(_) => {
-                ErrorKind::Refused
-            }
+            Self::NoChain
+            | Self::FollowsChain
+            | Self::PartialChain
+            | Self::TipsDiffer { .. }
+            | Self::Chain(_) => ErrorKind::Refused,
         }
     }
 
@@ -189,6 +197,7 @@ impl WalletsError {
             Self::Field { .. } => "bad_request",
             Self::WrongChain { .. } => "wrong_chain",
             Self::NoChain => "no_chain_database",
+            Self::FollowsChain => "follows_chain",
             Self::PartialChain => "partial_chain_database",
             Self::TipsDiffer { .. } => "tips_differ",
             Self::Chain(_) => "chain_database",

@@ -50,6 +50,14 @@ fn a_follower_on_a_stale_branch_waits_and_says_so(place: &Place) {
     assert_eq!(serving.metric("utxokeep_wallet_follow_blocks_undone_total"), Some(0.0));
     let told = serving.log().matches("is on another branch").count();
     assert_eq!(told, 1, "{}", serving.log());
+    // Blocks of clients have no proof of work that anybody looked at.
+    let invented = format!(
+        r#"{{"block":{{"height":{},"hash":"{}","time":1}},"transactions":[]}}"#,
+        LAST + 1,
+        "ab".repeat(32)
+    );
+    let refused = serving.post("/api/v1/ledger/bitcoin/regtest/blocks", &invented);
+    assert!(refused.contains(" 409 ") && refused.contains("follows_chain"), "{refused}");
     // What both share can be looked at again, and the rest waits.
     let asked = serving.post("/api/v1/wallets/hd/rescan", r#"{"from_height":200}"#);
     assert!(asked.contains(" 200 OK"), "{asked}");
