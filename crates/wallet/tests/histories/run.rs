@@ -366,7 +366,7 @@ impl<'l> History<'l> {
     }
 
     fn lease(&mut self) {
-        let coins = self.model.coins(is_own);
+        let coins = self.model.unspent(is_own);
         let Some(tx) = self.random.pick(&self.made).cloned() else {
             return;
         };
@@ -381,7 +381,11 @@ impl<'l> History<'l> {
         let outcome = self.ledger.acquire_leases(self.wallet, &[coin], &terms, self.now);
         assert_eq!(outcome.is_ok(), free && coins.contains_key(&coin), "{outcome:?}");
         if outcome.is_ok() {
-            self.model.leases.insert(coin, (owner, self.now.get() + duration_us));
+            // The same owner's lease is renewed, and never ends earlier than before.
+            let known = self.model.leases.get(&coin).filter(|(holder, _)| *holder == owner);
+            let asked = self.now.get() + duration_us;
+            let until = known.map_or(asked, |(_, known)| asked.max(*known));
+            self.model.leases.insert(coin, (owner, until));
         }
     }
 
