@@ -17,7 +17,7 @@ use super::{SetAsideInfo, StandingInfo, texts::tip_text};
 /// One thing of a wallet, and what may make it out of date.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct OfWallet<T> {
-    /// The thing.
+    /// What was asked for.
     #[serde(flatten)]
     pub item: T,
     /// The wallet has not all blocks since this one, so that this may be out of date.
