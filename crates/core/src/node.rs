@@ -31,7 +31,7 @@ mod tx;
 mod undo;
 mod workspace;
 
-pub use blob::{BlobKind, decode_blob, encode_blob};
+pub use blob::{BlobKind, check_body, decode_blob, encode_blob};
 pub use codec::{
     decode_body, decode_record, decode_slot, decode_spends, encode_body, encode_record, encode_slot,
 };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
     Height, OutPoint, Txid,
-    node::{NodeTx, SlotState, Source as _, SpendingData, TxRecord},
+    node::{NodeTx, Slot, SlotState, Source as _, SpendingData, TxRecord},
 };
 
 use crate::{backend::HeightIndex, engine::NodeStore, error::StoreError, facts::Facts};
@@ -71,11 +71,22 @@ impl NodeStore {
     }
 }
 
+/// What is wrong, without the advice to run what found it.
+fn told(error: &StoreError) -> String {
+    match error {
+        StoreError::Corrupt(corrupt) => corrupt.to_string(),
+        StoreError::BlobMissing(_) => {
+            "the file with its body is missing in the blob store".to_owned()
+        }
+        error => error.to_string(),
+    }
+}
+
 /// Reads many at once.
-type ReadMany<'r, K, T> = dyn Fn(&[K]) -> Result<Vec<T>, StoreError> + 'r;
+pub(crate) type ReadMany<'r, K, T> = dyn Fn(&[K]) -> Result<Vec<T>, StoreError> + 'r;
 
 /// Reads many at once. Where one of them is damaged each is read alone, so that it is told apart.
-fn read_each<K, T>(keys: &[K], read: &ReadMany<'_, K, T>) -> Vec<Result<T, StoreError>> {
+pub(crate) fn read_each<K, T>(keys: &[K], read: &ReadMany<'_, K, T>) -> Vec<Result<T, StoreError>> {
     match read(keys) {
         Ok(found) => found.into_iter().map(Ok).collect(),
         Err(error) if keys.len() == 1 => vec![Err(error)],
@@ -95,13 +106,16 @@ fn check_records(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), Sto
             for (txid, found) in ids.iter().zip(read_each(ids, &|ids| facts.view.records(ids))) {
                 match found {
                     Ok(found) => records.extend(found.map(|record| (*txid, record))),
-                    Err(error) => report.add(*txid, error.to_string()),
+                    Err(error) => report.add(*txid, told(&error)),
                 }
             }
-            let commitments = check_bodies(facts, &records, report);
+            let bodies = check_bodies(facts, &records, report);
             for (txid, record) in &records {
-                check_record(facts, txid, record, commitments.get(txid), report)?;
+                let commitments = bodies.get(txid).map(|body| &body.commitments);
+                check_record(facts, txid, record, commitments, report)?;
             }
+            let inputs = bodies.into_iter().flat_map(|(txid, body)| with_child(txid, body.inputs));
+            check_inputs(facts, &inputs.collect::<Vec<_>>(), report);
         }
         after = Some(last);
     }
@@ -110,33 +124,44 @@ fn check_records(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), Sto
 /// What the outputs of a transaction commit to, in order.
 type Commitments = Vec<[u8; 32]>;
 
+/// What a body says that other rows have to say too.
+struct Said {
+    commitments: Commitments,
+    /// What it spends, if it is on the longest chain: only then it is sure that it does. One that is
+    /// not may have been created before it spends, or have had its spends taken back.
+    inputs: Vec<OutPoint>,
+}
+
 /// Every record has a body with as many outputs as it says. Files are read one by one: they are
-/// the large ones. Answers what the bodies say of the outputs.
+/// the large ones. Answers what the bodies say of outputs and inputs.
 fn check_bodies(
     facts: &Facts<'_>,
     records: &[(Txid, TxRecord)],
     report: &mut VerifyReport,
-) -> BTreeMap<Txid, Commitments> {
-    let mut commitments = BTreeMap::new();
-    let mut check = |txid: &Txid, outputs: u32, body: Result<Option<NodeTx>, StoreError>| match body
-    {
-        Ok(Some(body)) if body.outputs.len() == outputs as usize => {
-            let of_outputs = (0..outputs).filter_map(|vout| body.utxo_hash(vout)).collect();
-            commitments.insert(*txid, of_outputs);
-        }
-        Ok(_) => report.add(*txid, "its body is missing or has other outputs".to_owned()),
-        Err(error) => report.add(*txid, error.to_string()),
-    };
+) -> BTreeMap<Txid, Said> {
+    let mut said = BTreeMap::new();
+    let mut check =
+        |txid: &Txid, record: &TxRecord, body: Result<Option<NodeTx>, StoreError>| match body {
+            Ok(Some(body)) if body.outputs.len() == record.outputs as usize => {
+                let commitments =
+                    (0..record.outputs).filter_map(|vout| body.utxo_hash(vout)).collect();
+                let is_settled = record.settled_height().is_some();
+                let inputs = if is_settled { outpoints(&body) } else { Vec::new() };
+                said.insert(*txid, Said { commitments, inputs });
+            }
+            Ok(_) => report.add(*txid, "its body is missing or has other outputs".to_owned()),
+            Err(error) => report.add(*txid, told(&error)),
+        };
     let (files, rows): (Vec<_>, Vec<_>) =
         records.iter().partition(|(_, record)| record.blob.is_some());
     for (txid, record) in files {
-        check(txid, record.outputs, facts.body(txid));
+        check(txid, record, facts.body(txid));
     }
     let ids: Vec<Txid> = rows.iter().map(|(txid, _)| *txid).collect();
     for ((txid, record), body) in rows.iter().zip(read_each(&ids, &|ids| facts.view.bodies(ids))) {
-        check(txid, record.outputs, body);
+        check(txid, record, body);
     }
-    commitments
+    said
 }
 
 /// A record has as many outputs, spent and unspent, as it says, with the amounts and scripts of its
@@ -165,7 +190,7 @@ fn check_record(
                     }
                     spent += u32::from(matches!(slot.state, SlotState::Spent(_)));
                 }
-                Err(error) => report.add(*txid, format!("output {vout}: {error}")),
+                Err(error) => report.add(*txid, format!("output {vout}: {}", told(&error))),
             }
         }
     }
@@ -242,6 +267,37 @@ fn check_spends(facts: &Facts<'_>, spends: &[(OutPoint, SpendingData)], report: 
             let (vout, spender) = (outpoint.index(), by.txid);
             let detail = format!("output {vout} is spent by {spender}, which has no such input");
             report.add(*outpoint.txid(), detail);
+        }
+    }
+}
+
+/// What each input of a transaction spends, and what the output has to say of it.
+fn with_child(txid: Txid, inputs: Vec<OutPoint>) -> impl Iterator<Item = (OutPoint, SpendingData)> {
+    (0..).zip(inputs).map(move |(vin, outpoint)| (outpoint, SpendingData { txid, vin }))
+}
+
+/// An output that a transaction of the longest chain spends says so, if its transaction is there.
+fn check_inputs(facts: &Facts<'_>, inputs: &[(OutPoint, SpendingData)], report: &mut VerifyReport) {
+    for page in inputs.chunks(PAGE) {
+        let parents = absent(facts, page.iter().map(|(outpoint, _)| *outpoint.txid()));
+        let page: Vec<_> = page.iter().filter(|(at, _)| !parents.contains(at.txid())).collect();
+        let outputs: Vec<OutPoint> = page.iter().map(|(outpoint, _)| *outpoint).collect();
+        let slots = read_each(&outputs, &|outputs| facts.view.slots(outputs));
+        for ((outpoint, by), slot) in page.into_iter().zip(slots) {
+            // One that does not decode was reported with its record.
+            let Ok(slot) = slot else { continue };
+            let spent_by = slot.as_ref().and_then(Slot::spent_by);
+            if spent_by == Some(*by) {
+                continue;
+            }
+            let what = match (&slot, spent_by) {
+                (None, _) => "which its transaction does not have".to_owned(),
+                (_, Some(SpendingData { txid, vin })) => {
+                    format!("which is marked as spent by input {vin} of {txid}")
+                }
+                _ => "which is not marked as spent".to_owned(),
+            };
+            report.add(by.txid, format!("input {} spends {outpoint}, {what}", by.vin));
         }
     }
 }

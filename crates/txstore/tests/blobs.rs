@@ -176,6 +176,8 @@ fn a_file_that_is_gone_or_damaged_is_an_error() {
         );
         let report = store.verify().unwrap();
         assert!(!report.is_clean(), "{engine}: it is found");
+        let detail = &report.findings[0].detail;
+        assert!(detail.contains("is missing") && !detail.contains("tx verify"), "{detail}");
         // Spending needs no body.
         let spend = spending(2, &[(&tx, 0)], &[1]);
         sac(&store, &spend).unwrap().unwrap();
@@ -186,7 +188,7 @@ fn a_file_that_is_gone_or_damaged_is_an_error() {
 }
 
 #[test]
-fn an_amount_or_script_that_was_changed_in_a_file_is_found() {
+fn an_amount_or_script_that_was_changed_in_a_file_is_found_and_never_served() {
     for (engine, opened) in engines::all(settings()) {
         let dir = tempfile::tempdir().unwrap();
         let store = with_files(opened.store, dir.path());
@@ -203,6 +205,10 @@ fn an_amount_or_script_that_was_changed_in_a_file_is_found() {
             fs::write(&file, &flipped).unwrap();
             // Version and lock time of a transaction are in no output.
             unread += u32::from(store.verify().unwrap().is_clean());
+            if let Ok(found) = get(&store, &tx) {
+                let outputs = found.unwrap().body.unwrap().outputs;
+                assert_eq!(outputs, tx.outputs, "{engine}: byte {at} is served");
+            }
         }
         assert!(unread <= 16, "{engine}: {unread} of {} flips pass", bytes.len());
         fs::write(&file, &bytes).unwrap();

@@ -6,13 +6,14 @@
 mod engines;
 
 use utxokeep_core::{
-    Height, OutPoint,
+    Height, OutPoint, Txid,
     node::{
-        ConflictIntent, CreateOptions, MinedBlock, MinedInfo, NodeTx, SpendFlags, SpendRequest,
+        ConflictIntent, CreateOptions, MinedBlock, MinedInfo, NodeTx, Slot, SlotState, SpendFlags,
+        SpendRequest, SpendingData, decode_slot, encode_slot,
     },
 };
 use utxokeep_kv::{Batch, Durability, Kv, Read, RocksKv, RocksOptions, TableId};
-use utxokeep_sql::{Database, SqlError};
+use utxokeep_sql::{Database, SqlError, Value};
 use utxokeep_testkit::{
     postgres::TestDatabase,
     txstore::{seed, spending},
@@ -165,6 +166,102 @@ fn x_wal_outlives_the_store() {
     intents_outlive(|| engines::open_sql(&url, settings));
     if let Some(database) = TestDatabase::create_or_skip() {
         intents_outlive(|| engines::open_sql(database.url(), settings));
+    }
+}
+
+/// A store with a parent and a mined child that spends its second output; `tamper` changes rows below
+/// it. Answers what `verify` says of the child.
+fn said_of_child(engine: &str, tamper: &Tamper) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let database = (engine == "postgres").then(TestDatabase::create_or_skip).flatten();
+    let url = database.as_ref().map_or_else(
+        || format!("sqlite:{}", dir.path().join("store.db").display()),
+        |database| database.url().to_owned(),
+    );
+    let path = dir.path().join("rocksdb");
+    let open = || match engine {
+        "rocksdb" => engines::open_rocksdb(&path, Settings::default(), Durability::Synced),
+        _ => engines::open_sql(&url, Settings::default()),
+    };
+    let store = open();
+    let (parent, child) = parent_and_child();
+    create(&store, &parent);
+    store.spend(&[request(&child)]).unwrap().remove(0).unwrap();
+    create(&store, &child);
+    let block = MinedBlock { id: 1, height: AT, subtree: 0 };
+    let info = MinedInfo { block, on_longest_chain: true, unset: false, unmined_since: AT };
+    for answer in store.set_mined(&[parent.txid, child.txid], &info).unwrap() {
+        answer.unwrap();
+    }
+    assert!(store.verify().unwrap().is_clean(), "{engine}");
+    drop(store);
+    if engine == "rocksdb" {
+        let kv = RocksKv::open(&path, TABLES, RocksOptions::within(16 << 20), false).unwrap();
+        let slots = TABLES.iter().position(|table| table.name == "tx_slots").unwrap();
+        let table = TableId(u8::try_from(slots).unwrap());
+        let key = OutPoint::new(parent.txid, 1).to_key();
+        let slot = decode_slot(&kv.get(table, &key).unwrap().unwrap()).unwrap();
+        let mut batch = Batch::new();
+        match tamper {
+            Tamper::Gone => batch.delete(table, &key),
+            Tamper::SpentBy(by) => {
+                let state = by.map_or(SlotState::Unspent, SlotState::Spent);
+                batch.put(table, &key, &encode_slot(&Slot { state, ..slot }));
+            }
+        }
+        kv.commit(batch, Durability::Synced).unwrap();
+    } else {
+        let database = Database::open(&url, &utxokeep_sql::Options::default()).unwrap();
+        let changed: Result<u64, SqlError> = database.write(|tx| match tamper {
+            Tamper::Gone => {
+                tx.execute("DELETE FROM node_outputs WHERE spending_data IS NOT NULL", &[])
+            }
+            Tamper::SpentBy(by) => {
+                let by = by.map(SpendingData::to_bytes);
+                let bytes = Value::from(by.as_ref());
+                let update =
+                    "UPDATE node_outputs SET spending_data = $1 WHERE spending_data IS NOT NULL";
+                tx.execute(update, &[bytes])
+            }
+        });
+        assert_eq!(changed.unwrap(), 1, "{engine}");
+    }
+    let report = open().verify().unwrap();
+    let of_child = report.findings.into_iter().filter(|found| found.txid == child.txid);
+    of_child.map(|found| found.detail).collect()
+}
+
+fn parent_and_child() -> (NodeTx, NodeTx) {
+    let parent = seed(1, &[5, 6]);
+    let child = spending(2, &[(&parent, 1)], &[4]);
+    (parent, child)
+}
+
+/// What becomes of the row of a spent output.
+enum Tamper {
+    Gone,
+    SpentBy(Option<SpendingData>),
+}
+
+/// `verify` asks both ways: the other one is `a_spender_without_the_input_is_found`.
+#[test]
+fn an_input_whose_output_does_not_say_so_is_found() {
+    let (_, child) = parent_and_child();
+    let other_input = SpendingData { txid: child.txid, vin: 7 };
+    let other = SpendingData { txid: Txid::from_bytes([9; 32]), vin: 0 };
+    let engines = ["rocksdb", "sqlite", "postgres"];
+    let is_there =
+        |engine: &&str| *engine != "postgres" || TestDatabase::create_or_skip().is_some();
+    for engine in engines.into_iter().filter(is_there) {
+        for (tamper, found) in [
+            (Tamper::SpentBy(None), "which is not marked as spent"),
+            (Tamper::SpentBy(Some(other_input)), "which is marked as spent by input 7 of"),
+            (Tamper::SpentBy(Some(other)), "which is marked as spent by input 0 of 0909"),
+            (Tamper::Gone, "which its transaction does not have"),
+        ] {
+            let said = said_of_child(engine, &tamper);
+            assert!(said.iter().any(|text| text.contains(found)), "{engine}: {said:?}");
+        }
     }
 }
 

@@ -1,7 +1,11 @@
 //! Bodies too large for a row, as files: `.tx` for a transaction, `.outputs` for one that spends
 //! nothing and only brings outputs in.
 
-use super::tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput, varint};
+use super::{
+    record::TxRecord,
+    slot::Slot,
+    tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput, varint},
+};
 use crate::{
     record::Corrupt,
     types::{OutPoint, Txid},
@@ -128,6 +132,25 @@ pub fn decode_blob(
         return Err(Corrupt::new(FILE, "has bytes behind its end"));
     }
     Ok(NodeTx { txid, version, lock_time, is_coinbase, inputs, outputs })
+}
+
+/// Whether a body that was read from a file is the one that was stored, as far as its record and its
+/// outputs can tell: each output that can be spent has to be what its slot commits to.
+pub fn check_body(tx: &NodeTx, record: &TxRecord, slots: &[(u32, Slot)]) -> Result<(), Corrupt> {
+    if tx.outputs.len() != record.outputs as usize {
+        return Err(Corrupt::new(FILE, "has another number of outputs than the record"));
+    }
+    for (vout, slot) in slots {
+        let given = record.reassignments.iter().find(|given| given.vout == *vout);
+        let expected = given.map_or(slot.hash, |given| given.old);
+        if tx.utxo_hash(*vout) != Some(expected) {
+            return Err(Corrupt::new(
+                FILE,
+                format!("output {vout} has another amount or script than was stored"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What is left to read. Every read ends at the end of the bytes.

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput};
+use super::tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput, varint};
 use crate::types::{OutPoint, Txid};
 
 /// Where an ordinary transaction has the number of its inputs, an extended one has this.
@@ -128,12 +128,48 @@ impl NodeTx {
         let txid = Txid::from_bytes(Sha256::digest(hasher.finalize()).into());
         Ok(Self { txid, version, lock_time, is_coinbase, inputs, outputs })
     }
+
+    /// The id that its bytes have, which is that of [`NodeTx::from_raw`]. Whoever stores a transaction
+    /// may name it otherwise.
+    #[must_use]
+    pub fn hashed_txid(&self) -> Txid {
+        let mut hasher = Sha256::new();
+        let put_script = |hasher: &mut Sha256, script: &[u8]| {
+            hasher.update(varint(script.len() as u64));
+            hasher.update(script);
+        };
+        hasher.update(self.version.to_le_bytes());
+        hasher.update(varint(self.inputs.len() as u64));
+        for input in &self.inputs {
+            hasher.update(input.outpoint.txid().as_bytes());
+            hasher.update(input.outpoint.index().to_le_bytes());
+            put_script(&mut hasher, &input.script);
+            hasher.update(input.sequence.to_le_bytes());
+        }
+        hasher.update(varint(self.outputs.len() as u64));
+        for output in &self.outputs {
+            hasher.update(output.satoshis.to_le_bytes());
+            put_script(&mut hasher, &output.script);
+        }
+        hasher.update(self.lock_time.to_le_bytes());
+        Txid::from_bytes(Sha256::digest(hasher.finalize()).into())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::hex_decode;
+
+    #[test]
+    fn the_id_is_hashed_from_the_parts_as_from_the_bytes() {
+        for raw in [bytes(GENESIS), spending(false), spending(true)] {
+            let mut tx = NodeTx::from_raw(&raw).unwrap();
+            assert_eq!(tx.hashed_txid(), tx.txid);
+            tx.inputs[0].script.push(1);
+            assert_ne!(tx.hashed_txid(), tx.txid);
+        }
+    }
 
     /// The first transaction of Bitcoin.
     const GENESIS: &str = "01000000010000000000000000000000000000000000000000000000000000000000000000\

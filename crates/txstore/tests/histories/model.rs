@@ -117,6 +117,25 @@ pub(crate) struct Model {
 }
 
 impl Model {
+    /// Inputs of transactions on the longest chain whose output does not say that it is spent by them.
+    pub(crate) fn unmarked_inputs(&self) -> Vec<(Txid, u32)> {
+        let is_settled = |record: &Record| {
+            !record.conflicting && record.unmined.is_none() && !record.blocks.is_empty()
+        };
+        let mut found = Vec::new();
+        for (txid, record) in self.records.iter().filter(|(_, record)| is_settled(record)) {
+            for (vin, input) in (0u32..).zip(&record.tx.inputs).filter(|_| !record.tx.is_coinbase) {
+                let Some(parent) = self.records.get(input.outpoint.txid()) else { continue };
+                let slot = parent.slot(input.outpoint.index());
+                let by = slot.and_then(Slot::spent_by);
+                if by != Some(SpendingData { txid: *txid, vin }) {
+                    found.push((*txid, vin));
+                }
+            }
+        }
+        found
+    }
+
     pub(crate) fn new(policy: Policy) -> Self {
         let (records, intents) = (BTreeMap::new(), BTreeMap::new());
         Self { policy, records, intents, block_state: None }
