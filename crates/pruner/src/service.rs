@@ -333,8 +333,14 @@ impl Pruner {
         let shared = &self.shared;
         let backlog = lock(&shared.backlog).status();
         metrics::backlog(&backlog);
+        // Somebody may have changed them since the start; then no run deletes anything.
+        let changed = || {
+            let numbers = shared.settings.agreed();
+            let compared = shared.store.agree(&numbers, Agreement::Compare).ok()?;
+            compared.err().map(|disagreement| disagreement.to_string())
+        };
         let facts = Facts {
-            trouble: shared.store.trouble().map(|trouble| trouble.reason),
+            trouble: shared.store.trouble().map(|trouble| trouble.reason).or_else(changed),
             heights: shared.store.heights(),
             settings: &shared.settings,
             backlog,

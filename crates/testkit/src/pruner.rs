@@ -81,9 +81,11 @@ scenarios! {
     heights {
         h_wrong_height_deletes_nothing_and_silences_nobody, h_a_fresh_store_refuses_heights,
         h_a_node_that_was_away_catches_up, h_what_the_node_said_survives_a_restart,
-        h_with_a_persister_at_95_and_the_chain_at_100, h_nothing_completes_above_the_newest_block,
+        h_with_a_persister_at_95_and_the_chain_at_100,
+        h_a_height_that_a_persister_took_back_deletes_nothing, h_nothing_completes_above_the_newest_block,
         h_reports_at_the_same_time_are_all_remembered, h_the_last_runs_survive_a_restart,
         h_every_pruner_has_the_window_of_the_store,
+        h_a_window_that_was_changed_stops_whoever_has_the_old_one,
     }
     races {
         r_preserve_against_delete, r_delete_against_respend, r_chunks_against_each_other,

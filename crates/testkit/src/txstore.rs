@@ -71,7 +71,7 @@ scenarios! {
         sac_multi,
     }
     mined (RETENTION) {
-        m_append_dedupe, m_a_block_has_one_height, m_heights_that_are_missing_are_named, m_unset_middle, m_unset_last, m_not_longest, m_unlocks, m_missing,
+        m_append_dedupe, m_a_block_has_one_height, m_heights_that_are_missing_are_named, m_unset_middle, m_unset_last, m_not_longest, m_only_being_mined_unlocks, m_missing,
         m_dah_height, l_mark, l_keep_earliest, l_backdate, l_dah, d_all_spent_then_mined,
         d_mined_then_last_spend, d_forward_only, d_unspend_clears, d_preserved_untouched,
         d_spent_while_preserved, d_mined_again_below_the_spend, d_mined_told_late, d_lock_clears, p_preserve, p_expire, p_unmined_iteration,

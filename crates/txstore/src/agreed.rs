@@ -1,12 +1,12 @@
 //! Numbers that every program over one store must have in common: what one of them takes for safe to
 //! delete, another must not need.
 //!
-//! They are written when the store is made, compared whenever it is opened, and changed on purpose
-//! only, which is recorded.
+//! They are written when the store is made, compared whenever it is opened and before anything is
+//! pruned, and changed on purpose only, which is recorded.
 
 use utxokeep_core::{Corrupt, Height, node::Policy};
 
-use crate::{engine::NodeStore, error::StoreError};
+use crate::{backend::View, engine::NodeStore, error::StoreError};
 
 const AGREED: &str = "agreed/";
 const CHANGED: &str = "agreed_changed/";
@@ -67,6 +67,9 @@ pub struct Agreed {
     pub changes: Vec<AgreedChange>,
 }
 
+/// Name of the number that pruners have in common.
+pub(crate) const SAFETY_WINDOW: &str = "safety_window_blocks";
+
 /// What opening a store compares.
 pub(crate) fn of_policy(policy: &Policy) -> [(&'static str, u32); 3] {
     [
@@ -92,6 +95,18 @@ fn parse_change(name: &str, value: &[u8]) -> Result<AgreedChange, StoreError> {
     let at_ms = at_ms.parse().map_err(|_| damaged())?;
     let (from, to) = value.split_at_checked(4).ok_or_else(damaged)?;
     Ok(AgreedChange { name: setting.to_owned(), at_ms, from: number(from)?, to: number(to)? })
+}
+
+/// Refuses to go on where the store has another number by now. One that it does not have is not
+/// compared: nobody agreed on it.
+pub(crate) fn compare(view: &dyn View, numbers: &[(&'static str, u32)]) -> Result<(), StoreError> {
+    for (name, configured) in numbers.iter().copied() {
+        let stored = view.state(&name_of(name))?.as_deref().map(number).transpose()?;
+        if let Some(stored) = stored.filter(|stored| *stored != configured) {
+            return Err(Disagreement { name, stored, configured }.into());
+        }
+    }
+    Ok(())
 }
 
 impl NodeStore {

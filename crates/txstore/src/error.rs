@@ -37,6 +37,9 @@ pub enum StoreError {
     /// Somebody else works on the same transactions. The engine tries again by itself.
     #[error("somebody else works on the same transactions; nothing was changed, try again")]
     Contended,
+    /// The numbers of the store were changed while this program runs with the old ones.
+    #[error("{0}; nothing was deleted, restart this program with the numbers of the store")]
+    Disagreement(#[from] Disagreement),
     /// More than a call may hold.
     #[error("the request has {found} items, the most is {max}; send fewer at a time")]
     TooManyItems {

@@ -10,7 +10,7 @@ use utxokeep_core::{
 use utxokeep_kv::KvError;
 
 use crate::{
-    agreed::{Agreement, Disagreement},
+    agreed::{Agreement, Disagreement, SAFETY_WINDOW, compare, of_policy},
     backend::{HeightIndex, Touched, View, Writes},
     engine::NodeStore,
     error::StoreError,
@@ -312,6 +312,7 @@ impl StoreError {
             self,
             Self::Kv(KvError::Poisoned | KvError::InUse { .. } | KvError::Corrupt { .. })
                 | Self::TooManyItems { .. }
+                | Self::Disagreement(_)
         );
         !is_lasting && !self.is_about_one()
     }
@@ -360,7 +361,12 @@ impl PruneStore for NodeStore {
         if rules.height == Height::GENESIS {
             return Ok(Err(NodeError::HeightZero));
         }
-        let spends = self.read(|facts| spends_of(facts, txids))?;
+        let spends = self.read(|facts| {
+            // Somebody may have changed them since this program opened the store.
+            compare(facts.view, &of_policy(&self.settings.policy))?;
+            compare(facts.view, &[(SAFETY_WINDOW, rules.window_blocks)])?;
+            spends_of(facts, txids)
+        })?;
         let parents = spends.values().flatten().map(OutPoint::txid);
         let touched = Touched::Only(txids.iter().chain(parents).copied().collect());
         let mut answer = Vec::new();

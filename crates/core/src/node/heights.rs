@@ -150,7 +150,10 @@ impl Heights {
                 let newest = self.newest();
                 self.completed = self.completed.max(newest.map(|newest| newest.min(height)));
             }
-            ChainReport::NoPersister => (self.has_persister, self.persisted) = (false, None),
+            ChainReport::NoPersister => {
+                (self.has_persister, self.persisted) = (false, None);
+                self.withdraw(Witness::Persister);
+            }
         }
         Taken::Believed
     }
@@ -200,6 +203,7 @@ impl Heights {
                 return taken;
             }
         }
+        self.withdraw(Witness::Persister);
         self.persisted = Some(height);
         Taken::Believed
     }

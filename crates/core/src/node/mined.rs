@@ -53,7 +53,9 @@ impl<S: Source> Workspace<'_, S> {
         } else if info.on_longest_chain && !info.unset {
             record.unmined_since = None;
         }
-        record.is_locked = false;
+        // What a person locked stays so while the chain goes back and forth: a block lifts it, and the
+        // loss of one does not.
+        record.is_locked &= info.unset;
         let at = if info.unset { info.unmined_since } else { info.block.height };
         record.evaluate(at, retention);
         Ok(Ok(record.blocks.iter().map(|block| block.id).collect()))

@@ -132,6 +132,23 @@ pub(super) fn h_with_a_persister_at_95_and_the_chain_at_100(stage: &PruneStage) 
     assert_eq!(told.safe_height(None).unwrap(), at(100), "somebody said that there is none");
 }
 
+/// A persister that was wrong once, and a node that is wrong once later, are not two witnesses.
+pub(super) fn h_a_height_that_a_persister_took_back_deletes_nothing(stage: &PruneStage) {
+    let parent = young(stage);
+    stage.reach(1_002);
+    let pruner = stage.pruner(PrunerSettings::default());
+    let wrong = at(1_000_000);
+    for takes_back in [ChainReport::Persisted(at(1_002)), ChainReport::NoPersister] {
+        assert_eq!(pruner.block_persisted(wrong).unwrap().held(), Some(wrong));
+        pruner.report(&[takes_back]).unwrap();
+        assert_eq!(pruner.status().unwrap().heights.held(), None, "{takes_back:?}");
+        assert_eq!(pruner.block_mined(wrong).unwrap().held(), Some(wrong), "{takes_back:?}");
+        assert_eq!(pruner.run_at(wrong).state, JobState::Skipped(SkipReason::Ahead));
+        assert_eq!(pruner.block_mined(at(1_002)).unwrap().held(), None);
+    }
+    assert!(stage.is_there(&parent));
+}
+
 pub(super) fn h_nothing_completes_above_the_newest_block(stage: &PruneStage) {
     let pruner = stage.pruner(PrunerSettings::default());
     assert!(matches!(stage.run(&pruner, 500).state, JobState::Completed(_)));
@@ -181,6 +198,29 @@ pub(super) fn h_every_pruner_has_the_window_of_the_store(stage: &PruneStage) {
     let change = Agreement::Change { now_ms: 7 };
     stage.store.agree(&window(200).agreed(), change).unwrap().unwrap();
     assert!(open(window(200)).is_ok() && open(window(288)).is_err());
+}
+
+/// A service that runs on while somebody changes the window.
+pub(super) fn h_a_window_that_was_changed_stops_whoever_has_the_old_one(stage: &PruneStage) {
+    let parent = young(stage);
+    let pruner = stage.pruner(PrunerSettings::default());
+    stage.reach(1_300);
+    assert!(pruner.health().is_ready());
+    let wider = PrunerSettings { safety_window_blocks: 400, ..PrunerSettings::default() };
+    let change = Agreement::Change { now_ms: 7 };
+    stage.store.agree(&wider.agreed(), change).unwrap().unwrap();
+    let job = pruner.run_at(at(1_300));
+    let JobState::Failed { error, .. } = &job.state else { panic!("{job:?}") };
+    for part in ["safety_window_blocks = 400", "288", "nothing was deleted"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(stage.is_there(&parent), "the old window would let it go");
+    let health = pruner.health();
+    let fault = health.dependencies.iter().find_map(|one| one.fault.clone()).unwrap();
+    assert!(fault.contains("safety_window_blocks = 400"), "{fault}");
+    let told = stage.pruner(wider);
+    assert!(matches!(stage.run(&told, 1_402).state, JobState::Completed(_)));
+    assert!(!stage.is_there(&parent));
 }
 
 /// Several programs tell a store different things at the same moment.

@@ -66,11 +66,18 @@ pub(super) fn m_not_longest(stage: &Stage) {
     assert_eq!(stage.record(&tx).unmined_since, None);
 }
 
-pub(super) fn m_unlocks(stage: &Stage) {
+pub(super) fn m_only_being_mined_unlocks(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_locked: true, ..CreateOptions::default() };
     stage.create_with(&tx, 1, &options).unwrap();
     stage.mine(&tx, 1, 2).unwrap();
+    assert!(!stage.record(&tx).is_locked);
+    stage.lock(&tx, true, 3);
+    stage.set_mined(&tx, 9, 2, true, true).unwrap();
+    assert!(stage.record(&tx).is_locked, "a block that it was never in");
+    stage.set_mined(&tx, 1, 2, true, true).unwrap();
+    assert!(stage.record(&tx).is_locked, "losing a block lifts no lock");
+    stage.mine(&tx, 2, 4).unwrap();
     assert!(!stage.record(&tx).is_locked);
 }
 

@@ -39,7 +39,9 @@ impl Model {
         } else if info.on_longest_chain && !info.unset {
             record.unmined = None;
         }
-        record.locked = false;
+        if !info.unset {
+            record.locked = false;
+        }
         record.evaluate(if info.unset { since } else { height }, retention);
         Ok(record.blocks.iter().map(|block| block.id).collect())
     }

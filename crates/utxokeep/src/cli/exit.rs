@@ -162,6 +162,7 @@ impl Exit {
             )
             | TxStoreError::Corrupt(_)
             | TxStoreError::BlobMissing(_) => Self::Unsound,
+            TxStoreError::Disagreement(_) => Self::Refused,
             _ => Self::Failure,
         }
     }

@@ -113,6 +113,27 @@ fn a_persister_bounds_what_is_safe_from_its_first_report_on() {
 }
 
 #[test]
+fn what_a_persister_takes_back_is_no_second_witness() {
+    for (by, report) in [
+        ("a lower height", ChainReport::Persisted(at(95))),
+        ("the newest height", ChainReport::Persisted(at(100))),
+        ("the next height", ChainReport::Persisted(at(101))),
+        ("an operator", ChainReport::NoPersister),
+    ] {
+        let mut heights = known(100);
+        assert_ne!(tell(&mut heights, ChainReport::Persisted(at(1_000_000))), Taken::Believed);
+        assert_eq!(tell(&mut heights, report), Taken::Believed, "{by}");
+        assert_eq!(heights.held(), None, "{by}");
+        assert!(!see(&mut heights, Witness::Block, 1_000_000), "{by}");
+        assert!(heights.newest() <= Some(at(101)), "{by}");
+    }
+    let mut heights = known(100);
+    assert!(!see(&mut heights, Witness::Block, 1_000_000));
+    assert_eq!(tell(&mut heights, ChainReport::Persisted(at(95))), Taken::Believed);
+    assert!(heights.held().is_some(), "a persister takes back nothing of a node");
+}
+
+#[test]
 fn claims_far_above_the_chain_have_reached_nothing() {
     let heights = known(1_000);
     for (claim, has_reached) in [(999, false), (1_000, true), (1_144, true), (1_145, false)] {

@@ -265,7 +265,7 @@ impl World {
             tx.mined = (!unset).then_some(height);
             // Whatever held it before, the block and the newest spend count now.
             tx.not_before = 0;
-            tx.is_locked = false;
+            tx.is_locked &= unset;
         }
     }
 
