@@ -33,7 +33,8 @@ mod workspace;
 
 pub use blob::{BlobKind, check_body, decode_blob, encode_blob};
 pub use codec::{
-    decode_body, decode_record, decode_slot, decode_spends, encode_body, encode_record, encode_slot,
+    FORMAT, decode_body, decode_record, decode_slot, decode_spends, encode_body, encode_record,
+    encode_slot,
 };
 pub use create::CreateOptions;
 pub use error::{NodeError, SpendError};

@@ -32,6 +32,14 @@ impl Corrupt {
     pub fn new(what: &'static str, detail: impl ToString) -> Self {
         Self { what, detail: detail.to_string() }
     }
+
+    /// A field of a number that this program does not know.
+    pub(crate) fn unknown_field(what: &'static str, number: u32) -> Self {
+        let detail = format!(
+            "field {number} is not known to this program: a newer one wrote it, or it is damaged"
+        );
+        Self { what, detail }
+    }
 }
 
 /// The block that did something, as a record repeats it on chains with slots.

@@ -40,7 +40,7 @@ skips! {
     Ahead = "ahead_of_chain";
     /// What the node said could not be read.
     NodeUnknown = "node_unknown";
-    /// The node is catching up.
+    /// The node is catching up, or has not said since a restart that it is not.
     CatchingUp = "catching_up";
     /// The block was not marked as mined in time.
     MinedSetTimeout = "mined_set_timeout";
@@ -81,23 +81,17 @@ pub fn wait_at_gate(
         let safe = heights.safe(settings.trigger.needs_persister());
         if safe < Some(height) { Err(SkipReason::Ahead) } else { Ok(heights) }
     };
-    if is_safe()?.is_catching_up() == Some(true) && settings.skip_during_catch_up {
+    if is_safe()?.may_catch_up() && settings.skip_during_catch_up {
         return Err(SkipReason::CatchingUp);
     }
     let poll = Poll { clock, control, every_ms: settings.gate_poll_ms };
     poll.until(settings.mined_set_wait_ms, SkipReason::MinedSetTimeout, || {
-        ask().is_ok_and(|heights| match heights.mined_set() {
-            None => !settings.requires_mined_set,
-            Some(claim) => heights.has_reached(claim, height, jump_max),
-        })
+        let must_report = settings.requires_mined_set;
+        ask().is_ok_and(|heights| heights.marks_allow(height, jump_max, must_report))
     })?;
     poll.until(settings.assembly_wait_ms, SkipReason::AssemblyTimeout, || {
-        ask().is_ok_and(|heights| match heights.assembly() {
-            None => !settings.requires_assembly_state,
-            Some(assembly) => {
-                assembly.is_running && heights.has_reached(assembly.height, height, jump_max)
-            }
-        })
+        let must_report = settings.requires_assembly_state;
+        ask().is_ok_and(|heights| heights.assembly_allows(height, jump_max, must_report))
     })?;
     // The chain may have gone back meanwhile.
     is_safe().map(|_| ())
@@ -277,6 +271,27 @@ mod tests {
         assert_eq!(node.pass(&careful, &Fake::default()), Err(SkipReason::CatchingUp));
         node.say(ChainReport::CatchingUp(false));
         assert_eq!(node.pass(&careful, &Fake::default()), Ok(()));
+        node.say(ChainReport::Restarted);
+        assert_eq!(node.pass(&careful, &Fake::default()), Err(SkipReason::CatchingUp));
+    }
+
+    #[test]
+    fn after_a_restart_the_gate_waits_for_what_was_ever_reported() {
+        let running = Assembly { is_running: true, height: Height::new(9) };
+        for (report, timeout) in [
+            (ChainReport::MinedSet(Height::new(9)), SkipReason::MinedSetTimeout),
+            (ChainReport::Assembly(running), SkipReason::AssemblyTimeout),
+        ] {
+            let node = Node::at(9);
+            node.say(ChainReport::Restarted);
+            assert_eq!(node.is_open(), Ok(()), "nobody ever reported");
+            node.say(report);
+            assert_eq!(node.is_open(), Ok(()));
+            node.say(ChainReport::Restarted);
+            assert_eq!(node.is_open(), Err(timeout));
+            node.say(report);
+            assert_eq!(node.is_open(), Ok(()));
+        }
     }
 
     #[test]

@@ -79,6 +79,9 @@ impl Facts<'_> {
         if self.settings.requires_mined_set && heights.mined_set().is_none() {
             return Some("the node has never reported its marks (mined_set_height)".to_owned());
         }
+        if let Some(fault) = self.silence_since_the_start(heights) {
+            return Some(fault);
+        }
         if let Some(claim) = heights.mined_set().filter(|c| heights.is_far(*c, self.jump_max)) {
             return Some(format!("mined_set_height {claim} lies far above the newest block"));
         }
@@ -88,6 +91,21 @@ impl Facts<'_> {
         (max > 0 && age_secs > max).then(|| match heights.heard_ms() {
             None => format!("the node has never reported; waited {age_secs} s for it"),
             Some(_) => format!("the node has not reported for {age_secs} s"),
+        })
+    }
+
+    /// Something that the node reported before this service started, and not for as long as it may
+    /// report nothing.
+    fn silence_since_the_start(&self, heights: &Heights) -> Option<String> {
+        let age_secs = self.now_ms.saturating_sub(self.started_ms) / 1_000;
+        let max = u64::from(self.settings.event_age_secs_max);
+        let missing = heights.not_said_again();
+        (max > 0 && age_secs > max && !missing.is_empty()).then(|| {
+            format!(
+                "the node has not reported {} since the start {age_secs} s ago, and runs wait for \
+                 it; if it never will again, run `utxokeep prune forget-node-state`",
+                missing.join(", ")
+            )
         })
     }
 
@@ -138,6 +156,17 @@ mod tests {
         assert!(faults(&[], 5 + 21_600, &settings)[0].contains("never reported"));
         let patient = PrunerSettings { event_age_secs_max: 0, ..settings };
         assert!(faults(&[], 1 << 40, &patient).is_empty());
+    }
+
+    #[test]
+    fn what_the_node_does_not_say_again_after_a_restart_is_a_fault_once_it_lasts() {
+        let settings = PrunerSettings::default();
+        let reports = [ChainReport::MinedSet(Height::new(1_000)), ChainReport::Restarted];
+        assert!(faults(&reports, 4 + 21_600, &settings).is_empty());
+        let found = faults(&reports, 5 + 21_600, &settings);
+        assert!(found[0].contains("its marks") && found[0].contains("forget-node-state"));
+        let again = [&reports[..], &reports[..1]].concat();
+        assert!(faults(&again, 5 + 21_600, &settings).is_empty());
     }
 
     #[test]

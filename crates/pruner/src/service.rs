@@ -185,14 +185,19 @@ impl Pruner {
         Ok(Self { shared: Arc::new(shared), threads: Vec::new() })
     }
 
-    /// The same with threads of its own, which run whenever a height comes.
+    /// The same with threads of its own, which run whenever a height comes. What the node ever
+    /// reported of the moment (marks, block assembly) is waited for until it reports it again.
     pub fn start(
         store: Arc<dyn PruneStore>,
         clock: Arc<dyn Clock>,
         settings: PrunerSettings,
     ) -> Result<Self, PrunerError> {
         let mut pruner = Self::new(store, clock, settings)?;
-        let heights = pruner.shared.store.heights()?;
+        let (store, now_ms) = (&pruner.shared.store, pruner.shared.clock.now_ms());
+        let (_, heights) = store.report(&[ChainReport::Restarted], now_ms)?;
+        for what in heights.not_said_again() {
+            tracing::info!("runs wait until the node has reported {what} again");
+        }
         pruner.shared.offer(&heights);
         let (runs, files) = (Arc::clone(&pruner.shared), Arc::clone(&pruner.shared));
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());

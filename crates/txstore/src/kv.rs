@@ -51,17 +51,17 @@ impl<K: Kv> KvBackend<K> {
         retention_blocks: u32,
     ) -> Result<Self, OpenError> {
         match kv.get(META, FORMAT)? {
-            None => {
-                let mut batch = Batch::new();
-                batch.put(META, FORMAT, &FORMAT_VERSION.to_be_bytes());
-                kv.commit(batch, Durability::Synced)?;
-            }
+            None => write_format(&kv)?,
             Some(bytes) => {
                 let found = bytes.try_into().map(u64::from_be_bytes);
                 let found = found.map_err(|_| Corrupt::new("format version", "not 8 bytes long"));
                 let found = found.map_err(StoreError::from)?;
                 if found > FORMAT_VERSION {
                     return Err(OpenError::NewerFormat { found, known: FORMAT_VERSION });
+                }
+                // From here on a program that does not know the format refuses the store.
+                if found < FORMAT_VERSION {
+                    write_format(&kv)?;
                 }
             }
         }
@@ -138,6 +138,13 @@ impl<K: Kv> KvBackend<K> {
         })?;
         Ok(())
     }
+}
+
+/// Says of which format the rows are, before any of them is written.
+fn write_format<K: Kv>(kv: &K) -> Result<(), utxokeep_kv::KvError> {
+    let mut batch = Batch::new();
+    batch.put(META, FORMAT, &FORMAT_VERSION.to_be_bytes());
+    kv.commit(batch, Durability::Synced)
 }
 
 impl<K: Kv> Backend for KvBackend<K> {

@@ -1,10 +1,11 @@
 //! The schema of the key-value engine.
 
-use utxokeep_core::{Height, Txid};
+use utxokeep_core::{Height, Txid, node::FORMAT};
 use utxokeep_kv::{Access, tables};
 
-/// Format this program writes.
-pub const FORMAT_VERSION: u64 = 1;
+/// Format this program writes. One of before is upgraded when it is opened: what it lacks is absent,
+/// so that no row has to be written anew.
+pub const FORMAT_VERSION: u64 = FORMAT;
 
 tables! {
     pub(crate),

@@ -13,6 +13,14 @@ use crate::{
     types::{Height, OutPoint},
 };
 
+/// Version of everything that a node store keeps: records, outputs, bodies, and its values as a
+/// whole. It is raised with every field or value that the programs before would call damaged, so that
+/// they refuse the store by name.
+///
+/// 2 added to records the height of the newest spend (13) and until when they are kept for a child
+/// (14), and to what is known of the chain what was not said again since a start (9).
+pub const FORMAT: u64 = 2;
+
 const RECORD: &str = "transaction record";
 const SLOT: &str = "output slot";
 const BODY: &str = "transaction body";
@@ -177,7 +185,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
             12 => record.deleted_children = d.u32().map_err(corrupt)?,
             13 => record.spent_at = Some(Height::new(d.u32().map_err(corrupt)?)),
             14 => record.kept_for_child_until = Some(Height::new(d.u32().map_err(corrupt)?)),
-            other => return Err(Corrupt::new(RECORD, format!("unknown field {other}"))),
+            other => return Err(Corrupt::unknown_field(RECORD, other)),
         }
     }
     end(&d, bytes, RECORD)?;
@@ -357,6 +365,20 @@ mod tests {
             flipped[at] ^= 1;
             assert!(decode_slot(&flipped).is_err(), "byte {at}");
         }
+    }
+
+    /// Who adds a field raises the version, and this test with it.
+    #[test]
+    fn the_fields_of_the_format_are_pinned() {
+        let known = |key: u8| {
+            let record = [0xa6, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, key, 0];
+            decode_record(&record).is_ok()
+        };
+        let heights = |key: u8| crate::node::Heights::decode(&[0xa1, key, 0]).is_ok();
+        assert_eq!((FORMAT, known(14), known(15)), (2, true, false));
+        assert_eq!((FORMAT, heights(9), heights(10)), (2, true, false));
+        let error = decode_record(&[0xa1, 15, 0]).unwrap_err().to_string();
+        assert!(error.contains("a newer one wrote it"), "{error}");
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //! * What is persisted or complete never lies above the newest height.
 //! * Once a persister has reported, nothing above its height is safe, until an operator says that
 //!   there is none any more.
+//! * Marks, block assembly and catching up are of the moment. What was said of them before a restart
+//!   is shown and opens nothing, until the node says it again.
 
 mod codec;
 
@@ -93,6 +95,25 @@ pub enum ChainReport {
     Completed(Height),
     /// An operator says that there is no persister any more.
     NoPersister,
+    /// An operator says that the node reports no marks and no block assembly any more.
+    NoNodeState,
+    /// A service started over the store: what the node does now is not known.
+    Restarted,
+}
+
+impl ChainReport {
+    /// Whether it shows that the node is there.
+    const fn is_of_the_node(self) -> bool {
+        match self {
+            Self::Newest(_)
+            | Self::Persisted(_)
+            | Self::MinedSet(_)
+            | Self::Assembly(_)
+            | Self::CatchingUp(_)
+            | Self::Reorganised(_) => true,
+            Self::Completed(_) | Self::NoPersister | Self::NoNodeState | Self::Restarted => false,
+        }
+    }
 }
 
 /// What became of a report.
@@ -110,6 +131,14 @@ pub enum Taken {
     },
 }
 
+/// What a node said of the moment, and has not said again since a service started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Earlier {
+    mined_set: bool,
+    assembly: bool,
+    catching_up: bool,
+}
+
 /// What a store knows of its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -123,6 +152,7 @@ pub struct Heights {
     is_catching_up: Option<bool>,
     completed: Option<Height>,
     heard_ms: Option<u64>,
+    earlier: Earlier,
 }
 
 impl Heights {
@@ -136,15 +166,21 @@ impl Heights {
     /// Takes a report that came at a time. `jump_max` is how far one witness alone may move the
     /// newest height.
     pub fn take(&mut self, report: ChainReport, now_ms: Option<u64>, jump_max: u32) -> Taken {
-        if !matches!(report, ChainReport::Completed(_) | ChainReport::NoPersister) {
+        if report.is_of_the_node() {
             self.heard_ms = self.heard_ms.max(now_ms);
         }
         match report {
             ChainReport::Newest(sighting) => return self.see(sighting, jump_max),
             ChainReport::Persisted(height) => return self.persist(height, jump_max),
-            ChainReport::MinedSet(height) => self.mined_set = Some(height),
-            ChainReport::Assembly(assembly) => self.assembly = Some(assembly),
-            ChainReport::CatchingUp(is_catching_up) => self.is_catching_up = Some(is_catching_up),
+            ChainReport::MinedSet(height) => {
+                (self.mined_set, self.earlier.mined_set) = (Some(height), false);
+            }
+            ChainReport::Assembly(assembly) => {
+                (self.assembly, self.earlier.assembly) = (Some(assembly), false);
+            }
+            ChainReport::CatchingUp(is_catching_up) => {
+                (self.is_catching_up, self.earlier.catching_up) = (Some(is_catching_up), false);
+            }
             ChainReport::Reorganised(fork) => self.go_back(fork),
             ChainReport::Completed(height) => {
                 let newest = self.newest();
@@ -153,6 +189,17 @@ impl Heights {
             ChainReport::NoPersister => {
                 (self.has_persister, self.persisted) = (false, None);
                 self.withdraw(Witness::Persister);
+            }
+            ChainReport::NoNodeState => {
+                (self.mined_set, self.assembly, self.is_catching_up) = (None, None, None);
+                self.earlier = Earlier::default();
+            }
+            ChainReport::Restarted => {
+                self.earlier = Earlier {
+                    mined_set: self.mined_set.is_some(),
+                    assembly: self.assembly.is_some(),
+                    catching_up: self.is_catching_up.is_some(),
+                };
             }
         }
         Taken::Believed
@@ -282,10 +329,51 @@ impl Heights {
         Some(newest)
     }
 
+    /// Whether the marks of the node allow a run at a height. A node that never reported any is
+    /// waited for where it `must_report`.
+    #[must_use]
+    pub fn marks_allow(&self, height: Height, jump_max: u32, must_report: bool) -> bool {
+        match self.mined_set {
+            None => !must_report,
+            Some(claim) => !self.earlier.mined_set && self.has_reached(claim, height, jump_max),
+        }
+    }
+
+    /// The same for its block assembly.
+    #[must_use]
+    pub fn assembly_allows(&self, height: Height, jump_max: u32, must_report: bool) -> bool {
+        match self.assembly {
+            None => !must_report,
+            Some(Assembly { is_running, height: claim }) => {
+                is_running && !self.earlier.assembly && self.has_reached(claim, height, jump_max)
+            }
+        }
+    }
+
+    /// Whether the node catches up, or may do so: it reported that once, and not since a service
+    /// started.
+    #[must_use]
+    pub fn may_catch_up(&self) -> bool {
+        self.is_catching_up == Some(true) || self.earlier.catching_up
+    }
+
+    /// What the node reported before a service started and not since, in words.
+    #[must_use]
+    pub fn not_said_again(&self) -> Vec<&'static str> {
+        let Earlier { mined_set, assembly, catching_up } = self.earlier;
+        [
+            (mined_set, "its marks (mined_set_height)"),
+            (assembly, "its block assembly"),
+            (catching_up, "whether it catches up"),
+        ]
+        .into_iter()
+        .filter_map(|(is_earlier, what)| is_earlier.then_some(what))
+        .collect()
+    }
+
     /// Whether a claim of the node (marks, block assembly) has reached a height. A claim far above
     /// the chain is a mistake, and has reached nothing.
-    #[must_use]
-    pub fn has_reached(&self, claim: Height, height: Height, jump_max: u32) -> bool {
+    fn has_reached(&self, claim: Height, height: Height, jump_max: u32) -> bool {
         claim >= height && !self.is_far(claim, jump_max)
     }
 

@@ -3,6 +3,7 @@
 use std::{
     sync::{Arc, Barrier},
     thread,
+    time::Duration,
 };
 
 use utxokeep_core::node::{Assembly, ChainReport, NodeTx};
@@ -106,6 +107,56 @@ pub(super) fn h_what_the_node_said_survives_a_restart(stage: &PruneStage) {
     let heights = next.status().unwrap().heights;
     assert_eq!((heights.completed(), heights.persisted()), (Some(at(1_300)), Some(at(1_300))));
     assert_eq!(next.trigger(None).unwrap(), None, "it is complete");
+}
+
+/// A service over the store, with threads, that has run out of what it could do.
+fn started(stage: &PruneStage, passes: &dyn Fn(&Pruner) -> bool) -> Pruner {
+    let settings =
+        PrunerSettings { mined_set_wait_ms: 0, assembly_wait_ms: 0, ..PrunerSettings::default() };
+    let clock = Arc::new(StillClock::default());
+    let pruner = Pruner::start(Arc::clone(&stage.store), clock, settings).unwrap();
+    until(&pruner, passes);
+    pruner
+}
+
+fn until(pruner: &Pruner, passes: &dyn Fn(&Pruner) -> bool) {
+    for _ in 0..1_000 {
+        if passes(pruner) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it does not come: {:?}", pruner.status());
+}
+
+fn last(pruner: &Pruner) -> Option<JobState> {
+    pruner.status().unwrap().last.map(|job| job.state)
+}
+
+/// With default settings, and the same for a store that was never told of block assembly: there a
+/// service goes on at once.
+pub(super) fn h_after_a_restart_nothing_goes_before_the_node_reports_again(stage: &PruneStage) {
+    let parent = young(stage);
+    stage.reach(1_288);
+    let is_complete = |pruner: &Pruner| matches!(last(pruner), Some(JobState::Completed(_)));
+    drop(started(stage, &is_complete));
+    let running = Assembly { is_running: true, height: at(1_289) };
+    let reports = [ChainReport::Assembly(running), ChainReport::MinedSet(at(1_289))];
+    let by_hand = stage.pruner(PrunerSettings::default());
+    by_hand.report(&reports).unwrap();
+    drop(by_hand);
+    stage.reach(1_289);
+    let is_skipped =
+        |reason: SkipReason| move |pruner: &Pruner| last(pruner) == Some(JobState::Skipped(reason));
+    let service = started(stage, &is_skipped(SkipReason::MinedSetTimeout));
+    service.report(&reports[1..]).unwrap();
+    until(&service, &is_skipped(SkipReason::AssemblyTimeout));
+    assert!(stage.is_there(&parent), "the node said so before the restart");
+    let heights = service.status().unwrap().heights;
+    assert_eq!((heights.assembly(), heights.mined_set()), (Some(running), Some(at(1_289))));
+    service.report(&reports[..1]).unwrap();
+    until(&service, &is_complete);
+    assert!(!stage.is_there(&parent));
 }
 
 /// The example of the persister, with default settings.

@@ -11,6 +11,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "generation of unsettled records", up: UP_2, down: DOWN_2 },
     Migration { version: 3, name: "height of the newest spend", up: UP_3, down: DOWN_3 },
     Migration { version: 4, name: "records kept for a child", up: UP_4, down: DOWN_4 },
+    Migration { version: 5, name: "format 2 of values", up: UP_5, down: DOWN_5 },
 ];
 
 /// Every key starts with the transaction, so that rows of one transaction are neighbours, and the
@@ -144,4 +145,14 @@ CREATE INDEX node_transactions_kept_for_child
 const DOWN_4: &str = "
 DROP INDEX node_transactions_kept_for_child;
 ALTER TABLE node_transactions DROP COLUMN kept_for_child_until;
+";
+
+/// No table changes. Programs that know up to step 4 would call values in `node_state` damaged; so
+/// they refuse the database by its step. A format above 2 gets a step of its own too.
+const UP_5: &str = "
+UPDATE node_unsettled SET generation = generation + 1 WHERE id = 0;
+";
+
+const DOWN_5: &str = "
+UPDATE node_unsettled SET generation = generation + 1 WHERE id = 0;
 ";

@@ -15,7 +15,8 @@ use utxokeep_pruner::{Pruner, PrunerError};
 
 use self::{
     answers::{
-        Backlog, Confirmed, Explained, Paused, PersisterForgotten, Preserved, Restored, Status,
+        Backlog, Confirmed, Explained, NodeStateForgotten, Paused, PersisterForgotten, Preserved,
+        Restored, Status,
     },
     remote::Remote,
     shown::Jobs,
@@ -51,6 +52,7 @@ pub(super) fn prune(session: &Session, command: &Prune) -> anyhow::Result<Exit> 
         Prune::Restore(args) => restore(session, args),
         Prune::Confirm(args) => confirm(session, args),
         Prune::ForgetPersister(args) => forget_persister(session, args),
+        Prune::ForgetNodeState(args) => forget_node_state(session, args),
     }
 }
 
@@ -231,6 +233,20 @@ fn forget_persister(session: &Session, target: &Target) -> anyhow::Result<Exit> 
         }
     }
     output::result(session.json(), &PersisterForgotten { persister: false })?;
+    Ok(Exit::Success)
+}
+
+fn forget_node_state(session: &Session, target: &Target) -> anyhow::Result<Exit> {
+    match Asked::new(session, target)? {
+        Asked::Here(pruner) => {
+            pruner.report(&[ChainReport::NoNodeState]).map_err(in_our_words)?;
+        }
+        Asked::There(mut remote) => {
+            remote.forget_node_state(proto::PrunerForgetNodeStateRequest {})?;
+        }
+    }
+    let forgotten = NodeStateForgotten { mined_set: false, assembly: false };
+    output::result(session.json(), &forgotten)?;
     Ok(Exit::Success)
 }
 

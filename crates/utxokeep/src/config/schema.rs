@@ -497,10 +497,12 @@ settings! {
         /// Skip runs while the node says that it is catching up.
         skip_during_catch_up: bool = false, "true or false", seed "pruner_skipDuringCatchup";
         /// Wait for marks (`mined_set_height`) also of a node that has never reported any. When false
-        /// runs wait for them from the first report on, which the store remembers.
+        /// runs wait for them from the first report on, which the store remembers: after a restart
+        /// until the node reports them again.
         requires_mined_set: bool = false, "true or false";
         /// Wait for block assembly also of a node that has never reported it. When false runs wait for
-        /// it from the first report on, which the store remembers.
+        /// it from the first report on, which the store remembers: after a restart until the node
+        /// reports it again.
         requires_assembly_state: bool = false, "true or false";
         /// The longest the node may report nothing before the pruner is not ready, in seconds. 0: for
         /// ever.

@@ -92,6 +92,7 @@ const PRUNER_METHODS: &[&str] = &[
     "Pruner/Restore",
     "Pruner/ConfirmHeight",
     "Pruner/ForgetPersister",
+    "Pruner/ForgetNodeState",
     "ChainEvents/Block",
     "ChainEvents/BlockPersisted",
     "ChainEvents/Reorganisation",

@@ -150,6 +150,13 @@ impl pruner_server::Pruner for PrunerService {
     ) -> Answer<proto::PrunerForgetPersisterResponse> {
         self.answer(request, operations::forget_persister).await
     }
+
+    async fn forget_node_state(
+        &self,
+        request: Request<proto::PrunerForgetNodeStateRequest>,
+    ) -> Answer<proto::PrunerForgetNodeStateResponse> {
+        self.answer(request, operations::forget_node_state).await
+    }
 }
 
 #[tonic::async_trait]

@@ -175,6 +175,15 @@ pub(super) fn forget_persister(
     Ok(proto::PrunerForgetPersisterResponse {})
 }
 
+pub(super) fn forget_node_state(
+    pruning: &Pruning,
+    _request: proto::PrunerForgetNodeStateRequest,
+    _items_max: usize,
+) -> Answer<proto::PrunerForgetNodeStateResponse> {
+    pruning.pruner().report(&[ChainReport::NoNodeState])?;
+    Ok(proto::PrunerForgetNodeStateResponse {})
+}
+
 pub(super) fn block(
     pruning: &Pruning,
     request: proto::ChainEventsBlockRequest,

@@ -2,7 +2,7 @@
 
 use minicbor::{Decoder, Encoder};
 
-use super::{Assembly, Heights, Sighting, Witness};
+use super::{Assembly, Earlier, Heights, Sighting, Witness};
 use crate::{
     record::{Corrupt, INFALLIBLE, array_len, end, map_len},
     types::Height,
@@ -23,6 +23,21 @@ impl Witness {
     }
 }
 
+impl Earlier {
+    /// One bit for each.
+    const fn bits(self) -> u8 {
+        self.mined_set as u8 | (self.assembly as u8) << 1 | (self.catching_up as u8) << 2
+    }
+
+    const fn of_bits(bits: u8) -> Option<Self> {
+        if bits > 7 {
+            return None;
+        }
+        let (mined_set, assembly, catching_up) = (bits & 1 > 0, bits & 2 > 0, bits & 4 > 0);
+        Some(Self { mined_set, assembly, catching_up })
+    }
+}
+
 impl Heights {
     /// CBOR with integer keys; absent fields absent.
     #[must_use]
@@ -37,7 +52,8 @@ impl Heights {
             + u64::from(self.assembly.is_some())
             + u64::from(self.is_catching_up.is_some())
             + u64::from(self.completed.is_some())
-            + u64::from(self.heard_ms.is_some());
+            + u64::from(self.heard_ms.is_some())
+            + u64::from(self.earlier != Earlier::default());
         let mut write = || -> Result<(), minicbor::encode::Error<std::convert::Infallible>> {
             e.map(fields)?;
             for (key, sighting) in [(0, self.newest), (1, self.held)] {
@@ -64,6 +80,9 @@ impl Heights {
             }
             if let Some(heard_ms) = self.heard_ms {
                 e.u32(8)?.u64(heard_ms)?;
+            }
+            if self.earlier != Earlier::default() {
+                e.u32(9)?.u8(self.earlier.bits())?;
             }
             Ok(())
         };
@@ -92,7 +111,12 @@ impl Heights {
                 6 => found.is_catching_up = Some(d.bool().map_err(corrupt)?),
                 7 => found.completed = Some(Height::new(d.u32().map_err(corrupt)?)),
                 8 => found.heard_ms = Some(d.u64().map_err(corrupt)?),
-                other => return Err(Corrupt::new(HEIGHTS, format!("unknown field {other}"))),
+                9 => {
+                    let earlier = Earlier::of_bits(d.u8().map_err(corrupt)?);
+                    found.earlier =
+                        earlier.ok_or_else(|| Corrupt::new(HEIGHTS, "unknown claims"))?;
+                }
+                other => return Err(Corrupt::unknown_field(HEIGHTS, other)),
             }
         }
         end(&d, bytes, HEIGHTS)?;

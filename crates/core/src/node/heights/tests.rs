@@ -137,8 +137,54 @@ fn what_a_persister_takes_back_is_no_second_witness() {
 fn claims_far_above_the_chain_have_reached_nothing() {
     let heights = known(1_000);
     for (claim, has_reached) in [(999, false), (1_000, true), (1_144, true), (1_145, false)] {
-        assert_eq!(heights.has_reached(at(claim), at(1_000), JUMP), has_reached, "{claim}");
+        let mut heights = heights;
+        let _ = tell(&mut heights, ChainReport::MinedSet(at(claim)));
+        let is_running = true;
+        let _ =
+            tell(&mut heights, ChainReport::Assembly(Assembly { is_running, height: at(claim) }));
+        assert_eq!(heights.marks_allow(at(1_000), JUMP, false), has_reached, "{claim}");
+        assert_eq!(heights.assembly_allows(at(1_000), JUMP, false), has_reached, "{claim}");
     }
+}
+
+#[test]
+fn what_was_said_before_a_restart_opens_nothing_until_it_is_said_again() {
+    let mut heights = known(1_000);
+    let _ = tell(&mut heights, ChainReport::Restarted);
+    assert_eq!(heights, known(1_000), "a node that reports nothing is not waited for");
+    let running = ChainReport::Assembly(Assembly { is_running: true, height: at(1_000) });
+    let (marks, caught_up) = (ChainReport::MinedSet(at(1_000)), ChainReport::CatchingUp(false));
+    let allowed = |heights: &Heights| {
+        let marks = heights.marks_allow(at(1_000), JUMP, false);
+        (marks, heights.assembly_allows(at(1_000), JUMP, false), !heights.may_catch_up())
+    };
+    for report in [running, marks, caught_up] {
+        let _ = tell(&mut heights, report);
+    }
+    assert_eq!(allowed(&heights), (true, true, true));
+    let before = heights;
+    let _ = tell(&mut heights, ChainReport::Restarted);
+    assert_eq!(allowed(&heights), (false, false, false));
+    assert_eq!(heights.assembly(), before.assembly(), "it is still shown");
+    assert_eq!(heights.not_said_again().len(), 3);
+    assert_eq!(heights.safe(false), before.safe(false), "blocks are not of the moment");
+    assert_eq!(Heights::decode(&heights.encode()), Ok(heights), "in another process too");
+    let _ = tell(&mut heights, ChainReport::Reorganised(at(999)));
+    assert_eq!(allowed(&heights), (false, false, false), "nobody said it again");
+    see(&mut heights, Witness::Block, 1_000);
+    for (report, expected) in [
+        (running, (false, true, false)),
+        (marks, (true, true, false)),
+        (caught_up, (true, true, true)),
+    ] {
+        let _ = tell(&mut heights, report);
+        assert_eq!(allowed(&heights), expected);
+    }
+    let _ = tell(&mut heights, ChainReport::Restarted);
+    let _ = tell(&mut heights, ChainReport::NoNodeState);
+    assert_eq!(allowed(&heights), (true, true, true), "an operator says that it never will");
+    assert!(!heights.marks_allow(at(1_000), JUMP, true), "unless the settings ask for it");
+    assert!(!heights.assembly_allows(at(1_000), JUMP, true));
 }
 
 #[test]
@@ -161,7 +207,10 @@ fn bytes_are_pinned_and_come_back() {
     for cut in 0..bytes.len() {
         assert!(Heights::decode(&bytes[..cut]).is_err(), "{cut}");
     }
-    for wrong in [&[0xa1, 9, 1][..], &[0xa1, 0, 0x82, 1, 9], &[0xa1, 0, 0x81, 1]] {
+    let mut restarted = heights;
+    let _ = restarted.take(ChainReport::Restarted, None, JUMP);
+    assert!(restarted.encode().ends_with(&[9, 7]), "one bit for each claim of the moment");
+    for wrong in [&[0xa1, 10, 1][..], &[0xa1, 9, 8], &[0xa1, 0, 0x82, 1, 9], &[0xa1, 0, 0x81, 1]] {
         assert!(Heights::decode(wrong).is_err());
     }
 }

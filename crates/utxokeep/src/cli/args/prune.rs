@@ -57,6 +57,9 @@ pub(in crate::cli) enum Prune {
     Confirm(PruneConfirm),
     /// Say that there is no block persister any more, so that its last height bounds nothing.
     ForgetPersister(Target),
+    /// Say that the node reports no marks and no block assembly any more, so that runs do not wait
+    /// for them.
+    ForgetNodeState(Target),
 }
 
 /// Which running pruner.

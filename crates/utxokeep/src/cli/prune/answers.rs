@@ -135,6 +135,19 @@ impl Human for PersisterForgotten {
     }
 }
 
+/// The node reports no marks and no block assembly any more.
+#[derive(Debug, Serialize)]
+pub(super) struct NodeStateForgotten {
+    pub(super) mined_set: bool,
+    pub(super) assembly: bool,
+}
+
+impl Human for NodeStateForgotten {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("marks", "none").field("block assembly", "none");
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Blocking {
     reason: String,

@@ -70,6 +70,8 @@ calls! {
     confirm_height(PrunerConfirmHeightRequest) -> PrunerConfirmHeightResponse;
     /// Says that there is no persister any more.
     forget_persister(PrunerForgetPersisterRequest) -> PrunerForgetPersisterResponse;
+    /// Says that the node reports no marks and no block assembly any more.
+    forget_node_state(PrunerForgetNodeStateRequest) -> PrunerForgetNodeStateResponse;
 }
 
 impl Remote {
