@@ -1,13 +1,18 @@
 //! Files of bodies that are too large for a row: in a directory, or in a bucket.
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use object_store::{
     ObjectStore, ObjectStoreExt, aws::AmazonS3Builder, local::LocalFileSystem, memory::InMemory,
     path::Path as Key,
 };
 use tokio::runtime::Runtime;
-use utxokeep_core::{Txid, node::BlobKind};
+use utxokeep_core::{Corrupt, Txid, node::BlobKind};
 use utxokeep_kv::Durability;
 
 use crate::error::{BlobUrlError, StoreError};
@@ -18,6 +23,10 @@ pub struct Blobs {
     store: Arc<dyn ObjectStore>,
     runtime: Arc<Runtime>,
     timeout: Duration,
+    /// The directory, where it is one: it can be moved away under a running program.
+    dir: Option<PathBuf>,
+    /// The number that the place must have, once it is known to be the right one.
+    claimed: Arc<Mutex<Option<[u8; 16]>>>,
 }
 
 /// A file that was found.
@@ -47,13 +56,16 @@ impl Blobs {
             url: url.to_owned(),
             reason: error.to_string(),
         };
+        let mut place = None;
         let store: Arc<dyn ObjectStore> = match url.split_once(':') {
             Some(("file", dir)) if !dir.is_empty() => {
                 let io = |error: std::io::Error| BlobUrlError::Refused {
                     url: url.to_owned(),
                     reason: error.to_string(),
                 };
-                std::fs::create_dir_all(Path::new(dir)).map_err(io)?;
+                fs::create_dir_all(Path::new(dir)).map_err(io)?;
+                // Another working directory later must not mean another place.
+                place = Some(fs::canonicalize(dir).map_err(io)?);
                 let files = LocalFileSystem::new_with_prefix(dir).map_err(refused)?;
                 Arc::new(files.with_fsync(durability == Durability::Synced))
             }
@@ -66,7 +78,7 @@ impl Blobs {
             Some(("memory", "")) => Arc::new(InMemory::new()),
             _ => return Err(BlobUrlError::Unknown(url.to_owned())),
         };
-        Ok(Self::on(store, timeout_ms)?)
+        Ok(Self { dir: place, ..Self::on(store, timeout_ms)? })
     }
 
     /// Uses a store of objects that exists.
@@ -75,7 +87,56 @@ impl Blobs {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).thread_name("blobs").enable_all().build()?;
         let timeout = Duration::from_millis(timeout_ms);
-        Ok(Self { store, runtime: Arc::new(runtime), timeout })
+        let (runtime, claimed) = (Arc::new(runtime), Arc::default());
+        Ok(Self { store, runtime, timeout, dir: None, claimed })
+    }
+
+    /// Where it is, in words.
+    pub(crate) fn place(&self) -> String {
+        self.store.to_string()
+    }
+
+    /// Name of the file by which a place is known again.
+    pub(crate) const MARK: &str = "utxokeep-blob-store";
+
+    /// The number of the store that the place belongs to, if it belongs to one.
+    pub(crate) fn mark(&self) -> Result<Option<[u8; 16]>, StoreError> {
+        let Some(bytes) = self.read(&Key::from(Self::MARK))? else { return Ok(None) };
+        let damaged = || Corrupt::new("mark of the blob store", "not 32 hexadecimal digits");
+        Ok(Some(parse_mark(&bytes).ok_or_else(damaged)?))
+    }
+
+    /// From now on the place must have this number whenever a file is written or deleted.
+    pub(crate) fn expect(&self, number: [u8; 16]) {
+        *self.claimed.lock().unwrap_or_else(PoisonError::into_inner) = Some(number);
+    }
+
+    /// What is wrong with the place, if it is a directory that was moved away, is not mounted any
+    /// more, or was exchanged since it was claimed.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let claimed = *self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(dir), Some(number)) = (&self.dir, claimed) else { return None };
+        let what = match fs::read(dir.join(Self::MARK)) {
+            Ok(bytes) if parse_mark(&bytes) == Some(number) => return None,
+            Ok(_) => "says another number".to_owned(),
+            Err(error) => format!("cannot be read ({error})"),
+        };
+        Some(format!(
+            "{} is not the blob store any more: its file {} {what}. It was moved, or is not mounted; \
+             put it back",
+            dir.display(),
+            Self::MARK
+        ))
+    }
+
+    fn check_place(&self, what: &'static str) -> Result<(), StoreError> {
+        self.fault().map_or(Ok(()), |reason| Err(StoreError::Blob { what, reason }))
+    }
+
+    /// Says which store the place belongs to.
+    pub(crate) fn put_mark(&self, number: &[u8; 16]) -> Result<(), StoreError> {
+        let text = format!("{:032x}\n", u128::from_be_bytes(*number));
+        self.write(&Key::from(Self::MARK), text.into_bytes())
     }
 
     fn wait<T>(
@@ -100,17 +161,26 @@ impl Blobs {
         kind: BlobKind,
         bytes: Vec<u8>,
     ) -> Result<(), StoreError> {
+        self.check_place("writing")?;
+        self.write(&key(txid, kind), bytes)?;
+        // It may have been moved meanwhile, and the file have made the directory anew.
+        self.check_place("writing")
+    }
+
+    fn write(&self, key: &Key, bytes: Vec<u8>) -> Result<(), StoreError> {
         let missing = || StoreError::Blob { what: "writing", reason: "the place is gone".into() };
-        self.wait("writing", self.store.put(&key(txid, kind), bytes.into()))?
-            .ok_or_else(missing)?;
+        self.wait("writing", self.store.put(key, bytes.into()))?.ok_or_else(missing)?;
         Ok(())
     }
 
     /// Reads a file.
     pub(crate) fn get(&self, txid: &Txid, kind: BlobKind) -> Result<Option<Vec<u8>>, StoreError> {
-        let key = key(txid, kind);
+        self.read(&key(txid, kind))
+    }
+
+    fn read(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         let bytes = self.wait("reading", async {
-            let found = self.store.get(&key).await?;
+            let found = self.store.get(key).await?;
             found.bytes().await
         })?;
         Ok(bytes.map(|bytes| bytes.to_vec()))
@@ -123,6 +193,8 @@ impl Blobs {
 
     /// Deletes a file by its name.
     pub(crate) fn delete_named(&self, name: &str) -> Result<bool, StoreError> {
+        // A file that is not in the wrong place is not gone.
+        self.check_place("deleting")?;
         let key = Key::from(name);
         // Not every store says whether something was there.
         let found = self.wait("deleting", async {
@@ -140,6 +212,9 @@ impl Blobs {
         loop {
             let next = self.wait("listing", async { files.next().await.transpose() })?.flatten();
             let Some(found) = next else { return Ok(()) };
+            if found.location.as_ref() == Self::MARK {
+                continue;
+            }
             each(FoundBlob {
                 txid: parse(found.location.as_ref()),
                 name: found.location.to_string(),
@@ -148,6 +223,11 @@ impl Blobs {
             });
         }
     }
+}
+
+fn parse_mark(bytes: &[u8]) -> Option<[u8; 16]> {
+    let hex = std::str::from_utf8(bytes).ok()?.trim_ascii_end();
+    u128::from_str_radix(hex, 16).ok().map(u128::to_be_bytes)
 }
 
 /// Directories by the first byte keep each of them small.

@@ -48,7 +48,11 @@ fn intent_name(id: &[u8; 32]) -> String {
 
 impl TxStore for NodeStore {
     fn trouble(&self) -> Option<Trouble> {
-        self.backend.trouble()
+        let moved = || {
+            let reason = self.blobs.as_ref()?.fault()?;
+            Some(Trouble { reason, passes: true })
+        };
+        self.backend.trouble().or_else(moved)
     }
 
     fn create(&self, txs: &[(NodeTx, CreateOptions)], height: Height) -> PerItem<()> {

@@ -86,7 +86,7 @@ impl Seen {
     }
 }
 
-fn new_token() -> Vec<u8> {
+pub(crate) fn new_token() -> Vec<u8> {
     let random = || RandomState::new().build_hasher().finish().to_be_bytes();
     [random(), random()].concat()
 }

@@ -11,6 +11,7 @@
 
 mod agreed;
 mod backend;
+mod blob_place;
 mod blobs;
 mod calls;
 mod check;
@@ -30,6 +31,7 @@ mod tables;
 
 pub use agreed::{Agreed, AgreedChange, Agreement, Disagreement};
 pub use backend::{Backend, HeightIndex, ReadWork, SlotPage, Touched, View, WriteWork, Writes};
+pub use blob_place::WrongBlobStore;
 pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};
 pub use engine::{NodeStore, Settings};

@@ -15,7 +15,9 @@ use utxokeep_core::{
 };
 use utxokeep_kv::Durability;
 use utxokeep_testkit::txstore::{coinbase, seed, spending};
-use utxokeep_txstore::{Blobs, Fields, NodeStore, Settings, StoreError, StoredTx, TxStore};
+use utxokeep_txstore::{
+    Blobs, Fields, NodeStore, PruneStore, Settings, StoreError, StoredTx, TxStore,
+};
 
 const AT: Height = Height::new(5);
 
@@ -66,6 +68,48 @@ fn files(dir: &Path) -> Vec<String> {
     }
     found.sort_unstable();
     found
+}
+
+/// A directory that is not mounted any more looks like an empty one: what is written there is gone
+/// when the real one comes back.
+#[test]
+fn a_directory_that_is_moved_away_takes_no_bodies_until_it_is_back() {
+    for (engine, opened) in engines::all(settings()) {
+        let root = tempfile::tempdir().unwrap();
+        let (place, away) = (root.path().join("place"), root.path().join("away"));
+        let store = with_files(opened.store, &place);
+        store.claim_blobs(false).unwrap().unwrap();
+        let (first, second) = (large(1), large(2));
+        create(&store, &first).unwrap().unwrap();
+        assert!(store.trouble().is_none(), "{engine}");
+        fs::rename(&place, &away).unwrap();
+        for is_there in [false, true] {
+            if is_there {
+                // Somebody made the directory, without what belongs into it.
+                fs::create_dir(&place).unwrap();
+            }
+            let refused = create(&store, &second).unwrap_err();
+            let text = refused.to_string();
+            for part in ["utxokeep-blob-store", "put it back", "nothing was changed"] {
+                assert!(text.contains(part), "{engine}: {text}");
+            }
+            assert!(matches!(refused, StoreError::Blob { .. }), "{engine}");
+            assert_eq!(place.exists(), is_there, "{engine}: it is not made anew");
+            assert!(get(&store, &second).unwrap().is_none(), "{engine}");
+            assert!(store.trouble().unwrap().reason.contains("put it back"), "{engine}");
+            create(&store, &seed(if is_there { 7 } else { 8 }, &[1])).unwrap().unwrap();
+        }
+        assert!(files(&place).is_empty(), "{engine}");
+        // What waits for its deletion waits on: it is not gone.
+        assert_eq!(store.delete(&[first.txid]).unwrap(), 1, "{engine}");
+        assert_eq!(store.delete_blobs(None, 9).unwrap().missing, 0, "{engine}");
+        fs::remove_dir(&place).unwrap();
+        fs::rename(&away, &place).unwrap();
+        assert!(store.trouble().is_none(), "{engine}");
+        create(&store, &second).unwrap().unwrap();
+        assert!(get(&store, &second).unwrap().is_some(), "{engine}");
+        assert_eq!(store.delete_blobs(None, 9).unwrap().deleted, 1, "{engine}");
+    }
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::{path::Path, sync::Arc};
 use utxokeep_core::node::Policy;
 use utxokeep_kv::{Durability, MemoryKv, RocksKv, RocksOptions};
 use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
-use utxokeep_txstore::{Agreement, BlobUrlError, Blobs, NodeStore, Settings, StoreError, TABLES};
+use utxokeep_txstore::{
+    Agreement, BlobUrlError, Blobs, NodeStore, Settings, StoreError, TABLES, WrongBlobStore,
+};
 
 use crate::{clock::now_us, config::TxStoreConfig};
 
@@ -40,6 +42,9 @@ pub enum OpenError {
     /// The place for large bodies could not be opened.
     #[error("txstore.blobs: {0}")]
     Blobs(#[from] BlobUrlError),
+    /// It is not the place that the store used before.
+    #[error("txstore.blobs: {0}")]
+    WrongBlobs(#[from] WrongBlobStore),
 }
 
 /// URLs that [`open`] takes.
@@ -50,11 +55,25 @@ pub fn open(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenErr
     open_with(url, config, Agreement::Compare)
 }
 
+/// The same, which takes the place for large bodies as it is, also one that is not known.
+pub fn adopt_blobs(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenError> {
+    open_how(url, config, Agreement::Compare, true)
+}
+
 /// The same, which says what to do where the store has other numbers than the configuration.
 pub fn open_with(
     url: &str,
     config: &TxStoreConfig,
     agreement: Agreement,
+) -> Result<Arc<NodeStore>, OpenError> {
+    open_how(url, config, agreement, false)
+}
+
+fn open_how(
+    url: &str,
+    config: &TxStoreConfig,
+    agreement: Agreement,
+    adopts_blobs: bool,
 ) -> Result<Arc<NodeStore>, OpenError> {
     let (engine, place) = url.split_once(':').unwrap_or((url, ""));
     let failed = |source| OpenError::Store { place: shown(engine, place).to_owned(), source };
@@ -86,7 +105,19 @@ pub fn open_with(
     }
     let timeout_ms = u64::from(config.blob_timeout_ms.get());
     let blobs = Blobs::open(&config.blobs, durability(config), timeout_ms)?;
-    Ok(Arc::new(store.with_blobs(blobs)))
+    let store = store.with_blobs(blobs);
+    // What is in memory is new each time.
+    if config.blobs != "memory:" {
+        match store.claim_blobs(adopts_blobs) {
+            Ok(claimed) => claimed?,
+            // Small bodies can still be had; who needs a large one is told.
+            Err(error @ StoreError::Blob { .. }) if !adopts_blobs => {
+                tracing::warn!(%error, "whether the blob store is the right one is not known");
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+    Ok(Arc::new(store))
 }
 
 /// Says what an answered commit survives, and how it could be lost although that is not wanted.

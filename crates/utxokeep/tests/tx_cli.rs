@@ -133,10 +133,60 @@ fn what_is_wrong_is_said_with_its_exit_code() {
     assert_eq!(code, Some(2), "{told}");
 
     // A body whose file is gone.
-    fs::remove_dir_all(user.home.path().join("blobs")).unwrap();
+    let name = format!("{}.outputs", parent.txid.to_reversed_hex());
+    fs::remove_file(user.home.path().join("blobs").join(&name[..2]).join(name)).unwrap();
     let (code, out, told) = user.run(&["tx", "verify", "--store", &user.url]);
     assert_eq!(code, Some(5), "{told}");
     assert!(out.contains("is missing in the blob store"), "{out}");
+}
+
+#[test]
+fn a_place_for_large_bodies_that_was_moved_or_exchanged_is_named_at_once() {
+    for engine in ["rocksdb", "sqlite"] {
+        let (user, parent, _) = User::with_family(engine);
+        let (blobs, away) = (user.home.path().join("blobs"), user.home.path().join("away"));
+        fs::rename(&blobs, &away).unwrap();
+        let txid = parent.txid.to_string();
+        for _ in 0..2 {
+            for command in [&["tx", "verify"][..], &["tx", "show", &txid]] {
+                let (code, out, told) = user.run(&[command, &["--store", &user.url]].concat());
+                assert_eq!((code, out.as_str()), (Some(5), ""), "{told}");
+                for text in ["blobs", "utxokeep-blob-store is not there", "tx adopt-blobs"] {
+                    assert!(told.contains(text), "{told}");
+                }
+            }
+        }
+        fs::remove_dir_all(&blobs).unwrap();
+        fs::rename(&away, &blobs).unwrap();
+        assert_eq!(user.json(&["tx", "verify"])["clean"], true, "it is back");
+
+        // The place of another store, whose files must stay.
+        let (other, ..) = User::with_family(engine);
+        let theirs = other.home.path().join("blobs");
+        fs::rename(&blobs, &away).unwrap();
+        fs::rename(&theirs, &blobs).unwrap();
+        let (code, _, told) = user.run(&[
+            "tx",
+            "verify",
+            "--repair-blobs",
+            "--blob-age-min-s",
+            "0",
+            "--store",
+            &user.url,
+        ]);
+        assert_eq!(code, Some(4), "{told}");
+        assert!(told.contains("belongs to another node store"), "{told}");
+        // Both have the same transactions, so that the files serve.
+        user.json(&["tx", "adopt-blobs"]);
+        assert_eq!(user.json(&["tx", "verify"])["clean"], true);
+
+        // Lost for good: from now on each missing body is named.
+        fs::remove_dir_all(&blobs).unwrap();
+        user.json(&["tx", "adopt-blobs"]);
+        let (code, out, told) = user.run(&["tx", "verify", "--store", &user.url]);
+        assert_eq!(code, Some(5), "{told}");
+        assert!(out.contains("is missing in the blob store"), "{out}");
+    }
 }
 
 #[test]

@@ -41,6 +41,9 @@ pub(super) enum CliError {
     /// Nothing says which node store.
     #[error("nothing says which node store: add --store URL, or set [txstore] url")]
     NoNodeStore,
+    /// No place for large bodies is configured.
+    #[error("no place for large bodies is configured: set [txstore] blobs")]
+    NoBlobStore,
     /// Only one engine has logs that this program reads.
     #[error(
         "only a store on RocksDB (rocksdb:DIR) has a log to recover; SQLite and PostgreSQL see to \

@@ -7,7 +7,7 @@ use utxokeep_index::{ApplyError, FollowError, OpenError, QueryError, RollbackErr
 use utxokeep_kv::KvError;
 use utxokeep_pruner::PrunerError;
 use utxokeep_sql::SqlError;
-use utxokeep_txstore::StoreError as TxStoreError;
+use utxokeep_txstore::{StoreError as TxStoreError, WrongBlobStore};
 use utxokeep_wallet::LedgerError;
 
 use super::error::CliError;
@@ -150,6 +150,8 @@ impl Exit {
                 TxOpenError::NewerFormat { .. } | TxOpenError::Disagreement(_) => Self::Refused,
                 _ => Self::Failure,
             },
+            node_store::OpenError::WrongBlobs(WrongBlobStore::Lost { .. }) => Self::Unsound,
+            node_store::OpenError::WrongBlobs(_) => Self::Refused,
             _ => Self::Usage,
         }
     }

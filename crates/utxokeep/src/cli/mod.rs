@@ -104,6 +104,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Tx::Explain(args) => tx::explain(&session, &args),
             Tx::Verify(args) => tx::verify(&session, &args),
             Tx::Settings(args) => settings::run(&session, &args),
+            Tx::AdoptBlobs(args) => tx::adopt_blobs(&session, &args),
             Tx::Recover(args) => recover::tx(&session, &args),
         },
         Command::Prune(command) => prune::prune(&session, &command),

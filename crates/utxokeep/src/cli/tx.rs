@@ -10,7 +10,7 @@ use utxokeep_core::{
 use utxokeep_txstore::{Agreement, Fields, NodeStore, PruneStore as _, StoredTx, TxStore as _};
 
 use super::{
-    args::{TxExplain, TxShow, TxVerify},
+    args::{TxAdoptBlobs, TxExplain, TxShow, TxVerify},
     error::CliError,
     exit::Exit,
     open::Session,
@@ -29,12 +29,36 @@ pub(super) fn open_with(
     url: Option<&str>,
     agreement: Agreement,
 ) -> anyhow::Result<Arc<NodeStore>> {
-    let config = &session.config().txstore;
-    let url = url.unwrap_or(&config.url);
-    if url.is_empty() {
-        return Err(CliError::NoNodeStore.into());
+    let url = url_of(session, url)?;
+    Ok(node_store::open_with(url, &session.config().txstore, agreement)?)
+}
+
+pub(super) fn url_of<'u>(session: &'u Session, url: Option<&'u str>) -> Result<&'u str, CliError> {
+    let url = url.unwrap_or(&session.config().txstore.url);
+    if url.is_empty() { Err(CliError::NoNodeStore) } else { Ok(url) }
+}
+
+#[derive(Debug, Serialize)]
+struct Adopted<'c> {
+    blobs: &'c str,
+}
+
+impl Human for Adopted<'_> {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("blob store", self.blobs);
     }
-    Ok(node_store::open_with(url, config, agreement)?)
+}
+
+/// Takes the place for large bodies as it is.
+pub(super) fn adopt_blobs(session: &Session, args: &TxAdoptBlobs) -> anyhow::Result<Exit> {
+    let config = &session.config().txstore;
+    let url = url_of(session, args.store.store.as_deref())?;
+    if config.blobs.is_empty() {
+        return Err(CliError::NoBlobStore.into());
+    }
+    node_store::adopt_blobs(url, config)?;
+    output::result(session.json(), &Adopted { blobs: &config.blobs })?;
+    Ok(Exit::Success)
 }
 
 fn find(store: &NodeStore, txid: Txid, fields: Fields) -> anyhow::Result<StoredTx> {

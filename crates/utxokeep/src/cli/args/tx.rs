@@ -18,6 +18,12 @@ pub(in crate::cli) enum Tx {
     /// They are written when the store is made. A program whose configuration says otherwise is
     /// refused.
     Settings(TxSettings),
+    /// Take the place for large bodies (`[txstore] blobs`) as it is, though it is not the one that the
+    /// node store used before.
+    ///
+    /// For one that is lost for good, or came back without its file `utxokeep-blob-store`. Bodies that
+    /// are not there stay missing: `tx verify` lists them.
+    AdoptBlobs(TxAdoptBlobs),
     /// List what stands behind damage in the write-ahead log of a store on RocksDB, and open the
     /// store without it.
     ///
@@ -75,6 +81,12 @@ pub(in crate::cli) struct TxSettings {
     /// first. The change is recorded. Heights that are set already stay.
     #[arg(long)]
     pub(in crate::cli) change: bool,
+    #[command(flatten)]
+    pub(in crate::cli) store: Store,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TxAdoptBlobs {
     #[command(flatten)]
     pub(in crate::cli) store: Store,
 }
