@@ -9,6 +9,7 @@ use crate::server::Promises;
 use crate::sqlite::{SqliteConnection, SqliteEngine};
 use crate::sqlite_file::DatabaseTrouble;
 use crate::transaction::{Isolation, Mode, On, Transaction};
+use crate::value::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -25,6 +26,9 @@ const RETRY_WAIT_MS_MAX: u64 = 2_000;
 
 /// Wait between two looks at what became of a commit.
 const DOUBT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a table takes on disk, with its indexes.
+const TABLE_BYTES: &str = "SELECT pg_total_relation_size(CAST(CAST($1 AS TEXT) AS regclass))";
 
 /// A database on either engine; clones share its connections.
 ///
@@ -112,6 +116,28 @@ impl Database {
             Engine::Sqlite(engine) => engine.trouble(),
             Engine::Postgres(_) => None,
         }
+    }
+
+    /// What tables take on disk: on `PostgreSQL` these, with their indexes; on `SQLite` the whole file
+    /// and its log. `None` from a server that does not tell.
+    pub fn disk_bytes(&self, tables: &[&str]) -> Result<Option<u64>, SqlError> {
+        let Engine::Sqlite(engine) = &self.inner.engine else {
+            let bytes = self.read(|tx| {
+                let mut bytes = 0;
+                for table in tables {
+                    let name = [Value::from(*table)];
+                    bytes += tx.query_one(TABLE_BYTES, &name, |row| row.int(0))?.unsigned_abs();
+                }
+                Ok(bytes)
+            });
+            return match bytes {
+                Ok(bytes) => Ok(Some(bytes)),
+                // Other servers that speak its language have no such function.
+                Err(SqlError::Engine { .. }) => Ok(None),
+                Err(error) => Err(error),
+            };
+        };
+        Ok(engine.disk_bytes())
     }
 
     /// How often transactions were run again because others were in the way, since it was opened.

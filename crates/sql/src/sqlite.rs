@@ -63,6 +63,13 @@ impl SqliteEngine {
         SqliteConnection::open(&self.file, writes, &self.options)
     }
 
+    /// Length of the file and its log.
+    pub(crate) fn disk_bytes(&self) -> Option<u64> {
+        let file = self.file.metadata().ok()?.len();
+        let log = log_of(&self.file).metadata().map_or(0, |log| log.len());
+        Some(file + log)
+    }
+
     /// Why no writes are taken at present, as far as the file tells.
     pub(crate) fn trouble(&self) -> Option<DatabaseTrouble> {
         self.known.get().and_then(SqliteFile::trouble)
@@ -73,13 +80,18 @@ impl SqliteEngine {
 /// everything.
 fn refuse_lost_file(file: &Path) -> Result<(), SqlError> {
     let has_bytes = |file: &Path| file.metadata().is_ok_and(|found| found.len() > 0);
-    let mut log = file.as_os_str().to_owned();
-    log.push("-wal");
-    let log = PathBuf::from(log);
+    let log = log_of(file);
     if !has_bytes(file) && has_bytes(&log) {
         return Err(SqlError::LostFile { file: file.to_owned(), log });
     }
     Ok(())
+}
+
+/// Where `SQLite` keeps the log of a database.
+fn log_of(file: &Path) -> PathBuf {
+    let mut log = file.as_os_str().to_owned();
+    log.push("-wal");
+    PathBuf::from(log)
 }
 
 pub(crate) struct SqliteConnection {

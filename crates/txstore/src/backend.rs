@@ -186,6 +186,11 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// What the tables take on disk, where the engine tells. Asked often, so it costs little.
+    fn disk_bytes(&self) -> Result<Option<u64>, StoreError> {
+        Ok(None)
+    }
+
     /// Name of the engine.
     fn engine(&self) -> &'static str;
 

@@ -17,6 +17,7 @@ use crate::{
     error::StoreError,
     facts::Facts,
     heights::read_block_state,
+    sample::Sample,
     store::{BlockState, Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore},
 };
 
@@ -53,6 +54,10 @@ impl TxStore for NodeStore {
             Some(Trouble { reason, passes: true })
         };
         self.backend.trouble().or_else(moved)
+    }
+
+    fn sample(&self) -> Result<Option<Sample>, StoreError> {
+        self.take_sample().map(Some)
     }
 
     fn create(&self, txs: &[(NodeTx, CreateOptions)], height: Height) -> PerItem<()> {

@@ -152,6 +152,11 @@ impl<K: Kv> Backend for KvBackend<K> {
         self.kv.trouble()
     }
 
+    fn disk_bytes(&self) -> Result<Option<u64>, StoreError> {
+        let sizes = self.kv.table_sizes()?;
+        Ok(Some(sizes.iter().map(|table| table.disk_bytes).sum()))
+    }
+
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError> {
         let snapshot = self.kv.snapshot();
         let relied_on = Cell::new(None);

@@ -154,6 +154,10 @@ impl Backend for SqlBackend {
         Some(Trouble { reason: trouble.reason, passes: trouble.passes })
     }
 
+    fn disk_bytes(&self) -> Result<Option<u64>, StoreError> {
+        Ok(self.database.disk_bytes(schema::TABLES)?)
+    }
+
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError> {
         self.database.read(|transaction| work(&SqlView::new(transaction, None)))
     }

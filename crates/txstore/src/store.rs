@@ -11,7 +11,7 @@ use utxokeep_core::{
 
 use utxokeep_kv::Trouble;
 
-use crate::error::StoreError;
+use crate::{error::StoreError, sample::Sample};
 
 /// Height and median time of the chain, always of the same block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +74,12 @@ pub trait TxStore: Send + Sync {
     /// Why no writes are taken at present, if that is known without trying.
     fn trouble(&self) -> Option<Trouble> {
         None
+    }
+
+    /// About how much it holds; `None` where that is not known. The work is bounded however large
+    /// the store is.
+    fn sample(&self) -> Result<Option<Sample>, StoreError> {
+        Ok(None)
     }
 
     /// Stores transactions that spend nothing here, such as coinbases or seeds.

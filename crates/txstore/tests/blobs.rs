@@ -10,13 +10,14 @@ use std::{fs, path::Path};
 use utxokeep_core::{
     Height, OutPoint,
     node::{
-        BlobKind, CreateOptions, NodeError, NodeTx, SpendAndCreate, SpendFlags, SpendStatus, Stored,
+        BlobKind, ChainReport, CreateOptions, NodeError, NodeTx, Sighting, SpendAndCreate,
+        SpendFlags, SpendStatus, Stored, Witness,
     },
 };
 use utxokeep_kv::Durability;
 use utxokeep_testkit::txstore::{coinbase, seed, spending};
 use utxokeep_txstore::{
-    Blobs, Fields, NodeStore, PruneStore, Settings, StoreError, StoredTx, TxStore,
+    Amount, Blobs, Fields, NodeStore, PruneStore, Settings, StoreError, StoredTx, TxStore,
 };
 
 const AT: Height = Height::new(5);
@@ -109,6 +110,35 @@ fn a_directory_that_is_moved_away_takes_no_bodies_until_it_is_back() {
         create(&store, &second).unwrap().unwrap();
         assert!(get(&store, &second).unwrap().is_some(), "{engine}");
         assert_eq!(store.delete_blobs(None, 9).unwrap().deleted, 1, "{engine}");
+    }
+}
+
+/// What gauges show, on every engine; the work for it is bounded, which `sample.rs` is about.
+#[test]
+fn a_store_says_about_how_much_it_holds() {
+    for (engine, opened) in engines::all(settings()) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = with_files(opened.store, dir.path());
+        let sample = || store.sample().unwrap().unwrap();
+        let exact = |count| Amount { count, is_exact: true };
+        let before = sample();
+        assert_eq!((before.records, before.due, before.files), (exact(0), exact(0), exact(0)));
+        let (parent, child) = (large(1), spending(2, &[(&seed(3, &[9]), 0)], &[4]));
+        for tx in [&parent, &child, &seed(3, &[9])] {
+            create(&store, tx).unwrap().unwrap();
+        }
+        let sampled = sample();
+        assert_eq!((sampled.records, sampled.files), (exact(3), exact(1)), "{engine}");
+        assert!(sampled.bytes.unwrap() > 0, "{engine}");
+        // Conflicting, and so due after the retention.
+        store.set_conflicting(&[child.txid], true, AT).unwrap().remove(0).unwrap();
+        for (height, due) in [(AT.plus(287), 0), (AT.plus(288), 1)] {
+            for by in [Witness::Block, Witness::BlockState] {
+                let report = ChainReport::Newest(Sighting { height, by });
+                store.report(&[report], 1).unwrap();
+            }
+            assert_eq!(sample().due, exact(due), "{engine}");
+        }
     }
 }
 

@@ -20,6 +20,7 @@ pub mod owners;
 pub mod pruning;
 pub mod rest;
 mod server;
+pub mod store_gauges;
 pub mod wallet_follow;
 pub mod wallet_upkeep;
 pub mod wallets;

@@ -11,6 +11,8 @@ use utxokeep_kv::{Kv, Trouble};
 use utxokeep_txstore::TxStore;
 use utxokeep_wallet::Ledger;
 
+use crate::store_gauges::StoreGauges;
+
 /// How often each is asked.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -20,6 +22,7 @@ pub struct Watched {
     /// What health calls it.
     pub name: &'static str,
     ask: Arc<dyn Fn() -> Option<Trouble> + Send + Sync>,
+    gauges: Option<Arc<StoreGauges>>,
 }
 
 impl fmt::Debug for Watched {
@@ -32,12 +35,14 @@ impl Watched {
     /// Watches a chain index.
     pub fn chain_index<K: Kv + 'static>(index: &ChainIndex<K>) -> Self {
         let index = index.clone();
-        Self { name: "chain_index", ask: Arc::new(move || index.engine().trouble()) }
+        let ask = Arc::new(move || index.engine().trouble());
+        Self { name: "chain_index", ask, gauges: None }
     }
 
     /// Watches a node store.
     pub fn node_store(store: Arc<dyn TxStore>) -> Self {
-        Self { name: "node_store", ask: Arc::new(move || store.trouble()) }
+        let gauges = Some(Arc::new(StoreGauges::new(store.clone())));
+        Self { name: "node_store", ask: Arc::new(move || store.trouble()), gauges }
     }
 
     /// Watches a wallet ledger.
@@ -47,7 +52,14 @@ impl Watched {
             let trouble = database.trouble()?;
             Some(Trouble { reason: trouble.reason, passes: trouble.passes })
         };
-        Self { name: "wallet_ledger", ask: Arc::new(ask) }
+        Self { name: "wallet_ledger", ask: Arc::new(ask), gauges: None }
+    }
+
+    /// Brings its gauges up to date, if it has any.
+    pub(crate) async fn take_gauges(&self) {
+        if let Some(gauges) = &self.gauges {
+            Arc::clone(gauges).take().await;
+        }
     }
 
     /// What is wrong with it at present. Waits for a thread that may block.

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use utxokeep::{cli, config, grpc, rest, wallet_follow, wallet_upkeep};
+use utxokeep::{cli, config, grpc, rest, store_gauges, wallet_follow, wallet_upkeep};
 use utxokeep_index::METRICS;
 use utxokeep_sql::{RETRIES_METRIC, RETRIES_METRIC_HELP};
 
@@ -55,6 +55,7 @@ fn metrics_page() -> String {
         ("Chain index", METRICS),
         ("REST server", rest::METRICS),
         ("gRPC server", grpc::METRICS),
+        ("Node store", store_gauges::METRICS),
         ("Pruner", utxokeep_pruner::METRICS),
         ("Wallet ledger that follows", wallet_follow::METRICS),
         ("Wallet ledger that is served", wallet_upkeep::METRICS),

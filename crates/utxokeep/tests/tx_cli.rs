@@ -94,6 +94,13 @@ fn a_transaction_is_shown_explained_and_verified() {
         assert_eq!(early["blocking"][0]["reason"], "not_due");
         assert_eq!(early["blocking"][0]["until_height"], 1_288);
 
+        let status = user.json(&["tx", "status"]);
+        assert_eq!(status["engine"], engine);
+        let exact = |count: u64| serde_json::json!({ "count": count, "exact": true });
+        assert_eq!((&status["records"], &status["body_files"]), (&exact(2), &exact(2)));
+        assert_eq!((&status["due_records"], &status["held_height"]), (&exact(0), &1_500.into()));
+        assert!(status["disk_bytes"].as_u64() > Some(0), "{status}");
+
         let verified = user.json(&["tx", "verify"]);
         // The child says what it spends, so that its body is large too.
         assert_eq!((&verified["clean"], &verified["blobs"]["files"]), (&true.into(), &2.into()));
@@ -148,7 +155,7 @@ fn a_place_for_large_bodies_that_was_moved_or_exchanged_is_named_at_once() {
         fs::rename(&blobs, &away).unwrap();
         let txid = parent.txid.to_string();
         for _ in 0..2 {
-            for command in [&["tx", "verify"][..], &["tx", "show", &txid]] {
+            for command in [&["tx", "verify"][..], &["tx", "show", &txid], &["tx", "status"]] {
                 let (code, out, told) = user.run(&[command, &["--store", &user.url]].concat());
                 assert_eq!((code, out.as_str()), (Some(5), ""), "{told}");
                 for text in ["blobs", "utxokeep-blob-store is not there", "tx adopt-blobs"] {

@@ -5,6 +5,19 @@ use utxokeep_sql::Migration;
 /// Name of this part of a database.
 pub const COMPONENT: &str = "node_store";
 
+/// Every table.
+pub(super) const TABLES: &[&str] = &[
+    "node_transactions",
+    "node_inputs",
+    "node_outputs",
+    "node_block_ids",
+    "node_conflicting_children",
+    "node_reassignments",
+    "node_deleted_children",
+    "node_state",
+    "node_unsettled",
+];
+
 /// Every step of the schema.
 pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "node store", up: UP_1, down: DOWN_1 },

@@ -23,6 +23,7 @@ mod settings;
 mod sources;
 mod status;
 mod tx;
+mod tx_status;
 mod utxo;
 mod wallet;
 mod wallet_follow;
@@ -102,6 +103,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Tx(command) => match command {
             Tx::Show(args) => tx::show(&session, &args),
             Tx::Explain(args) => tx::explain(&session, &args),
+            Tx::Status(args) => tx_status::run(&session, &args),
             Tx::Verify(args) => tx::verify(&session, &args),
             Tx::Settings(args) => settings::run(&session, &args),
             Tx::AdoptBlobs(args) => tx::adopt_blobs(&session, &args),

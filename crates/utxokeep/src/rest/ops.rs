@@ -153,6 +153,9 @@ pub(super) async fn metrics(State(operations): State<Operations>) -> Result<Resp
     if let Some(chain) = &operations.chain {
         chain.read_always(|index| Ok(index.sample_metrics()?)).await?;
     }
+    for watched in &operations.watched {
+        watched.take_gauges().await;
+    }
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], meter::recorder().render()).into_response())
 }

@@ -9,6 +9,8 @@ pub(in crate::cli) enum Tx {
     Show(TxShow),
     /// Say what keeps a transaction from being deleted, and until when.
     Explain(TxExplain),
+    /// Say about how much a node store holds, and what it knows of its chain.
+    Status(TxStatus),
     /// Recount the node store and list what is wrong; with a blob store, look for files that no
     /// record names.
     Verify(TxVerify),
@@ -59,6 +61,12 @@ pub(in crate::cli) struct TxExplain {
     /// Height to ask for; by default that of the store's newest block.
     #[arg(long, value_name = "HEIGHT")]
     pub(in crate::cli) height: Option<Height>,
+    #[command(flatten)]
+    pub(in crate::cli) store: Store,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TxStatus {
     #[command(flatten)]
     pub(in crate::cli) store: Store,
 }
