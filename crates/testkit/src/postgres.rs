@@ -5,13 +5,17 @@
 //! lives. A small shell script beside the server looks at that lock every second, and stops the
 //! server and removes its directory once nobody has held it for five seconds. When the script is
 //! killed, the kernel stops the server. [`OwnServer`] is for tests that need one for themselves.
+//!
+//! `UTXOKEEP_TEST_PORTABLE_POSTGRES_URL` names another server, on which databases are made in place of
+//! the private one: `postgres://USER@HOST:PORT/DATABASE`, of any maker that speaks the language of
+//! `PostgreSQL`. The user must be allowed to make databases there.
 
 mod own;
 
 pub use self::own::OwnServer;
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +26,9 @@ use std::time::Duration;
 
 /// Set to make a missing `PostgreSQL` a failure in place of a skip.
 const REQUIRE: &str = "UTXOKEEP_REQUIRE_POSTGRES";
+
+/// Names a server that is there already.
+const GIVEN: &str = "UTXOKEEP_TEST_PORTABLE_POSTGRES_URL";
 
 /// Superuser of the server; connections are trusted because only this user reaches the socket.
 const USER: &str = "utxokeep";
@@ -113,8 +120,11 @@ impl TestDatabase {
     /// Creates one, and starts the server if need be.
     pub fn create() -> Result<Self, PostgresError> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
-        let server = server()?;
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        if let Some(given) = Given::of_environment()? {
+            return given.create(number);
+        }
+        let server = server()?;
         let name = format!("test_{}_{number}", std::process::id());
         // Process ids come again, so a killed process may have left one of this name.
         server.psql(&[
@@ -139,6 +149,9 @@ impl TestDatabase {
 
     /// Cuts off every connection to this database, as a restart of the server would.
     pub fn cut_connections(&self) -> Result<(), PostgresError> {
+        if Given::of_environment()?.is_some() {
+            return Err(failed("the connections of a server that is given are not ours to cut"));
+        }
         server()?.psql(&[&format!(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'",
             self.name
@@ -148,7 +161,9 @@ impl TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        if let Ok(server) = server() {
+        if let Ok(Some(given)) = Given::of_environment() {
+            let _ = given.psql(&format!("DROP DATABASE IF EXISTS {}", self.name));
+        } else if let Ok(server) = server() {
             // What stays is removed with the server.
             let _ = server.psql(&[&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)]);
         }
@@ -164,6 +179,54 @@ fn skip<T>(made: Result<T, PostgresError>) -> Option<T> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// A server that is there already.
+struct Given {
+    programs: PathBuf,
+    url: String,
+}
+
+impl Given {
+    fn of_environment() -> Result<Option<Self>, PostgresError> {
+        match std::env::var(GIVEN) {
+            Ok(url) => Ok(Some(Self { programs: programs()?, url })),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Makes a database whose name no process on any machine makes again.
+    fn create(&self, number: u32) -> Result<TestDatabase, PostgresError> {
+        let mut random = [0; 8];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let name = format!("test_{:016x}_{number}", u64::from_be_bytes(random));
+        let url = with_database(&self.url, &name)
+            .ok_or_else(|| failed(format!("{GIVEN} is not postgres://USER@HOST:PORT/DATABASE")))?;
+        self.psql(&format!("CREATE DATABASE {name}"))?;
+        Ok(TestDatabase { name, url })
+    }
+
+    fn psql(&self, statement: &str) -> Result<(), PostgresError> {
+        let outcome = Command::new(self.programs.join("psql"))
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &self.url, "-c", statement])
+            .stdin(Stdio::null())
+            .output()?;
+        if outcome.status.success() {
+            return Ok(());
+        }
+        Err(failed(format!("{statement}: {}", String::from_utf8_lossy(&outcome.stderr))))
+    }
+}
+
+/// The same server with another database.
+fn with_database(url: &str, name: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (rest, parameters) = match rest.split_once('?') {
+        Some((rest, parameters)) => (rest, format!("?{parameters}")),
+        None => (rest, String::new()),
+    };
+    let (server, _) = rest.split_once('/')?;
+    Some(format!("{scheme}://{server}/{name}{parameters}"))
 }
 
 fn failed(what: impl Into<String>) -> PostgresError {
@@ -336,4 +399,20 @@ fn unprivileged() -> Result<(u32, u32), PostgresError> {
         .ok_or_else(|| PostgresError::Failed {
             what: "no user to run it: neither postgres nor nobody".to_owned(),
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_is_named_on_a_server_that_is_given() {
+        let named = |url: &str| with_database(url, "new");
+        let plain = named("postgres://me@host:5433/old");
+        assert_eq!(plain.as_deref(), Some("postgres://me@host:5433/new"));
+        let with_parameters = named("postgres://me:pw@a,b/old?sslmode=disable");
+        assert_eq!(with_parameters.as_deref(), Some("postgres://me:pw@a,b/new?sslmode=disable"));
+        assert_eq!(named("host/old"), None);
+        assert_eq!(named("postgres://host"), None);
+    }
 }

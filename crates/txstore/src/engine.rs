@@ -1,6 +1,6 @@
 //! The node store over an engine: what every call has in common.
 
-use std::fmt;
+use std::{fmt, sync::Arc, time::Instant};
 
 use utxokeep_core::{
     OutPoint, Txid,
@@ -50,6 +50,8 @@ pub struct NodeStore {
     pub(crate) blobs: Option<Blobs>,
     /// Files that are being written, to see which are left behind.
     pub(crate) seen_files: Seen,
+    /// The time, to see how long they are.
+    pub(crate) now: Arc<dyn Fn() -> Instant + Send + Sync>,
     /// A planted mistake: files are written and named without their rows.
     pub(crate) ignores_file_rows: bool,
 }
@@ -71,7 +73,8 @@ impl NodeStore {
     #[must_use]
     pub fn new(backend: Box<dyn Backend>, settings: Settings) -> Self {
         let (seen_files, ignores_file_rows) = (Seen::default(), false);
-        Self { backend, settings, blobs: None, seen_files, ignores_file_rows }
+        let now = Arc::new(Instant::now);
+        Self { backend, settings, blobs: None, seen_files, now, ignores_file_rows }
     }
 
     /// A store on key-value tables that has all of [`crate::TABLES`].
@@ -106,6 +109,13 @@ impl NodeStore {
     pub fn with_proof_bytes_max(self, bytes: usize) -> Self {
         self.backend.set_proof_bytes_max(bytes);
         self
+    }
+
+    /// The same with another clock. For tests only.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_clock(self, now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        Self { now: Arc::new(now), ..self }
     }
 
     /// Plants a mistake in how settled transactions are known. For tests only.

@@ -69,7 +69,7 @@ pub(crate) struct Seen(Mutex<BTreeMap<String, (Vec<u8>, Instant)>>);
 impl Seen {
     /// Whether the row of a file says that it may be deleted: it waits for that, or its writer is
     /// gone.
-    pub(crate) fn may_delete(&self, name: &str, row: &[u8]) -> bool {
+    pub(crate) fn may_delete(&self, name: &str, row: &[u8], now: Instant) -> bool {
         if row == WAITS {
             return true;
         }
@@ -77,7 +77,6 @@ impl Seen {
         if seen.len() > SEEN_MAX {
             seen.clear();
         }
-        let now = Instant::now();
         let first = seen.entry(name.to_owned()).or_insert_with(|| (row.to_vec(), now));
         if first.0 != row {
             *first = (row.to_vec(), now);

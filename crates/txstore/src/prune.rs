@@ -271,7 +271,7 @@ impl NodeStore {
         self.backend.write(&Touched::Only(vec![txid]), &mut |view: &dyn View| {
             outcome = Ok(None);
             let row = view.state(name)?;
-            if !row.is_some_and(|row| self.seen_files.may_delete(name, &row)) {
+            if !row.is_some_and(|row| self.seen_files.may_delete(name, &row, (self.now)())) {
                 return Ok(Writes::default());
             }
             let record = view.records(&[txid])?.into_iter().next().flatten();

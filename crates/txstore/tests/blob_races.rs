@@ -6,8 +6,10 @@ mod engines;
 
 use std::{
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
     thread,
+    time::{Duration, Instant},
 };
 
 use futures_util::stream::BoxStream;
@@ -188,6 +190,58 @@ fn without_the_rows_of_files_one_vanishes() {
         deleted_at_the_worst_moment(&store, &hooked, delete_files);
         let missing = body(&store, &large(1));
         assert!(matches!(missing, Err(StoreError::BlobMissing(_))), "{engine}: {missing:?}");
+    }
+}
+
+/// A store whose clock is set by hand, with a file that a writer announced and wrote, and then died.
+fn left_behind(store: NodeStore, hooked: &Hooked) -> (NodeStore, Arc<Mutex<Instant>>) {
+    let clock = Arc::new(Mutex::new(Instant::now()));
+    let read = Arc::clone(&clock);
+    let store = store.with_clock(move || *read.lock().unwrap());
+    *hooked.next.lock().unwrap() = Some(Box::new(|| panic!("the writer dies")));
+    let died = catch_unwind(AssertUnwindSafe(|| create(&store, &large(1))));
+    assert!(died.is_err());
+    assert_eq!((store.blobs_waiting(10).unwrap(), files(&store)), (1, 1), "its row is left");
+    // Somebody looks for the first time.
+    delete_files(&store);
+    (store, clock)
+}
+
+const QUARTER: Duration = Duration::from_secs(15 * 60);
+
+#[test]
+fn a_file_of_a_writer_that_died_goes_after_a_quarter_of_an_hour() {
+    for (engine, opened) in engines::all(settings()) {
+        let hooked = Hooked::default();
+        let blobs = Blobs::on(Arc::new(hooked.clone()), 20_000).unwrap();
+        let (store, clock) = left_behind(opened.store.with_blobs(blobs), &hooked);
+        let start = *clock.lock().unwrap();
+        for (passed, expected) in [
+            (Duration::ZERO, (1, 1)),
+            (Duration::from_millis(15 * 60 * 1_000 - 1), (1, 1)),
+            (QUARTER, (0, 0)),
+        ] {
+            *clock.lock().unwrap() = start + passed;
+            delete_files(&store);
+            let found = (store.blobs_waiting(10).unwrap(), files(&store));
+            assert_eq!(found, expected, "{engine} after {passed:?}");
+        }
+        create(&store, &large(1)).unwrap();
+        assert_eq!(body(&store, &large(1)).unwrap(), Some(large(1)), "{engine}");
+    }
+}
+
+#[test]
+fn a_file_that_somebody_else_named_meanwhile_stays() {
+    for (engine, opened) in engines::all(settings()) {
+        let hooked = Hooked::default();
+        let blobs = Blobs::on(Arc::new(hooked.clone()), 20_000).unwrap();
+        let (store, clock) = left_behind(opened.store.with_blobs(blobs), &hooked);
+        create(&store, &large(1)).unwrap();
+        *clock.lock().unwrap() += QUARTER * 2;
+        delete_files(&store);
+        assert_eq!(body(&store, &large(1)).unwrap(), Some(large(1)), "{engine}");
+        assert_eq!((store.blobs_waiting(10).unwrap(), files(&store)), (0, 1), "{engine}");
     }
 }
 
