@@ -50,6 +50,9 @@ struct Args {
     /// Measure only the pruner on chains of transactions, on PostgreSQL.
     #[arg(long)]
     prune_chains_only: bool,
+    /// Measure only sizes and numbers of chunks of the pruner.
+    #[arg(long)]
+    prune_chunks_only: bool,
     /// Records that are due while the latency of spends is measured.
     #[arg(long, default_value_t = 1_000_000)]
     prune_due: u64,
@@ -81,6 +84,9 @@ fn main() -> anyhow::Result<()> {
     }
     if args.prune_chains_only {
         return pruner::measure_chains();
+    }
+    if args.prune_chunks_only {
+        return pruner::measure_chunks(dir.path());
     }
     if args.wallet_only {
         let sizes = args.wallet_coins.map_or(wallet::SIZES.to_vec(), |coins| vec![coins]);

@@ -2,6 +2,7 @@
 //! pass over nothing costs; and what a run does to spends.
 
 mod chains;
+mod chunks;
 mod fill;
 mod latency;
 mod rocks;
@@ -77,6 +78,11 @@ pub(crate) fn measure(dir: &Path, due: u64) -> anyhow::Result<()> {
 /// Chains on PostgreSQL alone.
 pub(crate) fn measure_chains() -> anyhow::Result<()> {
     chains::measure()
+}
+
+/// Sizes and numbers of chunks alone.
+pub(crate) fn measure_chunks(dir: &Path) -> anyhow::Result<()> {
+    chunks::measure(dir)
 }
 
 /// The rules of a run, and the same without a look at children.

@@ -94,6 +94,22 @@ pub(super) fn parents(store: &dyn TxStore, family: Family) -> anyhow::Result<()>
     Ok(())
 }
 
+/// Parents of two outputs and their children, all in one block, which no other number repeats.
+pub(super) fn block(
+    store: &dyn TxStore,
+    number: u64,
+    parents: u64,
+    height: u32,
+) -> anyhow::Result<()> {
+    let all = number * parents..(number + 1) * parents;
+    fill(store, height, all.clone().map(|n| tx(id(PARENT, n), &[], 2)))?;
+    let children = all.flat_map(|n| (0..2).map(move |vout| (n, vout)));
+    let child = |(n, vout): (u64, u32)| {
+        tx(id(CHILD, n * 2 + u64::from(vout)), &[OutPoint::new(id(PARENT, n), vout)], 1)
+    };
+    fill(store, height, children.map(child))
+}
+
 /// Transactions with coins to spend.
 pub(super) fn coins(store: &dyn TxStore, count: u64) -> anyhow::Result<()> {
     fill(store, MINED, (0..count).map(|n| tx(id(COIN, n), &[], 2)))

@@ -18,8 +18,11 @@ fn open_kv(dir: &Path) -> anyhow::Result<RocksKv> {
 }
 
 pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<NodeStore>> {
-    let store = NodeStore::on_kv(open_kv(dir)?, Settings::default(), Durability::Buffered)?;
-    Ok(Arc::new(store))
+    Ok(Arc::new(open_with(dir, Durability::Buffered)?))
+}
+
+pub(super) fn open_with(dir: &Path, durability: Durability) -> anyhow::Result<NodeStore> {
+    Ok(NodeStore::on_kv(open_kv(dir)?, Settings::default(), durability)?)
 }
 
 /// Deletes the rows of these records without asking anything.
