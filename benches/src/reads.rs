@@ -55,7 +55,7 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path) -> anyhow::Result<()> 
     let mut times = Vec::new();
     for _ in 0..100 {
         let started = Instant::now();
-        index.view()?.owner_utxos(&key, first, None)?;
+        index.view()?.owner_utxos(key, first, None)?;
         times.push(started.elapsed());
     }
     output::line(&format!(
@@ -63,7 +63,7 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path) -> anyhow::Result<()> 
         output::percentiles(times)
     ));
     let started = Instant::now();
-    index.view()?.owner_balance(&key, u64::MAX)?;
+    index.view()?.owner_balance(key, u64::MAX)?;
     output::line(&format!("warm: balance of that address in {:.3?}", started.elapsed()));
     let clock = crate::clock::Clock::start();
     let digest = index.view()?.digest(true)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     block::Block,
     network::Network,
+    partial::OwnerKeys,
     record::Corrupt,
     rows::{IndexKey, IndexTag},
     types::AddressKey,
@@ -40,12 +41,16 @@ impl Filter {
     /// Whether outputs at an address are kept.
     #[must_use]
     pub fn keeps(&self, network: Network, address: &[u8]) -> bool {
+        self.is_empty() || self.keeps_all_of(&OwnerKeys::address(network, address))
+    }
+
+    /// Whether every output of an owner is kept. Of a credential that is not in the filter some
+    /// outputs may be kept, at addresses that are: that is not all of them.
+    #[must_use]
+    pub fn keeps_all_of(&self, owner: &OwnerKeys) -> bool {
         self.is_empty()
-            || self.owners.contains(&IndexKey::address(network, address))
-            || IndexKey::credentials(network, address)
-                .iter()
-                .flatten()
-                .any(|owner| self.owners.contains(owner))
+            || self.owners.contains(&owner.key)
+            || owner.credentials.iter().flatten().any(|owner| self.owners.contains(owner))
     }
 
     /// The block without the outputs that are not kept.
@@ -108,6 +113,11 @@ mod tests {
         {
             assert_eq!(filter.keeps(NETWORK, &base(own, other)), kept, "{own} {other}");
         }
+        assert!(filter.keeps_all_of(&payment.into()) && filter.keeps_all_of(&address.into()));
+        let of_address =
+            IndexKey { tag: IndexTag::PaymentKey, key: AddressKey::from_bytes([1; 28]) };
+        assert!(!filter.keeps_all_of(&of_address.into()), "it may have other addresses");
+        assert!(Filter::default().keeps_all_of(&of_address.into()));
         let bytes = filter.encode();
         assert_eq!(bytes.len(), 3 * ENTRY_LEN);
         assert_eq!(Filter::decode(&bytes), Ok(filter));

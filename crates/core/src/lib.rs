@@ -17,6 +17,7 @@ mod metric;
 mod muhash;
 mod network;
 pub mod node;
+mod partial;
 mod record;
 mod rows;
 mod tree;
@@ -35,6 +36,7 @@ pub use filter::Filter;
 pub use metric::{Metric, MetricKind};
 pub use muhash::MuHash;
 pub use network::{Network, UnknownNetwork};
+pub use partial::{FilterSize, OwnerKeys, Partial};
 pub use record::{Corrupt, Place, SpentRecord, UtxoRecord};
 pub use rows::{
     AddressRow, AddressRowKey, BlockEntry, IndexKey, IndexTag, SpentAddressRow, row_outpoint,

@@ -2,7 +2,7 @@
 //! change behind.
 
 use utxokeep_chains::{DecodeError, SourceError};
-use utxokeep_core::{BlockHash, Corrupt, Height, InvalidBlock, Network};
+use utxokeep_core::{BlockHash, Corrupt, Height, InvalidBlock, Network, Partial};
 use utxokeep_kv::KvError;
 
 /// Reading or writing the tables failed, or what they hold makes no sense.
@@ -232,6 +232,34 @@ pub enum QueryError {
     IndexOff {
         /// Name of its setting.
         name: &'static str,
+    },
+    /// The filter leaves out the owner asked about.
+    #[error(
+        "outputs of this owner are not kept here: the index keeps {partial} ([index] filter_addresses, filter_credentials); ask an index that keeps them"
+    )]
+    OwnerNotKept {
+        /// What is kept.
+        partial: Partial,
+    },
+    /// No record of the output, in an index that does not keep everything.
+    #[error(
+        "this output is not kept here, and may exist: the index keeps {partial}; ask an index of the whole chain"
+    )]
+    OutputNotKept {
+        /// What is kept.
+        partial: Partial,
+    },
+    /// A block from before the first of an index that starts in mid-chain, or one that may be.
+    #[error(
+        "block {block} is not known here: this index starts at height {start} and has no earlier block; it keeps {partial}; ask an index of the whole chain"
+    )]
+    BlockNotKept {
+        /// The block, as the question names it.
+        block: String,
+        /// Height of the first block that is kept.
+        start: Height,
+        /// What is kept.
+        partial: Partial,
     },
     /// Nothing has been applied yet.
     #[error("the database has no blocks yet; import some first")]

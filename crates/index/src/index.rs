@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use utxokeep_core::{ChainPoint, Height, Network, Totals};
+use utxokeep_core::{ChainPoint, Height, Network, Partial, Totals};
 use utxokeep_kv::{Durability, Kv, KvError, RocksKv, RocksOptions, TableSize};
 
 use crate::{
@@ -47,6 +47,8 @@ pub struct Status {
     pub totals: Option<Totals>,
     /// Height of the first block, when the index lacks the blocks before it.
     pub started_mid_chain_at: Option<Height>,
+    /// In what way it is partial; `None` when it keeps everything.
+    pub partial: Option<Partial>,
     /// Inputs that spent what the index never saw.
     pub missing_inputs: u64,
     /// Addresses and credentials of the filter; zero when everything is kept.
@@ -146,7 +148,8 @@ impl<K: Kv> ChainIndex<K> {
             tip: tip.map(|(height, entry)| entry.point(height)),
             tip_time: tip.map(|(_, entry)| entry.time),
             totals: self.settings.enabled.then(|| tip.map_or_else(Totals::default, |t| t.1.totals)),
-            started_mid_chain_at: meta::start(&view.read)?,
+            started_mid_chain_at: view.partial().and_then(|partial| partial.started_mid_chain_at),
+            partial: view.partial(),
             missing_inputs: tip.map_or(0, |(_, entry)| entry.missing_inputs),
             filter_entries: self.settings.filter.len(),
             rollback_floor: floor,

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use utxokeep_core::{
     AddressRow, AddressRowKey, AssetFilter, BlockEntry, BlockHash, ChainPoint, Corrupt, Datum,
-    Details, Height, IndexKey, IndexTag, OutPoint, SpentAddressRow, SpentRecord, Txid, UtxoRecord,
-    row_outpoint,
+    Details, Height, IndexKey, IndexTag, OutPoint, OwnerKeys, Partial, SpentAddressRow,
+    SpentRecord, Txid, UtxoRecord, row_outpoint,
 };
 use utxokeep_kv::{Read, Scan};
 
@@ -27,6 +27,7 @@ pub struct View<'a, S> {
     tip: Option<(Height, BlockEntry)>,
     /// The height asked about; `None` for the tip.
     at: Option<(Height, BlockEntry)>,
+    partial: Option<Partial>,
 }
 
 /// An output, live or spent.
@@ -166,7 +167,8 @@ impl<'a, S: Read> View<'a, S> {
             }
             None => None,
         };
-        Ok(Self { read, settings, tip, at: None })
+        let partial = Partial::new(&settings.filter, meta::start(&read)?);
+        Ok(Self { read, settings, tip, at: None, partial })
     }
 
     /// Moves the view to `height`, which must lie inside the window.
@@ -181,6 +183,11 @@ impl<'a, S: Read> View<'a, S> {
             self.block(height)?.ok_or_else(|| StoreError::missing("chain_blocks", height))?;
         self.at = Some((height, entry)).filter(|_| height < tip);
         Ok(self)
+    }
+
+    /// In what way the index is partial; `None` when it keeps everything.
+    pub const fn partial(&self) -> Option<Partial> {
+        self.partial
     }
 
     /// The newest block of the snapshot.
@@ -224,9 +231,16 @@ impl<'a, S: Read> View<'a, S> {
     }
 
     /// One output. At an earlier height, an output spent later is live and one created later does
-    /// not exist.
+    /// not exist. Where a partial index has no record of it, nobody can tell: that is an error.
     pub fn utxo(&self, outpoint: OutPoint) -> Result<Option<Utxo>, QueryError> {
         self.check_enabled()?;
+        match (self.find(outpoint)?, self.partial) {
+            (None, Some(partial)) => Err(QueryError::OutputNotKept { partial }),
+            (found, _) => Ok(found),
+        }
+    }
+
+    fn find(&self, outpoint: OutPoint) -> Result<Option<Utxo>, QueryError> {
         let key = outpoint.to_key();
         let exists = |height: Height| self.horizon().is_none_or(|at| height <= at);
         if let Some(bytes) = self.read.get(UNSPENT, &key)? {
@@ -284,16 +298,16 @@ impl<'a, S: Read> View<'a, S> {
     /// search that has looked at the most rows allowed answers what it found, and where to go on.
     pub fn owner_utxos(
         &self,
-        owner: &IndexKey,
+        owner: impl Into<OwnerKeys>,
         paging: Paging,
         assets: Option<&AssetFilter>,
     ) -> Result<AddressPage, QueryError> {
-        self.check_index(owner)?;
+        let owner = self.check_owner(owner)?;
         let mut rows = Vec::with_capacity(paging.limit.min(1_000) + 1);
         let (mut skip, mut seen) = (paging.skip, 0u64);
         let (mut is_cut, mut last_seen) = (false, None);
         let mut failure = None;
-        self.visit_owner(owner, paging.after, paging.reverse, &mut |key, row| {
+        self.visit_owner(&owner, paging.after, paging.reverse, &mut |key, row| {
             if seen >= paging.scan_rows_max {
                 is_cut = true;
                 return false;
@@ -348,13 +362,13 @@ impl<'a, S: Read> View<'a, S> {
     /// read only for its assets.
     pub fn owner_balance(
         &self,
-        owner: &IndexKey,
+        owner: impl Into<OwnerKeys>,
         rows_max: u64,
     ) -> Result<AddressBalance, QueryError> {
-        self.check_index(owner)?;
+        let owner = self.check_owner(owner)?;
         let mut balance = AddressBalance::default();
         let mut failure = None;
-        self.visit_owner(owner, None, false, &mut |key, row| {
+        self.visit_owner(&owner, None, false, &mut |key, row| {
             balance.value += u128::from(row.value);
             balance.utxos += 1;
             if row.has_assets {
@@ -393,10 +407,11 @@ impl<'a, S: Read> View<'a, S> {
         Ok(look(&SpentRecord::decode(&bytes)?.utxo()?)?)
     }
 
-    fn check_index(&self, owner: &IndexKey) -> Result<(), QueryError> {
+    /// Whether the index keeps every output of an owner, and can find them.
+    pub fn check_owner(&self, owner: impl Into<OwnerKeys>) -> Result<IndexKey, QueryError> {
         self.check_enabled()?;
-        let settings = self.settings;
-        let (is_kept, name) = match owner.tag {
+        let (owner, settings) = (owner.into(), self.settings);
+        let (is_kept, name) = match owner.key.tag {
             IndexTag::Address => (settings.address_index, "address_hash"),
             IndexTag::PaymentKey | IndexTag::PaymentScript => {
                 (settings.payment_index, "payment_credential")
@@ -405,7 +420,13 @@ impl<'a, S: Read> View<'a, S> {
                 (settings.stake_index, "stake_credential")
             }
         };
-        if is_kept { Ok(()) } else { Err(QueryError::IndexOff { name }) }
+        match self.partial {
+            _ if !is_kept => Err(QueryError::IndexOff { name }),
+            Some(partial) if !settings.filter.keeps_all_of(&owner) => {
+                Err(QueryError::OwnerNotKept { partial })
+            }
+            _ => Ok(owner.key),
+        }
     }
 
     /// Reads the records behind address rows in one sorted pass.
@@ -429,7 +450,7 @@ impl<'a, S: Read> View<'a, S> {
                     Some(bytes) => self.describe(outpoint, &UtxoRecord::decode(&bytes)?, None),
                     // Spent after the height asked about.
                     None => self
-                        .utxo(outpoint)?
+                        .find(outpoint)?
                         .ok_or_else(|| StoreError::missing("utxo_unspent", outpoint).into()),
                 }
             })

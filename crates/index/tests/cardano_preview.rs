@@ -135,7 +135,7 @@ fn owners_at_the_tip_hold_what_the_golden_files_say() {
         let by_text = parse_owner(&row[0], PREVIEW).unwrap().index_key(PREVIEW);
         let by_bytes = IndexKey::address(PREVIEW, &hex_decode(&row[1]).unwrap());
         assert_eq!(by_text, by_bytes, "{}", row[0]);
-        let balance = view.owner_balance(&by_text, u64::MAX).unwrap();
+        let balance = view.owner_balance(by_text, u64::MAX).unwrap();
         let found = [balance.utxos.to_string(), balance.value.to_string()];
         assert_eq!(found.as_slice(), &row[2..4], "{}", row[0]);
         assert_eq!(balance.assets.len().to_string(), row[4], "assets of {}", row[0]);
@@ -144,7 +144,7 @@ fn owners_at_the_tip_hold_what_the_golden_files_say() {
         let kind = if row[0] == "1" { CredentialKind::Script } else { CredentialKind::Key };
         let hash = hex_decode(&row[1]).unwrap().try_into().unwrap();
         let owner = IndexKey::payment(&Credential { kind, hash });
-        let balance = view.owner_balance(&owner, u64::MAX).unwrap();
+        let balance = view.owner_balance(owner, u64::MAX).unwrap();
         let found = [balance.utxos.to_string(), balance.value.to_string()];
         assert_eq!(found.as_slice(), &row[2..4], "{}", row[1]);
     }
@@ -155,7 +155,7 @@ fn owners_at_the_tip_hold_what_the_golden_files_say() {
         Paging { after: None, skip: 0, limit: 1_000, reverse: false, scan_rows_max: u64::MAX };
     let mut seen = Vec::new();
     loop {
-        let page = view.owner_utxos(&owner, paging, None).unwrap();
+        let page = view.owner_utxos(owner, paging, None).unwrap();
         seen.extend(
             page.utxos.into_iter().map(|utxo| (utxo.created.slot, utxo.tx_index, utxo.outpoint)),
         );

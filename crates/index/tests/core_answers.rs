@@ -50,7 +50,7 @@ fn every_script_of_scantxoutset_has_the_nodes_outputs() {
     assert_eq!(truth.scripts.len(), 300);
     for (script, outputs) in &truth.scripts {
         let key = IndexKey::address(REGTEST, &hex_decode(script).unwrap());
-        let page = view.owner_utxos(&key, EVERYTHING, None).unwrap();
+        let page = view.owner_utxos(key, EVERYTHING, None).unwrap();
         let ours: BTreeSet<_> = page
             .utxos
             .iter()
@@ -67,7 +67,7 @@ fn every_script_of_scantxoutset_has_the_nodes_outputs() {
             })
             .collect();
         assert_eq!(ours, theirs, "outputs of {script}");
-        let balance = view.owner_balance(&key, u64::MAX).unwrap();
+        let balance = view.owner_balance(key, u64::MAX).unwrap();
         let sum: u128 = theirs.iter().map(|(_, value, ..)| u128::from(*value)).sum();
         assert_eq!((balance.utxos, balance.value), (theirs.len() as u64, sum));
     }
@@ -78,10 +78,10 @@ fn every_balance_of_electrs_is_ours_and_every_output_is_in_its_history() {
     let view = whole_chain().view().unwrap();
     for (script, truth) in RegtestA::default().electrs() {
         let key = IndexKey::address(REGTEST, &hex_decode(&script).unwrap());
-        let balance = view.owner_balance(&key, u64::MAX).unwrap();
+        let balance = view.owner_balance(key, u64::MAX).unwrap();
         assert_eq!(balance.value, u128::from(truth.balance.confirmed), "balance of {script}");
         let history: BTreeSet<_> = truth.history.iter().map(|(h, id)| (*h, txid(id))).collect();
-        for utxo in view.owner_utxos(&key, EVERYTHING, None).unwrap().utxos {
+        for utxo in view.owner_utxos(key, EVERYTHING, None).unwrap().utxos {
             let place = (utxo.created.height.get(), *utxo.outpoint.txid());
             assert!(history.contains(&place), "{} of {script}", utxo.outpoint);
         }

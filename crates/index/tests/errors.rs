@@ -297,8 +297,8 @@ fn with_the_index_off_only_the_log_is_kept_and_questions_say_so() {
         let outpoint = OutPoint::new(Txid::default(), 0);
         let answers = [
             view.utxo(outpoint).err(),
-            view.owner_utxos(&key, ONE, None).err(),
-            view.owner_balance(&key, u64::MAX).err(),
+            view.owner_utxos(key, ONE, None).err(),
+            view.owner_balance(key, u64::MAX).err(),
             view.digest(false).err(),
             index.view().unwrap().at(Height::new(30)).err(),
         ];
@@ -355,9 +355,9 @@ fn without_the_address_index_everything_else_works() {
     writer.rollback(Height::new(108)).unwrap();
     common::prune_fully(&mut writer);
     let view = index.view().unwrap();
-    let error = view.owner_balance(&IndexKey::address(REGTEST, &[]), u64::MAX).unwrap_err();
+    let error = view.owner_balance(IndexKey::address(REGTEST, &[]), u64::MAX).unwrap_err();
     assert!(matches!(error, QueryError::IndexOff { name: "address_hash" }), "{error}");
-    assert!(view.owner_utxos(&IndexKey::address(REGTEST, &[]), ONE, None).is_err());
+    assert!(view.owner_utxos(IndexKey::address(REGTEST, &[]), ONE, None).is_err());
     let rows = dump(index.engine());
     for table in [ADDR, ADDR_SPENT] {
         assert!(rows.0[usize::from(table.0)].is_empty());

@@ -14,7 +14,7 @@ mod rate;
 mod schema;
 mod source;
 
-use utxokeep_core::{Filter, Network, Window};
+use utxokeep_core::{Filter, Network, OwnerKeys, Window};
 use utxokeep_index::{Identity, Settings};
 use utxokeep_kv::{Durability, RocksOptions};
 
@@ -99,8 +99,8 @@ impl Config {
         if is_filtered && !network.is_cardano() {
             return Err(ConfigError::NoFilter { network });
         }
-        let entry = |key, text: &String, owner: Result<_, OwnerError>| {
-            owner.map_err(|source| ConfigError::Owner {
+        let entry = |key, text: &String, owner: Result<OwnerKeys, OwnerError>| {
+            owner.map(|owner| owner.key).map_err(|source| ConfigError::Owner {
                 key,
                 text: text.clone(),
                 source: Box::new(source),

@@ -12,7 +12,9 @@ mod utxo;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utxokeep_chains::cardano::asset_fingerprint;
-use utxokeep_core::{BlockEntry, ChainPoint, Height, Network, cardano::era, hex_encode};
+use utxokeep_core::{
+    BlockEntry, ChainPoint, Height, Network, Partial as PartialIndex, cardano::era, hex_encode,
+};
 use utxokeep_index::{AddressBalance, AssetId, Settings, Status as IndexStatus};
 
 pub use utxo::{Utxo, script_hash};
@@ -37,6 +39,43 @@ impl Point {
     pub fn new(point: &ChainPoint, network: Network) -> Self {
         let hash = network.hash_text(point.hash.as_bytes());
         Self { height: point.height.get(), slot: point.slot, hash }
+    }
+}
+
+/// What a database keeps that does not keep everything. Answers of a complete one have no such
+/// field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Partial {
+    /// Cardano: height of the first block. Outputs created before it are not known here, so that
+    /// sums and lists lack them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = 58_000)]
+    pub started_mid_chain_at: Option<u32>,
+    /// Addresses and credentials whose outputs are kept, when there is a filter. Totals are those
+    /// of the outputs kept; other owners are refused with `not_kept`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = 3)]
+    pub filter_entries: Option<usize>,
+    /// The same for people, in the words of the errors.
+    #[serde(skip)]
+    text: PartialIndex,
+}
+
+impl std::fmt::Display for Partial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&self.text, f)
+    }
+}
+
+impl Partial {
+    /// Describes what is kept; `None` when that is everything.
+    #[must_use]
+    pub fn new(partial: Option<PartialIndex>) -> Option<Self> {
+        partial.map(|partial| Self {
+            started_mid_chain_at: partial.started_mid_chain_at.map(Height::get),
+            filter_entries: Some(partial.filter_entries).filter(|&entries| entries > 0),
+            text: partial,
+        })
     }
 }
 
@@ -234,6 +273,10 @@ pub struct Status {
     /// Deepest height that can still become the tip, and the lowest that `at` can ask about.
     #[schema(example = 12)]
     pub rollback_floor: Option<u32>,
+    /// What is kept, when that is not everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub partial: Option<Partial>,
     /// Cardano: height of the first block, when the index lacks the blocks before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -277,6 +320,7 @@ impl Status {
             utxo_count: status.totals.map(|totals| totals.txouts),
             total_amount: status.totals.map(|totals| totals.total_amount.to_string()),
             rollback_floor: status.rollback_floor.map(Height::get),
+            partial: Partial::new(status.partial),
             started_mid_chain_at: status.started_mid_chain_at.map(Height::get),
             missing_inputs: is_cardano.then_some(status.missing_inputs),
             filter_entries,

@@ -10,7 +10,7 @@ use utxokeep_chains::{
     },
     parse_address_or_script,
 };
-use utxokeep_core::{AssetFilter, IndexKey, Network, cardano::CredentialKind};
+use utxokeep_core::{AssetFilter, Network, OwnerKeys, cardano::CredentialKind};
 
 /// What a credential is the hash of, where its text does not say so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, ToSchema)]
@@ -76,11 +76,11 @@ pub fn find_owner(
     text: &str,
     kind: Option<Kind>,
     network: Network,
-) -> Result<IndexKey, OwnerError> {
+) -> Result<OwnerKeys, OwnerError> {
     match kind {
         Some(_) => find_credential(text, kind, network),
-        None if network.is_cardano() => Ok(parse_owner(text, network)?.index_key(network)),
-        None => Ok(IndexKey::address(network, &parse_address_or_script(text, network)?)),
+        None if network.is_cardano() => Ok(parse_owner(text, network)?.keys(network)),
+        None => Ok(OwnerKeys::address(network, &parse_address_or_script(text, network)?)),
     }
 }
 
@@ -89,7 +89,7 @@ pub fn find_credential(
     text: &str,
     kind: Option<Kind>,
     network: Network,
-) -> Result<IndexKey, OwnerError> {
+) -> Result<OwnerKeys, OwnerError> {
     if !network.is_cardano() {
         return Err(OwnerError::NoCredentials { network });
     }
@@ -98,7 +98,7 @@ pub fn find_credential(
         Err(error @ CardanoAddressError::WrongNetwork { .. }) => return Err(error.into()),
         _ => parse_credential(text, kind.map(CredentialKind::from))?,
     };
-    Ok(owner.index_key(network))
+    Ok(owner.keys(network))
 }
 
 /// Which asset, or all assets of which policy, a text stands for.
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_bare_credential_needs_its_kind_and_kinds_are_kept_apart() {
-        let tag = |text: &str, kind| find_owner(text, kind, PREVIEW).map(|owner| owner.tag);
+        let tag = |text: &str, kind| find_owner(text, kind, PREVIEW).map(|owner| owner.key.tag);
         assert_eq!(tag(HASH, Some(Kind::Key)), Ok(IndexTag::PaymentKey));
         assert_eq!(tag(HASH, Some(Kind::Script)), Ok(IndexTag::PaymentScript));
         assert_eq!(tag(&format!("script:{HASH}"), None), Ok(IndexTag::PaymentScript));

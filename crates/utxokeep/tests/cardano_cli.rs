@@ -328,6 +328,22 @@ fn an_index_that_starts_mid_chain_says_so_and_counts_missing_inputs() {
     assert_eq!(status["missing_inputs"], 2);
     let text = user.text(&["chain", "status"]);
     assert!(text.contains("first block     1: blocks before are missing\n"), "{text}");
+    let error = user.refused(3, &["utxo", "show", &user.chain.txid(0), "1"]);
+    assert!(error.contains("only outputs created from height 1 on"), "{error}");
+    let owner = address_text(&alice());
+    for args in [
+        &["address", "balance", &owner][..],
+        &["address", "utxos", &owner],
+        &["chain", "digest"],
+        &[&import[..], &["--start-mid-chain", "late.cbor"]].concat(),
+        &["chain", "verify"],
+        &["chain", "prune"],
+        &["chain", "rollback", "4", "--dry-run"],
+        &["chain", "recover"],
+    ] {
+        assert_eq!(user.json(args)["partial"], json!({ "started_mid_chain_at": 1 }), "{args:?}");
+        assert!(user.text(args).contains("only outputs created from height 1 on"), "{args:?}");
+    }
 }
 
 #[test]
@@ -343,7 +359,24 @@ fn a_filter_keeps_only_its_owners_and_stays_part_of_the_database() {
     user.json(&["chain", "import", "blocks.cbor", "--config", "filter.toml"]);
     let status = user.json(&["chain", "status"]);
     assert_eq!((&status["filter_entries"], &status["txouts"]), (&json!(2), &json!(4)));
-    assert_eq!(user.outputs(&[&address_text(&alice())]), []);
+    for command in ["utxos", "balance"] {
+        let error = user.refused(3, &["address", command, &address_text(&alice())]);
+        assert!(error.contains("only outputs of 2 addresses and credentials"), "{error}");
+    }
+    let error = user.refused(3, &["utxo", "show", &user.chain.txid(0), "1"]);
+    assert!(error.contains("not kept here, and may exist"), "{error}");
+    let kept = address_text(&alice_alone());
+    for args in [
+        &["address", "utxos", &kept][..],
+        &["address", "balance", &kept],
+        &["utxo", "show", &user.chain.txid(1), "2"],
+        &["chain", "digest"],
+        &["chain", "status"],
+    ] {
+        assert_eq!(user.json(args)["partial"], json!({ "filter_entries": 2 }), "{args:?}");
+        let text = user.text(args);
+        assert!(text.contains("  the index keeps only outputs of 2 addresses"), "{text}");
+    }
     assert_eq!(user.outputs(&[&address_text(&alice_alone())]).len(), 2);
     assert_eq!(user.outputs(&[&address_text(&contract())]).len(), 2);
 

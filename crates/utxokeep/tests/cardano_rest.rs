@@ -23,7 +23,7 @@ use utxokeep_chains::{
     BlockDecoder,
     cardano::{CardanoFiles, Genesis, address_text},
 };
-use utxokeep_core::{Network, hex_encode};
+use utxokeep_core::{Filter, IndexKey, Network, hex_encode};
 use utxokeep_index::{ChainIndex, ChainWriter, Settings, import_files};
 use utxokeep_kv::RocksOptions;
 use utxokeep_testkit::cardano::{Credential, enterprise, stake};
@@ -209,7 +209,7 @@ fn mistakes_have_codes() {
     let stake = address_text(&stake(0, Credential::Key(STAKE)));
     let owner = address_text(&alice());
     let gone = StatusCode::NOT_FOUND;
-    let off = StatusCode::SERVICE_UNAVAILABLE;
+    let off = StatusCode::NOT_IMPLEMENTED;
     let cases = [
         (format!("/api/v1/addresses/{mainnet}/utxos"), BAD, "wrong_network"),
         (format!("/api/v1/addresses/{mainnet}/balance"), BAD, "wrong_network"),
@@ -257,4 +257,73 @@ fn the_status_of_a_mid_chain_start_says_so() {
     assert_eq!(status["started_mid_chain_at"], 1);
     assert_eq!(status["missing_inputs"], 2);
     assert_eq!((&status["height"], &status["utxo_count"]), (&5.into(), &2.into()));
+}
+
+/// Every answer that tells amounts, counts or outputs.
+fn answers(api: &Api, owner: &str) -> Vec<Value> {
+    let paths = [
+        format!("/api/v1/addresses/{owner}/utxos"),
+        format!("/api/v1/addresses/{owner}/balance"),
+        format!("/api/v1/utxos/{}/2", api.chain.txid(1)),
+        "/api/v1/chain/tip".to_owned(),
+        "/api/v1/chain/blocks/5".to_owned(),
+        "/api/v1/status".to_owned(),
+    ];
+    paths.iter().map(|path| api.good(path)).collect()
+}
+
+#[test]
+fn a_complete_index_is_not_called_partial() {
+    let api = Api::new();
+    for answer in answers(&api, &address_text(&contract())) {
+        assert!(answer.get("partial").is_none(), "{answer}");
+    }
+}
+
+#[test]
+fn a_filtered_index_refuses_the_owners_it_does_not_keep() {
+    let network = Network::CardanoDevnet;
+    let kept = [
+        IndexKey::address(network, &alice_alone()),
+        IndexKey::credentials(network, &contract())[0].unwrap(),
+    ];
+    let api = Api::with(|settings| settings.filter = Filter::new(kept), &RestConfig::default(), 0);
+    for answer in answers(&api, &address_text(&contract())) {
+        assert_eq!(answer["partial"], serde_json::json!({ "filter_entries": 2 }), "{answer}");
+    }
+    let gone = StatusCode::NOT_FOUND;
+    let alone = api.good(&format!("/api/v1/addresses/{}/balance", address_text(&alice_alone())));
+    assert_eq!(alone["utxo_count"], 2);
+    for owner in
+        [address_text(&alice()), address_text(&old()), format!("key:{}", hex_encode(&HASH))]
+    {
+        for what in ["utxos", "balance"] {
+            let message = api.bad(&format!("/api/v1/addresses/{owner}/{what}"), gone, "not_kept");
+            assert!(message.contains("only outputs of 2 addresses and credentials"), "{message}");
+        }
+    }
+    let message = api.bad(&format!("/api/v1/utxos/{}/0", api.chain.txid(0)), gone, "not_kept");
+    assert!(message.contains("may exist") && !message.contains("never existed"), "{message}");
+    // Not even a client that has an answer of this block is told that nothing has changed.
+    let tip = format!("\"{}\"", api.chain.tip_hash());
+    let path = format!("/api/v1/addresses/{}/utxos", address_text(&alice()));
+    let request = Request::builder().uri(&path).header(header::IF_NONE_MATCH, tip);
+    let request = request.body(Body::empty()).unwrap();
+    let response = api.runtime.block_on(api.router.clone().oneshot(request)).unwrap();
+    assert_eq!(response.status(), gone);
+}
+
+#[test]
+fn an_index_that_starts_mid_chain_marks_every_answer_and_denies_no_output() {
+    let api = Api::with(|settings| settings.may_start_mid_chain = true, &RestConfig::default(), 1);
+    for answer in answers(&api, &address_text(&contract())) {
+        assert_eq!(answer["partial"], serde_json::json!({ "started_mid_chain_at": 1 }), "{answer}");
+    }
+    // Alice's outputs are in the block before the first: the empty list is marked.
+    let path = format!("/api/v1/addresses/{}/utxos", address_text(&alice()));
+    let list = api.good(&path);
+    assert_eq!((rows(&list).len(), &list["partial"]["started_mid_chain_at"]), (0, &1.into()));
+    let path = format!("/api/v1/utxos/{}/1", api.chain.txid(0));
+    let message = api.bad(&path, StatusCode::NOT_FOUND, "not_kept");
+    assert!(message.contains("only outputs created from height 1 on"), "{message}");
 }

@@ -14,7 +14,7 @@ use ::bitcoin::{
     bech32::{self, Bech32, Hrp, primitives::decode::CheckedHrpstring},
 };
 use utxokeep_core::{
-    IndexKey, Network,
+    IndexKey, Network, OwnerKeys,
     cardano::{Credential, CredentialKind, canonical_address},
     hex_decode, hex_encode,
 };
@@ -43,14 +43,20 @@ pub enum Owner {
 }
 
 impl Owner {
+    /// What the rows of this owner are indexed by, and what else says whose they are.
+    #[must_use]
+    pub fn keys(&self, network: Network) -> OwnerKeys {
+        match self {
+            Self::Address(address) => OwnerKeys::address(network, address),
+            Self::Payment(credential) => IndexKey::payment(credential).into(),
+            Self::Stake(credential) => IndexKey::stake(credential).into(),
+        }
+    }
+
     /// What the rows of this owner are indexed by.
     #[must_use]
     pub fn index_key(&self, network: Network) -> IndexKey {
-        match self {
-            Self::Address(address) => IndexKey::address(network, address),
-            Self::Payment(credential) => IndexKey::payment(credential),
-            Self::Stake(credential) => IndexKey::stake(credential),
-        }
+        self.keys(network).key
     }
 }
 

@@ -93,6 +93,12 @@ impl Chain {
         self.index.view().unwrap().utxo(outpoint(output)).unwrap().is_none()
     }
 
+    /// Whether a partial index refuses to say what it cannot know of the output.
+    pub(crate) fn is_not_kept(&self, output: TxIn) -> bool {
+        let found = self.index.view().unwrap().utxo(outpoint(output));
+        matches!(found, Err(utxokeep_index::QueryError::OutputNotKept { .. }))
+    }
+
     pub(crate) fn page(&self, owner: &IndexKey) -> AddressPage {
         self.index.view().unwrap().owner_utxos(owner, EVERYTHING, None).unwrap()
     }

@@ -237,9 +237,9 @@ fn two_blocks_in_slot_zero_are_told_apart_when_asked_about_the_first() {
     assert_eq!(block.slot, 0);
     let owner = IndexKey::address(MAINNET, &owner);
     let at = |height| eras.index.view().unwrap().at(Height::new(height)).unwrap();
-    assert_eq!(at(1).owner_balance(&owner, u64::MAX).unwrap().utxos, 1);
-    assert_eq!(at(0).owner_balance(&owner, u64::MAX).unwrap().utxos, 0);
+    assert_eq!(at(1).owner_balance(owner, u64::MAX).unwrap().utxos, 1);
+    assert_eq!(at(0).owner_balance(owner, u64::MAX).unwrap().utxos, 0);
     let voucher = IndexKey::address(MAINNET, &genesis.outputs()[0].address);
-    assert_eq!(at(1).owner_balance(&voucher, u64::MAX).unwrap().utxos, 0);
-    assert_eq!(at(0).owner_balance(&voucher, u64::MAX).unwrap().utxos, 1);
+    assert_eq!(at(1).owner_balance(voucher, u64::MAX).unwrap().utxos, 0);
+    assert_eq!(at(0).owner_balance(voucher, u64::MAX).unwrap().utxos, 1);
 }

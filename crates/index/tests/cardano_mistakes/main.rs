@@ -108,7 +108,7 @@ fn asset_filter_was_applied_after_paging_and_order_was_ignored() {
     let mut lengths = Vec::new();
     let mut found = Vec::new();
     loop {
-        let page = view.owner_utxos(&owner, paging, Some(&all)).unwrap();
+        let page = view.owner_utxos(owner, paging, Some(&all)).unwrap();
         lengths.push(page.utxos.len());
         found.extend(page.utxos.iter().map(|utxo| utxo.outpoint.index()));
         let Some(next) = page.next else { break };
@@ -117,15 +117,15 @@ fn asset_filter_was_applied_after_paging_and_order_was_ignored() {
     assert_eq!(lengths, [4, 4, 2], "pages are full while there are more");
     assert_eq!(found, [30, 31, 32, 33, 34, 65, 66, 67, 68, 69]);
     let newest = Paging { limit: 1, reverse: true, ..EVERYTHING };
-    let page = view.owner_utxos(&owner, newest, Some(&one)).unwrap();
+    let page = view.owner_utxos(owner, newest, Some(&one)).unwrap();
     assert_eq!(page.utxos[0].outpoint.index(), 34);
     let few = Paging { limit: 1, scan_rows_max: 29, ..EVERYTHING };
-    let page = view.owner_utxos(&owner, few, Some(&one)).unwrap();
+    let page = view.owner_utxos(owner, few, Some(&one)).unwrap();
     assert!(page.utxos.is_empty(), "nothing among the rows it may look at");
-    let page = view.owner_utxos(&owner, Paging { after: page.next, ..few }, Some(&one)).unwrap();
+    let page = view.owner_utxos(owner, Paging { after: page.next, ..few }, Some(&one)).unwrap();
     assert_eq!(page.utxos[0].outpoint.index(), 30, "but it can go on from there");
 
-    let balance = view.owner_balance(&owner, u64::MAX).unwrap();
+    let balance = view.owner_balance(owner, u64::MAX).unwrap();
     assert_eq!((balance.utxos, balance.value), (70, 700));
     let sums: Vec<_> = balance.assets.into_iter().map(|((_, name), sum)| (name, sum)).collect();
     let expected = [(b"a\0b".to_vec(), 15), (b"other".to_vec(), 15), (Vec::new(), 90)];
@@ -339,7 +339,7 @@ fn a_filter_keeps_its_owners_and_nothing_else() {
     let first = TxSpec::new(&[coins.output(0, 0)], &both);
     let unkept = (first.id(Era::Babbage), 1);
     let block = chain.mine(vec![first, TxSpec::new(&[unkept], &[OutSpec::new(&key(1), 5)])]);
-    assert!(chain.is_live(block.output(0, 0)) && chain.is_unknown(unkept));
+    assert!(chain.is_live(block.output(0, 0)) && chain.is_not_kept(unkept));
     assert_eq!(chain.outputs_of(&key(1)), 10);
     let status = chain.index.status().unwrap();
     assert_eq!((status.filter_entries, status.missing_inputs), (2, 0));

@@ -116,12 +116,12 @@ fn assert_past<S: Read>(view: &View<'_, S>, model: &Model, set: &ModelSet, heigh
 fn assert_script<S: Read>(view: &View<'_, S>, set: &ModelSet, script: &[u8]) {
     let key = IndexKey::address(REGTEST, script);
     let mut expected = utxos_of(set, script);
-    let balance = view.owner_balance(&key, u64::MAX).unwrap();
+    let balance = view.owner_balance(key, u64::MAX).unwrap();
     let sum: u128 = expected.iter().map(|(_, coin)| u128::from(coin.value)).sum();
     assert_eq!((balance.utxos, balance.value), (expected.len() as u64, sum));
     if let Some(too_few) = balance.utxos.checked_sub(1) {
-        assert_eq!(view.owner_balance(&key, balance.utxos).unwrap(), balance);
-        let error = view.owner_balance(&key, too_few).unwrap_err();
+        assert_eq!(view.owner_balance(key, balance.utxos).unwrap(), balance);
+        let error = view.owner_balance(key, too_few).unwrap_err();
         assert!(matches!(error, QueryError::TooManyRows { max } if max == too_few));
     }
     for reverse in [false, true] {
@@ -130,7 +130,7 @@ fn assert_script<S: Read>(view: &View<'_, S>, set: &ModelSet, script: &[u8]) {
             let mut after = None;
             loop {
                 let paging = Paging { after, skip: 0, limit, reverse, scan_rows_max: u64::MAX };
-                let page = view.owner_utxos(&key, paging, None).unwrap();
+                let page = view.owner_utxos(key, paging, None).unwrap();
                 assert!(page.utxos.len() == limit || page.next.is_none());
                 pages.extend(page.utxos);
                 after = page.next;
@@ -146,7 +146,7 @@ fn assert_script<S: Read>(view: &View<'_, S>, set: &ModelSet, script: &[u8]) {
             }
         }
         let paging = Paging { after: None, skip: 2, limit: 1, reverse, scan_rows_max: u64::MAX };
-        let page = view.owner_utxos(&key, paging, None).unwrap();
+        let page = view.owner_utxos(key, paging, None).unwrap();
         let names: Vec<_> = page.utxos.iter().map(|utxo| utxo.outpoint).collect();
         let third: Vec<_> = expected.iter().skip(2).take(1).map(|(name, _)| **name).collect();
         assert_eq!(names, third);

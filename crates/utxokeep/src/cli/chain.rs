@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use utxokeep_core::Height;
-use utxokeep_index::{ChainWriter, PruneReport, QueryError, RollbackError, VerifyReport};
+use utxokeep_index::{
+    ChainWriter, PruneReport, QueryError, RollbackError, StoreError, VerifyReport,
+};
 
 use super::{
     args,
@@ -12,6 +14,7 @@ use super::{
     output::{self, Human, Lines},
     progress::Progress,
 };
+use crate::json::Partial;
 
 #[derive(Debug, Serialize)]
 struct RolledBack {
@@ -20,6 +23,8 @@ struct RolledBack {
     best_hash: String,
     blocks_undone: u32,
     dry_run: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<Partial>,
 }
 
 /// Undoes the blocks above a height.
@@ -38,6 +43,7 @@ pub(super) fn rollback(session: &Session, args: &args::Rollback) -> anyhow::Resu
         best_hash: index.settings().network().hash_text(target.hash.as_bytes()),
         blocks_undone: undone,
         dry_run: args.dry_run,
+        partial: partial(&index)?,
     };
     output::result(session.json(), &report)?;
     Ok(Exit::Success)
@@ -63,6 +69,7 @@ impl Human for RolledBack {
             .field(label, format_args!("{} blocks", self.blocks_undone))
             .field("height", format_args!("{} (was {})", self.height, self.from_height))
             .field("best hash", &self.best_hash);
+        output::partial(lines, self.partial.as_ref());
     }
 }
 
@@ -75,6 +82,8 @@ struct Verified {
     outputs_checked: u64,
     spent_checked: u64,
     deltas_checked: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<Partial>,
 }
 
 #[derive(Debug, Serialize)]
@@ -89,7 +98,7 @@ pub(super) fn verify(session: &Session) -> anyhow::Result<Exit> {
     let mut progress = Progress::start("verifying", false);
     let report = index.verify(&mut |stage, done| progress.update(done, 0, || stage.to_owned()));
     progress.finish();
-    let report = Verified::from(report?);
+    let report = Verified { partial: partial(&index)?, ..Verified::from(report?) };
     output::result(session.json(), &report)?;
     Ok(if report.clean { Exit::Success } else { Exit::Unsound })
 }
@@ -103,6 +112,7 @@ impl From<VerifyReport> for Verified {
             outputs_checked: report.outputs_checked,
             spent_checked: report.spent_checked,
             deltas_checked: report.deltas_checked,
+            partial: None,
             findings: report
                 .findings
                 .into_iter()
@@ -129,6 +139,7 @@ impl Human for Verified {
             .field("live outputs", self.outputs_checked)
             .field("spent outputs", self.spent_checked)
             .field("deltas", self.deltas_checked);
+        output::partial(lines, self.partial.as_ref());
     }
 }
 
@@ -142,6 +153,8 @@ struct Pruned {
     disk_bytes_before: u64,
     disk_bytes_after: u64,
     interrupted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<Partial>,
 }
 
 /// Prunes until nothing is due.
@@ -166,8 +179,14 @@ pub(super) fn prune(session: &Session, args: &args::ChainPrune) -> anyhow::Resul
         report.compacted = true;
     }
     report.disk_bytes_after = disk_bytes(&index)?;
+    report.partial = partial(&index)?;
     output::result(session.json(), &report)?;
     Ok(if report.interrupted { Exit::Interrupted } else { Exit::Success })
+}
+
+/// What the database keeps, when that is not everything.
+fn partial(index: &Index) -> Result<Option<Partial>, StoreError> {
+    Ok(Partial::new(index.view()?.partial()))
 }
 
 fn disk_bytes(index: &Index) -> anyhow::Result<u64> {
@@ -198,5 +217,6 @@ impl Human for Pruned {
         if self.interrupted {
             lines.row("stopped before the end");
         }
+        output::partial(lines, self.partial.as_ref());
     }
 }

@@ -10,6 +10,7 @@ use super::{
     open::{Session, view_at},
     output::{self, Human, Lines},
 };
+use crate::json::Partial;
 
 /// An amount in whole coins with eight decimals, as Bitcoin Core prints it.
 pub(super) fn coins(amount: u64) -> String {
@@ -44,12 +45,29 @@ enum Digest {
     },
 }
 
+/// The digests, and of what.
+#[derive(Debug, Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    digest: Digest,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<Partial>,
+}
+
+impl Human for Answer {
+    fn describe(&self, lines: &mut Lines) {
+        self.digest.describe(lines);
+        output::partial(lines, self.partial.as_ref());
+    }
+}
+
 /// Prints the digests of the set.
 pub(super) fn digest(session: &Session, args: &args::Digest) -> anyhow::Result<Exit> {
     let index = session.open()?;
-    let digest = view_at(&index, args.at.height)?.digest(args.audit)?;
-    let digest = Digest::new(&digest, index.settings().network());
-    output::result(session.json(), &digest)?;
+    let view = view_at(&index, args.at.height)?;
+    let digest = Digest::new(&view.digest(args.audit)?, index.settings().network());
+    let partial = Partial::new(view.partial());
+    output::result(session.json(), &Answer { digest, partial })?;
     Ok(Exit::Success)
 }
 

@@ -36,7 +36,10 @@ pub(super) const EXITS: &[(Exit, &str)] = &[
     (Exit::Success, "done; single refused blocks of an import are in its report"),
     (Exit::Failure, "failed: a file, the disk or a server"),
     (Exit::Usage, "wrong usage: arguments or configuration"),
-    (Exit::NotFound, "the output, transaction or wallet asked for is not known"),
+    (
+        Exit::NotFound,
+        "the output, block, transaction or wallet asked for is not known, or is not kept in a partial index",
+    ),
     (
         Exit::Refused,
         "refused: no database, no blocks that could be used, in use, other network, format or setting, out of window, or \
@@ -179,6 +182,9 @@ impl Exit {
     fn of_query(error: &QueryError) -> Self {
         match error {
             QueryError::Store(store) => Self::of_store(store),
+            QueryError::OwnerNotKept { .. }
+            | QueryError::OutputNotKept { .. }
+            | QueryError::BlockNotKept { .. } => Self::NotFound,
             _ => Self::Refused,
         }
     }

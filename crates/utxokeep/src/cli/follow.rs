@@ -18,6 +18,7 @@ use super::{
 use crate::{
     config::{ConfigError, Source},
     follow::{self, FollowOptions, Happened},
+    json::Partial,
     server::Work,
     wallet_follow::RecentBlocks,
 };
@@ -32,6 +33,8 @@ struct Report {
     disconnected: u64,
     reorganisations: u64,
     deepest_reorganisation: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<Partial>,
 }
 
 /// Follows a node until Ctrl-C, or until its tip is reached.
@@ -84,6 +87,7 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
         disconnected: report.disconnected,
         reorganisations: report.reorganisations,
         deepest_reorganisation: report.deepest_reorganisation,
+        partial: Partial::new(writer.index().view()?.partial()),
     };
     output::result(session.json(), &report)?;
     Ok(if interrupt.is_asked() { Exit::Interrupted } else { Exit::Success })
@@ -100,6 +104,7 @@ impl Human for Report {
             .field("disconnected", self.disconnected)
             .field("reorganisations", self.reorganisations)
             .field("deepest", self.deepest_reorganisation);
+        output::partial(lines, self.partial.as_ref());
     }
 }
 

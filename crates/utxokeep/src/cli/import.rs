@@ -19,7 +19,7 @@ use super::{
     progress::Progress,
     sources::{Scan, Sources},
 };
-use crate::config::ConfigError;
+use crate::{config::ConfigError, json::Partial};
 
 /// How many refused blocks are named on stderr; the JSON report has all.
 const WARNINGS_MAX: usize = 20;
@@ -41,6 +41,8 @@ struct Report {
     waiting: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     missing_inputs: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<Partial>,
     scan: Scan,
     interrupted: bool,
     seconds: f64,
@@ -272,6 +274,7 @@ impl Report {
             refused: refused.collect(),
             waiting: followed.waiting,
             missing_inputs: network.is_cardano().then_some(status.missing_inputs),
+            partial: Partial::new(status.partial),
             scan,
             interrupted,
             seconds,
@@ -304,5 +307,6 @@ impl Human for Report {
             lines.field("missing inputs", missing);
         }
         lines.field("seconds", format_args!("{:.2}", self.seconds));
+        output::partial(lines, self.partial.as_ref());
     }
 }

@@ -7,6 +7,8 @@ use std::{
 
 use serde::Serialize;
 
+use crate::json::Partial;
+
 /// A result that people can read.
 pub(super) trait Human {
     /// Describes it, line by line.
@@ -58,6 +60,13 @@ impl Lines {
             Line::Row(text) => format!("{text}\n"),
         };
         self.0.iter().map(text).collect()
+    }
+}
+
+/// Says what a database keeps that does not keep everything.
+pub(super) fn partial(lines: &mut Lines, partial: Option<&Partial>) {
+    if let Some(partial) = partial {
+        lines.field("partial", format_args!("the index keeps {partial}"));
     }
 }
 

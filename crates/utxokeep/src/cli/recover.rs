@@ -18,6 +18,7 @@ use super::{
     open::Session,
     output::{self, Human, Lines},
 };
+use crate::json::Partial;
 
 /// Names that are listed; the rest is counted.
 const NAMES_MAX: usize = 100_000;
@@ -45,12 +46,28 @@ struct Recovery {
     of: &'static str,
     names_total: usize,
     names: Vec<String>,
+    /// What a chain database keeps, when that is not everything and the database can be opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<Partial>,
+}
+
+impl Recovery {
+    /// Whether the damage is still there.
+    const fn is_damaged(&self) -> bool {
+        self.damage.is_some() && !self.recovered
+    }
+
+    fn finish(&self, session: &Session) -> anyhow::Result<Exit> {
+        output::result(session.json(), self)?;
+        Ok(if self.is_damaged() { Exit::Unsound } else { Exit::Success })
+    }
 }
 
 impl Human for Recovery {
     fn describe(&self, lines: &mut Lines) {
         let Some(Damage { file, offset, what }) = &self.damage else {
             lines.field("result", "the log is sound; there is nothing to recover");
+            output::partial(lines, self.partial.as_ref());
             return;
         };
         lines
@@ -76,6 +93,7 @@ impl Human for Recovery {
             "nothing was changed; --accept-loss opens the database without it"
         };
         lines.field("result", result);
+        output::partial(lines, self.partial.as_ref());
     }
 }
 
@@ -90,7 +108,14 @@ pub(super) fn chain(session: &Session, args: &ChainRecover) -> anyhow::Result<Ex
         is_block.then(|| Height::from_key(row.key)).flatten()
     };
     let options = session.config().rocks_options();
-    recover(session, dir, tables, options, args.accept_loss, "blocks lost", &height)
+    let mut recovery = recover(dir, tables, options, args.accept_loss, "blocks lost", &height)?;
+    // What was found in the log is the answer, also where the database cannot be opened.
+    if !recovery.is_damaged() {
+        let index = session.open().ok();
+        let partial = index.as_ref().and_then(|index| index.view().ok()?.partial());
+        recovery.partial = Partial::new(partial);
+    }
+    recovery.finish(session)
 }
 
 /// The same for a node store.
@@ -108,18 +133,17 @@ pub(super) fn tx(session: &Session, args: &TxRecover) -> anyhow::Result<Exit> {
     };
     let options = RocksOptions::within((config.cache_mib.get() as usize) << 20);
     let of = "transactions to compare with the node";
-    recover(session, Path::new(dir), STORE_TABLES, options, args.accept_loss, of, &txid)
+    recover(Path::new(dir), STORE_TABLES, options, args.accept_loss, of, &txid)?.finish(session)
 }
 
 fn recover<N: Ord + ToString>(
-    session: &Session,
     dir: &Path,
     tables: &'static [TableSpec],
     options: RocksOptions,
     accept_loss: bool,
     of: &'static str,
     name: &dyn Fn(&LostRow<'_>) -> Option<N>,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Recovery> {
     if RocksKv::tables_on_disk(dir)?.is_empty() {
         return Err(KvError::NotFound { path: dir.to_owned() }.into());
     }
@@ -139,8 +163,7 @@ fn recover<N: Ord + ToString>(
     if recovered {
         drop(RocksKv::recover(dir, tables, options)?);
     }
-    let is_damaged = report.damage.is_some();
-    let recovery = Recovery {
+    Ok(Recovery {
         damage: report.damage.map(|damage| Damage {
             file: damage.file,
             offset: damage.offset,
@@ -154,7 +177,6 @@ fn recover<N: Ord + ToString>(
         of,
         names_total,
         names: names.iter().map(ToString::to_string).collect(),
-    };
-    output::result(session.json(), &recovery)?;
-    Ok(if is_damaged && !recovered { Exit::Unsound } else { Exit::Success })
+        partial: None,
+    })
 }

@@ -10,7 +10,7 @@ use super::{
     open::Session,
     output::{self, Human, Lines},
 };
-use crate::json::epoch_of;
+use crate::json::{Partial, epoch_of};
 
 #[derive(Debug, Serialize)]
 struct Status {
@@ -19,6 +19,8 @@ struct Status {
     height: Option<u32>,
     best_hash: Option<String>,
     txouts: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<Partial>,
     #[serde(flatten)]
     facts: Facts,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,6 +95,7 @@ pub(super) fn status(session: &Session) -> anyhow::Result<Exit> {
         height: status.tip.map(|tip| tip.height.get()),
         best_hash: status.tip.map(|tip| network.hash_text(tip.hash.as_bytes())),
         txouts: status.totals.map(|totals| totals.txouts),
+        partial: Partial::new(status.partial),
         facts: Facts::new(&status, settings),
         filter_entries: Some(status.filter_entries).filter(|&n| network.is_cardano() || n > 0),
         rollback_floor: status.rollback_floor.map(Height::get),
@@ -114,6 +117,7 @@ impl Human for Status {
             .optional("height", self.height)
             .optional("best hash", self.best_hash.as_ref())
             .optional("outputs", self.txouts);
+        output::partial(lines, self.partial.as_ref());
         match &self.facts {
             Facts::Bitcoin { total_amount, .. } => {
                 lines.optional("total amount", total_amount.as_ref());

@@ -1,8 +1,9 @@
 //! `utxo show`, `address utxos` and `address balance`, in the JSON models of REST.
 
 use serde::Serialize;
-use utxokeep_core::{IndexKey, IndexTag, OutPoint, Txid};
-use utxokeep_index::{Paging, QueryError};
+use utxokeep_core::{IndexTag, Network, OutPoint, OwnerKeys, Txid};
+use utxokeep_index::{Paging, QueryError, View};
+use utxokeep_kv::Read;
 
 use super::{
     args::{Balance as BalanceArgs, Order, Owner, Show, Utxos as UtxosArgs},
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::{
     cursor,
-    json::{Amount, Balance, Point, Utxo},
+    json::{Amount, Balance, Partial, Point, Utxo},
     owners,
 };
 
@@ -21,8 +22,17 @@ use crate::{
 #[derive(Debug, Serialize)]
 struct At<T> {
     point: Point,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<Partial>,
     #[serde(flatten)]
     answer: T,
+}
+
+impl<T> At<T> {
+    fn new<S: Read>(view: &View<'_, S>, network: Network, answer: T) -> Result<Self, QueryError> {
+        let point = Point::new(&view.point()?, network);
+        Ok(Self { point, partial: Partial::new(view.partial()), answer })
+    }
 }
 
 /// Shows one output.
@@ -39,7 +49,7 @@ pub(super) fn show(session: &Session, args: &Show) -> anyhow::Result<Exit> {
     let unknown = || CliError::UnknownOutput { tx_hash, index: index_of_output, height };
     let utxo = view.utxo(outpoint)?.ok_or_else(unknown)?;
     let answer = Utxo::new(&utxo, network);
-    output::result(session.json(), &At { point: Point::new(&view.point()?, network), answer })?;
+    output::result(session.json(), &At::new(&view, network, answer)?)?;
     Ok(Exit::Success)
 }
 
@@ -84,7 +94,7 @@ impl Human for At<Utxo> {
                 .field("spent by", spender)
                 .field("spent", place(height, slot, hash, utxo.spent_epoch));
         }
-        as_of(lines, &self.point);
+        as_of(lines, self);
     }
 }
 
@@ -118,13 +128,13 @@ pub(super) fn list(session: &Session, args: &UtxosArgs) -> anyhow::Result<Exit> 
     let view = view_at(&index, args.at.height)?;
     let network = index.settings().network();
     let assets = args.asset.as_deref().map(|text| owners::find_asset(text, network)).transpose()?;
-    let page = view.owner_utxos(&key, paging(args)?, assets.as_ref())?;
+    let page = view.owner_utxos(key, paging(args)?, assets.as_ref())?;
     let answer = Page {
         utxos: page.utxos.iter().map(|utxo| Utxo::new(utxo, network)).collect(),
         next_cursor: page.next.map(cursor::encode),
-        with_owners: key.tag != IndexTag::Address,
+        with_owners: key.key.tag != IndexTag::Address,
     };
-    output::result(session.json(), &At { point: Point::new(&view.point()?, network), answer })?;
+    output::result(session.json(), &At::new(&view, network, answer)?)?;
     Ok(Exit::Success)
 }
 
@@ -158,7 +168,7 @@ impl Human for At<Page> {
         }
         lines.field("rows", self.answer.utxos.len());
         lines.optional("next cursor", self.answer.next_cursor.as_ref());
-        as_of(lines, &self.point);
+        as_of(lines, self);
     }
 }
 
@@ -168,8 +178,8 @@ pub(super) fn balance(session: &Session, args: &BalanceArgs) -> anyhow::Result<E
     let key = owner_key(&index, &args.owner)?;
     let view = view_at(&index, args.at.height)?;
     let network = index.settings().network();
-    let answer = Balance::new(&view.owner_balance(&key, u64::MAX)?, network);
-    output::result(session.json(), &At { point: Point::new(&view.point()?, network), answer })?;
+    let answer = Balance::new(&view.owner_balance(key, u64::MAX)?, network);
+    output::result(session.json(), &At::new(&view, network, answer)?)?;
     Ok(Exit::Success)
 }
 
@@ -178,17 +188,19 @@ impl Human for At<Balance> {
         lines.field("amount", &self.answer.amount);
         assets(lines, &self.answer.amounts);
         lines.field("outputs", self.answer.utxo_count);
-        as_of(lines, &self.point);
+        as_of(lines, self);
     }
 }
 
-fn owner_key(index: &Index, owner: &Owner) -> anyhow::Result<IndexKey> {
+fn owner_key(index: &Index, owner: &Owner) -> anyhow::Result<OwnerKeys> {
     if !index.settings().enabled {
         return Err(QueryError::Disabled.into());
     }
     Ok(owners::find_owner(&owner.text, owner.kind, index.settings().network())?)
 }
 
-fn as_of(lines: &mut Lines, point: &Point) {
+fn as_of<T>(lines: &mut Lines, answer: &At<T>) {
+    let At { point, partial, .. } = answer;
     lines.field("as of", format_args!("height {} block {}", point.height, point.hash));
+    output::partial(lines, partial.as_ref());
 }

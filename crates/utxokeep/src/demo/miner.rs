@@ -184,7 +184,7 @@ fn resume(index: &ChainIndex<RocksKv>, config: SimulatorConfig) -> anyhow::Resul
         };
         let owner = IndexKey::address(Simulator::NETWORK, &script);
         while coins.len() < coins_max {
-            let page = view.owner_utxos(&owner, paging, None)?;
+            let page = view.owner_utxos(owner, paging, None)?;
             is_ours |= is_owned && !page.utxos.is_empty();
             coins.extend(page.utxos.iter().map(|utxo| SimCoin {
                 outpoint: utxo.outpoint,

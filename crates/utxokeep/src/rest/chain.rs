@@ -12,12 +12,16 @@ use super::{
     params::Segments,
     state::RestState,
 };
-use crate::json::{Block, Point, Status};
+use crate::json::{Block, Partial, Point, Status};
 
 /// A block, and the tip of the chain it is part of.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BlockAnswer {
     point: Point,
+    /// What the database keeps, when that is not everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    partial: Option<Partial>,
     #[serde(flatten)]
     block: Block,
 }
@@ -46,7 +50,8 @@ pub(super) async fn tip(
             let hash = network.hash_text(entry.hash.as_bytes());
             answer(&known, Tag::Strong, &hash, || {
                 let point = Point::new(&entry.point(height), network);
-                Ok(BlockAnswer { point, block: Block::new(height, &entry, network) })
+                let partial = Partial::new(view.partial());
+                Ok(BlockAnswer { point, partial, block: Block::new(height, &entry, network) })
             })
         })
         .await
@@ -94,7 +99,8 @@ pub(super) async fn block(
             };
             let hash = point.hash.clone();
             answer(&known, Tag::Strong, &hash, || {
-                Ok(BlockAnswer { point, block: Block::new(height, &entry, network) })
+                let partial = Partial::new(view.partial());
+                Ok(BlockAnswer { point, partial, block: Block::new(height, &entry, network) })
             })
         })
         .await

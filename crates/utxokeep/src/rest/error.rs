@@ -12,6 +12,7 @@ use utxokeep_index::{QueryError, StoreError};
 use utxokeep_wallet::LedgerError;
 
 use crate::{
+    json::Partial,
     owners::OwnerError,
     wallets::{ErrorKind, WalletsError},
 };
@@ -42,6 +43,10 @@ pub(super) struct ErrorDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = 300)]
     tip: Option<u32>,
+    /// What the database keeps, when what is asked about is not part of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    partial: Option<Partial>,
     /// Insufficient funds: payment and fee, with the inputs for everything that is available, as a
     /// decimal string.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,8 +197,16 @@ impl ApiError {
             Self::WrongMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "wrong_method"),
             Self::Query(QueryError::OutsideWindow { .. }) => (BAD, "outside_window"),
             Self::Query(QueryError::TooManyRows { .. }) => (BAD, "too_many_outputs"),
-            Self::Query(QueryError::Disabled) => (UNAVAILABLE, "index_disabled"),
-            Self::Query(QueryError::IndexOff { name }) => (UNAVAILABLE, index_off_code(name)),
+            Self::Query(
+                QueryError::OwnerNotKept { .. }
+                | QueryError::OutputNotKept { .. }
+                | QueryError::BlockNotKept { .. },
+            ) => (StatusCode::NOT_FOUND, "not_kept"),
+            // For as long as this database exists: nobody should try again.
+            Self::Query(QueryError::Disabled) => (StatusCode::NOT_IMPLEMENTED, "index_disabled"),
+            Self::Query(QueryError::IndexOff { name }) => {
+                (StatusCode::NOT_IMPLEMENTED, index_off_code(name))
+            }
             Self::Query(QueryError::Empty) => (UNAVAILABLE, "empty_database"),
             Self::Wallets(error) => (wallet_status(error.kind()), error.code()),
             Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
@@ -245,6 +258,11 @@ impl ErrorDetail {
             ApiError::Query(QueryError::OutsideWindow { floor, tip, .. }) => {
                 (self.floor, self.tip) = (Some(floor.get()), Some(tip.get()));
             }
+            ApiError::Query(
+                QueryError::OwnerNotKept { partial }
+                | QueryError::OutputNotKept { partial }
+                | QueryError::BlockNotKept { partial, .. },
+            ) => self.partial = Partial::new(Some(*partial)),
             ApiError::Wallets(WalletsError::Ledger(LedgerError::InsufficientFunds {
                 needed,
                 available,

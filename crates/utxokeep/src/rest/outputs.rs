@@ -4,7 +4,7 @@ use axum::{extract::State, response::Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utxokeep_chains::script_hash_candidates;
-use utxokeep_core::{AssetFilter, Height, IndexKey, Network, OutPoint, Txid};
+use utxokeep_core::{AssetFilter, Height, IndexKey, Network, OutPoint, OwnerKeys, Txid};
 use utxokeep_index::{ChainIndex, Paging, View};
 use utxokeep_kv::{Kv, Read, RocksKv};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cursor,
-    json::{Balance, Point, Utxo},
+    json::{Balance, Partial, Point, Utxo},
     owners,
 };
 
@@ -24,6 +24,10 @@ use crate::{
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct UtxoAnswer {
     point: Point,
+    /// What the database keeps, when that is not everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    partial: Option<Partial>,
     #[serde(flatten)]
     utxo: Utxo,
 }
@@ -32,6 +36,10 @@ pub(super) struct UtxoAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct UtxosAnswer {
     point: Point,
+    /// What the database keeps, when that is not everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    partial: Option<Partial>,
     /// Outputs in chain order.
     utxos: Vec<Utxo>,
     /// Send it as `cursor` to go on behind the last row; `null` when there are no more.
@@ -43,6 +51,10 @@ pub(super) struct UtxosAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BalanceAnswer {
     point: Point,
+    /// What the database keeps, when that is not everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    partial: Option<Partial>,
     #[serde(flatten)]
     balance: Balance,
 }
@@ -51,7 +63,7 @@ pub(super) struct BalanceAnswer {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Owner {
     /// Exactly these outputs.
-    Key(IndexKey),
+    Key(OwnerKeys),
     /// A script hash that may have been written in either byte order.
     Either([IndexKey; 2]),
 }
@@ -66,19 +78,28 @@ impl Owner {
         script_hash_candidates(text).map(Self::Either).ok_or(ApiError::BadScriptHash)
     }
 
+    /// Whether the index can answer; also for a client that has the answer of this block.
+    fn check<S: Read>(self, view: &View<'_, S>) -> Result<(), ApiError> {
+        let keys = match self {
+            Self::Key(keys) => keys,
+            Self::Either([first, _]) => first.into(),
+        };
+        Ok(view.check_owner(keys).map(drop)?)
+    }
+
     /// The key to ask about: of two, the first that has outputs.
-    fn key<S: Read>(self, view: &View<'_, S>) -> Result<IndexKey, ApiError> {
+    fn key<S: Read>(self, view: &View<'_, S>) -> Result<OwnerKeys, ApiError> {
         let first_row =
             Paging { after: None, skip: 0, limit: 1, reverse: false, scan_rows_max: u64::MAX };
         match self {
             Self::Key(key) => Ok(key),
             Self::Either([first, second]) => {
                 for key in [first, second] {
-                    if !view.owner_utxos(&key, first_row, None)?.utxos.is_empty() {
-                        return Ok(key);
+                    if !view.owner_utxos(key, first_row, None)?.utxos.is_empty() {
+                        return Ok(key.into());
                     }
                 }
-                Ok(first)
+                Ok(first.into())
             }
         }
     }
@@ -113,7 +134,10 @@ fn view_at(
             headers(("ETag" = String, description = "Hash of the block the answer is true of"))),
         (status = 304, description = "Nothing changed since the answer in `If-None-Match`"),
         (status = 400, description = "A parameter is wrong", body = ErrorBody),
-        (status = 404, description = "The output is not known", body = ErrorBody),
+        (status = 404, description = "`unknown_output`: there was no such output by then, or it was \
+                                      spent long ago; `not_kept`: the database keeps only a part of \
+                                      the outputs, and cannot tell", body = ErrorBody),
+        (status = 501, description = "The database does not keep the index", body = ErrorBody),
         (status = 503, description = "Not now", body = ErrorBody),
     )
 )]
@@ -131,11 +155,12 @@ pub(super) async fn utxo(
         .read(move |index| {
             let view = view_at(index, params.at)?;
             let point = Point::new(&view.point()?, network);
+            let partial = Partial::new(view.partial());
             let unknown = || ApiError::UnknownOutput(tx_hash, output_index);
             let utxo = view.utxo(outpoint)?.ok_or_else(unknown)?;
             let hash = point.hash.clone();
             answer(&known, Tag::Strong, &hash, || {
-                Ok(UtxoAnswer { point, utxo: Utxo::new(&utxo, network) })
+                Ok(UtxoAnswer { point, partial, utxo: Utxo::new(&utxo, network) })
             })
         })
         .await
@@ -155,12 +180,14 @@ pub(super) async fn list(
     state
         .read(move |index: &ChainIndex<RocksKv>| {
             let view = view_at(index, at)?;
+            owner.check(&view)?;
             let point = Point::new(&view.point()?, network);
             let hash = point.hash.clone();
             answer(&known, Tag::Strong, &hash, || {
-                let page = view.owner_utxos(&owner.key(&view)?, paging, assets.as_ref())?;
+                let page = view.owner_utxos(owner.key(&view)?, paging, assets.as_ref())?;
                 Ok(UtxosAnswer {
                     point,
+                    partial: Partial::new(view.partial()),
                     utxos: page.utxos.iter().map(|utxo| Utxo::new(utxo, network)).collect(),
                     next_cursor: page.next.map(cursor::encode),
                 })
@@ -180,11 +207,13 @@ pub(super) async fn balance(
     state
         .read(move |index: &ChainIndex<RocksKv>| {
             let view = view_at(index, at)?;
+            owner.check(&view)?;
             let point = Point::new(&view.point()?, network);
             let hash = point.hash.clone();
             answer(&known, Tag::Strong, &hash, || {
-                let balance = view.owner_balance(&owner.key(&view)?, rows_max)?;
-                Ok(BalanceAnswer { point, balance: Balance::new(&balance, network) })
+                let balance = view.owner_balance(owner.key(&view)?, rows_max)?;
+                let partial = Partial::new(view.partial());
+                Ok(BalanceAnswer { point, partial, balance: Balance::new(&balance, network) })
             })
         })
         .await
