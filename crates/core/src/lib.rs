@@ -7,6 +7,7 @@
 //! * Each byte that reaches a disk key or value is produced by a codec in this crate.
 
 mod block;
+mod block_name;
 pub mod cardano;
 mod check;
 mod coin;
@@ -26,6 +27,7 @@ pub mod wallet;
 mod window;
 
 pub use block::{Block, Header, Output, SlotInfo, Tx};
+pub use block_name::{BlockName, BlockNameError};
 pub use check::{
     Checked, CoinFacts, InvalidBlock, MissingInput, Prevout, check_block, in_block_prevouts,
 };

@@ -274,6 +274,55 @@ pub enum QueryError {
         /// Height of the tip.
         tip: Height,
     },
+    /// The slot asked about is outside the window.
+    #[error(
+        "slot {asked} cannot be answered: the window reaches from slot {floor_slot} (height {floor}) to slot {tip_slot} (height {tip})"
+    )]
+    SlotOutsideWindow {
+        /// Slot asked about.
+        asked: u64,
+        /// Deepest height that can be answered.
+        floor: Height,
+        /// Its slot.
+        floor_slot: u64,
+        /// Height of the tip.
+        tip: Height,
+        /// Its slot.
+        tip_slot: u64,
+    },
+    /// The chain has no slots.
+    #[error("{network} has no slots; ask by height or by hash")]
+    NoSlots {
+        /// Network of the database.
+        network: Network,
+    },
+    /// The block asked about is not on the chain.
+    #[error("block {hash} is not on the followed chain")]
+    UnknownBlock {
+        /// The block, as the question names it.
+        hash: String,
+    },
+    /// The block that an enumeration is made of has left the chain, or never was on it.
+    #[error(
+        "block {}, which the cursor was made at, is not, or no longer, on the followed chain: a reorganisation replaced it, or the cursor is of another database; start the list again without the cursor",
+        network.hash_text(hash.as_bytes())
+    )]
+    BlockGone {
+        /// Network of the database.
+        network: Network,
+        /// The block.
+        hash: BlockHash,
+    },
+    /// A cursor of one block, and a question about another.
+    #[error(
+        "the cursor was made at height {cursor}, the question is about height {asked}; leave one of them out"
+    )]
+    CursorElsewhere {
+        /// Height of the cursor's block.
+        cursor: Height,
+        /// Height asked about.
+        asked: Height,
+    },
     /// The answer would have to add up more rows than allowed.
     #[error("there are more than {max} outputs, the most that one answer may look at")]
     TooManyRows {

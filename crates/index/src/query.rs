@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use utxokeep_core::{
-    AddressRow, AddressRowKey, AssetFilter, BlockEntry, BlockHash, ChainPoint, Corrupt, Datum,
-    Details, Height, IndexKey, IndexTag, OutPoint, OwnerKeys, Partial, SpentAddressRow,
+    AddressRow, AddressRowKey, AssetFilter, BlockEntry, BlockHash, BlockName, ChainPoint, Corrupt,
+    Datum, Details, Height, IndexKey, IndexTag, OutPoint, OwnerKeys, Partial, SpentAddressRow,
     SpentRecord, Txid, UtxoRecord, row_outpoint,
 };
 use utxokeep_kv::{Read, Scan};
@@ -183,6 +183,100 @@ impl<'a, S: Read> View<'a, S> {
             self.block(height)?.ok_or_else(|| StoreError::missing("chain_blocks", height))?;
         self.at = Some((height, entry)).filter(|_| height < tip);
         Ok(self)
+    }
+
+    /// Moves the view to where a question asks: to the block of its cursor, which `at` must agree
+    /// with; else to `at`; else it stays at the tip.
+    pub fn standing(
+        self,
+        at: Option<&BlockName>,
+        cursor: Option<BlockHash>,
+    ) -> Result<Self, QueryError> {
+        let asked = at.map(|name| self.height_named(name)).transpose()?;
+        let Some(hash) = cursor else {
+            return match asked {
+                Some(height) => self.at(height),
+                None => Ok(self),
+            };
+        };
+        let network = self.settings.network();
+        let height = self.height_of(&hash)?.ok_or(QueryError::BlockGone { network, hash })?;
+        match asked.filter(|asked| *asked != height) {
+            Some(asked) => Err(QueryError::CursorElsewhere { cursor: height, asked }),
+            None => self.at(height),
+        }
+    }
+
+    /// Height of the block that a question names.
+    fn height_named(&self, name: &BlockName) -> Result<Height, QueryError> {
+        let network = self.settings.network();
+        match name {
+            BlockName::Height(height) => match self.start().filter(|(start, _)| height < start) {
+                Some((start, partial)) => {
+                    Err(QueryError::BlockNotKept { block: height.to_string(), start, partial })
+                }
+                None => Ok(*height),
+            },
+            BlockName::Hash(text) => {
+                let hash = network.parse_hash(text).ok().map(BlockHash::from_bytes);
+                let height = hash.map(|hash| self.height_of(&hash)).transpose()?.flatten();
+                height.ok_or_else(|| self.unknown_block(text))
+            }
+            BlockName::Slot(_) if !network.is_cardano() => Err(QueryError::NoSlots { network }),
+            BlockName::Slot(slot) => self.height_of_slot(*slot),
+        }
+    }
+
+    /// Height of the first block, when those before it are missing.
+    fn start(&self) -> Option<(Height, Partial)> {
+        let partial = self.partial?;
+        partial.started_mid_chain_at.map(|start| (start, partial))
+    }
+
+    /// No block of this hash. Where earlier blocks are missing, nobody can tell whether it is one.
+    fn unknown_block(&self, hash: &str) -> QueryError {
+        match self.start() {
+            Some((start, partial)) => {
+                QueryError::BlockNotKept { block: hash.to_owned(), start, partial }
+            }
+            None => QueryError::UnknownBlock { hash: hash.to_owned() },
+        }
+    }
+
+    /// The block that a question names, and its height; at any depth.
+    pub fn block_named(&self, name: &BlockName) -> Result<(Height, BlockEntry), QueryError> {
+        let height = self.height_named(name)?;
+        let entry = self.block(height)?;
+        let unknown = || QueryError::UnknownBlock { hash: height.to_string() };
+        Ok((height, entry.ok_or_else(unknown)?))
+    }
+
+    /// Height of the newest block of a slot or an earlier one. The newest blocks of slots above the
+    /// tip's are still to come.
+    fn height_of_slot(&self, asked: u64) -> Result<Height, QueryError> {
+        let (tip, entry) = self.tip.ok_or(QueryError::Empty)?;
+        self.check_enabled()?;
+        let floor = self.floor()?.unwrap_or_default();
+        let slot_at = |height: Height| -> Result<u64, QueryError> {
+            let entry = self.block(height)?;
+            let entry = entry.ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+            Ok(entry.point(height).slot)
+        };
+        let (floor_slot, tip_slot) = (slot_at(floor)?, entry.point(tip).slot);
+        if asked < floor_slot || asked > tip_slot {
+            return Err(QueryError::SlotOutsideWindow { asked, floor, floor_slot, tip, tip_slot });
+        }
+        // Slots grow with heights: the last block at or below the slot is found by halving.
+        let (mut low, mut high) = (floor, tip);
+        while low < high {
+            let middle = Height::new(low.get() + (high.get() - low.get()).div_ceil(2));
+            if slot_at(middle)? <= asked {
+                low = middle;
+            } else {
+                high = middle.minus(1);
+            }
+        }
+        Ok(low)
     }
 
     /// In what way the index is partial; `None` when it keeps everything.

@@ -10,7 +10,7 @@ use utxokeep_chains::{
     },
     parse_address_or_script,
 };
-use utxokeep_core::{AssetFilter, Network, OwnerKeys, cardano::CredentialKind};
+use utxokeep_core::{AssetFilter, Height, Network, OwnerKeys, cardano::CredentialKind};
 
 /// What a credential is the hash of, where its text does not say so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, ToSchema)]
@@ -29,6 +29,21 @@ impl From<Kind> for CredentialKind {
             Kind::Script => Self::Script,
         }
     }
+}
+
+/// No record of an output.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "output {tx_hash}:{index} is not known at height {height}: it was not created by then, cannot be \
+     spent, or was spent so long ago that its record is gone"
+)]
+pub struct UnknownOutput {
+    /// Transaction that should have created it.
+    pub tx_hash: String,
+    /// Position among the outputs of that transaction.
+    pub index: u32,
+    /// The height asked about.
+    pub height: Height,
 }
 
 /// Why a text names no owner or asset of a network.

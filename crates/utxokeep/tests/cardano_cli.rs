@@ -205,6 +205,13 @@ fn every_text_of_an_owner_names_the_same_outputs() {
     assert_eq!(user.outputs(&[&base58, "--at", "0"]).len(), 1);
     assert_eq!(user.outputs(&[&hex_encode(&old()), "--at", "0"]).len(), 1);
 
+    assert_eq!(user.outputs(&[&base58, "--at", "slot:0"]).len(), 1);
+    let first = hex_encode(&user.chain.blocks[0].hash);
+    assert_eq!(user.outputs(&[&base58, "--at", &first]).len(), 1);
+    user.refused(4, &["address", "utxos", &base58, "--at", "slot:6"]);
+    user.refused(3, &["address", "utxos", &base58, "--at", &"00".repeat(32)]);
+    user.refused(2, &["address", "utxos", &base58, "--at", "slot:soon"]);
+
     let bare = hex_encode(&HASH);
     let by_key = user.outputs(&[&format!("key:{bare}")]);
     assert_eq!(by_key.len(), by_alice.len() + 2);
@@ -343,6 +350,10 @@ fn an_index_that_starts_mid_chain_says_so_and_counts_missing_inputs() {
     ] {
         assert_eq!(user.json(args)["partial"], json!({ "started_mid_chain_at": 1 }), "{args:?}");
         assert!(user.text(args).contains("only outputs created from height 1 on"), "{args:?}");
+    }
+    for at in ["0", &"00".repeat(32)] {
+        let error = user.refused(3, &["chain", "digest", "--at", at]);
+        assert!(error.contains("this index starts at height 1"), "{error}");
     }
 }
 

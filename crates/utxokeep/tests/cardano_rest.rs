@@ -327,3 +327,42 @@ fn an_index_that_starts_mid_chain_marks_every_answer_and_denies_no_output() {
     let message = api.bad(&path, StatusCode::NOT_FOUND, "not_kept");
     assert!(message.contains("only outputs created from height 1 on"), "{message}");
 }
+
+#[test]
+fn an_index_that_starts_mid_chain_does_not_deny_the_blocks_before() {
+    let api = Api::with(|settings| settings.may_start_mid_chain = true, &RestConfig::default(), 1);
+    let before = hex_encode(&api.chain.blocks[0].hash);
+    let nobodys = "00".repeat(32);
+    let balance = format!("/api/v1/addresses/{}/balance", address_text(&alice()));
+    for block in ["0", &before, &nobodys] {
+        for path in [format!("/api/v1/chain/blocks/{block}"), format!("{balance}?at={block}")] {
+            let message = api.bad(&path, StatusCode::NOT_FOUND, "not_kept");
+            assert!(message.contains("this index starts at height 1"), "{path}: {message}");
+            assert!(message.contains("only outputs created from height 1 on"), "{path}: {message}");
+        }
+    }
+    // Of what is to come it knows that it is not there yet.
+    api.bad("/api/v1/chain/blocks/6", StatusCode::NOT_FOUND, "unknown_block");
+    api.bad(&format!("{balance}?at=6"), StatusCode::BAD_REQUEST, "outside_window");
+    let whole = Api::new();
+    for block in ["6", &nobodys] {
+        let path = format!("/api/v1/chain/blocks/{block}");
+        whole.bad(&path, StatusCode::NOT_FOUND, "unknown_block");
+    }
+}
+
+#[test]
+fn a_slot_names_the_newest_block_up_to_it() {
+    let api = Api::new();
+    let path = format!("/api/v1/addresses/{}/balance", address_text(&alice()));
+    for (slot, built) in (0u64..).zip(&api.chain.blocks) {
+        let answer = api.good(&format!("{path}?at=slot:{slot}"));
+        assert_eq!(answer["point"]["slot"], slot);
+        assert_eq!(answer["point"]["hash"], hex_encode(&built.hash));
+        let by_hash = api.good(&format!("{path}?at={}", hex_encode(&built.hash)));
+        assert_eq!(by_hash, answer);
+        assert_eq!(answer["point"]["height"], built.number);
+    }
+    let message = api.bad(&format!("{path}?at=slot:6"), BAD, "outside_window");
+    assert!(message.contains("from slot 0 (height 0) to slot 5 (height 5)"), "{message}");
+}

@@ -279,6 +279,23 @@ fn pages_by_number_and_by_cursor_are_the_whole_list() {
     assert_eq!(user.json(&["address", "balance", address]), balance);
     let earlier = user.json(&["address", "balance", SCRIPT, "--at", "12"]);
     assert_eq!((&earlier["utxo_count"], &earlier["point"]["height"]), (&json!(0), &json!(12)));
+    let hash = truth_at(12).0;
+    assert_eq!(user.json(&["address", "balance", SCRIPT, "--at", &hash]), earlier);
+    user.refused(2, &["address", "balance", SCRIPT, "--at", "slot:12"]);
+
+    let first = user.json(&list);
+    let behind = ["--cursor", first["next_cursor"].as_str().unwrap()];
+    user.json(&[&list[..], &behind].concat());
+    user.refused(2, &[&list[..], &behind, &["--at", "12"]].concat());
+    let other_order = [&list[..], &behind, &["--order", "desc"]].concat();
+    let other_owner = ["address", "utxos", "51", behind[0], behind[1]];
+    for other in [&other_order[..], &other_owner] {
+        let error = user.refused(2, other);
+        assert!(error.contains("made by another question"), "{error}");
+    }
+    user.json(&["chain", "rollback", "299"]);
+    let error = user.refused(4, &[&list[..], &behind].concat());
+    assert!(error.contains("no longer, on the followed chain"), "{error}");
 }
 
 #[test]

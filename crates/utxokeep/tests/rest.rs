@@ -39,6 +39,8 @@ type NodeRow = (String, u32, String, u32, bool);
 /// A script with tens of thousands of outputs.
 const BUSY: &str = "51";
 
+const BAD: StatusCode = StatusCode::BAD_REQUEST;
+
 fn open(dir: &Path, settings: Settings) -> ChainIndex<RocksKv> {
     ChainIndex::open_dir(dir, settings, RocksOptions::within(64 << 20), true).unwrap()
 }
@@ -384,6 +386,111 @@ fn answers_at_a_height_are_those_of_a_chain_rolled_back_to_it() {
 }
 
 #[test]
+fn a_list_is_made_of_one_block_however_the_chain_grows() {
+    let (chain, mut writer) = Chain::import();
+    let api = Api::new(Arc::new(chain), &limits());
+    let path = format!("/api/v1/addresses/{BUSY}/utxos?count=700");
+    writer.rollback(Height::new(250)).unwrap();
+    let expected = api.walk(&format!("/api/v1/addresses/{BUSY}/utxos"), "asc", 1_000, true);
+    assert!(expected.len() > 1_400, "{}", expected.len());
+    let first = api.good(&path);
+    let (mut rows, mut cursor) =
+        (first["utxos"].as_array().unwrap().clone(), first["next_cursor"].clone());
+
+    let files = RegtestA::default().block_files();
+    drop(import_files(writer, &files, true, &mut |_| true).unwrap());
+    assert_eq!(api.good(&path)["point"]["height"], 300, "who starts anew stands at the tip");
+    while let Some(text) = cursor.as_str() {
+        let page = api.good(&format!("{path}&cursor={text}"));
+        assert_eq!(page["point"], first["point"], "every page names the block of the first");
+        rows.extend(page["utxos"].as_array().unwrap().clone());
+        cursor = page["next_cursor"].clone();
+    }
+    assert_eq!(rows, expected);
+
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let hash = first["point"]["hash"].as_str().unwrap();
+    let agreeing = api.good(&format!("{path}&cursor={cursor}&at={hash}"));
+    assert_eq!(agreeing, api.good(&format!("{path}&cursor={cursor}&at=250")));
+    let error = api.bad(&format!("{path}&cursor={cursor}&at=249"), BAD, "bad_parameter");
+    assert!(error["message"].as_str().unwrap().contains("made at height 250"), "{error}");
+}
+
+#[test]
+fn a_cursor_of_another_question_is_refused() {
+    let api = Api::over_the_chain();
+    let list = |owner: &str| format!("/api/v1/addresses/{owner}/utxos?count=3");
+    let rows = api.good(&list(BUSY));
+    let script = rows["utxos"][0]["script_pub_key"].as_str().unwrap();
+    let hash = rows["utxos"][0]["script_hash"].as_str().unwrap();
+    let by_hash = format!("/api/v1/scripts/{hash}/utxos?count=3");
+    let ascending = rows["next_cursor"].as_str().unwrap();
+    let descending = api.good(&format!("{}&order=desc", list(BUSY)))["next_cursor"].clone();
+    let descending = descending.as_str().unwrap();
+
+    // The same question, in other words.
+    let second = api.good(&format!("{}&cursor={ascending}", list(BUSY)));
+    for again in [list(script), by_hash.clone(), format!("{}&order=asc", list(BUSY))] {
+        assert_eq!(api.good(&format!("{again}&cursor={ascending}")), second, "{again}");
+    }
+    for other in [
+        format!("{}&cursor={descending}", list(BUSY)),
+        format!("{}&order=desc&cursor={ascending}", list(BUSY)),
+        format!("{}&cursor={ascending}", list("52")),
+        format!("{by_hash}&order=desc&cursor={ascending}"),
+    ] {
+        let error = api.bad(&other, BAD, "bad_cursor");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("another question"), "{other}: {message}");
+        assert!(message.contains("start this list without it"), "{other}: {message}");
+    }
+}
+
+#[test]
+fn a_cursor_whose_block_is_gone_is_a_conflict() {
+    let (chain, mut writer) = Chain::import();
+    let api = Api::new(Arc::new(chain), &limits());
+    let path = format!("/api/v1/addresses/{BUSY}/utxos?count=3");
+    let cursor = api.good(&path)["next_cursor"].as_str().unwrap().to_owned();
+    api.good(&format!("{path}&cursor={cursor}"));
+    writer.rollback(Height::new(299)).unwrap();
+    let gone = format!("{path}&cursor={cursor}");
+    let error = api.bad(&gone, StatusCode::CONFLICT, "block_gone");
+    assert!(error["message"].as_str().unwrap().contains("start the list again"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("or the cursor is of another"), "{error}");
+    let at = RegtestA::default().active_chain()[300].to_reversed_hex();
+    api.bad(&format!("{path}&at={at}"), StatusCode::NOT_FOUND, "unknown_block");
+}
+
+#[test]
+fn a_block_is_named_by_height_or_hash() {
+    let api = Api::over_the_chain();
+    let hash = RegtestA::default().active_chain()[200].to_reversed_hex();
+    let output = node_scripts()[BUSY][0].clone();
+    for path in [
+        format!("/api/v1/addresses/{BUSY}/utxos"),
+        format!("/api/v1/addresses/{BUSY}/balance"),
+        format!("/api/v1/scripts/{}/balance", script_hash(&[0x51])),
+        format!("/api/v1/utxos/{}/{}", output.0, output.1),
+    ] {
+        let by_height = api.get(&format!("{path}?at=200"));
+        let by_hash = api.get(&format!("{path}?at={hash}"));
+        assert_eq!(
+            (by_hash.status, by_hash.json()),
+            (by_height.status, by_height.json()),
+            "{path}"
+        );
+        let unknown = format!("{path}?at={}", "ab".repeat(32));
+        api.bad(&unknown, StatusCode::NOT_FOUND, "unknown_block");
+        let error = api.bad(&format!("{path}?at=slot:200"), BAD, "bad_parameter");
+        assert!(error["message"].as_str().unwrap().contains("has no slots"), "{error}");
+    }
+    let early = RegtestA::default().active_chain()[11].to_reversed_hex();
+    let early = format!("/api/v1/addresses/{BUSY}/utxos?at={early}");
+    assert_eq!(api.bad(&early, BAD, "outside_window")["floor"], 12);
+}
+
+#[test]
 fn an_unchanged_answer_is_not_sent_again() {
     let api = Api::over_the_chain();
     let output = node_scripts()[BUSY][0].clone();
@@ -418,7 +525,6 @@ fn an_unchanged_answer_is_not_sent_again() {
 
 #[test]
 fn every_mistake_has_its_code_and_says_what_to_do() {
-    const BAD: StatusCode = StatusCode::BAD_REQUEST;
     let api = Api::over_the_chain();
     let list = format!("/api/v1/addresses/{BUSY}/utxos");
     let zeros = "00".repeat(32);

@@ -11,7 +11,7 @@ use clap::{
     builder::{PossibleValuesParser, RangedU64ValueParser},
 };
 use utxokeep_chains::XorKey;
-use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
+use utxokeep_core::{BlockName, HashParseError, Height, Network, Txid, hex_decode};
 
 pub(super) use self::{
     prune::{
@@ -222,9 +222,10 @@ pub(super) struct Digest {
 /// When to answer for.
 #[derive(Debug, Args)]
 pub(super) struct At {
-    /// Answer as of this height inside the rollback window, instead of the tip.
-    #[arg(long = "at", value_name = "HEIGHT")]
-    pub(super) height: Option<Height>,
+    /// Answer as of this block inside the rollback window, instead of the tip: a height, a block
+    /// hash, or on Cardano slot:NUMBER for the newest block of that slot or an earlier one.
+    #[arg(long = "at", value_name = "BLOCK")]
+    pub(super) block: Option<BlockName>,
 }
 
 #[derive(Debug, Args)]

@@ -64,7 +64,7 @@ impl Human for Answer {
 /// Prints the digests of the set.
 pub(super) fn digest(session: &Session, args: &args::Digest) -> anyhow::Result<Exit> {
     let index = session.open()?;
-    let view = view_at(&index, args.at.height)?;
+    let view = view_at(&index, &args.at, None)?;
     let digest = Digest::new(&view.digest(args.audit)?, index.settings().network());
     let partial = Partial::new(view.partial());
     output::result(session.json(), &Answer { digest, partial })?;

@@ -4,6 +4,8 @@ use std::{io, path::PathBuf};
 
 use utxokeep_core::{HashParseError, Height, Network, Txid};
 
+use crate::{cursor::CursorError, owners::UnknownOutput};
+
 /// What only the command line can complain about.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,18 +28,8 @@ pub(super) enum CliError {
         network: Network,
     },
     /// No record of the output.
-    #[error(
-        "output {tx_hash}:{index} is not known at height {height}: it was not created by then, cannot be \
-         spent, or was spent so long ago that its record is gone"
-    )]
-    UnknownOutput {
-        /// Transaction that should have created it.
-        tx_hash: String,
-        /// Position among the outputs of that transaction.
-        index: u32,
-        /// The height asked about.
-        height: Height,
-    },
+    #[error(transparent)]
+    UnknownOutput(#[from] UnknownOutput),
     /// Nothing says which node store.
     #[error("nothing says which node store: add --store URL, or set [txstore] url")]
     NoNodeStore,
@@ -244,10 +236,7 @@ pub(super) enum CliError {
         /// Why.
         source: io::Error,
     },
-    /// Not a cursor.
-    #[error("{text:?} is not a cursor; use the next_cursor of an earlier answer as it is")]
-    BadCursor {
-        /// The text.
-        text: String,
-    },
+    /// Not a cursor of this list.
+    #[error(transparent)]
+    BadCursor(#[from] CursorError),
 }

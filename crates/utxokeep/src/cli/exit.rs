@@ -71,7 +71,7 @@ impl Exit {
     fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Self> {
         if let Some(error) = cause.downcast_ref::<CliError>() {
             return Some(match error {
-                CliError::UnknownOutput { .. }
+                CliError::UnknownOutput(_)
                 | CliError::UnknownTransaction { .. }
                 | CliError::NotPreserved
                 | CliError::NotRestored => Self::NotFound,
@@ -184,7 +184,9 @@ impl Exit {
             QueryError::Store(store) => Self::of_store(store),
             QueryError::OwnerNotKept { .. }
             | QueryError::OutputNotKept { .. }
-            | QueryError::BlockNotKept { .. } => Self::NotFound,
+            | QueryError::BlockNotKept { .. }
+            | QueryError::UnknownBlock { .. } => Self::NotFound,
+            QueryError::NoSlots { .. } | QueryError::CursorElsewhere { .. } => Self::Usage,
             _ => Self::Refused,
         }
     }

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use anyhow::Context;
-use utxokeep_core::{Height, Network};
+use utxokeep_core::Network;
 use utxokeep_index::{ChainIndex, OpenError, QueryError, Settings, View, peek_identity};
 use utxokeep_kv::{Kv, KvError, RocksKv};
 
 use super::{
-    args::{Global, Import},
+    args::{At, Global, Import},
     error::CliError,
 };
-use crate::config::Config;
+use crate::{config::Config, cursor::Cursor};
 
 /// The index on disk.
 pub(super) type Index = ChainIndex<RocksKv>;
@@ -110,14 +110,11 @@ fn is_missing(error: &OpenError) -> bool {
     matches!(error, OpenError::Store(StoreError::Kv(KvError::NotFound { .. })))
 }
 
-/// A view at a height, or at the tip.
-pub(super) fn view_at(
-    index: &Index,
-    height: Option<Height>,
-) -> Result<View<'_, <RocksKv as Kv>::Snapshot<'_>>, QueryError> {
-    let view = index.view()?;
-    match height {
-        Some(height) => view.at(height),
-        None => Ok(view),
-    }
+/// A view at the block that a command names, or its cursor; else at the tip.
+pub(super) fn view_at<'i>(
+    index: &'i Index,
+    at: &At,
+    cursor: Option<&Cursor>,
+) -> Result<View<'i, <RocksKv as Kv>::Snapshot<'i>>, QueryError> {
+    index.view()?.standing(at.block.as_ref(), cursor.map(|cursor| cursor.block))
 }

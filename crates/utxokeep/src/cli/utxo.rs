@@ -13,9 +13,9 @@ use super::{
     output::{self, Human, Lines},
 };
 use crate::{
-    cursor,
+    cursor::{Cursor, Question},
     json::{Amount, Balance, Partial, Point, Utxo},
-    owners,
+    owners::{self, UnknownOutput},
 };
 
 /// An answer, and the block it is true of.
@@ -43,11 +43,11 @@ pub(super) fn show(session: &Session, args: &Show) -> anyhow::Result<Exit> {
     let txid = network
         .parse_hash(&tx_hash)
         .map_err(|source| CliError::BadTxHash { text: tx_hash.clone(), source })?;
-    let view = view_at(&index, args.at.height)?;
+    let view = view_at(&index, &args.at, None)?;
     let (height, _) = view.here()?;
     let outpoint = OutPoint::new(Txid::from_bytes(txid), index_of_output);
-    let unknown = || CliError::UnknownOutput { tx_hash, index: index_of_output, height };
-    let utxo = view.utxo(outpoint)?.ok_or_else(unknown)?;
+    let unknown = || UnknownOutput { tx_hash, index: index_of_output, height };
+    let utxo = view.utxo(outpoint)?.ok_or_else(unknown).map_err(CliError::from)?;
     let answer = Utxo::new(&utxo, network);
     output::result(session.json(), &At::new(&view, network, answer)?)?;
     Ok(Exit::Success)
@@ -125,31 +125,38 @@ struct Page {
 pub(super) fn list(session: &Session, args: &UtxosArgs) -> anyhow::Result<Exit> {
     let index = session.open()?;
     let key = owner_key(&index, &args.owner)?;
-    let view = view_at(&index, args.at.height)?;
     let network = index.settings().network();
     let assets = args.asset.as_deref().map(|text| owners::find_asset(text, network)).transpose()?;
-    let page = view.owner_utxos(key, paging(args)?, assets.as_ref())?;
+    let question = Question::new(&key.key, args.order == Order::Desc, assets.as_ref());
+    let cursor = cursor(args, question)?;
+    let view = view_at(&index, &args.at, cursor.as_ref())?;
+    let block = view.point()?.hash;
+    let page = view.owner_utxos(key, paging(args, cursor.as_ref()), assets.as_ref())?;
     let answer = Page {
         utxos: page.utxos.iter().map(|utxo| Utxo::new(utxo, network)).collect(),
-        next_cursor: page.next.map(cursor::encode),
+        next_cursor: page.next.map(|after| Cursor { question, block, after }.encode()),
         with_owners: key.key.tag != IndexTag::Address,
     };
     output::result(session.json(), &At::new(&view, network, answer)?)?;
     Ok(Exit::Success)
 }
 
-fn paging(args: &UtxosArgs) -> Result<Paging, CliError> {
-    let decode = |text: &String| {
-        cursor::decode(text).ok_or_else(|| CliError::BadCursor { text: text.clone() })
-    };
+fn cursor(args: &UtxosArgs, question: Question) -> Result<Option<Cursor>, CliError> {
+    let Some(text) = &args.cursor else { return Ok(None) };
+    let cursor = Cursor::parse(text)?;
+    cursor.check(question)?;
+    Ok(Some(cursor))
+}
+
+fn paging(args: &UtxosArgs, cursor: Option<&Cursor>) -> Paging {
     let as_rows = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
-    Ok(Paging {
-        after: args.cursor.as_ref().map(decode).transpose()?,
+    Paging {
+        after: cursor.map(|cursor| cursor.after),
         skip: as_rows((args.page - 1).saturating_mul(args.count)),
         limit: as_rows(args.count),
         reverse: args.order == Order::Desc,
         scan_rows_max: u64::MAX,
-    })
+    }
 }
 
 impl Human for At<Page> {
@@ -176,7 +183,7 @@ impl Human for At<Page> {
 pub(super) fn balance(session: &Session, args: &BalanceArgs) -> anyhow::Result<Exit> {
     let index = session.open()?;
     let key = owner_key(&index, &args.owner)?;
-    let view = view_at(&index, args.at.height)?;
+    let view = view_at(&index, &args.at, None)?;
     let network = index.settings().network();
     let answer = Balance::new(&view.owner_balance(key, u64::MAX)?, network);
     output::result(session.json(), &At::new(&view, network, answer)?)?;

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State, response::IntoResponse, response::Response};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utxokeep_core::{BlockHash, Height};
+use utxokeep_core::{BlockName, Height};
 use utxokeep_index::QueryError;
 
 use super::{
@@ -70,7 +70,9 @@ pub(super) async fn tip(
             headers(("ETag" = String, description = "Hash of the tip"))),
         (status = 304, description = "Nothing changed since the answer in `If-None-Match`"),
         (status = 400, description = "Neither a height nor a hash", body = ErrorBody),
-        (status = 404, description = "Not on the followed chain", body = ErrorBody),
+        (status = 404, description = "`unknown_block`: not on the followed chain; `not_kept`: the \
+                                      database starts in mid-chain, and the block is, or may \
+                                      be, from before", body = ErrorBody),
         (status = 503, description = "Not now, or there are no blocks yet", body = ErrorBody),
     )
 )]
@@ -81,22 +83,15 @@ pub(super) async fn block(
 ) -> Result<Response, ApiError> {
     let network = state.network();
     let wanted = match (network.parse_hash(&text), text.parse::<Height>()) {
-        (Ok(hash), _) => Err(BlockHash::from_bytes(hash)),
-        (_, Ok(height)) => Ok(height),
+        (Ok(_), _) => BlockName::Hash(text),
+        (_, Ok(height)) => BlockName::Height(height),
         _ => return Err(ApiError::BadBlock),
     };
     state
         .read(move |index| {
             let view = index.view()?;
             let point = Point::new(&view.point()?, network);
-            let height = match wanted {
-                Ok(height) => Some(height),
-                Err(hash) => view.height_of(&hash)?,
-            };
-            let entry = height.map(|height| view.block(height)).transpose()?.flatten();
-            let Some((height, entry)) = height.zip(entry) else {
-                return Err(ApiError::UnknownBlock(text));
-            };
+            let (height, entry) = view.block_named(&wanted)?;
             let hash = point.hash.clone();
             answer(&known, Tag::Strong, &hash, || {
                 let partial = Partial::new(view.partial());

@@ -12,8 +12,9 @@ use utxokeep_index::{QueryError, StoreError};
 use utxokeep_wallet::LedgerError;
 
 use crate::{
+    cursor::CursorError,
     json::Partial,
-    owners::OwnerError,
+    owners::{OwnerError, UnknownOutput},
     wallets::{ErrorKind, WalletsError},
 };
 
@@ -113,8 +114,8 @@ pub(super) enum ApiError {
     /// A query parameter is unknown, malformed or out of range.
     #[error("{0}")]
     BadParameter(String),
-    #[error("the cursor is malformed; send back next_cursor exactly as it was given")]
-    BadCursor,
+    #[error(transparent)]
+    BadCursor(#[from] CursorError),
     #[error("expected a transaction id of 64 hexadecimal digits")]
     BadTxHash,
     #[error("expected an output index, a whole number below 2^32")]
@@ -128,13 +129,8 @@ pub(super) enum ApiError {
     /// A route that only another chain has.
     #[error("{network} has no {what}; {instead}")]
     NotOnThisChain { network: Network, what: &'static str, instead: &'static str },
-    /// Transaction id and index.
-    #[error(
-        "output {0}:{1} is not known: it never existed, or was spent so long ago that it is pruned"
-    )]
-    UnknownOutput(String, u32),
-    #[error("block {0} is not on the followed chain")]
-    UnknownBlock(String),
+    #[error(transparent)]
+    UnknownOutput(#[from] UnknownOutput),
     #[error("there is nothing at {0}; /docs lists the routes")]
     UnknownRoute(String),
     #[error("{0} is not possible here; /docs lists the routes")]
@@ -179,10 +175,12 @@ impl ApiError {
         const BAD: StatusCode = StatusCode::BAD_REQUEST;
         const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
         match self {
-            Self::BadParameter(_) | Self::Owner(OwnerError::NoCredentials { .. }) => {
+            Self::BadParameter(_)
+            | Self::Owner(OwnerError::NoCredentials { .. })
+            | Self::Query(QueryError::NoSlots { .. } | QueryError::CursorElsewhere { .. }) => {
                 (BAD, "bad_parameter")
             }
-            Self::BadCursor => (BAD, "bad_cursor"),
+            Self::BadCursor(_) => (BAD, "bad_cursor"),
             Self::BadTxHash => (BAD, "bad_tx_hash"),
             Self::BadOutputIndex => (BAD, "bad_output_index"),
             Self::BadScriptHash => (BAD, "bad_script_hash"),
@@ -192,10 +190,15 @@ impl ApiError {
             Self::Owner(_) => (BAD, "bad_address"),
             Self::NotOnThisChain { .. } => (StatusCode::NOT_FOUND, "not_on_this_chain"),
             Self::UnknownOutput(..) => (StatusCode::NOT_FOUND, "unknown_output"),
-            Self::UnknownBlock(_) => (StatusCode::NOT_FOUND, "unknown_block"),
             Self::UnknownRoute(_) => (StatusCode::NOT_FOUND, "unknown_route"),
             Self::WrongMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "wrong_method"),
-            Self::Query(QueryError::OutsideWindow { .. }) => (BAD, "outside_window"),
+            Self::Query(
+                QueryError::OutsideWindow { .. } | QueryError::SlotOutsideWindow { .. },
+            ) => (BAD, "outside_window"),
+            Self::Query(QueryError::UnknownBlock { .. }) => {
+                (StatusCode::NOT_FOUND, "unknown_block")
+            }
+            Self::Query(QueryError::BlockGone { .. }) => (StatusCode::CONFLICT, "block_gone"),
             Self::Query(QueryError::TooManyRows { .. }) => (BAD, "too_many_outputs"),
             Self::Query(
                 QueryError::OwnerNotKept { .. }
@@ -255,7 +258,10 @@ impl ErrorDetail {
     /// Adds what a client can count with.
     fn add_numbers(&mut self, error: &ApiError) {
         match error {
-            ApiError::Query(QueryError::OutsideWindow { floor, tip, .. }) => {
+            ApiError::Query(
+                QueryError::OutsideWindow { floor, tip, .. }
+                | QueryError::SlotOutsideWindow { floor, tip, .. },
+            ) => {
                 (self.floor, self.tip) = (Some(floor.get()), Some(tip.get()));
             }
             ApiError::Query(

@@ -4,20 +4,20 @@ use axum::{extract::State, response::Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utxokeep_chains::script_hash_candidates;
-use utxokeep_core::{AssetFilter, Height, IndexKey, Network, OutPoint, OwnerKeys, Txid};
+use utxokeep_core::{AssetFilter, IndexKey, Network, OutPoint, OwnerKeys, Txid};
 use utxokeep_index::{ChainIndex, Paging, View};
 use utxokeep_kv::{Kv, Read, RocksKv};
 
 use super::{
     answer::{Known, Tag, answer},
     error::{ApiError, ErrorBody},
-    params::{AtParams, PageParams, Params, Segments},
+    params::{At, AtParams, PageParams, Params, Segments},
     state::RestState,
 };
 use crate::{
-    cursor,
+    cursor::{Cursor, Question},
     json::{Balance, Partial, Point, Utxo},
-    owners,
+    owners::{self, UnknownOutput},
 };
 
 /// An output, and the block the answer is true of.
@@ -42,8 +42,11 @@ pub(super) struct UtxosAnswer {
     partial: Option<Partial>,
     /// Outputs in chain order.
     utxos: Vec<Utxo>,
-    /// Send it as `cursor` to go on behind the last row; `null` when there are no more.
-    #[schema(example = "AQAAAAAAAAB4AAAAAAAAAAA")]
+    /// Send it as `cursor` to go on behind the last row, as of the same block; `null` when there are
+    /// no more.
+    #[schema(
+        example = "AyIiIiIiIiIiEREREREREREREREREREREREREREREREREREREREREREAAAAAAAABLAAAAAAAAAAA"
+    )]
     next_cursor: Option<String>,
 }
 
@@ -105,16 +108,14 @@ impl Owner {
     }
 }
 
-/// A snapshot at the height asked about.
-fn view_at(
-    index: &ChainIndex<RocksKv>,
-    at: Option<u32>,
-) -> Result<View<'_, <RocksKv as Kv>::Snapshot<'_>>, ApiError> {
+/// A snapshot at the block asked about.
+fn view_at<'i>(
+    index: &'i ChainIndex<RocksKv>,
+    at: Option<&At>,
+    cursor: Option<&Cursor>,
+) -> Result<View<'i, <RocksKv as Kv>::Snapshot<'i>>, ApiError> {
     let view = index.view()?;
-    match at {
-        Some(height) => Ok(view.at(Height::new(height))?),
-        None => Ok(view),
-    }
+    Ok(view.standing(at.map(|At(name)| name), cursor.map(|cursor| cursor.block))?)
 }
 
 /// One output
@@ -153,10 +154,11 @@ pub(super) async fn utxo(
     let outpoint = OutPoint::new(Txid::from_bytes(txid), output_index);
     state
         .read(move |index| {
-            let view = view_at(index, params.at)?;
+            let view = view_at(index, params.at.as_ref(), None)?;
             let point = Point::new(&view.point()?, network);
             let partial = Partial::new(view.partial());
-            let unknown = || ApiError::UnknownOutput(tx_hash, output_index);
+            let (height, _) = view.here()?;
+            let unknown = || UnknownOutput { tx_hash, index: output_index, height };
             let utxo = view.utxo(outpoint)?.ok_or_else(unknown)?;
             let hash = point.hash.clone();
             answer(&known, Tag::Strong, &hash, || {
@@ -173,23 +175,28 @@ pub(super) async fn list(
     params: &PageParams,
     known: Known,
 ) -> Result<Response, ApiError> {
-    let paging = params.paging(state.limits())?;
-    let (at, network) = (params.at, state.network());
+    let (at, network) = (params.at.clone(), state.network());
     let assets: Option<AssetFilter> =
         params.asset.as_deref().map(|text| owners::find_asset(text, network)).transpose()?;
+    let paging = params.paging(state.limits())?;
+    let cursor = params.cursor()?;
     state
         .read(move |index: &ChainIndex<RocksKv>| {
-            let view = view_at(index, at)?;
+            let view = view_at(index, at.as_ref(), cursor.as_ref())?;
             owner.check(&view)?;
+            let owner = owner.key(&view)?;
+            let question = Question::new(&owner.key, paging.reverse, assets.as_ref());
+            cursor.map_or(Ok(()), |cursor| cursor.check(question))?;
+            let block = view.point()?.hash;
             let point = Point::new(&view.point()?, network);
             let hash = point.hash.clone();
             answer(&known, Tag::Strong, &hash, || {
-                let page = view.owner_utxos(owner.key(&view)?, paging, assets.as_ref())?;
+                let page = view.owner_utxos(owner, paging, assets.as_ref())?;
                 Ok(UtxosAnswer {
                     point,
                     partial: Partial::new(view.partial()),
                     utxos: page.utxos.iter().map(|utxo| Utxo::new(utxo, network)).collect(),
-                    next_cursor: page.next.map(cursor::encode),
+                    next_cursor: page.next.map(|after| Cursor { question, block, after }.encode()),
                 })
             })
         })
@@ -200,13 +207,13 @@ pub(super) async fn list(
 pub(super) async fn balance(
     state: &RestState,
     owner: Owner,
-    at: Option<u32>,
+    at: Option<At>,
     known: Known,
 ) -> Result<Response, ApiError> {
     let (rows_max, network) = (state.limits().balance_rows_max, state.network());
     state
         .read(move |index: &ChainIndex<RocksKv>| {
-            let view = view_at(index, at)?;
+            let view = view_at(index, at.as_ref(), None)?;
             owner.check(&view)?;
             let point = Point::new(&view.point()?, network);
             let hash = point.hash.clone();

@@ -30,6 +30,16 @@ use crate::owners::{self, Kind};
             headers(("ETag" = String, description = "Hash of the block the answer is true of"))),
         (status = 304, description = "Nothing changed since the answer in `If-None-Match`"),
         (status = 400, description = "A parameter is wrong", body = ErrorBody),
+        (status = 409, description = "`block_gone`: the block that the cursor was made at is not \
+                                      on the followed chain: a reorganisation replaced it, or the \
+                                      cursor is of another database; start the list again",
+            body = ErrorBody),
+        (status = 404, description = "`unknown_block`: the block in `at` is not on the followed \
+                                      chain; `not_kept`: the filter of the database leaves the \
+                                      owner out, or the block in `at` is, or may be, from before \
+                                      its first; `not_on_this_chain`: the chain has no such thing",
+            body = ErrorBody),
+        (status = 501, description = "The database does not keep the index", body = ErrorBody),
         (status = 503, description = "Not now", body = ErrorBody),
     )
 )]
@@ -59,6 +69,12 @@ pub(super) async fn address_utxos(
             headers(("ETag" = String, description = "Hash of the block the answer is true of"))),
         (status = 304, description = "Nothing changed since the answer in `If-None-Match`"),
         (status = 400, description = "A parameter is wrong", body = ErrorBody),
+        (status = 404, description = "`unknown_block`: the block in `at` is not on the followed \
+                                      chain; `not_kept`: the filter of the database leaves the \
+                                      owner out, or the block in `at` is, or may be, from before \
+                                      its first; `not_on_this_chain`: the chain has no such thing",
+            body = ErrorBody),
+        (status = 501, description = "The database does not keep the index", body = ErrorBody),
         (status = 503, description = "Not now", body = ErrorBody),
     )
 )]
@@ -87,7 +103,16 @@ pub(super) async fn address_balance(
             headers(("ETag" = String, description = "Hash of the block the answer is true of"))),
         (status = 304, description = "Nothing changed since the answer in `If-None-Match`"),
         (status = 400, description = "A parameter is wrong", body = ErrorBody),
-        (status = 404, description = "The chain has no such thing", body = ErrorBody),
+        (status = 409, description = "`block_gone`: the block that the cursor was made at is not \
+                                      on the followed chain: a reorganisation replaced it, or the \
+                                      cursor is of another database; start the list again",
+            body = ErrorBody),
+        (status = 404, description = "`unknown_block`: the block in `at` is not on the followed \
+                                      chain; `not_kept`: the filter of the database leaves the \
+                                      owner out, or the block in `at` is, or may be, from before \
+                                      its first; `not_on_this_chain`: the chain has no such thing",
+            body = ErrorBody),
+        (status = 501, description = "The database does not keep the index", body = ErrorBody),
         (status = 503, description = "Not now", body = ErrorBody),
     )
 )]
@@ -112,7 +137,12 @@ pub(super) async fn credential_utxos(
             headers(("ETag" = String, description = "Hash of the block the answer is true of"))),
         (status = 304, description = "Nothing changed since the answer in `If-None-Match`"),
         (status = 400, description = "A parameter is wrong", body = ErrorBody),
-        (status = 404, description = "The chain has no such thing", body = ErrorBody),
+        (status = 404, description = "`unknown_block`: the block in `at` is not on the followed \
+                                      chain; `not_kept`: the filter of the database leaves the \
+                                      owner out, or the block in `at` is, or may be, from before \
+                                      its first; `not_on_this_chain`: the chain has no such thing",
+            body = ErrorBody),
+        (status = 501, description = "The database does not keep the index", body = ErrorBody),
         (status = 503, description = "Not now", body = ErrorBody),
     )
 )]
@@ -151,7 +181,16 @@ fn credential_owner(text: &str, kind: Option<Kind>, network: Network) -> Result<
             headers(("ETag" = String, description = "Hash of the block the answer is true of"))),
         (status = 304, description = "Nothing changed since the answer in `If-None-Match`"),
         (status = 400, description = "A parameter is wrong", body = ErrorBody),
-        (status = 404, description = "The chain has no such thing", body = ErrorBody),
+        (status = 409, description = "`block_gone`: the block that the cursor was made at is not \
+                                      on the followed chain: a reorganisation replaced it, or the \
+                                      cursor is of another database; start the list again",
+            body = ErrorBody),
+        (status = 404, description = "`unknown_block`: the block in `at` is not on the followed \
+                                      chain; `not_kept`: the filter of the database leaves the \
+                                      owner out, or the block in `at` is, or may be, from before \
+                                      its first; `not_on_this_chain`: the chain has no such thing",
+            body = ErrorBody),
+        (status = 501, description = "The database does not keep the index", body = ErrorBody),
         (status = 503, description = "Not now", body = ErrorBody),
     )
 )]
@@ -182,7 +221,12 @@ pub(super) async fn script_utxos(
             headers(("ETag" = String, description = "Hash of the block the answer is true of"))),
         (status = 304, description = "Nothing changed since the answer in `If-None-Match`"),
         (status = 400, description = "A parameter is wrong", body = ErrorBody),
-        (status = 404, description = "The chain has no such thing", body = ErrorBody),
+        (status = 404, description = "`unknown_block`: the block in `at` is not on the followed \
+                                      chain; `not_kept`: the filter of the database leaves the \
+                                      owner out, or the block in `at` is, or may be, from before \
+                                      its first; `not_on_this_chain`: the chain has no such thing",
+            body = ErrorBody),
+        (status = 501, description = "The database does not keep the index", body = ErrorBody),
         (status = 503, description = "Not now", body = ErrorBody),
     )
 )]

@@ -6,10 +6,15 @@ use axum::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use utoipa::{IntoParams, ToSchema};
+use utxokeep_core::{BlockName, BlockNameError};
 use utxokeep_index::Paging;
 
 use super::error::ApiError;
-use crate::{config::RestConfig, cursor, owners::Kind};
+use crate::{
+    config::RestConfig,
+    cursor::{Cursor, CursorError},
+    owners::Kind,
+};
 
 /// Query parameters; unlike axum's own, an error has our shape.
 #[derive(Debug)]
@@ -21,9 +26,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let Query(params) = Query::from_request_parts(parts, state)
             .await
-            .map_err(|error| ApiError::BadParameter(error.body_text()))?;
+            .map_err(|error| ApiError::BadParameter(wrong_query(&error.body_text())))?;
         Ok(Self(params))
     }
+}
+
+/// Says which parameter of a query is wrong, without the words of the library for all of them.
+fn wrong_query(text: &str) -> String {
+    let fault = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(text);
+    format!("the query of the request is wrong: {fault}")
 }
 
 /// Path parameters; unlike axum's own, an error has our shape.
@@ -41,26 +52,41 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segment
     }
 }
 
+/// The block that a question names.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct At(pub(super) BlockName);
+
+impl TryFrom<String> for At {
+    type Error = BlockNameError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse().map(Self)
+    }
+}
+
 /// When to answer for.
-#[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
+#[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AtParams {
-    /// Answer as of this height, which must lie between `rollback_floor` and the tip; without it,
-    /// as of the tip.
-    #[param(nullable = false)]
-    pub(super) at: Option<u32>,
+    /// Answer as of this block: a height, a block hash, or on Cardano `slot:NUMBER` for the newest
+    /// block of that slot or an earlier one. It must lie between `rollback_floor` and the tip;
+    /// without it, as of the tip.
+    #[param(nullable = false, value_type = Option<String>, example = "300")]
+    pub(super) at: Option<At>,
 }
 
 /// Whom and when to add up for.
-#[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
+#[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct BalanceParams {
-    /// Answer as of this height, which must lie between `rollback_floor` and the tip; without it,
-    /// as of the tip.
-    #[param(nullable = false)]
-    pub(super) at: Option<u32>,
+    /// Answer as of this block: a height, a block hash, or on Cardano `slot:NUMBER` for the newest
+    /// block of that slot or an earlier one. It must lie between `rollback_floor` and the tip;
+    /// without it, as of the tip.
+    #[param(nullable = false, value_type = Option<String>, example = "300")]
+    pub(super) at: Option<At>,
     /// Cardano: what a credential in bare hexadecimal is the hash of.
     #[param(nullable = false, inline)]
     pub(super) kind: Option<Kind>,
@@ -82,10 +108,11 @@ pub(super) enum Order {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageParams {
-    /// Answer as of this height, which must lie between `rollback_floor` and the tip; without it,
-    /// as of the tip.
-    #[param(nullable = false)]
-    pub(super) at: Option<u32>,
+    /// Answer as of this block: a height, a block hash, or on Cardano `slot:NUMBER` for the newest
+    /// block of that slot or an earlier one. It must lie between `rollback_floor` and the tip;
+    /// without it, as of the tip.
+    #[param(nullable = false, value_type = Option<String>, example = "300")]
+    pub(super) at: Option<At>,
     /// Number of the page, from 1 on. Pages far into a long list are refused: use `cursor`.
     #[param(nullable = false, minimum = 1, default = 1)]
     page: Option<u64>,
@@ -96,7 +123,9 @@ pub(super) struct PageParams {
     #[param(nullable = false, inline, default = "asc")]
     order: Option<Order>,
     /// Go on behind the row that `next_cursor` of the answer before stands for; costs the same
-    /// however long the list is. Not together with `page`.
+    /// however long the list is. The answer is as of the block that the first page was made at,
+    /// however much the chain has grown since. Only with the owner, `order` and `asset` of that
+    /// page; not together with `page`.
     #[param(nullable = false)]
     cursor: Option<String>,
     /// Cardano: only outputs that hold this asset: a policy for all its assets, or policy and name
@@ -130,6 +159,11 @@ impl PageLimits {
 }
 
 impl PageParams {
+    /// The cursor that was sent.
+    pub(super) fn cursor(&self) -> Result<Option<Cursor>, CursorError> {
+        self.cursor.as_deref().map(Cursor::parse).transpose()
+    }
+
     /// The page asked for, when it is one that may be asked for.
     pub(super) fn paging(&self, limits: PageLimits) -> Result<Paging, ApiError> {
         let bad = |text: String| Err(ApiError::BadParameter(text));
@@ -148,9 +182,8 @@ impl PageParams {
             let max = limits.scan_rows_max;
             return bad(format!("the page is more than {max} rows deep; page by cursor instead"));
         }
-        let decode = |text| cursor::decode(text).ok_or(ApiError::BadCursor);
         Ok(Paging {
-            after: self.cursor.as_deref().map(decode).transpose()?,
+            after: self.cursor()?.map(|cursor| cursor.after),
             skip: usize::try_from(skip).unwrap_or(usize::MAX),
             limit: usize::try_from(count).unwrap_or(usize::MAX),
             reverse: self.order.unwrap_or_default() == Order::Desc,
@@ -162,7 +195,10 @@ impl PageParams {
 
 #[cfg(test)]
 mod tests {
+    use utxokeep_core::{BlockHash, IndexKey, Network};
+
     use super::*;
+    use crate::cursor::Question;
 
     const LIMITS: PageLimits = PageLimits {
         rows_default: 20,
@@ -178,6 +214,12 @@ mod tests {
         params.paging(LIMITS)
     }
 
+    fn cursor() -> String {
+        let owner = IndexKey::address(Network::BitcoinRegtest, &[0x51]);
+        let question = Question::new(&owner, false, None);
+        Cursor { question, block: BlockHash::default(), after: (1, 2, 3) }.encode()
+    }
+
     #[test]
     fn page_and_count_become_rows_to_pass_over() {
         let first = paging("").unwrap();
@@ -185,13 +227,13 @@ mod tests {
         let third = paging("page=3&count=50&order=desc").unwrap();
         assert_eq!((third.skip, third.limit, third.reverse), (100, 50, true));
         assert!(third.after.is_none());
-        let behind = paging(&format!("cursor={}", cursor::encode((1, 2, 3)))).unwrap();
+        let behind = paging(&format!("cursor={}", cursor())).unwrap();
         assert_eq!((behind.after, behind.skip), (Some((1, 2, 3)), 0));
     }
 
     #[test]
     fn what_is_out_of_range_or_contradictory_is_refused() {
-        let cursor = cursor::encode((1, 2, 3));
+        let cursor = cursor();
         let cases = [
             ("count=0", "from 1 to 50"),
             ("count=51", "from 1 to 50"),
@@ -201,6 +243,7 @@ mod tests {
             ("page=18446744073709551615&count=50", "page by cursor"),
             ("order=up", "unknown variant"),
             ("at=4294967296", "too large"),
+            ("at=slot:x", "slot:NUMBER"),
             ("hight=3", "unknown field"),
             (&format!("page=1&cursor={cursor}"), "exclude each other"),
             ("page=1&page=2", "duplicate field"),
