@@ -7,7 +7,7 @@ use utxokeep_core::{
     InvalidBlock, InvalidTx, MissingInput, OutPoint, Place as BlockPlace, Prevout, Spent, Totals,
     Tx, UtxoRecord, check_block, coin_bytes_into, in_block_prevouts,
 };
-use utxokeep_kv::{Kv, TableId};
+use utxokeep_kv::{Kv, Read, TableId};
 
 use crate::{
     ChainWriter, DeltaKind, Mode,
@@ -15,7 +15,7 @@ use crate::{
     error::{ApplyError, StoreError},
     meta,
     pending::YoungId,
-    stats,
+    staging::{Event, What},
     tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
     writer::Tip,
 };
@@ -93,7 +93,10 @@ impl<K: Kv> ChainWriter<K> {
             self.discard_staged()?;
             return Err(error.into());
         }
-        stats::applied(block, started.elapsed());
+        if let Some(Tip { height, entry }) = self.tip {
+            let what = What::Connected { created: block.outputs.len(), spent: block.inputs.len() };
+            self.tell(Event { what, height, entry, took: started.elapsed() });
+        }
         Ok(Applied::Connected(height))
     }
 
@@ -172,7 +175,7 @@ impl<K: Kv> ChainWriter<K> {
         }
         match self.staged(HEIGHTS, hash.as_bytes()).and_then(Height::from_key) {
             Some(height) => Ok(Some(height)),
-            None => crate::query::height_of(self.index.kv.as_ref(), hash),
+            None => crate::query::height_of(&self.read(), hash),
         }
     }
 
@@ -180,7 +183,7 @@ impl<K: Kv> ChainWriter<K> {
     fn entry_at(&self, height: Height) -> Result<Option<BlockEntry>, StoreError> {
         match self.staged(BLOCKS, &height.to_key()) {
             Some(bytes) => Ok(Some(BlockEntry::decode(bytes)?)),
-            None => crate::query::block_entry(self.index.kv.as_ref(), height),
+            None => crate::query::block_entry(&self.read(), height),
         }
     }
 
@@ -337,7 +340,7 @@ impl<K: Kv> ChainWriter<K> {
         let keys: Vec<&[u8]> = old.iter().map(|(key, _)| key.as_slice()).collect();
         let mut bytes = Vec::with_capacity(old.len() * 64);
         let mut damage = None;
-        self.index.kv.multi_get(UNSPENT, &keys, &mut |number, value| {
+        self.read().multi_get(UNSPENT, &keys, &mut |number, value| {
             let (Some(value), at) = (value, old[number].1) else { return };
             match UtxoRecord::decode(value) {
                 Ok(record) => {
@@ -363,7 +366,7 @@ impl<K: Kv> ChainWriter<K> {
                 if let Some(id) = self.pending.find(&outpoint) {
                     live.push((outpoint, self.pending.record(id).to_vec()));
                 } else if !self.pending.is_gone(&outpoint)
-                    && let Some(record) = self.index.kv.get(UNSPENT, &outpoint.to_key())?
+                    && let Some(record) = self.read().get(UNSPENT, &outpoint.to_key())?
                 {
                     live.push((outpoint, record));
                 }

@@ -5,13 +5,16 @@
 //! * A branch is left only when all blocks of the better one can be had.
 //! * A block that breaks a rule is refused, its descendants with it, and the best valid branch is
 //!   connected again: from its source, or from what was kept when it was disconnected.
-//! * Every step is an atomic batch, so a crash in the middle leaves a valid, shorter chain.
+//! * A reorganisation of up to a hundred blocks, if it fits into the memory of a batch, is one
+//!   atomic batch: nobody sees the chain shrink, and a branch that turns out invalid changes
+//!   nothing. Of larger ones every step is an atomic batch, so that a crash in the middle leaves a
+//!   valid, shorter chain.
 
 use std::borrow::Cow;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use utxokeep_chains::{BlockSource, SourceError};
-use utxokeep_core::{Block, BlockHash, Header, HeaderTree, Height, Inserted, Node};
+use utxokeep_core::{Block, BlockHash, ChainWork, Header, HeaderTree, Height, Inserted, Node};
 use utxokeep_kv::{Batch, Durability, Kv};
 
 use crate::{
@@ -19,6 +22,7 @@ use crate::{
     error::{ApplyError, FollowError, StoreError},
     query::block_entry,
     side::{self, Body},
+    staging::ONE_COMMIT_BLOCKS_MAX,
     stats,
 };
 
@@ -213,16 +217,73 @@ impl<K: Kv> Follower<K> {
                 return Err(self.too_deep(best.hash, fork, safe));
             };
             let fork = self.tree.get(&path.fork).map_or(tip.height, |node| node.height);
-            if fork < tip.height && !self.leave_branch(fork, &best, &path.connect, source)? {
+            if fork < tip.height && !self.can_leave(fork, &best, &path.connect, source)? {
                 continue;
             }
-            for hash in &path.connect {
-                let ready = decoded.filter(|block| block.header.hash == *hash);
-                if !self.connect(hash, ready, source)? {
-                    break;
-                }
+            let mut switch = Switch { from: tip.height, fork, ..Switch::default() };
+            let switched = self.switch(&mut switch, &path.connect, decoded, source);
+            if switched.is_err() {
+                // A second failure would hide the first, which is the one to tell.
+                let _ = self.writer.abandon_staged();
+            }
+            switched?;
+        }
+    }
+
+    /// Undoes the blocks above the fork and connects the better branch. Ends at a block that is
+    /// refused: where all of it is staged, the chain stays as it was.
+    fn switch(
+        &mut self,
+        switch: &mut Switch,
+        connect: &[BlockHash],
+        decoded: Option<&Block>,
+        source: &dyn BlockSource,
+    ) -> Result<(), FollowError> {
+        if switch.fork < switch.from {
+            self.leave_branch(switch)?;
+        }
+        for hash in connect {
+            let ready = decoded.filter(|block| block.header.hash == *hash);
+            if let Some(refusal) = self.connect(hash, ready, source)? {
+                self.writer.abandon_staged()?;
+                return self.take_refusal(refusal);
+            }
+            switch.connected.push(*hash);
+            if !self.writer.is_staging() || self.writer.is_staging_full() || self.is_better(switch)
+            {
+                self.settle(switch)?;
             }
         }
+        self.settle(switch)
+    }
+
+    /// Whether what is staged beats the branch that is left, for every reader.
+    fn is_better(&self, switch: &Switch) -> bool {
+        let (tip, entry) = (self.writer.tip(), self.writer.tip_entry());
+        tip.is_some_and(|tip| tip.height >= switch.from)
+            && entry.is_some_and(|entry| switch.work.is_some_and(|work| entry.work > work))
+    }
+
+    /// Commits what is staged, and reports what has become true with it.
+    fn settle(&mut self, switch: &mut Switch) -> Result<(), FollowError> {
+        self.writer.commit_staged()?;
+        for hash in switch.connected.drain(..) {
+            self.stored.remove(&hash);
+            self.report.connected += 1;
+        }
+        let undone = std::mem::take(&mut switch.undone);
+        if !undone.is_empty() {
+            let depth = u32::try_from(undone.len()).unwrap_or(u32::MAX);
+            self.stored.extend(undone);
+            self.report.disconnected += u64::from(depth);
+            self.report.reorganisations += 1;
+            self.report.deepest_reorganisation = self.report.deepest_reorganisation.max(depth);
+            stats::reorganised();
+            let tip = self.writer.tip().map(|tip| tip.hash).unwrap_or_default();
+            let to = self.writer.index().settings().network().hash_text(tip.as_bytes());
+            tracing::info!(depth, fork = %switch.fork, to, "reorganisation");
+        }
+        Ok(())
     }
 
     fn too_deep(&self, tip: BlockHash, fork: Height, safe: Height) -> FollowError {
@@ -266,8 +327,8 @@ impl<K: Kv> Follower<K> {
         first
     }
 
-    /// Disconnects down to `fork`; answers `false` when the better branch cannot be had.
-    fn leave_branch(
+    /// Whether the better branch can be had, and this one be left.
+    fn can_leave(
         &mut self,
         fork: Height,
         best: &Node,
@@ -290,16 +351,23 @@ impl<K: Kv> Follower<K> {
                 return Ok(false);
             }
         }
-        let leaving: Vec<_> = self.chain_above(fork)?;
-        let undone = self.writer.rollback_keeping(fork, true)?;
-        self.stored.extend(leaving);
-        self.report.disconnected += u64::from(undone);
-        self.report.reorganisations += 1;
-        self.report.deepest_reorganisation = self.report.deepest_reorganisation.max(undone);
-        stats::reorganised();
-        let to = self.writer.index().settings().network().hash_text(best.hash.as_bytes());
-        tracing::info!(depth = undone, %fork, to, "reorganisation");
         Ok(true)
+    }
+
+    /// Disconnects down to the fork.
+    fn leave_branch(&mut self, switch: &mut Switch) -> Result<(), FollowError> {
+        let leaving = self.chain_above(switch.fork)?;
+        switch.work = self.writer.tip_entry().map(|entry| entry.work);
+        let depth = switch.fork.depth_below(switch.from).unwrap_or(u32::MAX);
+        if depth <= ONE_COMMIT_BLOCKS_MAX {
+            self.writer.begin_staging()?;
+        }
+        self.writer.rollback_keeping(switch.fork, true)?;
+        switch.undone = leaving;
+        if !self.writer.is_staging() || self.writer.is_staging_full() {
+            self.settle(switch)?;
+        }
+        Ok(())
     }
 
     fn chain_above(&mut self, fork: Height) -> Result<Vec<BlockHash>, StoreError> {
@@ -313,13 +381,13 @@ impl<K: Kv> Follower<K> {
         Ok(hashes)
     }
 
-    /// Connects one block; answers `false` when it was refused.
+    /// Connects one block; answers why it was refused, if it was.
     fn connect(
         &mut self,
         hash: &BlockHash,
         decoded: Option<&Block>,
         source: &dyn BlockSource,
-    ) -> Result<bool, FollowError> {
+    ) -> Result<Option<Refusal>, FollowError> {
         let height = self.tree.get(hash).map_or_else(Height::default, |node| node.height);
         self.writer.with_next = Batch::new();
         if self.stored.contains(hash) {
@@ -334,27 +402,31 @@ impl<K: Kv> Follower<K> {
                 }
                 Ok(Fetched::Redo(redo)) => self.writer.apply_redo(&redo).map_err(Into::into),
                 Err(damage) => {
-                    // The bytes are bad, which says nothing of the block: another copy may be good.
-                    self.tree.mark_invalid(*hash);
-                    self.refuse(*hash, height, damage, true);
-                    return Ok(false);
+                    let (hash, reason) = (*hash, damage);
+                    return Ok(Some(Refusal { hash, height, reason, is_damage: true }));
                 }
             },
         };
         match applied {
-            Ok(()) => {
-                self.stored.remove(hash);
-                self.report.connected += 1;
-                Ok(true)
-            }
+            Ok(()) => Ok(None),
             Err(ApplyError::Invalid { network, hash, height, reason }) => {
-                self.tree.mark_invalid(hash);
-                self.refuse(hash, height, reason.text(network), false);
-                self.store_verdict(&hash)?;
-                Ok(false)
+                let reason = reason.text(network);
+                Ok(Some(Refusal { hash, height, reason, is_damage: false }))
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Remembers a block that was refused. Bytes that are bad say nothing of the block: another
+    /// copy may be good.
+    fn take_refusal(&mut self, refusal: Refusal) -> Result<(), FollowError> {
+        let Refusal { hash, height, reason, is_damage } = refusal;
+        self.tree.mark_invalid(hash);
+        self.refuse(hash, height, reason, is_damage);
+        if !is_damage {
+            self.store_verdict(&hash)?;
+        }
+        Ok(())
     }
 
     fn body(
@@ -375,7 +447,7 @@ impl<K: Kv> Follower<K> {
             Err(SourceError::UnknownBlock { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        match side::body(self.writer.index().kv.as_ref(), height, hash)? {
+        match side::body(&self.writer.read(), height, hash)? {
             Some(Body::Raw(raw)) => Ok(decode(raw)),
             Some(Body::Redo(redo)) => Ok(Ok(Fetched::Redo(redo))),
             None => {
@@ -441,6 +513,29 @@ fn linked(mut block: Cow<'_, Block>, prev: Option<BlockHash>) -> Cow<'_, Block> 
         block.to_mut().header.prev = prev;
     }
     block
+}
+
+/// A switch to a better branch, while it is under way.
+#[derive(Debug, Default)]
+struct Switch {
+    /// Height of the tip before.
+    from: Height,
+    /// Work of the chain before, when blocks of it were undone.
+    work: Option<ChainWork>,
+    /// Height of the last common block.
+    fork: Height,
+    /// Blocks undone and not reported yet.
+    undone: Vec<BlockHash>,
+    /// Blocks connected and not reported yet.
+    connected: Vec<BlockHash>,
+}
+
+/// A block that was not connected.
+struct Refusal {
+    hash: BlockHash,
+    height: Height,
+    reason: String,
+    is_damage: bool,
 }
 
 enum Fetched {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use utxokeep_chains::cardano::Genesis;
 use utxokeep_core::{Block, Height, OutPoint, Tx, Txid, UtxoRecord, cardano::EraRemoval};
-use utxokeep_kv::{Kv, Scan};
+use utxokeep_kv::{Kv, Read, Scan};
 
 use crate::{ChainWriter, error::StoreError, tables::UNSPENT};
 
@@ -50,7 +50,7 @@ impl<K: Kv> ChainWriter<K> {
         };
         let mut removed = Vec::new();
         let mut damage = None;
-        self.index.kv.scan(UNSPENT, &all, &mut |key, value| {
+        self.read().scan(UNSPENT, &all, &mut |key, value| {
             match (OutPoint::from_key(key), UtxoRecord::decode(value)) {
                 (Some(outpoint), Ok(record)) => {
                     let is_from_byron =

@@ -28,6 +28,7 @@ mod redo;
 mod rollback;
 mod settings;
 mod side;
+mod staging;
 mod stats;
 pub mod tables;
 mod verify;

@@ -10,6 +10,7 @@ use crate::{
     error::{FollowError, RollbackError, StoreError},
     import::PRUNE_EVERY_BLOCKS,
     query::block_entry,
+    staging::ONE_COMMIT_BLOCKS_MAX,
     stats,
 };
 
@@ -30,13 +31,26 @@ pub struct LiveFollower<K: Kv> {
     is_at_tip: bool,
     since_prune: u64,
     report: FollowReport,
+    /// Set while the node has gone back and its new branch is still to come.
+    switch: Option<Switch>,
+}
+
+/// A reorganisation of the node that is under way: staged, so that nobody sees the chain shrink.
+#[derive(Debug, Clone, Copy)]
+struct Switch {
+    /// Height of the tip before.
+    from: Height,
+    /// Blocks undone.
+    undone: u32,
+    /// Blocks connected since.
+    connected: u64,
 }
 
 impl<K: Kv> LiveFollower<K> {
     /// Takes over a writer.
     pub fn new(writer: ChainWriter<K>, readers: Readers) -> Self {
         let (is_at_tip, since_prune, report) = (false, 0, FollowReport::default());
-        Self { writer, readers, is_at_tip, since_prune, report }
+        Self { writer, readers, is_at_tip, since_prune, report, switch: None }
     }
 
     /// What happened so far.
@@ -52,6 +66,7 @@ impl<K: Kv> LiveFollower<K> {
     /// Points to look for on the node's chain, newest first, from the tip down to the deepest block
     /// that could still be the common one.
     pub fn points(&mut self) -> Result<Vec<ChainPoint>, StoreError> {
+        self.abandon_switch()?;
         self.writer.flush()?;
         let Some(tip) = self.writer.tip() else { return Ok(Vec::new()) };
         let floor = self.writer.floor();
@@ -85,15 +100,49 @@ impl<K: Kv> LiveFollower<K> {
             let hash = self.writer.index().settings().network().hash_text(hash.as_bytes());
             return Err(FollowError::UnknownPoint { slot, hash });
         };
-        let undone = self.writer.rollback(height)?;
-        if undone > 0 {
+        let from = self.writer.tip().map_or(height, |tip| tip.height);
+        let depth = height.depth_below(from).unwrap_or(0);
+        if depth == 0 {
+            return Ok(0);
+        }
+        if self.switch.is_none() && depth <= ONE_COMMIT_BLOCKS_MAX {
+            self.writer.begin_staging()?;
+        }
+        let undone = match self.writer.rollback(height) {
+            Ok(undone) => undone,
+            Err(error) => {
+                self.abandon_switch()?;
+                return Err(error.into());
+            }
+        };
+        tracing::info!(depth = undone, %height, "the node went back");
+        let mut switch = self.switch.unwrap_or(Switch { from, undone: 0, connected: 0 });
+        switch.undone += undone;
+        self.switch = Some(switch);
+        if !self.writer.is_staging() || switch.undone > ONE_COMMIT_BLOCKS_MAX {
+            self.settle_switch()?;
+        }
+        Ok(undone)
+    }
+
+    /// Commits what is staged of a reorganisation, and reports it.
+    fn settle_switch(&mut self) -> Result<(), FollowError> {
+        self.writer.commit_staged()?;
+        if let Some(Switch { undone, connected, .. }) = self.switch.take() {
+            self.report.connected += connected;
             self.report.disconnected += u64::from(undone);
             self.report.reorganisations += 1;
             self.report.deepest_reorganisation = self.report.deepest_reorganisation.max(undone);
             stats::reorganised();
-            tracing::info!(depth = undone, %height, "the node went back");
         }
-        Ok(undone)
+        Ok(())
+    }
+
+    /// Forgets a reorganisation whose new branch did not come: the chain stays as it was, and the
+    /// next connection starts from there.
+    fn abandon_switch(&mut self) -> Result<(), StoreError> {
+        self.switch = None;
+        self.writer.abandon_staged()
     }
 
     fn roll_back_to_origin(&self) -> Result<u32, FollowError> {
@@ -115,10 +164,24 @@ impl<K: Kv> LiveFollower<K> {
         let decoder = &self.writer.index().settings().decoder;
         let block =
             decoder.decode(raw).map_err(|source| FollowError::Undecodable { after, source })?;
-        let applied = self.writer.apply(&block)?;
-        if let Applied::Connected(_) = applied {
-            self.report.connected += 1;
+        let applied = match self.writer.apply(&block) {
+            Ok(applied) => applied,
+            Err(error) => {
+                self.abandon_switch()?;
+                return Err(error.into());
+            }
+        };
+        if let Applied::Connected(height) = applied {
             self.since_prune += 1;
+            match &mut self.switch {
+                Some(switch) => {
+                    switch.connected += 1;
+                    if height >= switch.from || self.writer.is_staging_full() {
+                        self.settle_switch()?;
+                    }
+                }
+                None => self.report.connected += 1,
+            }
         }
         let prune_every = if is_catching_up { PRUNE_EVERY_BLOCKS } else { 1 };
         if self.since_prune >= prune_every {
@@ -131,6 +194,8 @@ impl<K: Kv> LiveFollower<K> {
     /// The node has no more for now: what waits is committed, and from here on each block is.
     pub fn reached_tip(&mut self) -> Result<(), FollowError> {
         self.is_at_tip = true;
+        // All the node has: where that is less than before, the chain is shorter now.
+        self.settle_switch()?;
         self.writer.flush()?;
         Ok(())
     }
@@ -138,12 +203,14 @@ impl<K: Kv> LiveFollower<K> {
     /// The connection was lost: by the time it is back, there may be much to catch up with.
     pub fn lost_connection(&mut self) -> Result<(), FollowError> {
         self.is_at_tip = false;
+        self.abandon_switch()?;
         self.writer.flush()?;
         Ok(())
     }
 
     /// Commits what waits and gives the writer back.
     pub fn into_writer(mut self) -> Result<(ChainWriter<K>, FollowReport), FollowError> {
+        self.abandon_switch()?;
         self.writer.set_mode(Mode::Tip)?;
         Ok((self.writer, self.report))
     }

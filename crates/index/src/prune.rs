@@ -32,6 +32,10 @@ impl<K: Kv> ChainWriter<K> {
     pub fn prune_pass(&mut self) -> Result<PruneReport, StoreError> {
         let mut report = PruneReport::default();
         let Some(tip) = self.tip else { return Ok(report) };
+        if self.is_staging() {
+            // The chain may yet be as it was: what it needs stays.
+            return Ok(report);
+        }
         if !self.index.settings.enabled {
             // The log alone has no undo data, but side blocks it has.
             self.prune_side(self.index.settings.prune_rows_max.max(1), &mut report)?;

@@ -1,14 +1,17 @@
 //! Connecting a block again from what was kept when it was disconnected.
 
+use std::time::Instant;
+
 use rustc_hash::FxHashSet;
 use utxokeep_core::{BlockDelta, Corrupt, OutPoint, Totals, UtxoRecord, coin_bytes_into};
-use utxokeep_kv::Kv;
+use utxokeep_kv::{Kv, Read};
 
 use crate::{
     ChainWriter, DeltaKind,
     coin::SpentAt,
     error::StoreError,
     side::Redo,
+    staging::{Event, What},
     tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
     writer::Tip,
 };
@@ -17,6 +20,7 @@ impl<K: Kv> ChainWriter<K> {
     /// Applies a self-contained delta on top of the tip it was taken from. The tables end up as
     /// they were, byte for byte.
     pub(crate) fn apply_redo(&mut self, redo: &Redo) -> Result<(), StoreError> {
+        let started = Instant::now();
         let staged = self.stage_redo(redo).and_then(|()| {
             self.staged_blocks += 1;
             self.flush()
@@ -24,7 +28,12 @@ impl<K: Kv> ChainWriter<K> {
         if staged.is_err() {
             self.discard_staged()?;
         }
-        staged
+        staged?;
+        let Redo { entry, delta } = redo;
+        let what = What::Connected { created: delta.created.len(), spent: delta.spent.len() };
+        let (height, took) = (delta.height, started.elapsed());
+        self.tell(Event { what, height, entry: *entry, took });
+        Ok(())
     }
 
     fn stage_redo(&mut self, redo: &Redo) -> Result<(), StoreError> {
@@ -76,7 +85,7 @@ impl<K: Kv> ChainWriter<K> {
         bytes: &[u8],
         totals: &mut Totals,
     ) -> Result<(), StoreError> {
-        let found = self.index.kv.get(UNSPENT, &outpoint.to_key())?;
+        let found = self.read().get(UNSPENT, &outpoint.to_key())?;
         if found.as_deref() != Some(bytes) {
             return Err(StoreError::missing("utxo_unspent", outpoint));
         }

@@ -13,6 +13,7 @@ use crate::{
     meta,
     query::block_entry,
     side::{self, Redo},
+    staging::{Event, What},
     stats,
     tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, SPENT, TABLES, UNSPENT},
     writer::Tip,
@@ -41,9 +42,12 @@ impl<K: Kv> ChainWriter<K> {
             return Err(RollbackError::TooDeep { target, safe });
         }
         for _ in 0..depth {
-            let started = Instant::now();
+            let (started, undone) = (Instant::now(), self.tip);
             let reversals = self.undo_tip(keep_redo)?;
-            stats::rolled_back(reversals, started.elapsed());
+            if let Some(Tip { height, entry }) = undone {
+                let what = What::Disconnected { reversals };
+                self.tell(Event { what, height, entry, took: started.elapsed() });
+            }
         }
         Ok(depth)
     }
@@ -51,7 +55,7 @@ impl<K: Kv> ChainWriter<K> {
     /// Undoes the newest block; answers how many outputs that changed.
     fn undo_tip(&mut self, keep_redo: bool) -> Result<usize, StoreError> {
         let Some(tip) = self.tip else { return Ok(0) };
-        let read = self.index.kv.as_ref();
+        let read = &self.read();
         let parent = tip.height.minus(1);
         let entry = block_entry(read, parent)?
             .ok_or_else(|| StoreError::missing("chain_blocks", parent))?;
@@ -77,7 +81,7 @@ impl<K: Kv> ChainWriter<K> {
             batch.delete(MUHASH, &tip.height.to_key());
         }
         meta::put_tip(&mut batch, parent, &entry.hash);
-        self.index.kv.commit(batch, self.index.settings.durability)?;
+        self.commit(batch)?;
         self.tip = Some(Tip { height: parent, entry });
         self.boundary = None;
         // The accumulator is read back with everything else that hangs on the tip.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
-use utxokeep_core::{Block, Height, MetricKind, Totals, metric_list};
+use utxokeep_core::{Height, MetricKind, Totals, metric_list};
 
 use crate::prune::PruneReport;
 
@@ -57,10 +57,10 @@ pub fn describe_metrics() {
     }
 }
 
-pub(crate) fn applied(block: &Block, took: Duration) {
+pub(crate) fn connected(created: usize, spent: usize, took: Duration) {
     counter!(BLOCKS_APPLIED).increment(1);
-    counter!(CREATED).increment(block.outputs.len() as u64);
-    counter!(SPENT).increment(block.inputs.len() as u64);
+    counter!(CREATED).increment(created as u64);
+    counter!(SPENT).increment(spent as u64);
     histogram!(APPLY_SECONDS).record(took.as_secs_f64());
 }
 

@@ -15,6 +15,7 @@ use crate::{
     meta,
     pending::{AddrRows, LiveRows, Pending},
     query::block_entry,
+    staging::{Staging, WriterRead},
     stats,
     tables::MUHASH,
 };
@@ -85,6 +86,8 @@ pub struct ChainWriter<K: Kv> {
     /// Rows that go with the next connected block, and nowhere if it is refused.
     pub(crate) with_next: Batch,
     pub(crate) staged_blocks: usize,
+    /// Commits that wait to become one.
+    pub(crate) staging: Option<Staging>,
     /// Height of the newest accumulator row on disk, to be replaced by the next bulk batch.
     pub(crate) stored_muhash: Option<Height>,
 }
@@ -93,11 +96,15 @@ impl<K: Kv> ChainWriter<K> {
     /// Starts writing where the database stands. There can be one writer at a time.
     pub fn new(index: ChainIndex<K>) -> Result<Self, StoreError> {
         let right = WriteRight::take(&index.has_writer)?;
-        Self::load_state(index, right)
+        Self::load_state(index, right, None)
     }
 
-    fn load_state(index: ChainIndex<K>, right: WriteRight) -> Result<Self, StoreError> {
-        let read = index.kv.as_ref();
+    fn load_state(
+        index: ChainIndex<K>,
+        right: WriteRight,
+        staging: Option<Staging>,
+    ) -> Result<Self, StoreError> {
+        let read = &WriterRead::new(index.kv.as_ref(), staging.as_ref());
         let tip = match meta::tip(read)? {
             Some((height, _)) => {
                 let entry = block_entry(read, height)?
@@ -126,6 +133,7 @@ impl<K: Kv> ChainWriter<K> {
             side_rows: Batch::new(),
             with_next: Batch::new(),
             staged_blocks: 0,
+            staging,
             index,
         })
     }
@@ -178,7 +186,7 @@ impl<K: Kv> ChainWriter<K> {
 
     /// Whether the present batch is full.
     pub(crate) fn is_batch_full(&mut self) -> bool {
-        if self.mode == Mode::Tip {
+        if self.mode == Mode::Tip || self.is_staging() {
             return true;
         }
         let settings = &self.index.settings;
@@ -210,9 +218,9 @@ impl<K: Kv> ChainWriter<K> {
             self.put_bulk_muhash(&mut closing, tip.height);
         }
         let total_rows = self.pending.rows() + closing.len();
-        if self.mode == Mode::Tip || total_rows < LOAD_ROWS_MIN {
+        if self.mode == Mode::Tip || self.is_staging() || total_rows < LOAD_ROWS_MIN {
             self.pending.write_into(&mut closing)?;
-            self.index.kv.commit(closing, self.index.settings.durability)?;
+            self.commit(closing)?;
         } else {
             self.load(closing)?;
         }
@@ -249,13 +257,14 @@ impl<K: Kv> ChainWriter<K> {
         }
     }
 
-    /// Drops what was staged since the last commit and reads the tip from disk again. Used after a
-    /// failed batch, so that memory never runs ahead of the disk.
+    /// Drops what waits since the last commit and reads the tip again. Used after a failed batch, so
+    /// that memory never runs ahead of the disk.
     pub(crate) fn discard_staged(&mut self) -> Result<(), StoreError> {
         // The new state must not give the right back when the old one goes.
         let lent = WriteRight(Arc::default());
         let right = std::mem::replace(&mut self.right, lent);
-        let state = Self::load_state(self.index.clone(), right)?;
+        let staging = self.staging.take();
+        let state = Self::load_state(self.index.clone(), right, staging)?;
         *self = Self { mode: self.mode, ..state };
         Ok(())
     }

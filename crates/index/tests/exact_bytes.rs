@@ -235,7 +235,7 @@ fn a_failed_reorganisation_leaves_everything_as_it_was() {
                 follower.accept(header, &source).unwrap();
             }
             let (writer, report) = follower.into_writer().unwrap();
-            assert_eq!((report.connected, report.disconnected), (5, 5));
+            assert_eq!((report.connected, report.disconnected), (0, 0), "nothing has changed");
             assert_eq!(report.refused.len(), 1);
             assert_eq!(report.refused[0].hash, branch[2].hash);
             let reason = &report.refused[0].reason;
@@ -327,9 +327,16 @@ fn death_after_any_write_costs_nothing_but_the_block_in_flight() {
     let mut on_winning = chain[..=107].to_vec();
     on_winning.extend(&winning[..5]);
     common::bad_branch(&mut archive, &on_winning);
-    for (delta, muhash) in [(DeltaKind::Compact, true), (DeltaKind::SelfContained, false)] {
+    // A reorganisation in one commit, and in one for each block.
+    for (delta, muhash, batch_bytes_max) in [
+        (DeltaKind::Compact, true, 256 << 20),
+        (DeltaKind::SelfContained, false, 256 << 20),
+        (DeltaKind::Compact, true, 1),
+        (DeltaKind::SelfContained, false, 1),
+    ] {
         let mut settings = Settings { delta, muhash, ..common::settings(9) };
         settings.prune_rows_max = 4;
+        settings.bulk_batch_bytes_max = batch_bytes_max;
         let whole = InMemory::default();
         assert!(follow_all(&whole, &settings, &archive));
         let tip = whole.open(settings.clone()).view().unwrap().point().unwrap();
@@ -352,13 +359,13 @@ fn death_after_any_write_costs_nothing_but_the_block_in_flight() {
     }
 }
 
-/// The verdict on a bad branch is on disk, the chain it was tried against is not yet back: no new
-/// header is needed to go on.
+/// A reorganisation beyond the memory of a batch: the verdict on a bad branch is on disk, the chain
+/// it was tried against is not yet back. No new header is needed to go on.
 #[test]
 fn a_crash_inside_a_failed_reorganisation_does_not_leave_the_shorter_chain() {
     let (mut archive, chain) = simulated_chain(106);
     common::bad_branch(&mut archive, &chain[..=104]);
-    let settings = common::settings(9);
+    let settings = Settings { bulk_batch_bytes_max: 1, ..common::settings(9) };
     let mut was_short = false;
     for commits in 100.. {
         let place = InMemory::default();

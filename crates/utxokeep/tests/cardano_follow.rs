@@ -8,7 +8,10 @@ use std::{
     net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -18,12 +21,14 @@ use utxokeep::{
     follow::{FollowOptions, follow},
 };
 use utxokeep_chains::{BlockDecoder, cardano::Genesis};
-use utxokeep_core::{BlockHash, Network};
+use utxokeep_core::{BlockHash, Height, Network};
 use utxokeep_index::{
-    ChainIndex, ChainWriter, Digest, LiveFollower, Readers, Settings, tables::TABLES,
+    ChainIndex, ChainWriter, Digest, LiveFollower, Readers, Settings,
+    tables::{META, TABLES},
 };
-use utxokeep_kv::{Kv, MemoryKv};
+use utxokeep_kv::{Batch, Kv, KvError, MemoryKv};
 use utxokeep_testkit::{
+    Hook, HookedKv,
     cardano::{
         BlockSpec, Built, Credential, Era, OutSpec, TxSpec, enterprise, fund_of, shelley_genesis,
     },
@@ -80,6 +85,19 @@ fn expected(chain: &[Built]) -> Digest {
     index.view().unwrap().digest(true).unwrap()
 }
 
+/// Remembers the height of every tip that was ever committed.
+#[derive(Debug, Default)]
+struct Tips(Mutex<Vec<Height>>);
+
+impl Hook for Tips {
+    fn commit(&self, batch: &Batch) -> Result<(), KvError> {
+        let mut tips = self.0.lock().unwrap();
+        let rows = batch.rows().filter(|row| row.table == META && row.key == b"tip");
+        tips.extend(rows.map(|row| Height::from_key(&row.value.unwrap()[..4]).unwrap()));
+        Ok(())
+    }
+}
+
 fn options(source: &Source) -> FollowOptions {
     let mut options = FollowOptions::new(source, &FollowConfig::default(), MAGIC);
     options.reconnect_first = Duration::from_millis(20);
@@ -112,7 +130,8 @@ fn forks_and_lost_connections_end_with_the_nodes_chain() {
             } else {
                 Source::CardanoNodeAddress(node.tcp_address())
             };
-            let index = ChainIndex::open(MemoryKv::new(TABLES), settings()).unwrap();
+            let engine = HookedKv::new(MemoryKv::new(TABLES), Tips::default());
+            let index = ChainIndex::open(engine.clone(), settings()).unwrap();
             let is_stopped = AtomicBool::new(false);
             thread::scope(|scope| {
                 let following = scope.spawn(|| {
@@ -138,6 +157,8 @@ fn forks_and_lost_connections_end_with_the_nodes_chain() {
                 assert_eq!(report.deepest_reorganisation, 19);
             });
             assert!(index.verify(&mut |_, _| {}).unwrap().is_clean());
+            let tips = engine.hook.0.lock().unwrap();
+            assert!(tips.is_sorted(), "nobody sees the chain shrink: {tips:?}");
         }
     }
 }

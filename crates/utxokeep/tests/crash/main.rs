@@ -16,7 +16,7 @@ mod story;
 use std::time::Duration;
 
 use program::{Ended, Program};
-use story::{State, Story};
+use story::{State, Story, assert_kept};
 
 /// Kills that hit a running process, per test.
 const IMPORT_KILLS: u32 = 40;
@@ -173,7 +173,7 @@ fn kill_imports(seed: u64, story: &Story, config: &str) {
     while let Some(moment) = moments.next() {
         let ended = program.kill_during(&import, moment);
         let now = program.recovered(story);
-        story.assert_kept(last.as_ref(), now.as_ref());
+        assert_kept(last.as_ref(), now.as_ref());
         moments.note(ended, now != last);
         last = now;
         if ended == Ended::Finished {

@@ -6,7 +6,7 @@ use utxokeep_testkit::{ANYONE, mine, regtest_genesis};
 use crate::{
     BULK, MUHASH,
     program::{Outcome, Program},
-    story::{State, Story, temp_dir},
+    story::{State, Story, assert_kept, temp_dir},
 };
 
 /// Runs after which an import that dies every few commits must have arrived.
@@ -38,7 +38,7 @@ fn a_death_around_a_commit_loses_exactly_the_batch_in_flight() {
         let before = crashed_import(&story, MUHASH, &before).unwrap();
         let state = after.recovered(&story);
         assert_eq!(state.is_some(), commits > 1);
-        story.assert_kept(last.as_ref(), state.as_ref());
+        assert_kept(last.as_ref(), state.as_ref());
         before.tables().assert_same(&after.tables());
         last = state;
     }
@@ -55,7 +55,7 @@ fn an_import_that_dies_every_few_commits_arrives_all_the_same() {
         assert!(runs < RUNS_MAX, "it does not get on: {last:?}");
         let has_crashed = program.crash_at(point, &story.import());
         let now = program.recovered(&story);
-        story.assert_kept(last.as_ref(), now.as_ref());
+        assert_kept(last.as_ref(), now.as_ref());
         last = now;
         if !has_crashed {
             eprintln!("{runs} deaths");
