@@ -24,10 +24,14 @@ use crate::{
     side::{self, Body},
     staging::ONE_COMMIT_BLOCKS_MAX,
     stats,
+    tables::HEIGHTS,
 };
 
 /// After this many connected blocks, headers that can no longer matter are forgotten.
 const FORGET_EVERY_BLOCKS: u64 = 256;
+
+/// Headers that are looked up in one read.
+const KNOWN_AT_ONCE: usize = 4_096;
 
 /// Refused blocks that a report lists; the metric counts them all.
 pub const REFUSED_LISTED_MAX: usize = 1_000;
@@ -301,6 +305,30 @@ impl<K: Kv> Follower<K> {
             let Some(parent) = self.tree.get(&prev) else { return Ok(Height::GENESIS) };
             prev = parent.prev;
         }
+    }
+
+    /// Those of some headers that are neither in the chain nor known as side blocks.
+    pub(crate) fn unknown_of(&mut self, headers: &[Header]) -> Result<Vec<Header>, StoreError> {
+        self.writer.flush()?;
+        let read = self.writer.index().kv.as_ref();
+        let mut unknown = Vec::new();
+        for part in headers.chunks(KNOWN_AT_ONCE) {
+            let mut keys: Vec<_> = part.iter().map(|header| *header.hash.as_bytes()).collect();
+            keys.sort_unstable();
+            let keys: Vec<&[u8]> = keys.iter().map(<[u8; 32]>::as_slice).collect();
+            let mut in_chain = FxHashSet::default();
+            read.multi_get(HEIGHTS, &keys, &mut |at, value| {
+                in_chain.extend(value.and(BlockHash::from_slice(keys[at])));
+            })?;
+            let is_known = |hash| in_chain.contains(hash) || self.stored.contains(hash);
+            unknown.extend(part.iter().filter(|header| !is_known(&header.hash)));
+        }
+        Ok(unknown)
+    }
+
+    /// Connects the best branch of what is known, if that was not finished.
+    pub(crate) fn resume(&mut self, source: &dyn BlockSource) -> Result<(), FollowError> {
+        self.advance(None, source)
     }
 
     /// Orders headers that are about to arrive: first those whose branch leaves the chain where it

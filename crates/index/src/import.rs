@@ -1,4 +1,5 @@
 //! Importing block files: bulk load below the window, then block by block in order of arrival.
+//! Blocks that the database knows already are neither read nor decoded.
 
 use std::{
     sync::{
@@ -56,14 +57,16 @@ pub fn import_files<K: Kv>(
     bulk: bool,
     progress: &mut OnProgress<'_>,
 ) -> Result<(ChainWriter<K>, FollowReport), FollowError> {
-    let headers = files.headers().to_vec();
     let mut first = 0;
     if writer.tip().is_none() && writer.index().settings().network().is_cardano() {
-        apply_first(&mut writer, &headers, files)?;
+        apply_first(&mut writer, files.headers(), files)?;
         first = 1;
     }
     let mut follower = Follower::new(writer)?;
-    let total = headers.len() as u64;
+    let total = files.headers().len() as u64;
+    let headers = follower.unknown_of(files.headers())?;
+    // A crash may have left a branch half way, whether or not a file has anything new.
+    follower.resume(files)?;
     let plan = if bulk { bulk_plan(&follower, &headers) } else { Vec::new() };
     let mut loaded = Loaded { hashes: FxHashSet::default(), is_stopped: false };
     if !plan.is_empty() {

@@ -265,3 +265,57 @@ fn a_follower_takes_over_a_writer_with_staged_blocks() {
     let tip = index.view().unwrap().point().unwrap();
     assert_eq!((tip.height, tip.hash), (Height::new(30), archive.headers()[30].hash));
 }
+
+/// Block files that count how many bodies are read.
+struct Counting<'a> {
+    files: &'a BlockFiles,
+    bodies: std::sync::atomic::AtomicUsize,
+}
+
+impl utxokeep_chains::BlockSource for Counting<'_> {
+    fn next(&mut self) -> Result<Option<utxokeep_core::Header>, utxokeep_chains::SourceError> {
+        Ok(None)
+    }
+
+    fn raw(&self, hash: &BlockHash) -> Result<Vec<u8>, utxokeep_chains::SourceError> {
+        self.bodies.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        utxokeep_chains::BlockSource::raw(self.files, hash)
+    }
+}
+
+impl utxokeep_chains::BlockList for Counting<'_> {
+    fn headers(&self) -> &[utxokeep_core::Header] {
+        utxokeep_chains::BlockList::headers(self.files)
+    }
+}
+
+#[test]
+fn an_import_of_known_files_reads_no_block_again() {
+    let archive = simulate(config(17, 10), 160);
+    let all = archive.headers().len();
+    for bulk in [true, false] {
+        let index = InMemory::default().open(common::settings(300));
+        let read = |count: usize| {
+            let files = Files::new(&archive, count);
+            let files = files.open();
+            let counting = Counting { files: &files, bodies: 0.into() };
+            let writer = ChainWriter::new(index.clone()).unwrap();
+            let (_, report) = import_files(writer, &counting, bulk, &mut |_| true).unwrap();
+            assert_eq!(report.refused, []);
+            (counting.bodies.into_inner(), report.connected)
+        };
+        read(all - 5);
+        let before = dump(index.engine());
+        // Side blocks are known as well: the window holds them all.
+        assert_eq!(read(all - 5), (0, 0));
+        assert_same(&before, &dump(index.engine()), &[], "imported again");
+        let (bodies, connected) = read(all);
+        assert!(bodies >= 5 && connected <= 5 + 6, "{bodies} {connected}");
+        assert!(bodies <= 5 + 2 * 6, "{bodies}: what is new, and what it takes to switch");
+        assert_eq!(read(all), (0, 0));
+        assert_eq!(
+            index.view().unwrap().point().unwrap().hash,
+            *chain_of(&archive).last().unwrap()
+        );
+    }
+}

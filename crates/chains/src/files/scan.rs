@@ -23,8 +23,11 @@ const FRAME_BYTES: usize = 4 + 4;
 /// A header and the count of transactions: no block is shorter.
 const MIN_BLOCK_BYTES: usize = HEADER_LEN + 1;
 
-/// How much is read at once. Small blocks share one read; of large ones only this much is read.
+/// The most that is read at once, where many small blocks share a read.
 const WINDOW_BYTES: usize = 256 << 10;
+
+/// The least that is read at once, where large blocks are passed over.
+const WINDOW_BYTES_MIN: usize = 4 << 10;
 
 /// A block in a file.
 pub(super) struct Found {
@@ -43,7 +46,13 @@ pub(super) fn scan(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<ScanReport, SourceError> {
     let mut scanner = Scanner {
-        window: Window { handle: storage.handle()?, len: storage.len(), start: 0, bytes: vec![] },
+        window: Window {
+            handle: storage.handle()?,
+            len: storage.len(),
+            start: 0,
+            bytes: vec![],
+            size: WINDOW_BYTES_MIN,
+        },
         network,
         magic: network.magic(),
         report: ScanReport::default(),
@@ -205,6 +214,9 @@ struct Window<'a> {
     len: u64,
     start: u64,
     bytes: Vec<u8>,
+    /// How much the next read takes: grows while frames are near each other, and shrinks while they
+    /// are far apart.
+    size: usize,
 }
 
 impl Window<'_> {
@@ -226,7 +238,13 @@ impl Window<'_> {
         if let Some(skip) = skip.filter(|skip| skip.saturating_add(want) <= self.bytes.len()) {
             return Ok(&self.bytes[skip..skip + want]);
         }
-        self.bytes.resize(WINDOW_BYTES.min(left), 0);
+        let passed_over = offset.saturating_sub(self.start + self.bytes.len() as u64);
+        self.size = if passed_over >= self.size as u64 {
+            (self.size / 4).max(WINDOW_BYTES_MIN)
+        } else {
+            (self.size * 4).min(WINDOW_BYTES)
+        };
+        self.bytes.resize(self.size.max(want).min(left), 0);
         self.start = offset;
         self.handle.read_exact(offset, &mut self.bytes)?;
         Ok(&self.bytes[..want])
