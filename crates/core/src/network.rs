@@ -88,6 +88,13 @@ impl Network {
         )
     }
 
+    /// Whether anybody may extend its chain, so that its reorganisations are nobody's choice. The
+    /// others are made by whoever uses them.
+    #[must_use]
+    pub const fn is_public(self) -> bool {
+        !matches!(self, Self::BitcoinRegtest | Self::CardanoDevnet)
+    }
+
     /// Name of the network within its chain.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -23,6 +23,13 @@ impl Window {
         self.prune_depth.max(self.rollback_window)
     }
 
+    /// Whether every reorganisation that a network may go through can be undone: those of up to its
+    /// security parameter.
+    #[must_use]
+    pub const fn covers(&self, security_blocks: u32) -> bool {
+        self.rollback_window >= security_blocks
+    }
+
     /// The deepest height that can still become the tip, given that undo data exists for every
     /// block above `undo_base`.
     #[must_use]
@@ -47,6 +54,13 @@ mod tests {
     fn the_longer_of_the_two_depths_is_the_horizon() {
         assert_eq!(WINDOW.horizon(), 20);
         assert_eq!(Window { prune_depth: 30, ..WINDOW }.horizon(), 30);
+    }
+
+    #[test]
+    fn a_window_covers_reorganisations_up_to_the_security_parameter() {
+        assert!(WINDOW.covers(20) && !WINDOW.covers(21));
+        let long_history = Window { prune_depth: 100, ..WINDOW };
+        assert!(!long_history.covers(21), "undo data does not help where no rollback may use it");
     }
 
     #[test]

@@ -291,6 +291,7 @@ impl<K: Kv> Follower<K> {
     }
 
     fn too_deep(&self, tip: BlockHash, fork: Height, safe: Height) -> FollowError {
+        stats::rollback_refused();
         let network = self.writer.index().settings().network();
         FollowError::ReorganisationTooDeep { network, tip, fork, safe }
     }

@@ -12,6 +12,7 @@ use crate::{
     Settings, View,
     error::{OpenError, StoreError},
     meta::{self, FORMAT_VERSION, Identity, UPGRADES},
+    stats::Standing,
     tables::{LOG_TABLES, META, TABLES},
 };
 
@@ -55,6 +56,8 @@ pub struct Status {
     pub filter_entries: usize,
     /// The deepest height that can still become the tip.
     pub rollback_floor: Option<Height>,
+    /// Undo data exists for every block above this height; `None` while the index is off.
+    pub undo_base: Option<Height>,
     /// Format of the database.
     pub format_version: u64,
     /// Size of each table.
@@ -153,18 +156,29 @@ impl<K: Kv> ChainIndex<K> {
             missing_inputs: tip.map_or(0, |(_, entry)| entry.missing_inputs),
             filter_entries: self.settings.filter.len(),
             rollback_floor: floor,
+            undo_base: floor.is_some().then(|| meta::undo_base(&view.read)).transpose()?,
             format_version: FORMAT_VERSION,
             tables: self.kv.table_sizes()?,
         })
     }
 
-    /// Brings the gauges that are not kept per block up to date.
+    /// Brings the gauges up to date.
     pub fn sample_metrics(&self) -> Result<(), StoreError> {
         let status = self.status()?;
         let name = TABLES[usize::from(crate::tables::ADDR.0)].name;
         let rows = status.tables.iter().find(|table| table.name == name);
-        let rows = rows.map_or(0, |table| table.rows_estimate);
-        crate::stats::sampled(rows, status.rollback_floor.unwrap_or_default());
+        let height = status.tip.map(|tip| tip.height).unwrap_or_default();
+        let undo_base = status.undo_base.unwrap_or_default();
+        let prunable = self.settings.window.prunable(height).filter(|_| self.settings.enabled);
+        crate::stats::sampled(&Standing {
+            height,
+            totals: status.totals.unwrap_or_default(),
+            missing_inputs: status.missing_inputs,
+            address_rows: rows.map_or(0, |table| table.rows_estimate),
+            floor: status.rollback_floor.unwrap_or_default(),
+            undo_base,
+            prune_due_blocks: prunable.and_then(|due| undo_base.depth_below(due)).unwrap_or(0),
+        });
         Ok(())
     }
 

@@ -149,6 +149,7 @@ impl<K: Kv> LiveFollower<K> {
         if self.writer.tip().is_none() {
             return Ok(0);
         }
+        stats::rollback_refused();
         let (target, safe) = (Height::GENESIS, self.writer.floor());
         Err(RollbackError::TooDeep { target, safe }.into())
     }

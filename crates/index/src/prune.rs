@@ -61,7 +61,18 @@ impl<K: Kv> ChainWriter<K> {
             rows += self.prune_some(cursor, rows_max - rows, &mut report)?.max(1);
         }
         self.prune_side(rows_max, &mut report)?;
-        stats::pruned(&report, started.elapsed());
+        let took = started.elapsed();
+        stats::pruned(&report, took);
+        tracing::info!(
+            height = %tip.height,
+            undo_base = %self.undo_base,
+            spent_deleted = report.spent_deleted,
+            deltas_deleted = report.deltas_deleted,
+            side_blocks_deleted = report.side_deleted,
+            more = report.more,
+            ms = took.as_millis(),
+            "pruned"
+        );
         Ok(report)
     }
 

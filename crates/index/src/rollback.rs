@@ -39,6 +39,7 @@ impl<K: Kv> ChainWriter<K> {
         // The log alone can be undone down to its first block.
         let safe = if self.index.settings.enabled { self.floor() } else { self.undo_base };
         if target < safe {
+            stats::rollback_refused();
             return Err(RollbackError::TooDeep { target, safe });
         }
         for _ in 0..depth {

@@ -34,10 +34,20 @@ metric_list! {
         "Sum of their amounts, in the chain's smallest unit.";
     HEIGHT = "utxokeep_index_height", Gauge, "",
         "Height of the last committed block.";
+    MISSING_INPUTS = "utxokeep_index_missing_inputs", Gauge, "",
+        "Inputs of the chain that spent what the index never saw; 0 in an index that is not \
+         partial.";
     ADDRESS_ROWS = "utxokeep_index_address_rows", Gauge, "address UTXO counts",
         "Rows of the address index, as estimated by the engine.";
     FLOOR = "utxokeep_index_rollback_floor", Gauge, "",
         "Deepest height that can still become the tip.";
+    UNDO_BASE = "utxokeep_index_undo_base", Gauge, "",
+        "Undo data exists for every block above this height.";
+    PRUNE_DUE = "utxokeep_index_prune_due_blocks", Gauge, "",
+        "Blocks whose undo data may be deleted and is still there: it grows while pruning falls \
+         behind.";
+    ROLLBACKS_REFUSED = "utxokeep_index_rollbacks_refused_total", Counter, "",
+        "Rollbacks and reorganisations refused because they go below the rollback floor.";
     APPLY_SECONDS = "utxokeep_index_apply_seconds", Histogram, "per-block apply",
         "Time to connect one block, its commit included.";
     ROLLBACK_SECONDS = "utxokeep_index_rollback_seconds", Histogram, "rollback latency",
@@ -46,7 +56,8 @@ metric_list! {
         "Time of one prune pass.";
 }
 
-/// Tells the installed recorder what the metrics mean.
+/// Tells the installed recorder what the metrics mean. Counters that were never touched are not
+/// shown; those that an alarm hangs on start at 0.
 pub fn describe_metrics() {
     for metric in METRICS {
         match metric.kind {
@@ -54,6 +65,9 @@ pub fn describe_metrics() {
             MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
             MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
         }
+    }
+    for name in [BLOCKS_REFUSED, REORGANISATIONS, BLOCKS_UNDONE, ROLLBACKS_REFUSED] {
+        counter!(name).increment(0);
     }
 }
 
@@ -64,24 +78,34 @@ pub(crate) fn connected(created: usize, spent: usize, took: Duration) {
     histogram!(APPLY_SECONDS).record(took.as_secs_f64());
 }
 
-pub(crate) fn committed(rows: usize, height: Height, totals: &Totals) {
+pub(crate) fn committed(rows: usize) {
     counter!(ROWS).increment(rows as u64);
-    gauge!(HEIGHT).set(f64::from(height.get()));
-    set_totals(totals);
+}
+
+/// Where the database stands. Read from one snapshot whenever somebody asks, so that it is right
+/// from the start, and after a rollback.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Standing {
+    pub(crate) height: Height,
+    pub(crate) totals: Totals,
+    pub(crate) missing_inputs: u64,
+    pub(crate) address_rows: u64,
+    pub(crate) floor: Height,
+    pub(crate) undo_base: Height,
+    pub(crate) prune_due_blocks: u32,
 }
 
 /// Gauges are doubles: above 2^53 the amount is rounded.
 #[allow(clippy::cast_precision_loss)]
-fn set_totals(totals: &Totals) {
-    gauge!(UNSPENT).set(totals.txouts as f64);
-    gauge!(AMOUNT).set(totals.total_amount as f64);
-}
-
-/// Gauges that are read from the engine now and then, not on every block.
-#[allow(clippy::cast_precision_loss)]
-pub(crate) fn sampled(address_rows: u64, floor: Height) {
-    gauge!(ADDRESS_ROWS).set(address_rows as f64);
-    gauge!(FLOOR).set(f64::from(floor.get()));
+pub(crate) fn sampled(standing: &Standing) {
+    gauge!(HEIGHT).set(f64::from(standing.height.get()));
+    gauge!(UNSPENT).set(standing.totals.txouts as f64);
+    gauge!(AMOUNT).set(standing.totals.total_amount as f64);
+    gauge!(MISSING_INPUTS).set(standing.missing_inputs as f64);
+    gauge!(ADDRESS_ROWS).set(standing.address_rows as f64);
+    gauge!(FLOOR).set(f64::from(standing.floor.get()));
+    gauge!(UNDO_BASE).set(f64::from(standing.undo_base.get()));
+    gauge!(PRUNE_DUE).set(f64::from(standing.prune_due_blocks));
 }
 
 pub(crate) fn rolled_back(reversals: usize, took: Duration) {
@@ -94,6 +118,10 @@ pub(crate) fn pruned(report: &PruneReport, took: Duration) {
     counter!(PRUNED).increment(report.spent_deleted as u64);
     counter!(DELTAS_PRUNED).increment(report.deltas_deleted as u64);
     histogram!(PRUNE_SECONDS).record(took.as_secs_f64());
+}
+
+pub(crate) fn rollback_refused() {
+    counter!(ROLLBACKS_REFUSED).increment(1);
 }
 
 pub(crate) fn refused() {

@@ -223,10 +223,10 @@ impl<K: Kv> ChainWriter<K> {
             self.commit(closing)?;
         } else {
             self.load(closing)?;
+            stats::committed(total_rows);
         }
         self.pending.clear();
         self.staged_blocks = 0;
-        stats::committed(total_rows, tip.height, &tip.entry.totals);
         Ok(())
     }
 

@@ -31,6 +31,20 @@ use crate::owners::{self, OwnerError};
 
 const MIB: usize = 1 << 20;
 
+/// Refuses a window that is too small on a public network; elsewhere a warning will do, because
+/// whoever makes the chain decides how deep it forks.
+fn check_window(window: Window, network: Network, security: u32) -> Result<(), ConfigError> {
+    if window.covers(security) {
+        return Ok(());
+    }
+    let error = ConfigError::SmallWindow { network, window: window.rollback_window, security };
+    if network.is_public() {
+        return Err(error);
+    }
+    tracing::warn!("{error}");
+    Ok(())
+}
+
 impl Config {
     /// The network the file names, if it does.
     pub fn network(&self) -> Result<Option<Network>, ConfigError> {
@@ -57,6 +71,11 @@ impl Config {
         let address_names = ["index.address_hash", "index.indexing_strategy"];
         let payment_names = ["index.payment_credential", "index.indexing_strategy"];
         let has_credentials = network.is_cardano();
+        let window = Window {
+            prune_depth: blocks(index.prune_depth_blocks, defaults.window.prune_depth),
+            rollback_window: blocks(index.rollback_window_blocks, defaults.window.rollback_window),
+        };
+        check_window(window, network, defaults.decoder.security_blocks())?;
         Ok(Settings {
             enabled: fixed(&["index.enabled"], index.enabled, |found| found.enabled),
             address_index: fixed(&address_names, index.keeps_addresses(), |f| f.address_index),
@@ -67,13 +86,7 @@ impl Config {
             filter: self.filter(network, database)?,
             may_start_mid_chain: self.chain.start_mid_chain,
             muhash: fixed(&["index.muhash"], index.muhash, |found| found.muhash),
-            window: Window {
-                prune_depth: blocks(index.prune_depth_blocks, defaults.window.prune_depth),
-                rollback_window: blocks(
-                    index.rollback_window_blocks,
-                    defaults.window.rollback_window,
-                ),
-            },
+            window,
             delta: index.delta.into(),
             prune_rows_max: index.prune_batch_rows_max.get() as usize,
             prune_pass_ms_max: u64::from(index.prune_pass_ms_max.get()),
@@ -260,6 +273,21 @@ mod tests {
         let engine = options.block_cache_bytes + options.write_buffer_bytes;
         assert_eq!(engine + settings.bulk_batch_bytes_max, 64 * MIB);
         assert_eq!(options.open_files_max, 100);
+    }
+
+    #[test]
+    fn a_window_below_the_security_parameter_is_refused_on_public_networks() {
+        let config = parse("[index]\nrollback_window_blocks = 143").unwrap();
+        for network in [Network::BitcoinMainnet, Network::BitcoinSignet, PREVIEW] {
+            let error = config.settings(network, None).unwrap_err().to_string();
+            assert!(error.contains("index.rollback_window_blocks = 143 is less than"), "{error}");
+            assert!(error.contains(&network.to_string()), "{error}");
+        }
+        assert_eq!(config.settings(REGTEST, None).unwrap().window.rollback_window, 143);
+        let enough =
+            parse("[index]\nrollback_window_blocks = 144\nprune_depth_blocks = 1").unwrap();
+        assert!(enough.settings(Network::BitcoinMainnet, None).is_ok());
+        assert!(enough.settings(PREVIEW, None).is_err(), "432 there");
     }
 
     #[test]

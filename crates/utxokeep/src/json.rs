@@ -273,6 +273,9 @@ pub struct Status {
     /// Deepest height that can still become the tip, and the lowest that `at` can ask about.
     #[schema(example = 12)]
     pub rollback_floor: Option<u32>,
+    /// Undo data exists for every block above this height.
+    #[schema(example = 12)]
+    pub undo_base: Option<u32>,
     /// What is kept, when that is not everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -320,6 +323,7 @@ impl Status {
             utxo_count: status.totals.map(|totals| totals.txouts),
             total_amount: status.totals.map(|totals| totals.total_amount.to_string()),
             rollback_floor: status.rollback_floor.map(Height::get),
+            undo_base: status.undo_base.map(Height::get),
             partial: Partial::new(status.partial),
             started_mid_chain_at: status.started_mid_chain_at.map(Height::get),
             missing_inputs: is_cardano.then_some(status.missing_inputs),

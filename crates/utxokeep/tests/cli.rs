@@ -493,7 +493,12 @@ fn prune_reports_and_keeps_the_window() {
     let config = user.write("short.toml", "[index]\nrollback_window_blocks = 100\n");
     let before = user.json(&["chain", "digest"]);
     let config = ["--config", config.to_str().unwrap()];
-    let report = user.json(&[&["chain", "prune", "--compact"], &config[..]].concat());
+    let output = user.run(&[&["chain", "prune", "--compact", "--json"], &config[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // A window below the security parameter works where nobody else makes the chain, with a word.
+    let warning = "index.rollback_window_blocks = 100 is less than the security parameter";
+    assert!(stderr(&output).contains(warning), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     // The greater of the depths, 144 blocks, stays.
     assert_eq!((&report["deltas_deleted"], &report["compacted"]), (&json!(144), &json!(true)));
     assert!(report["spent_deleted"].as_u64().unwrap() > 0);
@@ -501,6 +506,32 @@ fn prune_reports_and_keeps_the_window() {
     assert_eq!(user.json(&["chain", "status"])["rollback_floor"], 156);
     assert_eq!(user.json(&["chain", "verify"])["clean"], true);
     user.refused(3, &["utxo", "show", SPENT[0], SPENT[1]]);
+}
+
+#[test]
+fn verbose_has_a_line_for_every_block_rollback_and_prune_pass() {
+    let user = User::new();
+    let lines = |args: &[&str], what: &str| {
+        let output = user.run(&[args, &["-v"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let told = stderr(&output);
+        told.lines().filter(|line| line.contains(what)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let blocks = RegtestA::default().path("blocks.dat.xz");
+    let import = ["chain", "import", "--network", "regtest", blocks.to_str().unwrap(), "--no-bulk"];
+    let connected = lines(&import, "block connected");
+    assert!(connected.len() > 300, "{}", connected.len());
+    let newest = connected.last().unwrap();
+    for field in ["height=300", TIP, "created=", "spent=", "txs=", "ms="] {
+        assert!(newest.contains(field), "{field}: {newest}");
+    }
+    let undone = lines(&["chain", "rollback", "297"], "block disconnected");
+    assert_eq!(undone.len(), 3);
+    assert!(undone[0].contains("height=300") && undone[0].contains(TIP), "{}", undone[0]);
+    let config = user.write("short.toml", "[index]\nrollback_window_blocks = 144\n");
+    let prune = ["chain", "prune", "--config", config.to_str().unwrap()];
+    let passes = lines(&prune, "pruned");
+    assert!(passes.last().unwrap().contains("undo_base=153"), "{passes:?}");
 }
 
 #[test]

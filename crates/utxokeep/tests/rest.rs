@@ -659,6 +659,33 @@ fn a_request_that_takes_too_long_is_given_up() {
 }
 
 #[test]
+fn gauges_are_right_from_the_start_and_after_a_rollback() {
+    let (chain, mut writer) = Chain::import();
+    let api = Api::new(Arc::new(chain), &limits());
+    let value = |name: &str| {
+        let text = api.get("/metrics").text;
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} ")));
+        let line = line.unwrap_or_else(|| panic!("{name}: {text}"));
+        line.split(' ').nth(1).unwrap().to_owned()
+    };
+    let check = |height: &str, txouts: &str| {
+        assert_eq!(value("utxokeep_index_height"), height);
+        assert_eq!(value("utxokeep_index_unspent"), txouts);
+        assert_eq!(value("utxokeep_index_undo_base"), "12");
+        assert_eq!(value("utxokeep_index_missing_inputs"), "0");
+        assert_eq!(value("utxokeep_index_prune_due_blocks"), "0");
+    };
+    check("300", "30690");
+    assert_eq!(value("utxokeep_index_rollbacks_refused_total"), "0");
+    writer.rollback(Height::new(290)).unwrap();
+    let status = api.good("/api/v1/status");
+    check("290", &status["utxo_count"].to_string());
+    assert!(writer.rollback(Height::new(3)).is_err());
+    assert_eq!(value("utxokeep_index_rollbacks_refused_total"), "1");
+    assert_eq!(value("utxokeep_index_height"), "290");
+}
+
+#[test]
 fn metrics_name_routes_by_pattern_and_are_all_documented() {
     let api = Api::over_the_chain();
     api.get(&format!("/api/v1/addresses/{BUSY}/balance"));

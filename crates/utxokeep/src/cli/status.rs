@@ -26,6 +26,7 @@ struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     filter_entries: Option<usize>,
     rollback_floor: Option<u32>,
+    undo_base: Option<u32>,
     format_version: u64,
     index_enabled: bool,
     address_index: bool,
@@ -99,6 +100,7 @@ pub(super) fn status(session: &Session) -> anyhow::Result<Exit> {
         facts: Facts::new(&status, settings),
         filter_entries: Some(status.filter_entries).filter(|&n| network.is_cardano() || n > 0),
         rollback_floor: status.rollback_floor.map(Height::get),
+        undo_base: status.undo_base.map(Height::get),
         format_version: status.format_version,
         index_enabled: settings.enabled,
         address_index: settings.enabled && settings.address_index,
@@ -142,6 +144,7 @@ impl Human for Status {
         };
         lines
             .optional("rollback floor", self.rollback_floor)
+            .optional("undo base", self.undo_base)
             .field("format", self.format_version)
             .field("index", on(self.index_enabled))
             .field("address index", on(self.address_index));

@@ -21,6 +21,20 @@ pub enum ConfigError {
         /// The network.
         network: Network,
     },
+    /// A window that an ordinary reorganisation goes beyond.
+    #[error(
+        "index.rollback_window_blocks = {window} is less than the security parameter of {network}, \
+         {security}: an ordinary reorganisation could not be followed; set it to {security} or \
+         more, or leave it out"
+    )]
+    SmallWindow {
+        /// The network.
+        network: Network,
+        /// The window, in blocks.
+        window: u32,
+        /// The security parameter, in blocks.
+        security: u32,
+    },
     /// The file could not be read.
     #[error("cannot read the configuration {}", path.display())]
     Read {
