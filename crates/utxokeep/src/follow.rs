@@ -7,6 +7,8 @@
 //!   cannot mend is an error.
 //! * What was applied stays applied, however following ends.
 
+mod state;
+
 use std::{
     thread,
     time::{Duration, Instant},
@@ -20,7 +22,13 @@ use utxokeep_core::{BlockHash, ChainPoint};
 use utxokeep_index::{FollowError, LiveFollower};
 use utxokeep_kv::Kv;
 
-use crate::config::{FollowConfig, Source};
+use crate::{
+    clock::now_s,
+    config::{FollowConfig, Source},
+};
+
+pub(crate) use state::describe_metrics;
+pub use state::{METRICS, SourceState, SourceStatus};
 
 /// How often a waiting follower looks whether it is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -36,6 +44,8 @@ pub struct FollowOptions {
     pub reconnect_max: Duration,
     /// Stop as soon as everything the node has is applied.
     pub until_tip: bool,
+    /// What is known of the node, for whoever wants to tell it.
+    pub state: SourceState,
 }
 
 impl FollowOptions {
@@ -47,6 +57,7 @@ impl FollowOptions {
             Source::CardanoNodeSocket(path) => NodeAddress::Socket(path.clone()),
         };
         Self {
+            state: SourceState::new(address.to_string(), now_s()),
             node: NodeOptions {
                 address,
                 network_magic: network_magic.into(),
@@ -84,6 +95,7 @@ pub fn follow<K: Kv>(
     tell: &mut dyn FnMut(&Happened<'_>),
 ) -> anyhow::Result<()> {
     let mut backoff = Backoff::new(options.reconnect_first, options.reconnect_max);
+    options.state.stands(live.tip());
     while !is_stopped() {
         let points: Vec<NodePoint> = live.points()?.iter().map(node_point).collect();
         let ended = NodeConnection::open(options.node.clone(), &points).map_or_else(
@@ -93,12 +105,16 @@ pub fn follow<K: Kv>(
         match ended? {
             Ended::Stopped => break,
             Ended::Lost(error) if may_pass(&error, live.tip()) => {
+                options.state.lost(error.to_string());
                 live.lost_connection()?;
                 let wait = backoff.next_wait();
                 tell(&Happened::Away(&error, wait));
                 pause(wait, is_stopped);
             }
-            Ended::Lost(error) => return Err(error).context("the node cannot be followed"),
+            Ended::Lost(error) => {
+                options.state.lost(error.to_string());
+                return Err(error).context("the node cannot be followed");
+            }
         }
     }
     live.lost_connection()?;
@@ -119,8 +135,14 @@ fn listen<K: Kv>(
     tell: &mut dyn FnMut(&Happened<'_>),
 ) -> Result<Ended, FollowError> {
     tell(&Happened::Connected(live.tip()));
+    let mut messages = 0;
     while !is_stopped() {
-        match node.next(LOOK_EVERY) {
+        let event = node.next(LOOK_EVERY);
+        if node.messages() != messages {
+            messages = node.messages();
+            options.state.heard(now_s(), node.tip_height());
+        }
+        match event {
             Ok(None) => {}
             Ok(Some(NodeEvent::RolledBack(point))) => {
                 let point = point.map(|point| (point.slot, BlockHash::from_bytes(point.hash)));
@@ -131,12 +153,14 @@ fn listen<K: Kv>(
                     }
                     done => done?,
                 };
+                options.state.stands(live.tip());
                 tell(&Happened::Moved(live.tip()));
             }
             Ok(Some(NodeEvent::Block(raw))) => {
                 tell(&Happened::Arrived(&raw));
                 live.connect(raw)?;
                 backoff.reset();
+                options.state.stands(live.tip());
                 tell(&Happened::Moved(live.tip()));
             }
             Ok(Some(NodeEvent::AtTip)) => {

@@ -19,6 +19,8 @@ use utxokeep_index::{AddressBalance, AssetId, Settings, Status as IndexStatus};
 
 pub use utxo::{Utxo, script_hash};
 
+use crate::follow::SourceStatus;
+
 /// A place on the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Point {
@@ -270,6 +272,10 @@ pub struct Status {
     /// Sum of their amounts in the smallest unit, as a decimal string.
     #[schema(example = "1124999990000")]
     pub total_amount: Option<String>,
+    /// The source that is followed, if one is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub source: Option<SourceStatus>,
     /// Deepest height that can still become the tip, and the lowest that `at` can ask about.
     #[schema(example = 12)]
     pub rollback_floor: Option<u32>,
@@ -322,6 +328,7 @@ impl Status {
             block_time: status.tip_time,
             utxo_count: status.totals.map(|totals| totals.txouts),
             total_amount: status.totals.map(|totals| totals.total_amount.to_string()),
+            source: None,
             rollback_floor: status.rollback_floor.map(Height::get),
             undo_base: status.undo_base.map(Height::get),
             partial: Partial::new(status.partial),
@@ -340,6 +347,14 @@ impl Status {
                 })
                 .collect(),
         }
+    }
+}
+
+impl Status {
+    /// The same, with what is known of the source.
+    #[must_use]
+    pub fn with_source(self, source: Option<SourceStatus>) -> Self {
+        Self { source, ..self }
     }
 }
 

@@ -26,6 +26,7 @@ use utxokeep_kv::RocksKv;
 use crate::{
     config::Config,
     doors::{Doors, descriptors},
+    follow::SourceState,
     grpc::GrpcServer,
     pruning::Pruning,
     rest,
@@ -49,6 +50,8 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
 pub(crate) struct Served<'s> {
     /// The chain index, if there is one.
     pub(crate) index: Option<&'s ChainIndex<RocksKv>>,
+    /// What is known of the source that is followed into it, if there is one.
+    pub(crate) source: Option<SourceState>,
     /// The wallet ledger, if there is one.
     pub(crate) wallets: Option<Wallets>,
     /// Where REST listens.
@@ -75,7 +78,11 @@ pub(crate) fn serve_until_stopped(
     descriptors::prepare(config, databases)?;
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
-    let chain = served.index.map(|index| rest::RestState::new(index.clone(), &config.rest));
+    let chain = served.index.map(|index| {
+        let silent_secs_max = config.follow.stalled_secs;
+        let source = served.source.clone().map(|state| (state, silent_secs_max));
+        rest::RestState::new(index.clone(), &config.rest).with_source(source)
+    });
     let wallets = served.wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));
     let watched: Vec<Watched> = served
         .index

@@ -208,12 +208,33 @@ impl Program {
     }
 
     fn get(&self, path: &str) -> serde_json::Value {
+        serde_json::from_str(&self.text(path)).unwrap()
+    }
+
+    fn text(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.url).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        let body = answer.split("\r\n\r\n").nth(1).unwrap();
-        serde_json::from_str(body).unwrap()
+        answer.split("\r\n\r\n").nth(1).unwrap().to_owned()
+    }
+
+    /// Asks until the answer is the one that is waited for.
+    fn wait_until(
+        &self,
+        path: &str,
+        is_there: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
+        let started = Instant::now();
+        loop {
+            let answer = self.get(path);
+            if is_there(&answer) {
+                return answer;
+            }
+            assert!(started.elapsed() < PATIENCE, "{answer}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn wait_for(&self, tip: &Built) {
@@ -242,10 +263,10 @@ fn serve_follows_the_node_of_the_configuration_and_survives_being_killed() {
     std::fs::write(dir.path().join("shelley.json"), genesis_file()).unwrap();
     let config = dir.path().join("utxokeep.toml");
     let text = format!(
-        "[chain]\nchain = \"cardano\"\nnetwork = \"devnet\"\ngenesis_shelley = {:?}\n\
+        "[chain]\nchain = \"cardano\"\nnetwork = \"devnet\"\ngenesis_shelley = \"{}\"\n\
          source = {{ kind = \"cardano-node\", address = {:?} }}\n\
          [follow]\nreconnect_first_ms = 50\n",
-        dir.path().join("shelley.json"),
+        dir.path().join("shelley.json").display(),
         node.tcp_address()
     );
     std::fs::write(&config, text).unwrap();
@@ -280,4 +301,72 @@ fn serve_follows_the_node_of_the_configuration_and_survives_being_killed() {
     let digest: serde_json::Value = serde_json::from_slice(&digest.stdout).unwrap();
     let hash = expected(&chain).ordered_hash.unwrap();
     assert_eq!(digest["digest"], utxokeep_core::hex_encode(&hash));
+}
+
+fn config_of(dir: &Path, node: &str, follow: &str) -> std::path::PathBuf {
+    std::fs::write(dir.join("shelley.json"), genesis_file()).unwrap();
+    let config = dir.join("utxokeep.toml");
+    let text = format!(
+        "[chain]\nchain = \"cardano\"\nnetwork = \"devnet\"\ngenesis_shelley = \"{}\"\n\
+         source = {{ kind = \"cardano-node\", address = {node:?} }}\n\
+         [follow]\nreconnect_first_ms = 20\n{follow}\n",
+        dir.join("shelley.json").display(),
+    );
+    std::fs::write(&config, text).unwrap();
+    config
+}
+
+/// The part of a health answer about one dependency.
+fn dependency(health: &serde_json::Value, name: &str) -> serde_json::Value {
+    let all = health["dependencies"].as_array().unwrap();
+    all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{health}")).clone()
+}
+
+#[test]
+fn a_source_that_is_cut_off_is_not_healthy() {
+    let dir = tempfile::tempdir().unwrap();
+    let chain = extend(&[], 30, 1);
+    let node = FakeNode::start(u64::from(MAGIC), dir.path(), &raws(&chain));
+    let address = node.tcp_address();
+    let data = dir.path().join("data");
+    let program = Program::serve(&config_of(dir.path(), &address, "stalled_secs = 3600"), &data);
+    program.wait_for(chain.last().unwrap());
+    let at_tip = |status: &serde_json::Value| status["source"]["lag_blocks"] == 0;
+    let status = program.wait_until("/api/v1/status", at_tip);
+    assert_eq!(status["source"]["address"], address);
+    assert_eq!(status["source"]["connected"], true);
+    assert_eq!(status["source"]["height"], 29);
+    assert!(status["source"]["last_contact"].is_i64() && status["source"]["fault"].is_null());
+    let health = program.get("/health");
+    assert_eq!(health["status"], "ok", "{health}");
+    assert_eq!(dependency(&health, "chain_source")["status"], "ok");
+    let metrics = program.text("/metrics");
+    for line in [
+        "utxokeep_source_connected 1",
+        "utxokeep_source_height 29",
+        "utxokeep_source_lag_blocks 0",
+        "utxokeep_source_connections_lost_total 0",
+        "utxokeep_index_height 29",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
+    }
+
+    drop(node);
+    let is_lost = |status: &serde_json::Value| status["source"]["connected"] == false;
+    let status = program.wait_until("/api/v1/status", is_lost);
+    assert!(status["source"]["fault"].is_string(), "{status}");
+    assert_eq!(status["height"], 29, "stale, and readable");
+    assert_eq!(program.get("/health")["status"], "ok", "for an hour nobody is called");
+    drop(program);
+
+    let program = Program::serve(&config_of(dir.path(), &address, "stalled_secs = 0"), &data);
+    let is_degraded = |health: &serde_json::Value| health["status"] == "degraded";
+    let health = program.wait_until("/health", is_degraded);
+    let source = dependency(&health, "chain_source");
+    assert_eq!(source["status"], "degraded");
+    assert!(source["fault"].as_str().unwrap().contains(&address), "{source}");
+    let status = program.get("/api/v1/status");
+    assert_eq!((&status["source"]["connected"], &status["height"]), (&false.into(), &29.into()));
+    assert!(status["source"]["last_contact"].is_null(), "{status}");
+    assert!(program.text("/metrics").contains("utxokeep_source_connected 0"));
 }

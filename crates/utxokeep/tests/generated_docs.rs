@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use utxokeep::{cli, config, grpc, rest, store_gauges, wallet_follow, wallet_upkeep};
+use utxokeep::{cli, config, follow, grpc, rest, store_gauges, wallet_follow, wallet_upkeep};
 use utxokeep_index::METRICS;
 use utxokeep_sql::{RETRIES_METRIC, RETRIES_METRIC_HELP};
 
@@ -53,6 +53,7 @@ fn metrics_page() -> String {
     );
     let lists = [
         ("Chain index", METRICS),
+        ("Source that is followed", follow::METRICS),
         ("REST server", rest::METRICS),
         ("gRPC server", grpc::METRICS),
         ("Node store", store_gauges::METRICS),

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     config::{ConfigError, Source},
-    follow::{self, FollowOptions, Happened},
+    follow::{self, FollowOptions, Happened, SourceState},
     json::Partial,
     server::Work,
     wallet_follow::RecentBlocks,
@@ -121,6 +121,8 @@ pub(super) struct Background {
     pub(super) index: Option<Index>,
     /// Following the source of the configuration into it.
     pub(super) work: Option<Work>,
+    /// What is known of the source, for health, status and metrics.
+    pub(super) source: Option<SourceState>,
     /// The node that is followed, and the blocks that have just arrived from it, for the wallet
     /// ledger.
     pub(super) live: Option<(NodeOptions, RecentBlocks)>,
@@ -143,6 +145,7 @@ pub(super) fn in_background(session: &Session, may_lack: bool) -> anyhow::Result
     let recent = wallet_follow::is_asked(session)
         .then(|| RecentBlocks::new(index.settings().decoder.clone(), &session.config().wallet));
     let for_ledger = recent.clone().map(|recent| (options.node.clone(), recent));
+    let source = Some(options.state.clone());
     let mut live = LiveFollower::new(ChainWriter::new(index.clone())?, Readers::Present);
     let work: Work = Box::new(move |is_stopped| {
         follow::follow(&mut live, &options, is_stopped, &mut |what| match what {
@@ -159,7 +162,7 @@ pub(super) fn in_background(session: &Session, may_lack: bool) -> anyhow::Result
             Happened::Moved(_) => {}
         })
     });
-    Ok(Background { index: Some(index), work: Some(work), live: for_ledger })
+    Ok(Background { index: Some(index), work: Some(work), source, live: for_ledger })
 }
 
 fn open_or_create(session: &Session, asked: Option<Network>) -> anyhow::Result<Index> {

@@ -125,13 +125,14 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     let url = Some(config.txstore.url.as_str()).filter(|url| !url.is_empty());
     let wallets = wallet_follow::open_if_named(session)?;
     let may_lack = url.is_some() || wallets.is_some();
-    let Background { index, work, live } = follow::in_background(session, may_lack)?;
+    let Background { index, work, source, live } = follow::in_background(session, may_lack)?;
     let wallets = match (wallets, index.as_ref()) {
         (Some(wallets), Some(index)) => Some(wallets.with_chain(index.clone())),
         (wallets, _) => wallets,
     };
     let mut served = Served {
         index: index.as_ref(),
+        source,
         wallets: wallets.clone(),
         rest_listen: args.listen.unwrap_or(config.rest.listen),
         store: None,

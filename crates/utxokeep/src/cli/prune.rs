@@ -258,6 +258,7 @@ pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exi
     let items_max = config.txstore.batch_items_max.get() as usize;
     let answering = GrpcServer::of_pruner(pruning.clone(), items_max, &config.grpc);
     let served = Served {
+        source: None,
         index: None,
         wallets: None,
         store: Some(Watched::node_store(store)),

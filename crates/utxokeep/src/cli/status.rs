@@ -9,6 +9,7 @@ use super::{
     exit::Exit,
     open::Session,
     output::{self, Human, Lines},
+    wallet::utc::utc,
 };
 use crate::json::{Partial, epoch_of};
 
@@ -18,6 +19,10 @@ struct Status {
     network: &'static str,
     height: Option<u32>,
     best_hash: Option<String>,
+    block_time: Option<u64>,
+    /// Where `serve` and `chain follow` take blocks from, as the configuration says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
     txouts: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     partial: Option<Partial>,
@@ -79,6 +84,10 @@ struct Table {
     rows_estimate: u64,
 }
 
+fn time(seconds: u64) -> String {
+    utc(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000))
+}
+
 /// Prints what the database is and where it stands.
 pub(super) fn status(session: &Session) -> anyhow::Result<Exit> {
     let index = session.open()?;
@@ -95,6 +104,8 @@ pub(super) fn status(session: &Session) -> anyhow::Result<Exit> {
         network: network.name(),
         height: status.tip.map(|tip| tip.height.get()),
         best_hash: status.tip.map(|tip| network.hash_text(tip.hash.as_bytes())),
+        block_time: status.tip_time,
+        source: session.config().chain.source.as_ref().map(ToString::to_string),
         txouts: status.totals.map(|totals| totals.txouts),
         partial: Partial::new(status.partial),
         facts: Facts::new(&status, settings),
@@ -118,7 +129,11 @@ impl Human for Status {
             .field("network", format_args!("{}/{}", self.chain, self.network))
             .optional("height", self.height)
             .optional("best hash", self.best_hash.as_ref())
+            .optional("block time", self.block_time.map(time))
             .optional("outputs", self.txouts);
+        if let Some(source) = &self.source {
+            lines.field("source", source);
+        }
         output::partial(lines, self.partial.as_ref());
         match &self.facts {
             Facts::Bitcoin { total_amount, .. } => {

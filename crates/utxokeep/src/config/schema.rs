@@ -191,6 +191,9 @@ settings! {
         reconnect_first_ms: NonZeroU32 = count(500), "a whole number from 1 on";
         /// The longest such wait, in milliseconds.
         reconnect_max_ms: NonZeroU32 = count(60_000), "a whole number from reconnect_first_ms on";
+        /// How long the source may not be heard from before `/health` says `degraded`, in seconds.
+        /// A node shows life every 20 seconds; through its socket only with blocks.
+        stalled_secs: u32 = 120, "a whole number from 0 on";
     }
     /// The chain index. `enabled`, `address_hash`, `payment_credential`, `stake_credential`,
     /// `muhash` and the filter are part of a database once it exists: leave them out to take them

@@ -1,6 +1,6 @@
 //! Where blocks of a live chain come from.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,15 @@ impl Source {
     #[must_use]
     pub fn cardano_node(address: &str) -> Option<Self> {
         is_host_and_port(address).then(|| Self::CardanoNodeAddress(address.to_owned()))
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CardanoNodeAddress(address) => f.write_str(address),
+            Self::CardanoNodeSocket(path) => path.display().fmt(f),
+        }
     }
 }
 

@@ -111,7 +111,9 @@ pub(super) async fn block(
             body = Status,
             headers(("ETag" = String, description = "Hash of the tip, as a weak tag: sizes may \
                                                      differ at the same tip"))),
-        (status = 304, description = "The tip is still the one in `If-None-Match`"),
+        (status = 304, description = "The tip is still the one in `If-None-Match`; only where the \
+                                      server follows no source, because what is known of a source \
+                                      changes at the same tip"),
         (status = 503, description = "Not now", body = ErrorBody),
     )
 )]
@@ -119,9 +121,12 @@ pub(super) async fn status(
     State(state): State<RestState>,
     known: Known,
 ) -> Result<Response, ApiError> {
+    let source = state.source().map(|(source, _)| source.status());
+    // What is known of a source changes while the tip stays: then there is always an answer.
+    let known = if source.is_none() { known } else { Known::default() };
     state
         .read(move |index| {
-            let status = Status::new(&index.status()?, index.settings());
+            let status = Status::new(&index.status()?, index.settings()).with_source(source);
             match status.best_hash.clone() {
                 Some(hash) => answer(&known, Tag::Weak, &hash, || Ok(status)),
                 None => Ok(Json(status).into_response()),

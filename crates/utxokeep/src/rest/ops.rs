@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{error::ApiError, meter, state::RestState, wallets::WalletState};
-use crate::{wallets::Lagging, watched::Watched};
+use crate::{clock::now_s, wallets::Lagging, watched::Watched};
 
 /// What the server answers from.
 #[derive(Debug, Clone)]
@@ -85,7 +85,8 @@ impl Dependency {
 /// Whether the server can answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
-    /// `ok`, `degraded` when single wallets or the follower of the ledger do not go on, or
+    /// `ok`, `degraded` when the source is silent, or single wallets or the follower of the ledger
+    /// do not go on, or
     /// `unavailable` when a database cannot be read, or takes no writes.
     #[schema(example = "ok")]
     status: &'static str,
@@ -108,6 +109,12 @@ pub(super) async fn health(State(operations): State<Operations>) -> Response {
     if let Some(chain) = &operations.chain {
         let answer = chain.read_always(|index| Ok(index.view().map(drop)?)).await;
         dependencies.push(Dependency::asked("chain_index", answer));
+        if let Some((source, silent_secs_max)) = chain.source() {
+            dependencies.push(match source.trouble(now_s(), *silent_secs_max) {
+                Some(fault) => Dependency::degraded("chain_source", fault),
+                None => Dependency::new("chain_source", None),
+            });
+        }
     }
     if let Some(wallets) = &operations.wallets {
         dependencies.push(match wallets.lagging().await {
@@ -152,6 +159,9 @@ pub(super) async fn health(State(operations): State<Operations>) -> Response {
 pub(super) async fn metrics(State(operations): State<Operations>) -> Result<Response, ApiError> {
     if let Some(chain) = &operations.chain {
         chain.read_always(|index| Ok(index.sample_metrics()?)).await?;
+        if let Some((source, _)) = chain.source() {
+            source.sample(now_s());
+        }
     }
     for watched in &operations.watched {
         watched.take_gauges().await;

@@ -8,11 +8,20 @@ use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
 
 use super::{error::ApiError, meter, params::PageLimits};
-use crate::config::RestConfig;
+use crate::{
+    config::RestConfig,
+    follow::{self, SourceState},
+};
 
 /// What handlers share; clones share it too.
 #[derive(Clone)]
-pub struct RestState(Arc<Shared>);
+pub struct RestState {
+    shared: Arc<Shared>,
+    source: Option<Followed>,
+}
+
+/// The source that is followed, and how long it may be silent, in seconds.
+type Followed = (SourceState, u32);
 
 struct Shared {
     index: ChainIndex<RocksKv>,
@@ -24,7 +33,7 @@ struct Shared {
 
 impl std::fmt::Debug for RestState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RestState").field("index", &self.0.index).finish_non_exhaustive()
+        f.debug_struct("RestState").field("index", &self.shared.index).finish_non_exhaustive()
     }
 }
 
@@ -35,24 +44,38 @@ impl RestState {
     pub fn new(index: ChainIndex<RocksKv>, config: &RestConfig) -> Self {
         meter::install_recorder();
         let requests_max = config.concurrent_requests_max.get() as usize;
-        Self(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             index,
             limits: PageLimits::new(config),
             request_timeout: Duration::from_millis(config.request_timeout_ms.get().into()),
             permits: Arc::new(Semaphore::new(requests_max.min(Semaphore::MAX_PERMITS))),
-        }))
+        });
+        Self { shared, source: None }
+    }
+
+    /// The same, beside a source that is followed and may be silent for so many seconds.
+    #[must_use]
+    pub fn with_source(self, source: Option<(SourceState, u32)>) -> Self {
+        if source.is_some() {
+            follow::describe_metrics();
+        }
+        Self { source, ..self }
+    }
+
+    pub(super) const fn source(&self) -> Option<&Followed> {
+        self.source.as_ref()
     }
 
     pub(super) fn index(&self) -> &ChainIndex<RocksKv> {
-        &self.0.index
+        &self.shared.index
     }
 
     pub(super) fn network(&self) -> Network {
-        self.0.index.settings().network()
+        self.shared.index.settings().network()
     }
 
     pub(super) fn limits(&self) -> PageLimits {
-        self.0.limits
+        self.shared.limits
     }
 
     /// Runs a read on a thread that may block, unless too many run already.
@@ -60,7 +83,7 @@ impl RestState {
         &self,
         work: impl FnOnce(&ChainIndex<RocksKv>) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let permits = Arc::clone(&self.0.permits);
+        let permits = Arc::clone(&self.shared.permits);
         let permit = permits.try_acquire_owned().map_err(|_| ApiError::Overloaded)?;
         // The permit goes with the work: a read that outlives its request still counts.
         self.run(move |index| {
@@ -82,8 +105,8 @@ impl RestState {
         &self,
         work: impl FnOnce(&ChainIndex<RocksKv>) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let index = self.0.index.clone();
-        run_within(self.0.request_timeout, ApiError::Timeout, move || work(&index)).await
+        let index = self.shared.index.clone();
+        run_within(self.shared.request_timeout, ApiError::Timeout, move || work(&index)).await
     }
 }
 

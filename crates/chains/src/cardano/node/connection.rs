@@ -19,7 +19,7 @@ use super::{
     NodeAddress, NodeError, NodeEvent, NodeOptions, NodePoint,
     local::Local,
     peer::Peer,
-    wire::{AnswerLimit, Outbox},
+    wire::{AnswerLimit, Heard, Outbox},
 };
 
 /// A connection to a node. Dropping it closes the connection and ends its thread.
@@ -30,6 +30,7 @@ pub struct NodeConnection {
     /// Dropping the sender stops the thread wherever it waits.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), NodeError>>>,
+    heard: Arc<Heard>,
 }
 
 impl NodeConnection {
@@ -40,6 +41,7 @@ impl NodeConnection {
         let permits = Arc::new(Semaphore::new(room));
         let (event_sender, events) = mpsc::channel();
         let outbox = Outbox::new(Arc::clone(&permits), event_sender);
+        let heard = Arc::clone(&outbox.heard);
         let (stop, stopped) = oneshot::channel();
         let (ready_sender, ready) = mpsc::channel();
 
@@ -48,7 +50,8 @@ impl NodeConnection {
             .name("cardano-node".to_owned())
             .spawn(move || run(&options, &points, &outbox, &ready_sender, stopped))
             .map_err(|source| NodeError::Start { source })?;
-        let mut connection = Self { events, permits, stop: Some(stop), thread: Some(thread) };
+        let (stop, thread) = (Some(stop), Some(thread));
+        let mut connection = Self { events, permits, stop, thread, heard };
         // The sender is dropped unused when the thread fails before it is ready.
         match ready.recv() {
             Ok(()) => Ok(connection),
@@ -69,6 +72,18 @@ impl NodeConnection {
             Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
             Err(mpsc::RecvTimeoutError::Disconnected) => Err(self.failure()),
         }
+    }
+
+    /// How many messages the node has sent: while the number grows, it is there.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.heard.messages()
+    }
+
+    /// Height of the node's tip, as it last said.
+    #[must_use]
+    pub fn tip_height(&self) -> u64 {
+        self.heard.tip_height()
     }
 
     /// Why the thread ended.
@@ -128,12 +143,13 @@ async fn follow(
         NodeAddress::Tcp(_) => {
             let mut peer = Peer::greet(bearer, magic, limit).await?;
             let start = peer.headers.find_intersection(points, limit).await?;
+            outbox.heard.tip(peer.headers.tip_height());
             begin(options, start, outbox, ready).await?;
             peer.follow(start, options.fetch_range_blocks_max, limit, outbox).await
         }
         NodeAddress::Socket(_) => {
             let mut local = Local::greet(bearer, magic, limit).await?;
-            let start = local.find_intersection(points, limit).await?;
+            let start = local.find_intersection(points, limit, &outbox.heard).await?;
             begin(options, start, outbox, ready).await?;
             local.follow(start, limit, outbox).await
         }

@@ -50,6 +50,11 @@ impl HeaderSync {
         self.awaiting
     }
 
+    /// Height of the node's tip, as it last said.
+    pub(super) fn tip_height(&self) -> u64 {
+        self.tip_height
+    }
+
     /// How far the node's tip is above `height`.
     pub(super) fn distance_from(&self, height: u64) -> usize {
         usize::try_from(self.tip_height.saturating_sub(height)).unwrap_or(usize::MAX)

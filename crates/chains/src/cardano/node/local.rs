@@ -12,7 +12,7 @@ use tracing::debug;
 
 use super::{
     NodeError, NodeEvent, NodePoint,
-    wire::{self, AnswerLimit, Outbox, QUESTION_POINTS_MAX},
+    wire::{self, AnswerLimit, Heard, Outbox, QUESTION_POINTS_MAX},
 };
 
 /// A connection to a local node that has shaken hands.
@@ -51,6 +51,7 @@ impl Local {
         &mut self,
         points: &[NodePoint],
         limit: AnswerLimit,
+        heard: &Heard,
     ) -> Result<Option<NodePoint>, NodeError> {
         let mut rest = points;
         loop {
@@ -58,7 +59,10 @@ impl Local {
             rest = later;
             let question = self.client.chainsync().find_intersect(wire::to_question(asked));
             match limit.keep("the intersection", question).await? {
-                (Some(found), _) => return wire::intersection(asked, found),
+                (Some(found), Tip(_, height)) => {
+                    heard.tip(height);
+                    return wire::intersection(asked, found);
+                }
                 (None, Tip(tip, _)) if rest.is_empty() => {
                     return Err(NodeError::NoIntersection { tip: wire::from_wire(tip)? });
                 }
@@ -85,12 +89,14 @@ impl Local {
                 chain.recv_while_must_reply().await?
             };
             let event = match answer {
-                NextResponse::RollForward(block, _) => {
+                NextResponse::RollForward(block, Tip(_, height)) => {
+                    outbox.heard.tip(height);
                     wire::check_block_size(&block)?;
                     known_end = None;
                     NodeEvent::Block(block.into())
                 }
-                NextResponse::RollBackward(to, _) => {
+                NextResponse::RollBackward(to, Tip(_, height)) => {
+                    outbox.heard.tip(height);
                     let to = wire::from_wire(to)?;
                     if known_end == Some(to) {
                         continue;
@@ -99,7 +105,10 @@ impl Local {
                     debug!(?to, "node rolled back");
                     NodeEvent::RolledBack(to)
                 }
-                NextResponse::Await => NodeEvent::AtTip,
+                NextResponse::Await => {
+                    outbox.heard.message();
+                    NodeEvent::AtTip
+                }
             };
             outbox.send(event).await?;
         }

@@ -17,7 +17,7 @@ use super::{
     announced::Announced,
     headers::{HeaderSync, Instruction, QUESTIONS_MAX},
     pending::{Pending, RollBack},
-    wire::{self, AnswerLimit, Outbox},
+    wire::{self, AnswerLimit, Heard, Outbox},
 };
 
 /// Pause between signs of life. Nodes close a connection after 97 seconds without one.
@@ -82,15 +82,20 @@ impl Peer {
         };
         tokio::select! {
             outcome = follower.run() => outcome,
-            outcome = show_life(keep_alive, limit) => outcome,
+            outcome = show_life(keep_alive, limit, &outbox.heard) => outcome,
         }
     }
 }
 
 /// Shows signs of life and watches for the node's.
-async fn show_life(mut client: keepalive::Client, limit: AnswerLimit) -> Result<(), NodeError> {
+async fn show_life(
+    mut client: keepalive::Client,
+    limit: AnswerLimit,
+    heard: &Heard,
+) -> Result<(), NodeError> {
     loop {
         limit.keep("a sign of life", client.keepalive_roundtrip()).await?;
+        heard.message();
         tokio::time::sleep(KEEP_ALIVE_PAUSE).await;
     }
 }
@@ -113,7 +118,9 @@ impl Follower<'_> {
         loop {
             let questions = if self.explain_by.is_some() { 1 } else { ahead };
             self.headers.ask_ahead(questions).await?;
-            match self.next_instruction().await? {
+            let instruction = self.next_instruction().await?;
+            self.outbox.heard.tip(self.headers.tip_height());
+            match instruction {
                 Instruction::Forward(content) => {
                     let header = Announced::read(&content)?;
                     ahead = self.headers.distance_from(header.height);
@@ -203,6 +210,7 @@ impl Follower<'_> {
                         let what = format!("it sent another block for {}", header.point);
                         return Err(NodeError::protocol(what));
                     }
+                    self.outbox.heard.message();
                     blocks.push(block);
                 }
                 (None, None) => return Ok(Some(blocks)),

@@ -2,7 +2,11 @@
 
 use std::{
     future::Future,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
     time::Duration,
 };
 
@@ -60,11 +64,41 @@ impl AnswerLimit {
 pub(super) struct Outbox {
     permits: Arc<Semaphore>,
     events: mpsc::Sender<NodeEvent>,
+    /// What was heard, whether or not it is an event.
+    pub(super) heard: Arc<Heard>,
+}
+
+/// Signs of life of a node, and how far it says it is.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    messages: AtomicU64,
+    tip_height: AtomicU64,
+}
+
+impl Heard {
+    /// The node said something.
+    pub(super) fn message(&self) {
+        self.messages.fetch_add(1, Ordering::Release);
+    }
+
+    /// The node said how high its chain is.
+    pub(super) fn tip(&self, height: u64) {
+        self.tip_height.store(height, Ordering::Relaxed);
+        self.message();
+    }
+
+    pub(super) fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Acquire)
+    }
+
+    pub(super) fn tip_height(&self) -> u64 {
+        self.tip_height.load(Ordering::Relaxed)
+    }
 }
 
 impl Outbox {
     pub(super) fn new(permits: Arc<Semaphore>, events: mpsc::Sender<NodeEvent>) -> Self {
-        Self { permits, events }
+        Self { permits, events, heard: Arc::default() }
     }
 
     /// Waits for room and hands `event` over.
