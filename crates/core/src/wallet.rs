@@ -51,7 +51,7 @@ pub use idempotency::{
     BadIdempotencyKey, IDEMPOTENCY_KEY_CHARS_MAX, IdempotencyKey, Repetition, StoredAnswer,
 };
 pub use label::{BadLabel, LabelChange, LabelKind, LabelState, is_own_origin};
-pub use lease::{BadOwner, InputLease, LeaseOwner, OWNER_NAME_CHARS_MAX};
+pub use lease::{BadOwner, InputLease, LeaseEnd, LeaseOwner, OWNER_NAME_CHARS_MAX};
 pub use lock_plan::{InputToLock, LockKind, LockPlan, NoLockPlan, OpenCoins, plan_locks};
 pub use locks::{CoinAge, LockTime, NextBlock, RelativeLock, SpendLocks, ValidFrom};
 pub use lookahead::{

@@ -229,7 +229,7 @@ pub enum LedgerError {
     },
     /// The coins that may be used do not pay for the payment.
     #[error(
-        "{needed} are needed with all fees and {available} are available; {uneconomic} cost more to spend than they are worth at this fee rate, {leased} are leased, {immature} immature, {held_back} held back by labels, {locked} locked by the older() or after() of their descriptor (allow not_yet_valid to wait for them), {excluded} excluded by the request, {pending} not published, not trusted or not deep enough; nothing was changed"
+        "{needed} are needed with all fees and {available} are available; {uneconomic} cost more to spend than they are worth at this fee rate, {leased} are leased, {immature} immature, {held_back} held back by labels, {locked} locked by the older() or after() of their descriptor (allow not_yet_valid to wait for them; those that need a height and those that need a time go into payments of their own), {excluded} excluded by the request, {pending} not published, not trusted or not deep enough; nothing was changed"
     )]
     InsufficientFunds {
         /// Payment and fee, with the inputs for everything that is available.

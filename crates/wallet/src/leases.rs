@@ -17,7 +17,8 @@ use utxokeep_sql::{Row, SqlError, Value};
 
 use crate::{Ledger, LedgerError, crash, rows, session::Session};
 
-const SELECT_COIN: &str = "SELECT u.id, u.spent_by_tx_id, u.parent_class, m.is_unspendable
+const SELECT_COIN: &str = "SELECT u.id, u.spent_by_tx_id, u.parent_class, m.is_unspendable,
+        u.parent_height
     FROM transactions t JOIN utxos u ON u.wallet_id = t.wallet_id AND u.tx_id = t.id
     LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
     WHERE t.chain_id = $1 AND t.txid = $2 AND t.wallet_id = $3 AND u.output_index = $4";
@@ -179,6 +180,8 @@ struct Coin {
     is_current: bool,
     /// Whether a label says that it must not be spent.
     is_held_back: bool,
+    /// Block of its transaction.
+    height: Option<Height>,
 }
 
 /// A stored lease, active or not.
@@ -209,6 +212,7 @@ impl Session<'_, '_> {
                 is_live,
                 is_current: is_live && row.opt_int(1)?.is_none(),
                 is_held_back: row.opt_int(3)? == Some(1),
+                height: rows::height(row, 4)?,
             })
         })
     }
@@ -234,6 +238,10 @@ impl Session<'_, '_> {
         for outpoint in outpoints {
             let coin = self.coin(outpoint)?.filter(|coin| coin.is_current);
             let coin = coin.ok_or(LedgerError::UtxoNotFound(*outpoint))?;
+            // Somebody says that it is in a block which the ledger has not: it counts nowhere yet.
+            if let Some(height) = coin.height.filter(|height| Some(*height) > self.tip_height()) {
+                return Err(LedgerError::BlockNotFound { height });
+            }
             if coin.is_held_back {
                 return Err(LedgerError::HeldBack { outpoint: *outpoint });
             }

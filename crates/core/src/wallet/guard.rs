@@ -23,6 +23,8 @@ const SEGWIT_KEY_DUST: u64 = 294;
 const TRUC_VERSION: u32 = 3;
 /// What nodes relay of that version: 10,000 virtual bytes.
 const TRUC_WEIGHT_MAX: u64 = 40_000;
+/// The same for one that spends an output of a transaction in no block.
+const TRUC_CHILD_WEIGHT_MAX: u64 = 4_000;
 
 /// What a payment is checked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -403,11 +405,17 @@ impl PaymentGuards {
     }
 
     /// Checks the weight of a transaction of this version. Nodes relay one of version 3 (BIP-431)
-    /// only up to 10,000 virtual bytes.
-    pub fn check_weight_of(&self, version: u32, weight: u64) -> Result<(), GuardRefusal> {
+    /// only up to 10,000 virtual bytes, and up to 1,000 when it spends what is in no block.
+    pub fn check_weight_of(
+        &self,
+        version: u32,
+        spends_unconfirmed: bool,
+        weight: u64,
+    ) -> Result<(), GuardRefusal> {
         self.check_weight(weight)?;
-        if version == TRUC_VERSION && weight > TRUC_WEIGHT_MAX {
-            let (figure, bound) = (Figure::Weight(weight), Figure::Weight(TRUC_WEIGHT_MAX));
+        let most = if spends_unconfirmed { TRUC_CHILD_WEIGHT_MAX } else { TRUC_WEIGHT_MAX };
+        if version == TRUC_VERSION && weight > most {
+            let (figure, bound) = (Figure::Weight(weight), Figure::Weight(most));
             self.refuse(Guard::WeightMax, figure, bound, None)?;
         }
         Ok(())
@@ -471,12 +479,15 @@ mod tests {
 
     #[test]
     fn version_three_has_a_lower_weight() {
-        guards(&[]).check_weight_of(3, 40_000).unwrap();
-        guards(&[]).check_weight_of(2, 40_001).unwrap();
-        let refusal = refused(|guards| guards.check_weight_of(3, 40_001));
+        guards(&[]).check_weight_of(3, false, 40_000).unwrap();
+        guards(&[]).check_weight_of(2, true, 40_001).unwrap();
+        guards(&[]).check_weight_of(3, true, 4_000).unwrap();
+        let refusal = refused(|guards| guards.check_weight_of(3, true, 4_001));
+        assert_eq!(refusal.bound, Figure::Weight(4_000));
+        let refusal = refused(|guards| guards.check_weight_of(3, false, 40_001));
         let bound = Figure::Weight(40_000);
         assert_eq!((refusal.guard, refusal.bound), (Guard::WeightMax, bound));
-        let refusal = refused(|guards| guards.check_weight_of(3, 400_001));
+        let refusal = refused(|guards| guards.check_weight_of(3, false, 400_001));
         assert_eq!(refusal.bound, Figure::Weight(400_000));
     }
 

@@ -49,19 +49,40 @@ pub struct InputLease {
     pub owner: LeaseId,
     /// Whether a block has spent the output since the lease began.
     pub is_held: bool,
-    /// Whether another transaction of the wallet spends the output, or waits to.
-    pub is_wanted: bool,
+    /// Whether another transaction of the wallet spends the output.
+    pub is_spent: bool,
+    /// Whose payment that one is, if anybody's.
+    pub spender: Option<LeaseId>,
+    /// Whether other replacements wait to spend the output.
+    pub is_awaited: bool,
+}
+
+/// What becomes of a lease when a payment is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseEnd {
+    /// It stays.
+    Stays,
+    /// It ends.
+    Ends,
+    /// It goes back to this owner.
+    GoesTo(LeaseId),
 }
 
 impl InputLease {
-    /// Whether the lease ends when `payer` gives the payment up.
+    /// What becomes of the lease when one of `payers` gives the payment up.
     ///
     /// Leases of anybody else stay: a lease keeps nobody from spending, so the output may be
     /// reserved for a payment that is still to come. One that is held stays too: a block had the
-    /// payment already, and may have it again.
+    /// payment already, and may have it again. A bump has taken the lease of a payment that goes on:
+    /// it goes back to the owner of that one, unless another replacement waits for the output.
     #[must_use]
-    pub fn ends_with(&self, payer: LeaseId) -> bool {
-        self.owner == payer && !self.is_held && !self.is_wanted
+    pub fn after(&self, payers: &[LeaseId]) -> LeaseEnd {
+        let is_kept = !payers.contains(&self.owner) || self.is_held || self.is_awaited;
+        match (is_kept, self.is_spent, self.spender) {
+            (false, false, _) => LeaseEnd::Ends,
+            (false, true, Some(spender)) if spender != self.owner => LeaseEnd::GoesTo(spender),
+            _ => LeaseEnd::Stays,
+        }
     }
 }
 
@@ -95,10 +116,35 @@ mod tests {
     #[test]
     fn only_the_payers_own_idle_leases_end_with_a_payment() {
         let [payer, other] = [[1; 32], [2; 32]].map(LeaseId::from_bytes);
-        let own = InputLease { owner: payer, is_held: false, is_wanted: false };
-        assert!(own.ends_with(payer));
-        assert!(!own.ends_with(other));
-        assert!(!InputLease { is_held: true, ..own }.ends_with(payer));
-        assert!(!InputLease { is_wanted: true, ..own }.ends_with(payer));
+        let own = InputLease {
+            owner: payer,
+            is_held: false,
+            is_spent: false,
+            spender: None,
+            is_awaited: false,
+        };
+        assert_eq!(own.after(&[payer]), LeaseEnd::Ends);
+        assert_eq!(own.after(&[other, payer]), LeaseEnd::Ends);
+        assert_eq!(own.after(&[other]), LeaseEnd::Stays);
+        assert_eq!(InputLease { is_held: true, ..own }.after(&[payer]), LeaseEnd::Stays);
+        assert_eq!(InputLease { is_spent: true, ..own }.after(&[payer]), LeaseEnd::Stays);
+        assert_eq!(InputLease { is_awaited: true, ..own }.after(&[payer]), LeaseEnd::Stays);
+    }
+
+    #[test]
+    fn a_lease_that_a_bump_took_goes_back_to_the_payment_that_goes_on() {
+        let [first, second] = [[1; 32], [2; 32]].map(LeaseId::from_bytes);
+        let moved = InputLease {
+            owner: second,
+            is_held: false,
+            is_spent: true,
+            spender: Some(first),
+            is_awaited: false,
+        };
+        assert_eq!(moved.after(&[second]), LeaseEnd::GoesTo(first));
+        assert_eq!(moved.after(&[first]), LeaseEnd::Stays);
+        assert_eq!(InputLease { spender: Some(second), ..moved }.after(&[second]), LeaseEnd::Stays);
+        assert_eq!(InputLease { is_held: true, ..moved }.after(&[second]), LeaseEnd::Stays);
+        assert_eq!(InputLease { is_awaited: true, ..moved }.after(&[second]), LeaseEnd::Stays);
     }
 }

@@ -81,7 +81,8 @@ impl Session<'_, '_> {
         let plan = old.replaced(*txid, &funded, added, place)?;
         let outputs = plan.outputs.iter();
         guards.check_outputs(outputs.map(|paid| (paid.amount.get(), paid.script.as_slice())))?;
-        guards.check_weight_of(plan.kept_version, plan.weight)?;
+        let spends_unconfirmed = plan.inputs.iter().any(|coin| coin.height.is_none());
+        guards.check_weight_of(plan.kept_version, spends_unconfirmed, plan.weight)?;
         guards.check_fee(plan.fee, plan.weight)?;
         Ok(plan)
     }

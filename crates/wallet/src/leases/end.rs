@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     OutPoint, Txid,
-    wallet::{InputLease, LeaseId, Micros, WalletId},
+    wallet::{InputLease, LeaseEnd, LeaseId, Micros, WalletId},
 };
 use utxokeep_sql::{SqlError, Value};
 
@@ -12,6 +12,8 @@ const DELETE_LEASES: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND ut
 const DELETE_OF: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND lease_id = $2
     AND (expires_at_us > $3 OR is_held = 1)";
 const DELETE_EXPIRED_OF: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND lease_id = $2";
+const HAND_BACK: &str =
+    "UPDATE utxo_leases SET lease_id = $3 WHERE wallet_id = $1 AND utxo_id = $2";
 const SET_PAYER: &str = "UPDATE transactions SET lease_id = $3
     WHERE wallet_id = $1 AND id = $2 AND (lease_id IS NULL OR $4 = 1)";
 /// Raising a fee may have moved leases to another owner, or back.
@@ -21,11 +23,8 @@ const SELECT_PAYERS: &str = "SELECT t.lease_id FROM transactions t
                 WHERE r.wallet_id = $1 AND r.replaced_tx_id = $2
             UNION ALL SELECT o.replaced_tx_id FROM tx_replacements o
                 WHERE o.wallet_id = $1 AND o.replacement_tx_id = $2)))";
-const SELECT_INPUT_LEASES: &str = "SELECT l.utxo_id, l.lease_id, l.is_held,
-        CASE WHEN EXISTS (SELECT 1 FROM tx_inputs h WHERE h.prev_txid = i.prev_txid
-                AND h.prev_index = i.prev_index AND h.wallet_id = i.wallet_id AND h.claim = 1
-                AND h.tx_id <> i.tx_id)
-            OR EXISTS (SELECT 1 FROM tx_inputs w WHERE w.prev_txid = i.prev_txid
+const SELECT_INPUT_LEASES: &str = "SELECT l.utxo_id, l.lease_id, l.is_held, h.tx_id, s.lease_id,
+        CASE WHEN EXISTS (SELECT 1 FROM tx_inputs w WHERE w.prev_txid = i.prev_txid
                 AND w.prev_index = i.prev_index AND w.wallet_id = i.wallet_id AND w.claim = 2
                 AND w.tx_id <> i.tx_id)
             THEN 1 ELSE 0 END
@@ -33,6 +32,9 @@ const SELECT_INPUT_LEASES: &str = "SELECT l.utxo_id, l.lease_id, l.is_held,
     JOIN transactions p ON p.chain_id = $3 AND p.txid = i.prev_txid AND p.wallet_id = i.wallet_id
     JOIN utxos u ON u.wallet_id = p.wallet_id AND u.tx_id = p.id AND u.output_index = i.prev_index
     JOIN utxo_leases l ON l.wallet_id = u.wallet_id AND l.utxo_id = u.id
+    LEFT JOIN tx_inputs h ON h.prev_txid = i.prev_txid AND h.prev_index = i.prev_index
+        AND h.wallet_id = i.wallet_id AND h.claim = 1 AND h.tx_id <> i.tx_id
+    LEFT JOIN transactions s ON s.wallet_id = h.wallet_id AND s.id = h.tx_id
     WHERE i.wallet_id = $1 AND i.tx_id = $2 ORDER BY l.utxo_id";
 
 /// What giving a transaction up came to.
@@ -110,7 +112,8 @@ impl Session<'_, '_> {
     }
 
     /// Ends the leases that were taken for a payment which is given up, or for replacements of it
-    /// that are dead too; returns how many.
+    /// that are dead too; returns how many. Those that a bump took from a payment which goes on
+    /// return to the owner of that one.
     pub(crate) fn release_inputs(&mut self, tx: i64) -> Result<u64, SqlError> {
         let key = [self.id(), Value::from(tx), Value::from(self.chain)];
         let payers = self
@@ -120,16 +123,27 @@ impl Session<'_, '_> {
             return Ok(0);
         }
         let leases = self.tx.query_all(SELECT_INPUT_LEASES, &key, |row| {
+            let spender = row.opt_bytes(4)?.map(|_| row.array(4)).transpose()?;
             let lease = InputLease {
                 owner: LeaseId::from_bytes(row.array(1)?),
                 is_held: rows::flag(row, 2)?,
-                is_wanted: rows::flag(row, 3)?,
+                is_spent: row.opt_int(3)?.is_some(),
+                spender: spender.map(LeaseId::from_bytes),
+                is_awaited: rows::flag(row, 5)?,
             };
             Ok((row.int(0)?, lease))
         })?;
-        let ends = |lease: &InputLease| payers.iter().any(|payer| lease.ends_with(*payer));
-        let ended = leases.iter().filter(|(_, lease)| ends(lease));
-        let ended: Vec<Value<'_>> = ended.map(|(utxo, _)| Value::from(*utxo)).collect();
+        let mut ended = Vec::new();
+        for (utxo, lease) in leases {
+            match lease.after(&payers) {
+                LeaseEnd::Stays => {}
+                LeaseEnd::Ends => ended.push(Value::from(utxo)),
+                LeaseEnd::GoesTo(owner) => {
+                    let row = [self.id(), Value::from(utxo), Value::from(owner.as_bytes())];
+                    self.tx.execute(HAND_BACK, &row)?;
+                }
+            }
+        }
         self.tx.execute_in(DELETE_LEASES, "", &[self.id()], 1, &ended)
     }
 }

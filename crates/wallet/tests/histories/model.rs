@@ -339,15 +339,6 @@ impl Model {
 
     /// Every unspent output of the wallet that counts, with its class.
     pub(crate) fn coins(&self, is_own: impl Fn(&[u8]) -> bool) -> BTreeMap<OutPoint, Seen> {
-        let mut coins = self.unspent(is_own);
-        // Without a tip nothing has a confirmation.
-        coins.retain(|_, coin| coin.class != CoinClass::Confirmed || !self.blocks.is_empty());
-        coins
-    }
-
-    /// Outputs that can be leased: those that somebody claims to be in a block count too, before the
-    /// first block was followed.
-    pub(crate) fn unspent(&self, is_own: impl Fn(&[u8]) -> bool) -> BTreeMap<OutPoint, Seen> {
         let owns = |output: &OutPoint| {
             let index = usize::try_from(output.index()).unwrap();
             self.txs
@@ -360,6 +351,8 @@ impl Model {
                 Stand::Pending => CoinClass::Pending,
                 Stand::Published if self.is_trusted(tx, &owns) => CoinClass::Trusted,
                 Stand::Published => CoinClass::Untrusted,
+                // Without a tip nothing has a confirmation.
+                Stand::Block(_) if self.blocks.is_empty() => continue,
                 Stand::Block(_) => CoinClass::Confirmed,
                 _ => continue,
             };

@@ -366,7 +366,7 @@ impl<'l> History<'l> {
     }
 
     fn lease(&mut self) {
-        let coins = self.model.unspent(is_own);
+        let coins = self.model.coins(is_own);
         let Some(tx) = self.random.pick(&self.made).cloned() else {
             return;
         };

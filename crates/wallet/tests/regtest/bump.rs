@@ -494,6 +494,37 @@ fn leases_of_a_bump_by_another_owner_end_with_the_payment(url: &str) {
     }
 }
 
+/// The payment goes on, so that its owner has to be able to bump it.
+fn leases_go_back_when_a_bump_by_another_owner_is_given_up(url: &str) {
+    let (ledger, wallet) = rich_wallet(url);
+    let [first, second, third] = [1, 2, 3].map(owner);
+    let (selection, outputs) = selected(&ledger, wallet, 1_000_000, 1, &first);
+    let old = unsigned(&psbt(&ledger, wallet, &selection.coins, &outputs, selection.fee));
+    let options = RecordOptions { owner: Some(first.owner), ..RecordOptions::default() };
+    ledger.record(wallet, &old, Seen::Mempool, &options, NOW).unwrap();
+    let owners = || {
+        let leases = ledger.leases(wallet, 0, 100, NOW).unwrap();
+        let mut owners: Vec<_> = leases.into_iter().map(|lease| lease.owner).collect();
+        owners.dedup();
+        owners
+    };
+    let raise = |from: &LeaseTerms, to: &LeaseTerms| {
+        let made = bump(&ledger, wallet, &old.txid, &request(20, from), to).unwrap();
+        made.recorded.unwrap().txid
+    };
+    let given_up = raise(&first, &second);
+    assert_eq!(owners(), [second.owner]);
+    ledger.abandon(wallet, &given_up, NOW).unwrap();
+    assert_eq!(owners(), [first.owner]);
+    assert_eq!(ledger.verify(wallet).unwrap(), []);
+    // What another bump has taken over stays there.
+    let given_up = raise(&first, &second);
+    let other = BumpRequest { lease_of: Some(second.owner), ..request(30, &second) };
+    bump(&ledger, wallet, &old.txid, &other, &third).unwrap();
+    ledger.abandon(wallet, &given_up, NOW).unwrap();
+    assert_eq!(owners(), [third.owner]);
+}
+
 /// A bump that is made again after it was given up waits for its inputs as the first one did.
 fn a_bump_that_was_given_up_can_be_made_again(url: &str) {
     let (ledger, wallet) = rich_wallet(url);
@@ -550,6 +581,7 @@ fn a_payment_does_not_fail_because_its_twin_was_given_up(url: &str) {
 
 crate::on_both!(
     leases_of_a_bump_by_another_owner_end_with_the_payment,
+    leases_go_back_when_a_bump_by_another_owner_is_given_up,
     a_payment_does_not_fail_because_its_twin_was_given_up,
     a_bump_that_was_given_up_can_be_made_again,
     change_pays_for_a_higher_fee,
