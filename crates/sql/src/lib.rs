@@ -12,6 +12,7 @@
 //!   time of each wait are bounded.
 
 mod database;
+mod definitions;
 mod doubt;
 mod error;
 mod migration;
@@ -28,6 +29,7 @@ mod url;
 mod value;
 
 pub use database::{Database, RETRIES_METRIC, RETRIES_METRIC_HELP};
+pub use definitions::{Definitions, Deviation, SchemaFault};
 pub use error::{ConstraintKind, MigrationError, RetryReason, SqlError};
 pub use migration::{
     AppliedMigration, Migration, MigrationReport, applied_migrations, migrate_down, migrate_up,

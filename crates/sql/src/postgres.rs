@@ -528,6 +528,13 @@ fn is_division_by_zero(source: &crate::error::Source) -> bool {
     answer.is_some_and(|answer| *answer.code() == SqlState::DIVISION_BY_ZERO)
 }
 
+/// Whether the server lacks nothing but leave for this user.
+pub(crate) fn is_not_allowed(error: &SqlError) -> bool {
+    let SqlError::Engine { source } = error else { return false };
+    let answer = source.downcast_ref::<tokio_postgres::error::DbError>();
+    answer.is_some_and(|answer| *answer.code() == SqlState::INSUFFICIENT_PRIVILEGE)
+}
+
 fn is_io(source: &(dyn std::error::Error + 'static)) -> bool {
     source.is::<std::io::Error>()
 }

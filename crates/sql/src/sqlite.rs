@@ -301,7 +301,7 @@ impl Deadline {
     }
 }
 
-fn error(failure: rusqlite::Error) -> SqlError {
+pub(crate) fn error(failure: rusqlite::Error) -> SqlError {
     error_within(failure, 0)
 }
 

@@ -1,7 +1,7 @@
 //! The ledger itself: opening it, and the wallets in it.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -9,7 +9,7 @@ use utxokeep_core::{
     Height, Network,
     wallet::{ChainCodec, Micros, WalletId},
 };
-use utxokeep_sql::{Database, Isolation, Row, SqlError, Transaction, Value};
+use utxokeep_sql::{Database, Definitions, Isolation, Row, SqlError, Transaction, Value};
 
 use crate::{LeaseClock, LedgerError, Limits, Wallet, crash, rows, schema, session::Session};
 
@@ -42,6 +42,8 @@ pub struct Ledger {
     pub(crate) lease_clock: LeaseClock,
     pub(crate) codec: Option<Arc<dyn ChainCodec>>,
     closed: Arc<AtomicBool>,
+    /// What the migrations make on this server, once it was asked for.
+    schema: Arc<OnceLock<Option<Definitions>>>,
 }
 
 impl Ledger {
@@ -56,6 +58,7 @@ impl Ledger {
             lease_clock: LeaseClock::default(),
             codec: None,
             closed: Arc::default(),
+            schema: Arc::default(),
         })
     }
 
@@ -184,6 +187,16 @@ impl Ledger {
     /// else the caller's, `now`. See [`LeaseClock`].
     pub fn time(&self, now: Micros) -> Result<Micros, LedgerError> {
         self.read(|tx| Ok(Session::read_lease_time(tx, self.lease_clock, now)?))
+    }
+
+    /// What the migrations make on this server; `None` where its user may not find out.
+    pub(crate) fn expected_schema(&self) -> Result<Option<&Definitions>, LedgerError> {
+        if self.schema.get().is_none() {
+            let expected = Definitions::expected(&self.database, schema::MIGRATIONS)?;
+            // Whoever was faster has found the same.
+            drop(self.schema.set(expected));
+        }
+        Ok(self.schema.get().and_then(Option::as_ref))
     }
 
     pub(crate) fn page<'v>(&self, limit: usize) -> Value<'v> {

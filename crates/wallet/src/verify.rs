@@ -3,7 +3,7 @@
 //! Rules over columns are queries that must find nothing. Transactions whose bytes are stored are
 //! decoded and compared with their rows, page by page, and so are the scripts of keychains with
 //! what their descriptors derive. Foreign keys are looked up although the engine enforces them, and
-//! so are the constraints and indexes themselves: a client may have turned them off.
+//! the schema is compared with what the migrations make: a client may have changed it.
 
 mod bytes;
 mod derived;
@@ -62,6 +62,9 @@ pub struct Verification {
     pub decoded: u64,
     /// Scripts of keychains that were derived and compared; none without the formats of the chain.
     pub scripts: u64,
+    /// Definitions of the schema that were compared with what the migrations make; none where the
+    /// server does not let its user find out, which takes temporary tables on `PostgreSQL`.
+    pub definitions: u64,
     /// The rules that are broken.
     pub violations: Vec<Violation>,
 }
@@ -95,6 +98,7 @@ impl Ledger {
 
     /// Like [`Ledger::verify`], and says how much was looked at.
     pub fn verification(&self, wallet: WalletId) -> Result<Verification, LedgerError> {
+        let expected = self.expected_schema()?;
         self.read_wallet(wallet, |session| {
             let mut findings = Findings::default();
             let codec = self.codec().ok().filter(|_| !session.network.is_cardano());
@@ -103,7 +107,8 @@ impl Ledger {
                 decoded = session.verify_bytes(codec, &mut findings)?;
                 scripts = session.verify_scripts(codec, &mut findings)?;
             }
-            session.verify_guards(&mut findings)?;
+            let definitions = session.verify_schema(expected, &mut findings)?;
+            session.verify_owners(&mut findings)?;
             let transactions =
                 session.tx.query_one(COUNT_TXS, &[session.id()], |row| rows::sum(row, 0))?;
             match session.tx.dialect() {
@@ -125,7 +130,7 @@ impl Ledger {
                 });
             }
             violations.extend(findings.0.into_values());
-            Ok(Verification { transactions, decoded, scripts, violations })
+            Ok(Verification { transactions, decoded, scripts, definitions, violations })
         })
     }
 }

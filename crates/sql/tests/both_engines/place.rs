@@ -26,6 +26,10 @@ impl Place {
         self.server.as_ref().unwrap()
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(crate) fn open(&self) -> Database {
         self.open_with(&Options::default())
     }

@@ -140,6 +140,7 @@ impl Texts {
                 scripts: chain.scripts,
                 outputs: chain.outputs,
             }),
+            definitions_compared: verified.definitions_compared,
         }
     }
 

@@ -54,6 +54,7 @@ impl Wallets {
             transactions: checked.transactions,
             transactions_decoded: checked.decoded,
             scripts_derived: checked.scripts,
+            definitions_compared: checked.definitions,
             chain: compared,
         })
     }

@@ -91,7 +91,17 @@ impl<'l> World<'l> {
     /// Checks that all rules hold, on every wallet.
     pub(crate) fn check(&self) {
         for wallet in self.ledger.wallets(None, 100).unwrap() {
-            assert_eq!(self.ledger.verify(wallet.id).unwrap(), []);
+            let mut found = self.ledger.verify(wallet.id).unwrap();
+            // A scenario may have planted a failure, which is no fault of the ledger.
+            let is_planted = |example: &String| {
+                ["trigger broken of ", "trigger pause of "]
+                    .iter()
+                    .any(|name| example.starts_with(name))
+            };
+            found.retain(|violation| {
+                violation.examples.is_empty() || !violation.examples.iter().all(is_planted)
+            });
+            assert_eq!(found, []);
         }
     }
 

@@ -325,6 +325,11 @@ impl Human for Verified {
             format_args!("{} of {} transactions", self.transactions_decoded, self.transactions),
         );
         lines.field("derived", format_args!("{} scripts of keychains", self.scripts_derived));
+        match self.definitions_compared {
+            0 => lines
+                .field("schema", "not compared: the database user may not make temporary tables"),
+            count => lines.field("schema", format_args!("{count} definitions")),
+        };
         if let Some(chain) = &self.chain {
             lines.field(
                 "chain",

@@ -352,6 +352,7 @@ fn of_a_verification() {
             scripts: 6,
             outputs: 7,
         }),
+        definitions_compared: 9,
     };
     let proto::VerifyWalletResponse {
         is_sound,
@@ -360,6 +361,7 @@ fn of_a_verification() {
         transactions_decoded,
         scripts_derived,
         chain,
+        definitions_compared,
     } = TEXTS.verified(model.clone());
     let [proto::WalletViolation { rule, rows, first_id, remedy, examples, not_named }]: [_; 1] =
         violations.try_into().unwrap();
@@ -373,6 +375,7 @@ fn of_a_verification() {
         json!({
             "is_sound": is_sound, "violations": [violation], "transactions": transactions,
             "transactions_decoded": transactions_decoded, "scripts_derived": scripts_derived,
+            "definitions_compared": definitions_compared,
             "chain": { "tip": tip_json(tip), "scripts": scripts, "outputs": outputs },
         }),
     );

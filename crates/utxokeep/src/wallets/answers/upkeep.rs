@@ -128,6 +128,9 @@ pub struct Verified {
     pub transactions_decoded: u64,
     /// Scripts of its keychains that were derived again and compared.
     pub scripts_derived: u64,
+    /// Definitions of the schema that were compared with what the program makes: tables, constraints,
+    /// indexes, views. 0 where the database user may not make temporary tables on `PostgreSQL`.
+    pub definitions_compared: u64,
     /// The comparison with the chain database, if it was asked for.
     pub chain: Option<ChainCompared>,
 }
