@@ -55,8 +55,8 @@ pub use lease::{BadOwner, InputLease, LeaseEnd, LeaseOwner, OWNER_NAME_CHARS_MAX
 pub use lock_plan::{InputToLock, LockKind, LockPlan, NoLockPlan, OpenCoins, plan_locks};
 pub use locks::{CoinAge, LockTime, NextBlock, RelativeLock, SpendLocks, ValidFrom};
 pub use lookahead::{
-    AskedReach, BadReach, KeychainReach, LOOKAHEAD_DEFAULT, LOOKAHEAD_MAX, is_near_edge, scan_from,
-    wider_lookahead,
+    AskedReach, BadReach, BirthdayAboveTip, KeychainReach, LOOKAHEAD_DEFAULT, LOOKAHEAD_MAX,
+    check_birthday, is_near_edge, scan_from, wider_lookahead,
 };
 pub use place::{BadPlace, Relative, Surroundings, TxPlace, check_place};
 pub use prune::{BadPrune, check_prune_depth, prune_depth};

@@ -399,6 +399,9 @@ impl Session<'_, '_> {
     ) -> Result<Vec<Recorded>, LedgerError> {
         self.evidence = Evidence::Block;
         self.assert_block(block)?;
+        if !places.is_empty() {
+            self.lower_birthday(block.height)?;
+        }
         let recorded = self.record_placed(block, txs, places)?;
         let held = places.iter().map(|at| txs[*at].txid).collect();
         self.detach_others(block.height, &held)?;

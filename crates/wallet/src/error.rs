@@ -3,8 +3,8 @@
 use utxokeep_core::{
     BlockHash, Height, OutPoint, Txid, UnknownNetwork,
     wallet::{
-        AmountTooLarge, BadLabel, BadPlace, BadPrune, BadReach, CannotArchive, CodecError,
-        GuardRefusal, Refused, TxStatus, WalletId,
+        AmountTooLarge, BadLabel, BadPlace, BadPrune, BadReach, BirthdayAboveTip, CannotArchive,
+        CodecError, GuardRefusal, Refused, TxStatus, WalletId,
     },
 };
 use utxokeep_sql::SqlError;
@@ -307,6 +307,9 @@ pub enum LedgerError {
     /// A reorganisation could reach what would be pruned.
     #[error("{0}; nothing was changed")]
     BadPrune(#[from] BadPrune),
+    /// Payments below the birthday could be missed.
+    #[error("{0}; nothing was changed")]
+    BirthdayAboveTip(#[from] BirthdayAboveTip),
     /// It still has something.
     #[error("{0}; nothing was changed")]
     CannotArchive(#[from] CannotArchive),

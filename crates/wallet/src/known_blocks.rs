@@ -73,6 +73,7 @@ impl Session<'_, '_> {
         if found != Some((*block.hash.as_bytes(), block.time.get())) {
             return Err(mismatch);
         }
+        self.lower_birthday(block.height)?;
         self.known_block = Some(*block);
         Ok(())
     }

@@ -7,13 +7,14 @@ use std::sync::{
 
 use utxokeep_core::{
     Height, Network,
-    wallet::{ChainCodec, Micros, WalletId},
+    wallet::{ChainCodec, Micros, WalletId, check_birthday},
 };
 use utxokeep_sql::{Database, Definitions, Isolation, Row, SqlError, Transaction, Value};
 
 use crate::{LeaseClock, LedgerError, Limits, Wallet, crash, rows, schema, session::Session};
 
 const SELECT_CHAIN: &str = "SELECT id FROM chains WHERE chain = $1 AND network = $2";
+const SELECT_TIP: &str = "SELECT tip_height FROM chains WHERE id = $1";
 const INSERT_CHAIN: &str =
     "INSERT INTO chains (chain, network) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 const INSERT_WALLET: &str = "INSERT INTO wallets
@@ -118,7 +119,8 @@ impl Ledger {
         self.create_wallet_born(name, network, None, now)
     }
 
-    /// Creates a wallet to which nothing was paid below its birthday, so that scans start there.
+    /// Creates a wallet to which nothing was paid below its birthday, so that scans start there. A
+    /// birthday above the tip is refused.
     pub fn create_wallet_born(
         &self,
         name: &str,
@@ -133,6 +135,9 @@ impl Ledger {
         }
         self.write(|tx| {
             let chain = ensure_chain(tx, network)?;
+            let tip =
+                tx.query_one(SELECT_TIP, &[Value::from(chain)], |row| rows::height(row, 0))?;
+            check_birthday(birthday, tip)?;
             let (chain, name_value) = (Value::from(chain), Value::from(name));
             let row = [chain, name_value, Value::from(now.get()), rows::height_value(birthday)];
             let id = tx.query_opt(INSERT_WALLET, &row, |row| row.int(0))?;

@@ -14,14 +14,14 @@ use utxokeep_sql::{Dialect, Row, SqlError, Transaction, Value};
 use crate::{BlockRef, LeaseClock, LedgerError, Limits, rows};
 
 const SELECT_WALLET: &str =
-    "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id, archived_at_us
+    "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id, archived_at_us, birthday_height
     FROM wallets WHERE id = $1";
 /// Held by everybody who writes to a wallet, so that no block comes in between: see `chain`. Locks
 /// of this kind queue, so that a block is not kept waiting by writers who come later.
 const SHARE_CHAIN: &str =
     "SELECT pg_advisory_xact_lock_shared($2 + chain_id) FROM wallets WHERE id = $1";
 const LOCK_WALLET: &str = "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id,
-        archived_at_us
+        archived_at_us, birthday_height
     FROM wallets WHERE id = $1 FOR NO KEY UPDATE";
 const SELECT_CHAIN: &str = "SELECT c.chain, c.network, c.tip_height, c.tip_hash,
         r.failed_height, r.failed_reason, r.restored_at_us, r.next_height
@@ -76,6 +76,8 @@ pub(crate) struct Session<'t, 'c> {
     lease_time: Option<Micros>,
     /// It is not followed and takes nothing.
     pub(crate) is_archived: bool,
+    /// Below this block nothing was paid to it, as far as anybody said.
+    pub(crate) birthday: Option<Height>,
     counters: Counters,
     stored_counters: Counters,
     pub(crate) known_block: Option<BlockRef>,
@@ -145,7 +147,8 @@ impl<'t, 'c> Session<'t, 'c> {
             if at == wallet_at {
                 let counters =
                     Counters { tx: row.int(1)?, utxo: row.int(2)?, address: row.int(3)? };
-                found = Some((row.int(0)?, counters, row.opt_int(4)?.is_some()));
+                let is_archived = row.opt_int(4)?.is_some();
+                found = Some((row.int(0)?, counters, is_archived, rows::height(row, 5)?));
             } else {
                 let network = Network::find(row.text(0)?, row.text(1)?)
                     .map_err(|unknown| SqlError::bad_row(unknown.to_string()))?;
@@ -159,7 +162,7 @@ impl<'t, 'c> Session<'t, 'c> {
             }
             Ok(())
         })?;
-        let ((chain, counters, is_archived), (network, tip, set_aside, restored_next)) =
+        let ((chain, counters, is_archived, birthday), (network, tip, set_aside, restored_next)) =
             found.zip(chain_state).ok_or(LedgerError::WalletNotFound(wallet))?;
         Ok(Self {
             tx,
@@ -176,6 +179,7 @@ impl<'t, 'c> Session<'t, 'c> {
             clock: LeaseClock::default(),
             lease_time: None,
             is_archived,
+            birthday,
             counters,
             stored_counters: counters,
             known_block: None,

@@ -146,12 +146,46 @@ pub fn scan_from(
     tip.filter(|tip| from <= *tip).map(|_| from)
 }
 
+/// A birthday above the last block of the ledger: payments below it could be missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the birthday {birthday} lies above the last block of the ledger, which is {tip}; give a block \
+     that it has"
+)]
+pub struct BirthdayAboveTip {
+    /// The birthday.
+    pub birthday: Height,
+    /// The last block of the ledger.
+    pub tip: Height,
+}
+
+/// Refuses a birthday above the tip; where there is none yet, nothing can be said.
+pub fn check_birthday(
+    birthday: Option<Height>,
+    tip: Option<Height>,
+) -> Result<(), BirthdayAboveTip> {
+    match birthday.zip(tip) {
+        Some((birthday, tip)) if birthday > tip => Err(BirthdayAboveTip { birthday, tip }),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const STORED: KeychainReach =
         KeychainReach { keychain: 0, lookahead: 25, next_index: 7, is_ranged: true };
+
+    #[test]
+    fn nobody_is_born_above_the_tip() {
+        let at = Height::new;
+        assert_eq!(check_birthday(Some(at(7)), Some(at(7))), Ok(()));
+        let refused = BirthdayAboveTip { birthday: at(8), tip: at(7) };
+        assert_eq!(check_birthday(Some(at(8)), Some(at(7))), Err(refused));
+        assert_eq!(check_birthday(Some(at(8)), None), Ok(()));
+        assert_eq!(check_birthday(None, Some(at(7))), Ok(()));
+    }
 
     #[test]
     fn every_option_of_a_known_keychain_is_honoured_or_refused() {

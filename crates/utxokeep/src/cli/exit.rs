@@ -16,6 +16,7 @@ use crate::{
     doors::descriptors::TooFewDescriptors,
     node_store,
     owners::OwnerError,
+    wallet_follow::WalletFollowError,
     wallets::{self, ErrorKind, WalletsError},
 };
 
@@ -123,6 +124,9 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<wallets::OpenError>() {
             return Some(Self::of_wallets(error.kind()));
         }
+        if let Some(error) = cause.downcast_ref::<WalletFollowError>() {
+            return Self::of_wallet_follow(error);
+        }
         if let Some(error) = cause.downcast_ref::<LedgerError>() {
             return Some(Self::of_wallets(ErrorKind::of(error)));
         }
@@ -135,7 +139,26 @@ impl Exit {
         cause.downcast_ref::<StoreError>().map(Self::of_store)
     }
 
-    const fn of_wallets(kind: ErrorKind) -> Self {
+    /// What is wrapped transparently has no place of its own among the causes.
+    fn of_wallet_follow(error: &WalletFollowError) -> Option<Self> {
+        use utxokeep_wallet::FollowError as LedgerFollowError;
+        match error {
+            WalletFollowError::ChainBehind { .. }
+            | WalletFollowError::NotFollowed
+            | WalletFollowError::ScanFailed { .. }
+            | WalletFollowError::Follow(LedgerFollowError::NoCommonBlock { .. }) => {
+                Some(Self::Refused)
+            }
+            WalletFollowError::Ledger(error)
+            | WalletFollowError::Follow(LedgerFollowError::Ledger(error)) => {
+                Some(Self::of_wallets(ErrorKind::of(error)))
+            }
+            WalletFollowError::Index(error) => Some(Self::of_store(error)),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn of_wallets(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::Invalid => Self::Usage,
             ErrorKind::NotFound => Self::NotFound,

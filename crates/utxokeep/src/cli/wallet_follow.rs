@@ -56,8 +56,8 @@ pub(super) struct WalletFollow {
 pub(super) struct WalletScan {
     /// Name of the wallet.
     name: String,
-    /// First block to look at. By default where an earlier scan was stopped, the block that a wallet
-    /// which is set aside could not take, or the first of the database.
+    /// First block to look at. By default where an earlier scan was stopped, the block since which a
+    /// wallet that is set aside has not all, its birthday, or the first block of the ledger.
     #[arg(long, value_name = "HEIGHT")]
     from: Option<Height>,
     #[command(flatten)]
@@ -186,11 +186,7 @@ pub(super) fn scan(session: &Session, args: &WalletScan) -> anyhow::Result<Exit>
     let wallet = wallets.ledger().wallet_named(&args.name)?;
     let index = session.open()?;
     let mut follower = follower(session, &wallets, &index, &args.places)?;
-    let standing = wallets.ledger().standing(wallet.id)?;
-    let under_way = standing.rescan.map(|rescan| rescan.from);
-    let failed = standing.set_aside.map(|aside| aside.height);
-    let first = index.status()?.started_mid_chain_at.unwrap_or_default();
-    let from = args.from.or(under_way).or(failed).unwrap_or(first);
+    let from = wallets.with_chain(index).rescan_start(&wallet, args.from)?;
     let mut progress = Progress::start("scanning", false);
     let mut on_block = |height: Height, end: Height| {
         let place = |height: Height| u64::from(height.get().saturating_sub(from.get())) + 1;

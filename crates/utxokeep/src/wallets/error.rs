@@ -123,6 +123,17 @@ pub enum WalletsError {
         /// The last block of the chain database.
         chain: String,
     },
+    /// A rescan that would start where the chain database has no block.
+    #[error(
+        "the rescan would start at block {from}, and the chain database starts at block {first}; \
+         nothing was changed: start there, or use a database that starts lower"
+    )]
+    BelowChain {
+        /// Where the rescan would start.
+        from: u32,
+        /// The first block of the chain database.
+        first: u32,
+    },
     /// The chain database failed or refused.
     #[error(transparent)]
     Chain(#[from] QueryError),
@@ -181,6 +192,7 @@ impl WalletsError {
             | Self::FollowsChain
             | Self::PartialChain
             | Self::TipsDiffer { .. }
+            | Self::BelowChain { .. }
             | Self::Chain(_) => ErrorKind::Refused,
         }
     }
@@ -200,6 +212,7 @@ impl WalletsError {
             Self::FollowsChain => "follows_chain",
             Self::PartialChain => "partial_chain_database",
             Self::TipsDiffer { .. } => "tips_differ",
+            Self::BelowChain { .. } => "below_chain_database",
             Self::Chain(_) => "chain_database",
         }
     }
@@ -294,6 +307,7 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::DescriptorArchived(_) => "descriptor_archived",
         LedgerError::BadPrune(_) => "prune_too_shallow",
         LedgerError::BadReach(_) => "descriptor_differs",
+        LedgerError::BirthdayAboveTip(_) => "birthday_above_tip",
         LedgerError::Amount(_) => "bad_amount",
         LedgerError::Network(_) => "unknown_network",
         LedgerError::Damaged { .. } => "damaged",

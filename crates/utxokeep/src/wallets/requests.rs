@@ -20,8 +20,9 @@ pub struct CreateWallet {
     /// Network of the chain.
     #[schema(example = "regtest")]
     pub network: String,
-    /// Its birthday: nothing was paid to it below this block, so that scans start there. When not
-    /// given, they start at the first block that the ledger has applied.
+    /// Its birthday: nothing was paid to it below this block, so that scans start there. One above
+    /// the last block of the ledger is refused. When not given, scans start at the first block that
+    /// the ledger has applied.
     #[serde(default)]
     #[schema(nullable = false)]
     pub birthday_height: Option<u32>,

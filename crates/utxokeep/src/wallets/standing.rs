@@ -16,7 +16,8 @@ const NAMED_MAX: usize = 10;
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RescanWallet {
-    /// The first block. When not given: the block that a wallet which is set aside could not take.
+    /// The first block. When not given: where an earlier rescan stopped, the block since which a
+    /// wallet that is set aside has not all, its birthday, or the first block of the ledger.
     #[serde(default)]
     #[schema(nullable = false)]
     pub from_height: Option<u32>,
@@ -101,15 +102,29 @@ impl Wallets {
         request: RescanWallet,
     ) -> Result<RescanInfo, WalletsError> {
         let wallet = self.wallet(name)?;
-        let failed = || Ok(self.ledger.standing(wallet.id)?.set_aside.map(|aside| aside.height));
-        let from = match request.from_height {
-            Some(height) => Some(Height::new(height)),
-            None => failed().map_err(|error: utxokeep_wallet::LedgerError| error)?,
-        };
-        let from = from.ok_or_else(|| {
-            WalletsError::field("from_height", "the wallet is not set aside; say where to start")
-        })?;
+        let from = self.rescan_start(&wallet, request.from_height.map(Height::new))?;
         Ok(self.ledger.request_rescan(wallet.id, from, now())?.into())
+    }
+
+    /// Where a rescan starts. Refused where the chain database has no block.
+    pub fn rescan_start(
+        &self,
+        wallet: &Wallet,
+        asked: Option<Height>,
+    ) -> Result<Height, WalletsError> {
+        let from = asked.map_or_else(|| self.ledger.rescan_start(wallet.id), Ok)?;
+        let first = match &self.chain {
+            Some(index) if index.settings().network() == wallet.network => {
+                index.status()?.started_mid_chain_at
+            }
+            _ => None,
+        };
+        match first {
+            Some(first) if from < first => {
+                Err(WalletsError::BelowChain { from: from.get(), first: first.get() })
+            }
+            _ => Ok(from),
+        }
     }
 
     /// How one wallet stands to the tip.

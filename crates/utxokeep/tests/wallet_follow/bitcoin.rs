@@ -165,6 +165,7 @@ fn serve_keeps_the_ledger_at_the_tip(place: &Place) {
     let refused = place.command(&["wallet", "scan", "hd", "--from", "0"]).output().unwrap();
     let text = String::from_utf8_lossy(&refused.stderr);
     assert!(text.contains("ends at block 230, below block 300"), "{text}");
+    assert_eq!(refused.status.code(), Some(4));
 
     // One that has another block in place of one of the ledger is followed back.
     ledger.rollback_to(NETWORK, (Height::new(230), hash_at(230)), NOW).unwrap();
@@ -308,6 +309,17 @@ fn the_command_follows_to_the_tip_and_scans_for_a_wallet_that_came_later() {
     assert_eq!((&report["blocks"], &report["next"]), (&281.into(), &serde_json::Value::Null));
     assert_eq!(coins(&ledger, wallet), expected(280));
     assert_eq!(ledger.verify(wallet).unwrap(), []);
+
+    // Without a start it is the birthday, which must be a block of the ledger.
+    place.run(&["wallet", "create", "born", "--network", "regtest", "--birthday", "250"]);
+    let scan = ["wallet", "scan", "born", "--blocks", blocks];
+    let report = place.json(&scan);
+    assert_eq!((&report["from"], &report["blocks"]), (&250.into(), &31.into()));
+    let unborn = ["wallet", "create", "unborn", "--network", "regtest", "--birthday", "281"];
+    for words in [unborn.as_slice(), &[scan.as_slice(), &["--from", "281"]].concat()] {
+        let refused = place.command(words).output().unwrap();
+        assert_eq!(refused.status.code(), Some(4), "{words:?}");
+    }
     let human = place.run(&follow);
     assert!(String::from_utf8_lossy(&human.stdout).contains("chain height"), "{human:?}");
 }

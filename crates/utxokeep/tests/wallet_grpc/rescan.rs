@@ -73,12 +73,25 @@ fn a_wallet_that_is_set_aside_says_so_and_can_be_rescanned() {
 }
 
 #[test]
-fn a_wallet_that_has_every_block_must_be_told_where_to_start() {
+fn a_rescan_starts_at_the_birthday_or_at_the_first_block_of_the_ledger() {
     let served = Served::sqlite();
     make_wallet(&served);
-    served.ok(served.client().apply_block(apply(block(FIRST, 1), None, &[])));
     let refused = served.status(served.client().rescan_wallet(rescan(None)));
-    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
-    assert!(refused.message().contains("from_height"), "{refused}");
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     assert_eq!(show(&served).rescan, None);
+    served.ok(served.client().apply_block(apply(block(FIRST, 1), None, &[])));
+    let above = apply(block(FIRST + 1, 1), Some(block(FIRST, 1)), &[]);
+    served.ok(served.client().apply_block(above));
+    let asked = served.ok(served.client().rescan_wallet(rescan(None))).rescan.unwrap();
+    assert_eq!((asked.from_height, asked.next_height), (FIRST, FIRST));
+    let born = |name: &str, height| proto::CreateWalletRequest {
+        birthday_height: Some(height),
+        ..create(name)
+    };
+    served.ok(served.client().create_wallet(born("young", FIRST + 1)));
+    let young = proto::RescanWalletRequest { wallet: "young".to_owned(), from_height: None };
+    let asked = served.ok(served.client().rescan_wallet(young)).rescan.unwrap();
+    assert_eq!((asked.from_height, asked.next_height), (FIRST + 1, FIRST + 1));
+    let refused = served.status(served.client().create_wallet(born("unborn", FIRST + 2)));
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
 }

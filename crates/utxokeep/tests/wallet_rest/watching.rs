@@ -21,6 +21,9 @@ fn descriptors_take_more_and_say_where_to_scan() {
     add(json!({ "keychain": 1 })).bad(409, "descriptor_differs");
     add(json!({ "next_index": 0 })).bad(409, "descriptor_differs");
     add(json!({ "lookahead": 0 })).bad(400, "bad_request");
+    // Nobody else writes while scripts are derived.
+    let far = add(json!({ "next_index": 89_000, "lookahead": 10_000 })).bad(400, "bad_request");
+    assert!(far["message"].as_str().unwrap().contains("in steps"), "{far}");
     assert_eq!(api.get(&descriptors).good()["items"][0], known);
     api.apply(FIRST, &[payment(1, &script, &[10_000])]).good();
     let wider = add(json!({ "lookahead": 1_500 })).good();
@@ -131,6 +134,15 @@ fn a_birthday_says_where_scans_begin() {
     let watch = json!({ "addresses": [{ "address": format!("0014{}", "5a".repeat(20)) }] });
     let watched = api.post("/api/v1/wallets/late/addresses", &watch).good();
     assert_eq!(watched["scan_from_height"], FIRST + 1);
+    let asked = api.post("/api/v1/wallets/late/rescan", &json!({})).good();
+    assert_eq!(asked["from_height"], FIRST + 1);
+    let unborn = json!({ "name": "unborn", "network": "regtest", "birthday_height": FIRST + 3 });
+    api.post("/api/v1/wallets", &unborn).bad(409, "birthday_above_tip");
+    assert_eq!(api.get("/api/v1/wallets/unborn").status, 404);
+    // One whose blocks were not there yet when it was created.
+    let early = json!({ "name": "early", "network": "testnet4", "birthday_height": 5 });
+    assert_eq!(api.post("/api/v1/wallets", &early).status, 201);
+    api.post("/api/v1/wallets/early/rescan", &json!({})).bad(409, "unknown_block");
 }
 
 #[test]

@@ -19,8 +19,9 @@ const INSERT_ADDRESSES: &str = "INSERT INTO addresses
 const INSERT_SCRIPTS: &str = "INSERT INTO descriptor_scripts
     (wallet_id, descriptor_id, script_index, address_id) VALUES";
 
-/// Scripts that one call derives: ten times what is ever watched ahead.
-const SCRIPTS_AT_ONCE_MAX: usize = 100_000;
+/// Scripts that one call derives: twice what is ever watched ahead. Nobody else writes meanwhile, so
+/// that it must end soon.
+const SCRIPTS_AT_ONCE_MAX: usize = 20_000;
 
 /// What deriving came to.
 #[derive(Debug, Default)]
@@ -89,7 +90,8 @@ impl Session<'_, '_> {
         let count = range.len();
         if count > SCRIPTS_AT_ONCE_MAX {
             return Err(LedgerError::argument(format!(
-                "{count} scripts would be derived at once, at most {SCRIPTS_AT_ONCE_MAX} are"
+                "{count} scripts would be derived at once, at most {SCRIPTS_AT_ONCE_MAX} are; raise the \
+                 next index in steps"
             )));
         }
         let scripts = codec.derive(self.network, &descriptor.text, range.clone())?;

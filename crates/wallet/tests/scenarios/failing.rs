@@ -15,6 +15,7 @@ crate::on_both!(
     s060b_a_failure_while_losers_give_way_undoes_everything,
     s078b_the_mempool_has_the_last_word,
     s092b_birthdays_go_back_with_the_chain,
+    a_birthday_never_lies_above_a_payment,
     s093b_a_block_that_cannot_be_deleted_stays,
     s127b_damaged_values_are_loud,
     s129_a_closed_ledger_answers_nothing,
@@ -192,10 +193,11 @@ fn s092b_birthdays_go_back_with_the_chain(w: &mut World<'_>) {
     w.mine(&[&receive]);
     w.mine_to(105);
     w.mine(&[&pay(2, &[outside(2)], &[30])]);
-    assert_eq!(w.ledger.birthday(w.wallet).unwrap(), None);
-    w.ledger.set_birthday(w.wallet, Some(Height::new(104)), w.now).unwrap();
+    let one = w.ledger.create_wallet("young", NETWORK, w.now).unwrap().id;
+    assert_eq!(w.ledger.birthday(one).unwrap(), None);
+    w.ledger.set_birthday(one, Some(Height::new(104)), w.now).unwrap();
     w.ledger.set_birthday(two, Some(Height::new(100)), w.now).unwrap();
-    let both = |w: &World<'_>| [w.wallet, two].map(|each| w.ledger.birthday(each).unwrap());
+    let both = |w: &World<'_>| [one, two].map(|each| w.ledger.birthday(each).unwrap());
     // Only blocks above it leave the chain.
     w.undo();
     assert_eq!(both(w), [Some(Height::new(104)), Some(Height::new(100))]);
@@ -208,6 +210,26 @@ fn s092b_birthdays_go_back_with_the_chain(w: &mut World<'_>) {
     w.ledger.set_birthday(two, Some(Height::new(7)), w.now).unwrap();
     w.ledger.set_birthday(two, None, w.now).unwrap();
     assert_eq!(both(w), [None, None]);
+}
+
+fn a_birthday_never_lies_above_a_payment(w: &mut World<'_>) {
+    let born = Some(Height::new(105));
+    w.ledger.set_birthday(w.wallet, born, w.now).unwrap();
+    w.mine(&[]);
+    w.mine_to(102);
+    assert_eq!(w.ledger.birthday(w.wallet).unwrap(), born, "nothing was paid");
+    w.mine(&[&pay(1, &[outside(1)], &[50])]);
+    assert_eq!(w.ledger.birthday(w.wallet).unwrap(), Some(Height::new(103)));
+    w.mine(&[]);
+    let refused = w.ledger.set_birthday(w.wallet, Some(Height::new(104)), w.now).unwrap_err();
+    assert!(refused.to_string().contains("block 103, below 104"), "{refused}");
+    w.ledger.set_birthday(w.wallet, Some(Height::new(103)), w.now).unwrap();
+    // A payment that a scan or a claim finds further below moves it too.
+    let block = w.block_at(101);
+    let older = pay(2, &[outside(2)], &[30]);
+    w.ledger.scan_block(w.wallet, &block, std::slice::from_ref(&older), w.now).unwrap();
+    assert_eq!(w.ledger.birthday(w.wallet).unwrap(), Some(Height::new(101)));
+    w.check();
 }
 
 fn s093b_a_block_that_cannot_be_deleted_stays(w: &mut World<'_>) {

@@ -176,7 +176,7 @@ pub(in crate::cli) struct WalletCreate {
     pub(in crate::cli) wallet: Named,
     #[command(flatten)]
     pub(in crate::cli) network: OnNetwork,
-    /// Nothing was paid to the wallet below this block: scans start there.
+    /// Nothing was paid to the wallet below this block, which the ledger must have: scans start there.
     #[arg(long, value_name = "HEIGHT")]
     pub(in crate::cli) birthday: Option<u32>,
 }

@@ -79,7 +79,14 @@ impl Desk {
             network: args.network.network.clone(),
             birthday_height: args.birthday,
         };
-        self.print(&self.wallets.create_wallet(&request)?)
+        self.print(&self.wallets.create_wallet(&request)?)?;
+        let network = Wallets::find_network(&request.chain, &request.network)?;
+        if args.birthday.is_some() && self.wallets.tip(network)?.is_none() {
+            output::note(format_args!(
+                "the ledger has no block yet, so that the birthday could not be checked"
+            ));
+        }
+        Ok(Exit::Success)
     }
 
     pub(super) fn list(&self, args: &WalletList) -> anyhow::Result<Exit> {
