@@ -59,7 +59,7 @@ pub use lookahead::{
     check_birthday, is_near_edge, scan_from, wider_lookahead,
 };
 pub use place::{BadPlace, Relative, Surroundings, TxPlace, check_place};
-pub use prune::{BadPrune, check_prune_depth, prune_depth};
+pub use prune::{AfterUndo, BadPrune, PrunedBlocks, check_prune_depth, prune_depth};
 pub use script::{ScriptKind, is_paid};
 pub use select::{
     Candidate, ChangePolicy, FeeRate, Payment, Picked, draw_in_order, shuffled, waste,

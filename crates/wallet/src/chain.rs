@@ -21,7 +21,7 @@ use crate::{
     ingest::{check_block, check_shape},
     ledger::ensure_chain,
     lifecycle::family,
-    rows,
+    prune, rows,
     session::{CHAIN_LOCKS, Session},
     standing,
 };
@@ -51,6 +51,15 @@ const SELECT_TOUCHED: &str = "SELECT DISTINCT wallet_id FROM transactions
     WHERE chain_id = $1 AND block_height >= $2 ORDER BY wallet_id";
 
 pub use self::scan::RescanStep;
+
+/// What to do when transactions were pruned from blocks that are taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AtPruned {
+    /// Whoever asks has to know.
+    Refuse,
+    /// The blocks have left the chain, whatever was pruned.
+    LookAgain,
+}
 
 /// Where a chain ends.
 pub type Tip = Option<(Height, BlockHash)>;
@@ -192,15 +201,39 @@ impl Ledger {
 
     /// Takes back every block from `height` on. The tip becomes the block right below, if the ledger
     /// remembers it: it remembers the newest 5,000, and below them those with transactions of its
-    /// wallets.
+    /// wallets. Refused when transactions were pruned from one of these blocks.
     pub fn rollback_from(
         &self,
         network: Network,
         height: Height,
         now: Micros,
     ) -> Result<Tip, LedgerError> {
+        self.roll_back(network, height, AtPruned::Refuse, now)
+    }
+
+    /// The same, also when transactions were pruned from one of these blocks. Their wallets pay
+    /// nothing until a rescan is done, which is asked for.
+    pub fn rollback_below_pruned(
+        &self,
+        network: Network,
+        height: Height,
+        now: Micros,
+    ) -> Result<Tip, LedgerError> {
+        self.roll_back(network, height, AtPruned::LookAgain, now)
+    }
+
+    fn roll_back(
+        &self,
+        network: Network,
+        height: Height,
+        at_pruned: AtPruned,
+        now: Micros,
+    ) -> Result<Tip, LedgerError> {
         self.write(|tx| {
             let mut chain = LockedChain::lock(tx, network)?;
+            if at_pruned == AtPruned::Refuse {
+                prune::check_undo(chain.tx, chain.id, height)?;
+            }
             let below = match chain.tip {
                 Some((tip, _)) if tip >= height => chain.known_below(height)?,
                 tip => tip,
@@ -348,7 +381,8 @@ impl<'t, 'c> LockedChain<'t, 'c> {
 
     /// Takes back all blocks from `height` on; `tip` is the last one then. Transactions of every
     /// wallet leave their blocks first; only then the blocks can go. A wallet that cannot give one
-    /// up is set aside with what it has, and the others go on.
+    /// up is set aside with what it has, one that was pruned from them has to look at the chain
+    /// again, and the others go on.
     pub(crate) fn detach_from(
         &mut self,
         height: Height,
@@ -380,6 +414,7 @@ impl<'t, 'c> LockedChain<'t, 'c> {
         if self.tip.is_some_and(|(tip, _)| tip >= height) {
             self.go_back_to(tip)?;
         }
+        failed.extend(prune::look_again(self.tx, self.id, height, self.tip, limits, now)?);
         for (wallet, error) in failed {
             let block = (height, undone);
             standing::set_aside_at_undo(self.tx, wallet, block, tip, &error, now)?;

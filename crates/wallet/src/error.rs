@@ -4,10 +4,12 @@ use utxokeep_core::{
     BlockHash, Height, OutPoint, Txid, UnknownNetwork,
     wallet::{
         AmountTooLarge, BadLabel, BadPlace, BadPrune, BadReach, BirthdayAboveTip, CannotArchive,
-        CodecError, GuardRefusal, Refused, TxStatus, WalletId,
+        CodecError, GuardRefusal, PrunedBlocks, Refused, TxStatus, WalletId,
     },
 };
 use utxokeep_sql::SqlError;
+
+use crate::standing::LackCause;
 
 /// Errors of the ledger. Every operation is one database transaction, so whatever is refused has
 /// left no trace.
@@ -156,15 +158,34 @@ pub enum LedgerError {
         /// Why it could not be taken.
         reason: String,
     },
-    /// The wallet was restored, and has not looked at all blocks since it was archived.
+    /// The wallet gets new blocks, and has not looked at all earlier ones.
     #[error(
-        "the wallet was restored and lacks the blocks from {next} on, so that its coins may be \
-         spent; nothing was selected, leased or paid: wait until whoever follows the chain has \
-         rescanned it, run `wallet scan`, or, where clients bring the blocks, bring these again"
+        "the wallet lacks the blocks from {next} on ({}), so that its coins may be spent; nothing \
+         was selected, leased or paid: wait until whoever follows the chain has rescanned it, run \
+         `wallet scan`, or, where clients bring the blocks, bring these again",
+        .cause.text()
     )]
     NotRescanned {
         /// The next block that it has to look at.
         next: Height,
+        /// Why it lacks them.
+        cause: LackCause,
+    },
+    /// Transactions were pruned from blocks that somebody wants to take back.
+    #[error(
+        "the blocks from {from} on cannot be taken back: transactions up to block {} were pruned \
+         from {}, and their coins would be missing; nothing was changed: take back the blocks from \
+         {} on at the lowest, or allow `pruned`, which sets these wallets aside until they are \
+         rescanned from block {}",
+        .pruned.highest(), names(.wallets), .pruned.highest().plus(1), .pruned.lowest()
+    )]
+    ReachesPruned {
+        /// The first block that was to be taken back.
+        from: Height,
+        /// Names of the wallets.
+        wallets: Vec<String>,
+        /// The blocks that they were pruned from.
+        pruned: PrunedBlocks,
     },
     /// The wallet has no part in the transaction.
     #[error(
@@ -351,9 +372,16 @@ impl LedgerError {
 }
 
 fn list(txids: &[Txid]) -> String {
-    let shown: Vec<String> = txids.iter().take(3).map(ToString::to_string).collect();
-    let more = if txids.len() > 3 { " and others" } else { "" };
-    format!("{}{more}", shown.join(", "))
+    first_of(txids.iter().map(ToString::to_string))
+}
+
+fn names(wallets: &[String]) -> String {
+    first_of(wallets.iter().map(|name| format!("{name:?}")))
+}
+
+fn first_of(all: impl ExactSizeIterator<Item = String>) -> String {
+    let more = if all.len() > 3 { " and others" } else { "" };
+    format!("{}{more}", all.take(3).collect::<Vec<_>>().join(", "))
 }
 
 fn tip_text(tip: Option<(Height, BlockHash)>) -> String {

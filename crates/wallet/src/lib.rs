@@ -46,6 +46,7 @@ mod schema_marks;
 mod schema_pruned;
 mod schema_rescans;
 mod schema_restored;
+mod schema_undone;
 mod schema_work;
 mod select;
 mod session;
@@ -80,7 +81,7 @@ pub use open::{CreditedCoin, KnownBlock, OpenWallet};
 pub use prune::{PruneRule, PrunedRow, Pruning};
 pub use schema::{COMPONENT, MIGRATIONS, migrate, unmigrate};
 pub use select::{Algorithm, SelectedCoin, Selection, SelectionRequest};
-pub use standing::{LaggingWallet, Rescan, SetAside, Standing};
+pub use standing::{LackCause, LaggingWallet, Rescan, SetAside, Standing};
 pub use types::{
     Address, BlockRef, Change, Credits, Limits, LinkedBlock, NewAddress, NewOutput, NewTx,
     RecordOptions, Recorded, Seen, Wallet,
@@ -89,6 +90,6 @@ pub use upkeep::LeaseCounts;
 pub use utxokeep_core::wallet::{
     AllowedGuards, Amount, ArchiveBlocker, BadPlace, Balance, ChainCodec, ChangePolicy, CoinClass,
     ConfirmationRange, FeeRate, Guard, GuardRefusal, InvalidReason, LOOKAHEAD_DEFAULT, LeaseId,
-    Maturity, Micros, PaymentLimits, Refused, TxState, TxStatus, WalletId,
+    Maturity, Micros, PaymentLimits, PrunedBlocks, Refused, TxState, TxStatus, WalletId,
 };
 pub use verify::{Verification, Violation};

@@ -6,16 +6,18 @@
 //! wallet, and only when all of these coins are spent.
 
 mod archive;
+mod undone;
 
 use std::collections::BTreeMap;
 
 use utxokeep_core::{
     Height, Txid,
-    wallet::{Event, Evidence, Micros, WalletId, check_prune_depth, next, prune_depth},
+    wallet::{BadPrune, Event, Evidence, Micros, WalletId, check_prune_depth, next, prune_depth},
 };
 use utxokeep_sql::{SqlError, Value};
 
 pub use self::archive::PrunedRow;
+pub(crate) use self::undone::{check_undo, look_again};
 use crate::{Ledger, LedgerError, TxDetail, rows, session::Session};
 
 /// Transactions that go, by number.
@@ -37,14 +39,14 @@ const SELECT_DEAD: &str = "SELECT t.id, t.txid FROM transactions t
     WHERE t.wallet_id = $1 AND t.block_height IS NULL AND t.status > 1
         AND t.received_at_us < $2 AND t.id > $3 ORDER BY t.id LIMIT 1";
 const SELECT_SPENT_OUT: &str = "SELECT t.id, t.txid FROM transactions t
-    WHERE t.wallet_id = $1 AND t.block_height <= $2 AND t.id > $3
+    WHERE t.wallet_id = $1 AND t.block_height <= $2 AND t.id > $3 AND t.is_claimed = 0
         AND NOT EXISTS (SELECT 1 FROM utxos u WHERE u.wallet_id = t.wallet_id
             AND u.tx_id = t.id AND u.spent_by_tx_id IS NULL)
     ORDER BY t.id LIMIT 1";
-const SELECT_SPENDERS: &str = "SELECT t.id, t.txid, t.block_height FROM utxos u
+const SELECT_SPENDERS: &str = "SELECT t.id, t.txid, t.block_height, t.is_claimed FROM utxos u
     LEFT JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.spent_by_tx_id
     WHERE u.wallet_id = $1 AND u.tx_id = $2";
-const SELECT_PARENTS: &str = "SELECT t.id, t.txid, t.block_height FROM utxos u
+const SELECT_PARENTS: &str = "SELECT t.id, t.txid, t.block_height, t.is_claimed FROM utxos u
     JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
     WHERE u.wallet_id = $1 AND u.spent_by_tx_id = $2";
 
@@ -54,7 +56,8 @@ pub struct PruneRule {
     /// Transactions that are not live and were first recorded before this time.
     pub dead_before: Option<Micros>,
     /// Confirmed transactions up to this height whose coins are all spent up to it too. It must
-    /// lie deeper than any reorganisation reaches, see [`crate::Limits::prune_depth_blocks`].
+    /// lie deeper than any reorganisation reaches, see [`crate::Limits::prune_depth_blocks`]. What
+    /// is in a block by somebody's word only stays.
     pub confirmed_up_to: Option<Height>,
     /// At most this many; call again for more.
     pub txs_max: usize,
@@ -113,6 +116,9 @@ impl Ledger {
             if let Some(height) = rule.confirmed_up_to {
                 let depth = prune_depth(session.network, self.limits.prune_depth_blocks);
                 check_prune_depth(height, session.tip_height(), depth)?;
+                if let Some(lacks) = session.rescan_row()?.and_then(|row| row.rescan) {
+                    return Err(BadPrune::NotRescanned { next: lacks.next }.into());
+                }
                 session.choose_confirmed(height, txs_max, &mut chosen)?;
             }
             let mut gone = Vec::with_capacity(chosen.len());
@@ -124,6 +130,7 @@ impl Ledger {
                 Pruning::Archive(write) => session.archive_pruned(&gone, write)?,
                 Pruning::Discard => {}
             }
+            session.note_pruned(&gone)?;
             let ids: Vec<i64> = chosen.into_keys().collect();
             session.remove(&ids)?;
             Ok(gone)
@@ -231,8 +238,10 @@ impl Session<'_, '_> {
                     let Some(relative) = row.opt_int(0)? else {
                         return Ok(None);
                     };
+                    // A rescan would not find what is in a block by somebody's word only.
                     let buried = rows::height(row, 2)?.is_some_and(|block| block <= height);
-                    Ok(buried.then_some((relative, rows::txid(row, 1)?)))
+                    let goes = buried && !rows::flag(row, 3)?;
+                    Ok(goes.then_some((relative, rows::txid(row, 1)?)))
                 })?;
                 for relative in relatives {
                     let Some((relative, txid)) = relative else {

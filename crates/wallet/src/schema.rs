@@ -8,7 +8,7 @@ use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down,
 use crate::{
     Micros, labels::marks, schema_archived, schema_claims, schema_descriptors, schema_idempotency,
     schema_imported, schema_labels, schema_leases, schema_lookahead, schema_marks, schema_pruned,
-    schema_rescans, schema_restored, schema_work, statistics,
+    schema_rescans, schema_restored, schema_undone, schema_work, statistics,
 };
 
 /// Name of this part of the schema in the table of migrations.
@@ -94,6 +94,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "wallets that were restored",
         up: schema_restored::UP,
         down: schema_restored::DOWN,
+    },
+    Migration {
+        version: 15,
+        name: "blocks that wallets were pruned from",
+        up: schema_undone::UP,
+        down: schema_undone::DOWN,
     },
 ];
 

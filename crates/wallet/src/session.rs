@@ -11,7 +11,7 @@ use utxokeep_core::{
 };
 use utxokeep_sql::{Dialect, Row, SqlError, Transaction, Value};
 
-use crate::{BlockRef, LeaseClock, LedgerError, Limits, rows};
+use crate::{BlockRef, LeaseClock, LedgerError, Limits, rows, standing::LackCause};
 
 const SELECT_WALLET: &str =
     "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id, archived_at_us, birthday_height
@@ -24,7 +24,7 @@ const LOCK_WALLET: &str = "SELECT chain_id, next_tx_id, next_utxo_id, next_addre
         archived_at_us, birthday_height
     FROM wallets WHERE id = $1 FOR NO KEY UPDATE";
 const SELECT_CHAIN: &str = "SELECT c.chain, c.network, c.tip_height, c.tip_hash,
-        r.failed_height, r.failed_reason, r.restored_at_us, r.next_height
+        r.failed_height, r.failed_reason, r.restored_at_us, r.undone_at_us, r.next_height
     FROM wallets w JOIN chains c ON c.id = w.chain_id
     LEFT JOIN wallet_rescans r ON r.wallet_id = w.id WHERE w.id = $1";
 const UPDATE_COUNTERS: &str = "UPDATE wallets
@@ -65,8 +65,8 @@ pub(crate) struct Session<'t, 'c> {
     pub(crate) now: Micros,
     /// The block that the wallet could not take, and why.
     pub(crate) set_aside: Option<(Height, String)>,
-    /// The next block that the rescan of a restored wallet has to look at.
-    pub(crate) restored_next: Option<Height>,
+    /// Why a wallet that gets new blocks lacks earlier ones, and the next that it has to look at.
+    pub(crate) lacks: Option<(LackCause, Height)>,
     /// Whose word the changes of this session rest on.
     pub(crate) evidence: Evidence,
     /// Reads bytes of transactions, where they have to be compared.
@@ -156,13 +156,13 @@ impl<'t, 'c> Session<'t, 'c> {
                     Some(height) => Some((height, row.text(5)?.to_owned())),
                     None => None,
                 };
-                let restored = row.opt_int(6)?.and_then(|_| rows::height(row, 7).transpose());
-                chain_state =
-                    Some((network, rows::tip(row, 2, 3)?, set_aside, restored.transpose()?));
+                let cause = LackCause::of(row.opt_int(6)?, row.opt_int(7)?).map(|(cause, _)| cause);
+                let lacks = cause.zip(rows::height(row, 8)?);
+                chain_state = Some((network, rows::tip(row, 2, 3)?, set_aside, lacks));
             }
             Ok(())
         })?;
-        let ((chain, counters, is_archived, birthday), (network, tip, set_aside, restored_next)) =
+        let ((chain, counters, is_archived, birthday), (network, tip, set_aside, lacks)) =
             found.zip(chain_state).ok_or(LedgerError::WalletNotFound(wallet))?;
         Ok(Self {
             tx,
@@ -173,7 +173,7 @@ impl<'t, 'c> Session<'t, 'c> {
             tip,
             now,
             set_aside,
-            restored_next,
+            lacks,
             evidence: Evidence::Claim,
             codec: None,
             clock: LeaseClock::default(),

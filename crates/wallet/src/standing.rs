@@ -4,7 +4,8 @@
 //! of the block is undone, it gets no further blocks, and nothing is paid from it. A rescan gives it
 //! the blocks that it lacks, one by one, beside the ledger, which goes on. A wallet that watches more
 //! than before asks for the same. One that was in the archive, or a keychain of it, counts as set
-//! aside until it has looked at what passed meanwhile; it gets new blocks at once.
+//! aside until it has looked at what passed meanwhile; it gets new blocks at once. So does one that
+//! was pruned from blocks which left the chain.
 //!
 //! # Invariants
 //!
@@ -25,11 +26,11 @@ use utxokeep_sql::{Row, SqlError, Transaction, Value};
 use crate::{BlockRef, Ledger, LedgerError, Tip, rows, session::Session};
 
 const SELECT: &str = "SELECT from_height, next_height, is_requested, failed_height, failed_hash,
-        failed_reason, failed_at_us, restored_at_us
+        failed_reason, failed_at_us, restored_at_us, undone_at_us
     FROM wallet_rescans WHERE wallet_id = $1";
 const SELECT_PAGE: &str = "SELECT r.from_height, r.next_height, r.is_requested, r.failed_height,
         r.failed_hash, r.failed_reason, r.failed_at_us, r.restored_at_us,
-        w.id, w.name
+        r.undone_at_us, w.id, w.name
     FROM wallet_rescans r JOIN wallets w ON w.id = r.wallet_id
     WHERE r.wallet_id > $1 ORDER BY r.wallet_id LIMIT $2";
 const SELECT_REQUESTED: &str = "SELECT w.id, r.next_height
@@ -66,23 +67,67 @@ const REQUEST: &str = "INSERT INTO wallet_rescans
     ON CONFLICT (wallet_id) DO UPDATE
     SET from_height = excluded.from_height, next_height = excluded.next_height, is_requested = 1";
 const MARK_RESTORED: &str = "UPDATE wallet_rescans SET restored_at_us = $2 WHERE wallet_id = $1";
+const MARK_UNDONE: &str = "UPDATE wallet_rescans SET undone_at_us = $2 WHERE wallet_id = $1";
+/// The rescan of a wallet that is set aside has to start lower.
+const LOWER: &str =
+    "UPDATE wallet_rescans SET from_height = $2, next_height = $2 WHERE wallet_id = $1";
 const ADVANCE: &str = "UPDATE wallet_rescans SET next_height = $2 WHERE wallet_id = $1";
 const DELETE: &str = "DELETE FROM wallet_rescans WHERE wallet_id = $1";
+/// Rescans that are over have brought back what was pruned.
+const FORGET_PRUNED_ABOVE: &str = "UPDATE wallets
+    SET pruned_from_height = NULL, pruned_to_height = NULL
+    WHERE chain_id = $1 AND EXISTS (SELECT r.wallet_id FROM wallet_rescans r
+        WHERE r.wallet_id = wallets.id AND r.next_height > $2 AND r.is_requested = 1
+            AND r.from_height <= wallets.pruned_from_height)";
 const DELETE_ABOVE: &str = "DELETE FROM wallet_rescans
     WHERE next_height > $2 AND wallet_id IN (SELECT id FROM wallets WHERE chain_id = $1)";
 
 /// Characters of a reason that are kept.
 const REASON_CHARS_MAX: usize = 1_000;
 
-/// What a wallet said that was taken out of the archive.
-const RESTORED: &str = "it was restored, and has not looked at all blocks since it was archived";
+/// Why a wallet that gets new blocks has not looked at all earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LackCause {
+    /// It, or a keychain of it, was taken out of the archive.
+    Restored,
+    /// Blocks left the chain from which transactions had been pruned.
+    PrunedUndone,
+}
+
+impl LackCause {
+    /// The cause, for people.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Restored => {
+                "it was restored, and has not looked at all blocks since it was archived"
+            }
+            Self::PrunedUndone => {
+                "blocks left the chain from which transactions had been pruned, and it has not \
+                 looked at the chain again; those of them that no block holds any more are only in \
+                 the archive of what was pruned"
+            }
+        }
+    }
+
+    /// The cause of a row, from when each happened. A reorganisation is the worse of both.
+    pub(crate) fn of(
+        restored_at_us: Option<i64>,
+        undone_at_us: Option<i64>,
+    ) -> Option<(Self, Micros)> {
+        let undone = undone_at_us.map(|at| (Self::PrunedUndone, Micros::new(at)));
+        undone.or(restored_at_us.map(|at| (Self::Restored, Micros::new(at))))
+    }
+}
 
 /// The block since which a wallet has not all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
     /// Height of the block.
     pub height: Height,
-    /// The block that the wallet could not take; `None` for a wallet that was restored.
+    /// The block that the wallet could not take; `None` for a wallet that was restored, or pruned
+    /// from blocks that left the chain.
     pub hash: Option<BlockHash>,
     /// What the ledger said.
     pub reason: String,
@@ -102,8 +147,9 @@ pub struct Rescan {
 /// How a wallet stands to the tip of the ledger. Both are `None` when it has every block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// It pays nothing: it could not take this block and gets no further ones, or it was restored
-    /// and has not looked at all blocks from this one on.
+    /// It pays nothing: it could not take this block and gets no further ones, or it has not looked
+    /// at all blocks from this one on since it was restored, or since blocks left the chain that it
+    /// had been pruned from.
     pub set_aside: Option<SetAside>,
     /// It is being scanned, or waits for that.
     pub rescan: Option<Rescan>,
@@ -134,7 +180,7 @@ impl Ledger {
     ) -> Result<Vec<LaggingWallet>, LedgerError> {
         let parameters = [Value::from(after.map_or(0, WalletId::get)), self.page(limit)];
         let read = |row: &Row<'_>| {
-            let (wallet, name) = (WalletId::new(row.int(8)?), row.text(9)?.to_owned());
+            let (wallet, name) = (WalletId::new(row.int(9)?), row.text(10)?.to_owned());
             Ok(LaggingWallet { wallet, name, standing: RescanRow::read(row)?.standing() })
         };
         self.read(|tx| Ok(tx.query_all(SELECT_PAGE, &parameters, read)?))
@@ -178,8 +224,8 @@ pub(crate) struct RescanRow {
     pub(crate) rescan: Option<Rescan>,
     pub(crate) is_requested: bool,
     pub(crate) set_aside: Option<SetAside>,
-    /// When the wallet, or a keychain of it, was restored, if it lacks blocks since.
-    restored_at: Option<Micros>,
+    /// Why and since when a wallet that gets new blocks lacks earlier ones.
+    lacks: Option<(LackCause, Micros)>,
 }
 
 impl RescanRow {
@@ -195,20 +241,20 @@ impl RescanRow {
             }),
         };
         let rescan = Some(Rescan { from: height(0)?, next: height(1)? });
-        let restored_at = row.opt_int(7)?.map(Micros::new);
-        Ok(Self { rescan, is_requested: rows::flag(row, 2)?, set_aside, restored_at })
+        let lacks = LackCause::of(row.opt_int(7)?, row.opt_int(8)?);
+        Ok(Self { rescan, is_requested: rows::flag(row, 2)?, set_aside, lacks })
     }
 
     fn standing(self) -> Standing {
-        let restored = self.restored_at.zip(self.rescan).map(|(at, rescan)| SetAside {
+        let lacks = self.lacks.zip(self.rescan).map(|((cause, at), rescan)| SetAside {
             height: rescan.from,
             hash: None,
-            reason: RESTORED.to_owned(),
+            reason: cause.text().to_owned(),
             at,
         });
         Standing {
             rescan: self.rescan.filter(|_| self.is_requested),
-            set_aside: self.set_aside.or(restored),
+            set_aside: self.set_aside.or(lacks),
         }
     }
 }
@@ -248,6 +294,22 @@ impl Session<'_, '_> {
         Ok(())
     }
 
+    /// Asks for a rescan from `lowest` on, because blocks left the chain that the wallet was pruned
+    /// from. One that started there or below brings back what is missing, and goes on.
+    pub(crate) fn rescan_undone(&mut self, lowest: Height) -> Result<(), LedgerError> {
+        let row = self.rescan_row()?.unwrap_or_default();
+        let under_way = row.is_requested && row.rescan.is_some_and(|rescan| rescan.from <= lowest);
+        if row.set_aside.is_some() && !row.is_requested {
+            // Whoever asks for its rescan is told that it starts there at the latest.
+            let lacks = row.rescan.map_or(lowest, |rescan| rescan.next.min(lowest));
+            self.tx.execute(LOWER, &[self.id(), Value::from(lacks.get())])?;
+        } else if !under_way {
+            self.request_rescan(lowest)?;
+        }
+        self.tx.execute(MARK_UNDONE, &[self.id(), Value::from(self.now.get())])?;
+        Ok(())
+    }
+
     /// Notes that a block was looked at, if the rescan of the wallet waits for it.
     pub(crate) fn note_scanned(&mut self, height: Height) -> Result<(), SqlError> {
         let row = self.rescan_row()?.filter(|row| row.is_requested);
@@ -259,7 +321,11 @@ impl Session<'_, '_> {
     pub(crate) fn advance_rescan(&mut self, next: Height) -> Result<(), SqlError> {
         let key = [self.id(), Value::from(next.get())];
         if self.tip_height().is_none_or(|tip| next > tip) {
+            let rescan = self.rescan_row()?.and_then(|row| row.rescan);
             self.tx.execute(DELETE, &key[..1])?;
+            if let Some(rescan) = rescan {
+                self.note_restored(rescan.from)?;
+            }
         } else {
             self.tx.execute(ADVANCE, &key)?;
         }
@@ -271,11 +337,11 @@ impl Session<'_, '_> {
         if self.is_archived {
             return Err(LedgerError::WalletArchived);
         }
-        match (&self.set_aside, self.restored_next) {
+        match (&self.set_aside, self.lacks) {
             (Some((height, reason)), _) => {
                 Err(LedgerError::SetAside { height: *height, reason: reason.clone() })
             }
-            (None, Some(next)) => Err(LedgerError::NotRescanned { next }),
+            (None, Some((cause, next))) => Err(LedgerError::NotRescanned { next, cause }),
             (None, None) => Ok(()),
         }
     }
@@ -339,7 +405,9 @@ pub(crate) fn set_aside_at_undo(
 /// Blocks were taken back: whoever lacks none of those that are left has all again.
 pub(crate) fn forget_above(tx: &mut Transaction<'_>, chain: i64, tip: Tip) -> Result<(), SqlError> {
     let tip = tip.map_or(-1, |(height, _)| i64::from(height.get()));
-    tx.execute(DELETE_ABOVE, &[Value::from(chain), Value::from(tip)])?;
+    for statement in [FORGET_PRUNED_ABOVE, DELETE_ABOVE] {
+        tx.execute(statement, &[Value::from(chain), Value::from(tip)])?;
+    }
     Ok(())
 }
 

@@ -1,7 +1,9 @@
-//! How deep a block must lie before what it confirmed may leave the ledger.
+//! How deep a block must lie before what it confirmed may leave the ledger, and what to do when a
+//! reorganisation reaches it nevertheless.
 //!
 //! A reorganisation needs the rows of the blocks that it takes back: without them a spend that is
-//! undone leaves its coin missing from the balance.
+//! undone leaves its coin missing from the balance. So a wallet remembers between which blocks it
+//! was pruned, and looks at these blocks again when one of them leaves the chain.
 
 use crate::{network::Network, types::Height};
 
@@ -28,6 +30,15 @@ pub enum BadPrune {
         /// What can be asked for.
         highest: Height,
     },
+    /// The wallet has not looked at all blocks, so that it cannot tell what is spent.
+    #[error(
+        "confirmed transactions cannot go before the wallet has looked at every block: its rescan \
+         has come to block {next}; wait until it is done, or rescan the wallet"
+    )]
+    NotRescanned {
+        /// The next block of the rescan.
+        next: Height,
+    },
     /// No block lies deep enough.
     #[error(
         "confirmed transactions cannot go yet: {depth_blocks} blocks must lie above them, and the \
@@ -37,6 +48,76 @@ pub enum BadPrune {
         /// Blocks that must lie above.
         depth_blocks: u32,
     },
+}
+
+/// The lowest and the highest block from which confirmed transactions of a wallet were pruned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrunedBlocks {
+    lowest: Height,
+    highest: Height,
+}
+
+/// What blocks that leave the chain mean for a wallet that was pruned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterUndo {
+    /// They lie above everything that was pruned.
+    Untouched,
+    /// All that was pruned left the chain, or will be applied again: the wallet has what the chain has.
+    NothingPruned,
+    /// Coins whose spends left the chain are missing: all blocks from the lowest of these on, which
+    /// the wallet was pruned from and which are left, have to be looked at again.
+    LookAgain(PrunedBlocks),
+}
+
+impl PrunedBlocks {
+    /// From `lowest` to `highest`; `None` when that is no range.
+    #[must_use]
+    pub fn new(lowest: Height, highest: Height) -> Option<Self> {
+        (lowest <= highest).then_some(Self { lowest, highest })
+    }
+
+    /// The range of blocks at these heights; `None` without any.
+    pub fn of(heights: impl IntoIterator<Item = Height>) -> Option<Self> {
+        let one = |height| Self { lowest: height, highest: height };
+        heights.into_iter().map(one).reduce(Self::and)
+    }
+
+    /// The range that holds both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { lowest: self.lowest.min(other.lowest), highest: self.highest.max(other.highest) }
+    }
+
+    /// The lowest block.
+    #[must_use]
+    pub const fn lowest(self) -> Height {
+        self.lowest
+    }
+
+    /// The highest block.
+    #[must_use]
+    pub const fn highest(self) -> Height {
+        self.highest
+    }
+
+    /// Whether a rescan that started at `from` and has come to the tip has brought back everything
+    /// that is still on the chain.
+    #[must_use]
+    pub fn is_restored_by(self, from: Height) -> bool {
+        from <= self.lowest
+    }
+
+    /// What it means that all blocks from `undone_from` on leave the chain, which ends at `tip` then.
+    #[must_use]
+    pub fn after_undo(self, undone_from: Height, tip: Option<Height>) -> AfterUndo {
+        if undone_from > self.highest {
+            AfterUndo::Untouched
+        } else {
+            let last = tip.or(undone_from.parent()).unwrap_or_default().min(self.highest);
+            let left = Self::new(self.lowest, last).filter(|_| undone_from > self.lowest);
+            left.map_or(AfterUndo::NothingPruned, AfterUndo::LookAgain)
+        }
+    }
 }
 
 /// Blocks that must lie above what is pruned: as a setting says, but never fewer than the least
@@ -84,6 +165,26 @@ mod tests {
         let early = Err(BadPrune::NoDepth { depth_blocks: 100 });
         assert_eq!(check_prune_depth(at(0), Some(at(99)), 100), early);
         assert_eq!(check_prune_depth(at(0), None, 100), early);
+    }
+
+    #[test]
+    fn a_reorganisation_below_what_was_pruned_asks_for_a_rescan() {
+        let at = Height::new;
+        let pruned = PrunedBlocks::of([at(120), at(110), at(115)]).unwrap();
+        assert_eq!((pruned.lowest(), pruned.highest()), (at(110), at(120)));
+        let undo = |from: u32| pruned.after_undo(at(from), at(from).parent());
+        assert_eq!(undo(121), AfterUndo::Untouched);
+        let left = |highest| AfterUndo::LookAgain(PrunedBlocks::new(at(110), at(highest)).unwrap());
+        assert_eq!(undo(120), left(119));
+        assert_eq!(undo(111), left(110));
+        assert_eq!(undo(110), AfterUndo::NothingPruned);
+        // Blocks above the tip come again by themselves.
+        assert_eq!(pruned.after_undo(at(115), Some(at(109))), AfterUndo::NothingPruned);
+        assert_eq!(pruned.after_undo(at(115), Some(at(112))), left(112));
+        assert_eq!(pruned.after_undo(at(115), None), left(114));
+        assert!(pruned.is_restored_by(at(110)) && !pruned.is_restored_by(at(111)));
+        assert_eq!(PrunedBlocks::of([]), None);
+        assert_eq!(PrunedBlocks::new(at(2), at(1)), None);
     }
 
     #[test]

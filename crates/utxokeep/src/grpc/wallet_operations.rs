@@ -486,6 +486,6 @@ pub(super) fn roll_back(
 ) -> Answer<proto::RollBackResponse> {
     let texts = texts_of(request.chain, &request.network)?;
     let from_height = required("from_height", request.from_height)?;
-    let tip = wallets.roll_back(texts.0, RollBack { from_height })?;
+    let tip = wallets.roll_back(texts.0, &RollBack { from_height, allow: request.allow })?;
     Ok(proto::RollBackResponse { tip: tip.map(|tip| texts.tip(&tip)) })
 }

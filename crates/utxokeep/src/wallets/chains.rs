@@ -93,9 +93,17 @@ impl Wallets {
     pub fn roll_back(
         &self,
         network: Network,
-        request: RollBack,
+        request: &RollBack,
     ) -> Result<Option<LedgerTip>, WalletsError> {
-        let tip = self.ledger.rollback_from(network, Height::new(request.from_height), now())?;
+        if request.allow.iter().any(|name| name != "pruned") {
+            return Err(WalletsError::field("allow", "only pruned can be allowed"));
+        }
+        let from = Height::new(request.from_height);
+        let tip = if request.allow.is_empty() {
+            self.ledger.rollback_from(network, from, now())?
+        } else {
+            self.ledger.rollback_below_pruned(network, from, now())?
+        };
         Ok(tip.map(|tip| LedgerTip::new(network, tip)))
     }
 }

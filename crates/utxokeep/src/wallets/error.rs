@@ -1,7 +1,10 @@
 //! Why the ledger could not be opened, and why an operation was refused.
 
 use utxokeep_chains::PsbtError;
-use utxokeep_core::{UnknownNetwork, wallet::BadReach};
+use utxokeep_core::{
+    UnknownNetwork,
+    wallet::{BadPrune, BadReach},
+};
 use utxokeep_index::{QueryError, StoreError};
 use utxokeep_sql::SqlError;
 use utxokeep_wallet::LedgerError;
@@ -284,6 +287,7 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::NotNextBlock { .. } => "not_next_block",
         LedgerError::NotTip { .. } => "not_tip",
         LedgerError::SetAside { .. } | LedgerError::NotRescanned { .. } => "wallet_set_aside",
+        LedgerError::ReachesPruned { .. } => "reaches_pruned",
         LedgerError::NotOurs(_) => "not_ours",
         LedgerError::CascadeTooLarge { .. } => "cascade_too_large",
         LedgerError::UtxoNotFound(_) => "unknown_output",
@@ -305,6 +309,7 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::CannotArchive(_) => "cannot_archive",
         LedgerError::WalletArchived => "wallet_archived",
         LedgerError::DescriptorArchived(_) => "descriptor_archived",
+        LedgerError::BadPrune(BadPrune::NotRescanned { .. }) => "not_rescanned",
         LedgerError::BadPrune(_) => "prune_too_shallow",
         LedgerError::BadReach(_) => "descriptor_differs",
         LedgerError::BirthdayAboveTip(_) => "birthday_above_tip",

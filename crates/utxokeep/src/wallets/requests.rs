@@ -612,9 +612,13 @@ pub struct DisconnectBlock {
 }
 
 /// Blocks to take off the end of a network.
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollBack {
     /// This block and all above it.
     pub from_height: u32,
+    /// `pruned`: also blocks from which transactions were pruned. Their wallets are set aside until
+    /// they are rescanned.
+    #[serde(default)]
+    pub allow: Vec<String>,
 }

@@ -23,14 +23,15 @@ pub struct RescanWallet {
     pub from_height: Option<u32>,
 }
 
-/// The block since which the wallet has not all: one that it could not take, or the first that it
-/// did not look at while it, or a keychain of it, was archived. Its coins may be spent, and nothing is
-/// paid from it until a rescan has brought it to the tip.
+/// The block since which the wallet has not all: one that it could not take, the first that it did
+/// not look at while it, or a keychain of it, was archived, or the first that it was pruned from, when
+/// such blocks left the chain. Its coins may be spent, and nothing is paid from it until a rescan has
+/// brought it to the tip.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SetAsideInfo {
     /// Height of the block.
     pub height: u32,
-    /// Hash of the block that the wallet could not take; absent for one that was restored.
+    /// Hash of the block that the wallet could not take; absent for one that was restored or pruned.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub hash: Option<String>,

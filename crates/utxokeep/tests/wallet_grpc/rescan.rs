@@ -34,7 +34,11 @@ fn a_wallet_that_is_set_aside_says_so_and_can_be_rescanned() {
     let client = || served.client();
     served.ok(client().apply_block(apply(block(FIRST, 1), None, &[coinbase])));
     let network = "regtest".to_owned();
-    let all = proto::RollBackRequest { chain: String::new(), network, from_height: Some(0) };
+    let all = proto::RollBackRequest {
+        network,
+        from_height: Some(0),
+        ..proto::RollBackRequest::default()
+    };
     served.ok(client().roll_back(all));
     let above = apply(block(FIRST + 1, 1), Some(block(FIRST, 1)), &[]);
     assert_eq!(served.ok(client().apply_block(above)).set_aside, [""; 0]);

@@ -297,6 +297,7 @@ fn chaining(served: &Served, raw: &[u8]) {
         chain: "bitcoin".to_owned(),
         network: "regtest".to_owned(),
         from_height: Some(FIRST + 1),
+        allow: Vec::new(),
     };
     let tip = served.ok(served.client().roll_back(request)).tip.unwrap();
     assert_eq!((tip.height, height()), (FIRST, None));

@@ -177,3 +177,43 @@ fn what_was_pruned_stays_until_it_is_acknowledged() {
     let deep = json!({ "confirmed_up_to": 5 });
     api.post(&format!("{wallet}/prune"), &deep).bad(409, "prune_too_shallow");
 }
+
+/// Blocks come from a client here, so that the client brings those of the rescan too.
+#[test]
+fn blocks_that_a_wallet_was_pruned_from_are_taken_back_only_on_purpose() {
+    let api = Api::new();
+    let (wallet, script) = api.wallet("w");
+    let funding = payment(1, &script, &[10_000]);
+    let stranger = format!("0014{}", "77".repeat(20));
+    let mut spend = payment(2, &stranger, &[9_000]);
+    spend["inputs"] = json!([format!("{}:0", txid(1))]);
+    let last = FIRST + 1 + 288;
+    for height in FIRST..=last {
+        let txs = match height {
+            FIRST => vec![funding.clone()],
+            _ if height == FIRST + 1 => vec![spend.clone()],
+            _ => Vec::new(),
+        };
+        api.apply(height, &txs).good();
+    }
+    let prune = json!({ "confirmed_up_to": FIRST + 1 });
+    let gone = api.post(&format!("{wallet}/prune"), &prune).good();
+    assert_eq!(gone["waiting"], 2);
+    let rollback = "/api/v1/ledger/bitcoin/regtest/rollback";
+    let below = |allow: Value| json!({ "from_height": FIRST + 1, "allow": allow });
+    api.post(rollback, &json!({ "from_height": FIRST + 1 })).bad(409, "reaches_pruned");
+    api.post(rollback, &below(json!(["everything"]))).bad(400, "bad_request");
+    assert_eq!(api.get(&wallet).good()["tip"]["height"], last);
+    let tip = api.post(rollback, &below(json!(["pruned"]))).good();
+    assert_eq!(tip["tip"]["height"], FIRST);
+    let aside = api.get(&wallet).good()["set_aside"].clone();
+    assert_eq!((&aside["height"], &aside["hash"]), (&json!(FIRST), &Value::Null));
+    assert!(aside["reason"].as_str().unwrap().contains("pruned"), "{aside}");
+    let pay = json!({ "value": "1000", "fee_rate": 1, "lease": {} });
+    api.post(&format!("{wallet}/selections"), &pay).bad(409, "wallet_set_aside");
+    assert_eq!(api.get(&format!("{wallet}/balance")).good()["total"], "0");
+    api.apply(FIRST, &[funding]).good();
+    let balance = api.get(&format!("{wallet}/balance")).good();
+    assert_eq!((&balance["total"], &balance["set_aside"]), (&json!("10000"), &Value::Null));
+    api.post(&format!("{wallet}/selections"), &pay).good();
+}

@@ -356,4 +356,13 @@ pub(super) const RULES: &[Rule] = &[
             JOIN wallets w ON w.id = t.wallet_id
             WHERE t.wallet_id = $1 AND t.chain_id <> w.chain_id",
     },
+    Rule {
+        text: "blocks that the wallet was pruned from are a range below the tip",
+        remedy: RESTORE,
+        subject: Subject::Wallet,
+        query: "SELECT COUNT(*), MIN(w.id) FROM wallets w JOIN chains c ON c.id = w.chain_id
+            WHERE w.id = $1 AND (w.pruned_to_height > c.tip_height
+                OR (w.pruned_from_height IS NULL) <> (w.pruned_to_height IS NULL)
+                OR w.pruned_from_height > w.pruned_to_height)",
+    },
 ];

@@ -92,7 +92,7 @@ fn lacks_from(ledger: &Ledger, wallet: WalletId, height: u32) {
     assert_eq!(standing.rescan.unwrap().next.get(), height);
     assert!(ledger.lagging_wallets(None, 10).unwrap().iter().any(|each| each.wallet == wallet));
     let refused = pay(ledger, wallet).unwrap_err();
-    assert!(matches!(refused, LedgerError::NotRescanned { next } if next.get() == height));
+    assert!(matches!(refused, LedgerError::NotRescanned { next, .. } if next.get() == height));
 }
 
 /// A rescan that was under way when the wallet was archived does not make it whole.

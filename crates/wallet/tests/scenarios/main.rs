@@ -19,6 +19,7 @@ mod ingest;
 mod labels;
 mod lease_clock;
 mod leases;
+mod pruned_undone;
 mod pruning;
 mod reorg;
 mod set_aside;

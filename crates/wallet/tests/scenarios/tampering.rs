@@ -47,6 +47,11 @@ const CASES: &[Case] = &[
         "a lease knows the block",
     ),
     case(
+        "a wallet was pruned from blocks that the ledger has not",
+        &["UPDATE wallets SET pruned_from_height = 5, pruned_to_height = 4000 WHERE id = 1"],
+        "was pruned from",
+    ),
+    case(
         "one coin is worth a hundred million more",
         &["UPDATE utxos SET amount = amount + 100000000 WHERE wallet_id = 1 AND id = 4"],
         "the amount of an output",

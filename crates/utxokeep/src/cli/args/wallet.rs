@@ -404,4 +404,8 @@ pub(in crate::cli) struct Disconnect {
     pub(in crate::cli) from_height: u32,
     #[command(flatten)]
     pub(in crate::cli) network: OnNetwork,
+    /// `pruned`: also blocks from which transactions were pruned. Their wallets are set aside until
+    /// they are rescanned.
+    #[arg(long, value_name = "WHAT")]
+    pub(in crate::cli) allow: Vec<String>,
 }

@@ -183,7 +183,8 @@ impl Desk {
 
     pub(super) fn disconnect(&self, args: &Disconnect) -> anyhow::Result<Exit> {
         let network = Wallets::find_network(&args.network.chain, &args.network.network)?;
-        let tip = self.wallets.roll_back(network, RollBack { from_height: args.from_height })?;
+        let request = RollBack { from_height: args.from_height, allow: args.allow.clone() };
+        let tip = self.wallets.roll_back(network, &request)?;
         self.print(&RolledBack { tip })
     }
 }

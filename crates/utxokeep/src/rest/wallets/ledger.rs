@@ -96,6 +96,9 @@ pub(super) async fn disconnect_block(
 }
 
 /// Take all blocks from a height on off
+///
+/// Refused (`reaches_pruned`) when transactions were pruned from one of them, unless `pruned` is
+/// allowed.
 #[utoipa::path(
     post,
     path = "/api/v1/ledger/{chain}/{network}/rollback",
@@ -114,7 +117,7 @@ pub(super) async fn roll_back(
 ) -> Answer<TipAnswer> {
     let work = move |wallets: &Wallets| {
         let network = Wallets::find_network(&chain, &network)?;
-        Ok(TipAnswer { tip: wallets.roll_back(network, request)? })
+        Ok(TipAnswer { tip: wallets.roll_back(network, &request)? })
     };
     admitted.write(work).await
 }
