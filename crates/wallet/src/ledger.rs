@@ -27,6 +27,7 @@ const SELECT_WALLETS: &str = "SELECT w.id, w.name, c.chain, c.network, w.created
 const SELECT_ALL_WALLETS: &str = "SELECT w.id, w.name, c.chain, c.network, w.created_at_us,
         w.archived_at_us
     FROM wallets w JOIN chains c ON c.id = w.chain_id WHERE w.id > $1 ORDER BY w.id LIMIT $2";
+const SELECT_NAMES: &str = "SELECT id, name FROM wallets WHERE id > $1 ORDER BY id LIMIT $2";
 const SELECT_WALLET_BY_NAME: &str = "SELECT w.id, w.name, c.chain, c.network, w.created_at_us,
         w.archived_at_us
     FROM wallets w JOIN chains c ON c.id = w.chain_id WHERE w.name = $1";
@@ -160,6 +161,18 @@ impl Ledger {
     ) -> Result<Vec<Wallet>, LedgerError> {
         let parameters = [Value::from(after.map_or(0, WalletId::get)), self.page(limit)];
         self.read(|tx| Ok(tx.query_all(SELECT_ALL_WALLETS, &parameters, read_wallet)?))
+    }
+
+    /// Numbers and names of all wallets behind `after`, also of those about which nothing else can be
+    /// read.
+    pub fn wallet_names(
+        &self,
+        after: Option<WalletId>,
+        limit: usize,
+    ) -> Result<Vec<(WalletId, String)>, LedgerError> {
+        let parameters = [Value::from(after.map_or(0, WalletId::get)), self.page(limit)];
+        let read = |row: &Row<'_>| Ok((WalletId::new(row.int(0)?), row.text(1)?.to_owned()));
+        self.read(|tx| Ok(tx.query_all(SELECT_NAMES, &parameters, read)?))
     }
 
     /// Wallets behind `after` that are not archived, in the order they were created.

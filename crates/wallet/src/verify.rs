@@ -7,8 +7,11 @@
 
 mod bytes;
 mod derived;
+mod fates;
 mod guards;
 mod keys;
+mod places;
+mod references;
 mod rules;
 mod texts;
 
@@ -106,9 +109,11 @@ impl Ledger {
             if let Some(codec) = codec {
                 decoded = session.verify_bytes(codec, &mut findings)?;
                 scripts = session.verify_scripts(codec, &mut findings)?;
+                session.verify_imported(codec, &mut findings)?;
             }
             let definitions = session.verify_schema(expected, &mut findings)?;
             session.verify_owners(&mut findings)?;
+            session.verify_labels(&mut findings)?;
             let transactions =
                 session.tx.query_one(COUNT_TXS, &[session.id()], |row| rows::sum(row, 0))?;
             match session.tx.dialect() {
@@ -116,7 +121,8 @@ impl Ledger {
                 Dialect::Postgres => drop(session.tx.execute(WHOLE_TABLES, &[])?),
             }
             let mut violations = Vec::new();
-            for rule in RULES.iter().chain(keys::KEYS.iter().map(|(.., rule)| rule)) {
+            let of_keys = keys::KEYS.iter().map(|(.., rule)| rule);
+            for rule in RULES.iter().chain(fates::FATES).chain(places::PLACES).chain(of_keys) {
                 violations.extend(session.check_rule(rule)?);
             }
             // Labels name outputs by text, so that this rule is no query.

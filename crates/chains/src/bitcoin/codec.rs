@@ -7,7 +7,7 @@ use utxokeep_core::{
     wallet::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch, SpendLocks},
 };
 
-use super::{decode_tx, derive_scripts, parse_descriptor, psbt::spend_locks};
+use super::{decode_tx, derive_scripts, parse_descriptor, psbt::spend_locks, script_to_address};
 
 /// Reads descriptors and transactions of Bitcoin's networks.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,6 +33,10 @@ impl ChainCodec for BitcoinCodec {
 
     fn spend_locks(&self, network: Network, branch: &str) -> Result<Vec<SpendLocks>, CodecError> {
         spend_locks(branch, network).map_err(CodecError::new)
+    }
+
+    fn address(&self, network: Network, script: &[u8]) -> Option<String> {
+        if network.is_cardano() { None } else { script_to_address(script, network) }
     }
 
     fn decode_tx(&self, network: Network, raw: &[u8]) -> Result<DecodedTx, CodecError> {

@@ -123,6 +123,9 @@ pub trait ChainCodec: fmt::Debug + Send + Sync {
     /// Nothing when no way is known. All scripts of a keychain have the same.
     fn spend_locks(&self, network: Network, branch: &str) -> Result<Vec<SpendLocks>, CodecError>;
 
+    /// The address of a script, where there is such a form and the chain's tools know it.
+    fn address(&self, network: Network, script: &[u8]) -> Option<String>;
+
     /// Reads a transaction.
     fn decode_tx(&self, network: Network, raw: &[u8]) -> Result<DecodedTx, CodecError>;
 }

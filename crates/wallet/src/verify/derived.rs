@@ -12,10 +12,15 @@ const SELECT_SCRIPTS: &str = "SELECT s.script_index, a.script, a.address, a.spen
     WHERE s.wallet_id = $1 AND s.descriptor_id = $2 AND s.script_index BETWEEN $3 AND $4
     ORDER BY s.script_index";
 
+const SELECT_HIGHEST: &str = "SELECT MAX(script_index) FROM descriptor_scripts
+    WHERE wallet_id = $1 AND descriptor_id = $2";
+
 /// Scripts of a page.
 const PAGE_SCRIPTS: u32 = 1_000;
 
 const UNREADABLE: &str = "the descriptor of a keychain can be read";
+const OTHER_FORM: &str = "a descriptor is stored in its one form, with its checksum";
+const OTHER_RANGE: &str = "a keychain is ranged exactly if its descriptor is";
 const DO_NOT_USE: &str = "somebody changed the database by hand: pay nothing to addresses of this \
     keychain until the ledger is restored from a copy; then let it follow the chain again";
 
@@ -28,9 +33,24 @@ impl Session<'_, '_> {
     ) -> Result<u64, LedgerError> {
         let mut compared = 0;
         for keychain in self.descriptors()? {
+            match codec.descriptor(self.network, &keychain.text).as_deref() {
+                Ok([only]) if only.text != keychain.text => {
+                    let example = format!("keychain {}", keychain.id);
+                    findings.add(OTHER_FORM, RESTORE, keychain.id, example);
+                }
+                Ok([only]) if only.is_ranged != keychain.is_ranged => {
+                    let example = format!("keychain {}", keychain.id);
+                    findings.add(OTHER_RANGE, RESTORE, keychain.id, example);
+                }
+                // One that cannot be read derives nothing, which is said below.
+                _ => {}
+            }
+            // A count that somebody raised must not cost more than the rows that are there; that the
+            // two fit is a rule of its own.
+            let derived_count = keychain.derived_count.min(self.scripts_end(keychain.id)?);
             let mut first = 0;
-            while first < keychain.derived_count {
-                let end = first.saturating_add(PAGE_SCRIPTS).min(keychain.derived_count);
+            while first < derived_count {
+                let end = first.saturating_add(PAGE_SCRIPTS).min(derived_count);
                 match codec.derive(self.network, &keychain.text, first..end) {
                     Ok(derived) => {
                         let stored = self.stored_scripts(&keychain, first, end)?;
@@ -49,6 +69,14 @@ impl Session<'_, '_> {
             }
         }
         Ok(compared)
+    }
+
+    /// The number behind the highest script of a keychain that is stored.
+    fn scripts_end(&mut self, keychain: i64) -> Result<u32, SqlError> {
+        let key = [self.id(), Value::from(keychain)];
+        let highest = self.tx.query_one(SELECT_HIGHEST, &key, |row| row.opt_int(0))?;
+        let end = highest.map_or(0, |highest| highest.saturating_add(1));
+        Ok(u32::try_from(end).unwrap_or(u32::MAX))
     }
 
     fn stored_scripts(

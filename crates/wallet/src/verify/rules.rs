@@ -27,10 +27,11 @@ pub(super) const RESTORE: &str = "somebody changed the database by hand, or it i
 const FREE_LEASE: &str = "end the lease with its owner (wallet lease release), and take it anew";
 const TAKE_BACK: &str = "somebody claimed what no chain can have: take the claim back (wallet \
     unconfirm), or scan the wallet again from below its block";
-const FOLLOW_AGAIN: &str = "roll the ledger back to below this height (wallet disconnect) and let \
+pub(super) const FOLLOW_AGAIN: &str = "roll the ledger back to below this height (wallet disconnect) and let \
     it follow the chain again";
 
-/// Rules about rows that are there. Those about rows that are missing are in `keys`.
+/// Rules about coins, inputs, addresses and followed blocks. Those about rows that are missing are in
+/// `keys`, those about ended transactions in `fates`, those about places and progress in `places`.
 pub(super) const RULES: &[Rule] = &[
     Rule {
         text: "an output is spent by a live transaction that holds its inputs",
@@ -116,14 +117,6 @@ pub(super) const RULES: &[Rule] = &[
                 GROUP BY spent_by_tx_id) u ON u.spent_by_tx_id = t.id
             WHERE t.wallet_id = $1 AND t.status <= 1 AND t.is_waiting = 0
                 AND t.owned_input_count <> COALESCE(u.coins, 0)",
-    },
-    Rule {
-        text: "a replaced transaction names what replaced it",
-        remedy: RESCAN,
-        subject: Subject::Transaction,
-        query: "SELECT COUNT(*), MIN(t.id) FROM transactions t
-            WHERE t.wallet_id = $1 AND t.status = 2 AND NOT EXISTS (SELECT 1 FROM tx_replacements r
-                WHERE r.wallet_id = t.wallet_id AND r.replaced_tx_id = t.id)",
     },
     Rule {
         text: "a lease knows the block that spends its output",
@@ -330,23 +323,6 @@ pub(super) const RULES: &[Rule] = &[
                 OR (d.archived_at_us IS NULL AND d.unseen_from_height IS NOT NULL)
                 OR w.unseen_from_height > COALESCE(c.tip_height, -1) + 1
                 OR d.unseen_from_height > COALESCE(c.tip_height, -1) + 1)",
-    },
-    Rule {
-        text: "ids in labels are written in small letters",
-        remedy: "export the labels, import them again (wallet labels), and remove the old rows",
-        subject: Subject::Wallet,
-        query: "SELECT COUNT(*), MIN(l.wallet_id) FROM labels l
-            WHERE l.wallet_id = $1 AND l.kind IN ('tx', 'input', 'output')
-                AND l.ref <> lower(l.ref) AND NOT EXISTS (SELECT 1 FROM labels o
-                    WHERE o.wallet_id = l.wallet_id AND o.kind = l.kind AND o.ref <> l.ref
-                        AND lower(o.ref) = lower(l.ref))",
-    },
-    Rule {
-        text: "a transaction that another one ended does not spend",
-        remedy: RESCAN,
-        subject: Subject::Transaction,
-        query: "SELECT COUNT(*), MIN(t.id) FROM transactions t
-            WHERE t.wallet_id = $1 AND t.invalidated_by_tx_id IS NOT NULL AND t.status <= 1",
     },
     Rule {
         text: "a transaction belongs to the chain of its wallet",

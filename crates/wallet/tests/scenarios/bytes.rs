@@ -38,6 +38,10 @@ impl ChainCodec for Short {
         Err(CodecError::new("not needed here"))
     }
 
+    fn address(&self, _: Network, _: &[u8]) -> Option<String> {
+        None
+    }
+
     fn decode_tx(&self, _: Network, raw: &[u8]) -> Result<DecodedTx, CodecError> {
         let [name, signed, more @ ..] = raw else {
             return Err(CodecError::new("two bytes at least"));

@@ -61,6 +61,10 @@ impl ChainCodec for Counting {
         Err(CodecError::new("not needed here"))
     }
 
+    fn address(&self, _: Network, _: &[u8]) -> Option<String> {
+        None
+    }
+
     fn decode_tx(&self, _: Network, _: &[u8]) -> Result<DecodedTx, CodecError> {
         Err(CodecError::new("not needed here"))
     }

@@ -22,6 +22,7 @@ mod leases;
 mod pruned_undone;
 mod pruning;
 mod reorg;
+mod rich;
 mod set_aside;
 mod spending;
 mod tampering;

@@ -9,10 +9,11 @@ use utxokeep_wallet::{
     Credits, Label, LabelKind, Ledger, LedgerError, Limits, NewDescriptor, NewOutput, NewTx,
 };
 
+use crate::rich;
 use crate::world::{NETWORK, World, coins_of, foreign, on_postgres, on_sqlite, out, outside, own};
 
 /// A keychain of which nothing was paid.
-const DESCRIPTOR: &str = "wpkh([0c5f9a1e/84h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ/0/*)#jgtynm6c";
+pub(crate) const DESCRIPTOR: &str = "wpkh([0c5f9a1e/84h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ/0/*)#jgtynm6c";
 
 /// A change, and words of the rule that it breaks.
 struct Case {
@@ -134,7 +135,7 @@ const CASES: &[Case] = &[
     case(
         "a label names its output in capital letters",
         &["UPDATE labels SET ref = upper(ref)"],
-        "small letters",
+        "written in one form",
     ),
     case(
         "the index that lets one transaction hold an output is dropped",
@@ -217,6 +218,117 @@ const DESCRIBED: &[Case] = &[
     ),
 ];
 
+/// The same on a ledger that has something in every table, see `rich`.
+const RICH: &[Case] = &[
+    case(
+        "what a replaced payment gave way to is forgotten",
+        &["DELETE FROM tx_replacements WHERE replaced_tx_id IN
+           (SELECT id FROM transactions WHERE status = 2)"],
+        "names the one that took them",
+    ),
+    case(
+        "what a waiting replacement replaces is forgotten",
+        &["DELETE FROM tx_replacements WHERE replacement_tx_id IN
+           (SELECT id FROM transactions WHERE is_waiting = 1)"],
+        "a replacement that waits knows what it replaces",
+    ),
+    case(
+        "another payment is said to have been replaced",
+        &["UPDATE tx_replacements SET replaced_tx_id = 1 WHERE replacement_tx_id IN
+           (SELECT id FROM transactions WHERE is_waiting = 1)"],
+        "spends an output that the replaced transaction spends",
+    ),
+    case(
+        "a payment that was given up was ended by another one",
+        &["UPDATE transactions SET invalidated_by_tx_id = 1 WHERE invalid_reason = 3"],
+        "names what ended it",
+    ),
+    case(
+        "a double spend has no winner",
+        &["UPDATE transactions SET invalidated_by_tx_id = NULL WHERE invalid_reason = 2"],
+        "names the one that took them",
+    ),
+    case(
+        "a rescan goes on above the tip",
+        &["UPDATE wallet_rescans SET next_height = 1000 WHERE wallet_id = 2"],
+        "lacks only blocks that the ledger has passed",
+    ),
+    case(
+        "a followed transaction has no place in its block",
+        &["UPDATE transactions SET block_position = -1 WHERE block_height = 101 AND wallet_id = 1"],
+        "has a position in it",
+    ),
+    case(
+        "the earlier block of a coinbase was another one",
+        &["UPDATE transactions SET earlier_height = 77 WHERE earlier_height IS NOT NULL"],
+        "only a coinbase was in an earlier block",
+    ),
+    case(
+        "a payment was in an earlier block",
+        &["UPDATE transactions SET earlier_height = 100, earlier_position = 0
+           WHERE block_height = 102"],
+        "only a coinbase was in an earlier block",
+    ),
+    case(
+        "a pruned transaction changes its number",
+        &["UPDATE pruned_transactions SET id = id + 7 WHERE id = 2"],
+        "numbered without a gap",
+    ),
+    case(
+        "a pruned transaction is deleted",
+        &["DELETE FROM pruned_transactions WHERE id = 2"],
+        "numbered without a gap",
+    ),
+    case(
+        "a descriptor loses its checksum",
+        &["UPDATE descriptors SET descriptor = substr(descriptor, 1, length(descriptor) - 9)
+           WHERE id = 1"],
+        "in its one form, with its checksum",
+    ),
+    case(
+        "a descriptor gets another fingerprint",
+        &["UPDATE descriptors SET descriptor = replace(descriptor, '0c5f9a1e', '0c5f9a1f')
+           WHERE id = 1"],
+        "the descriptor of a keychain can be read",
+    ),
+    case(
+        "a wallet is born after it was paid",
+        &["UPDATE wallets SET birthday_height = 102 WHERE id = 1"],
+        "below its birthday",
+    ),
+    case(
+        "the edge lies above what was paid",
+        &["UPDATE descriptors SET edge_index = 9 WHERE edge_index IS NOT NULL"],
+        "the edge that payments of a keychain reached",
+    ),
+    case(
+        "a followed block is only claimed",
+        &["UPDATE blocks SET is_claimed = 1 WHERE height = 101"],
+        "was followed, and is not only claimed",
+    ),
+    case(
+        "a transaction that somebody claimed was followed",
+        &["UPDATE transactions SET is_claimed = 0 WHERE block_height = 30"],
+        "was followed, and is not only claimed",
+    ),
+    case(
+        "a label names nothing",
+        &["UPDATE labels SET ref = 'odd' WHERE kind = 'tx'"],
+        "names something that there can be",
+    ),
+    case(
+        "the text of an address that was added by hand is somebody else's",
+        &["UPDATE addresses SET address = 'bcrt1qother' WHERE wallet_id = 1 AND is_imported = 1
+           AND address IS NOT NULL"],
+        "the text of an address is that of its script",
+    ),
+    case(
+        "the ledger began later",
+        &["UPDATE chains SET first_height = first_height + 1"],
+        "from below the first that was followed",
+    ),
+];
+
 /// Changes of the schema that leave every name in place.
 const SCHEMA: &[Case] = &[
     case(
@@ -260,7 +372,7 @@ const WITHOUT_KEYS: &[Case] = &[
 ];
 
 /// A transaction with its real bytes and id.
-fn signed(inputs: &[OutPoint], outputs: &[(u64, Vec<u8>)]) -> NewTx {
+pub(crate) fn signed(inputs: &[OutPoint], outputs: &[(u64, Vec<u8>)]) -> NewTx {
     let count = |count: usize| u8::try_from(count).unwrap();
     let mut raw = vec![2, 0, 0, 0, count(inputs.len())];
     for input in inputs {
@@ -281,7 +393,7 @@ fn signed(inputs: &[OutPoint], outputs: &[(u64, Vec<u8>)]) -> NewTx {
         txid: decoded.txid,
         inputs: decoded.inputs,
         outputs: decoded.outputs.into_iter().map(output).collect(),
-        coinbase: false,
+        coinbase: decoded.is_coinbase,
         raw: Some(raw),
         credits: Credits::Watched,
     }
@@ -316,7 +428,7 @@ fn filled(ledger: &Ledger) -> World<'_> {
 }
 
 /// Writes bytes as the engine does.
-fn rendered(sql: &str, dialect: Dialect) -> String {
+pub(crate) fn rendered(sql: &str, dialect: Dialect) -> String {
     let bytes = |digits: &str| match dialect {
         Dialect::Sqlite => format!("X'{digits}'"),
         Dialect::Postgres => format!("'\\x{digits}'"),
@@ -327,7 +439,10 @@ fn rendered(sql: &str, dialect: Dialect) -> String {
 }
 
 fn assert_found(w: &World<'_>, case: &Case) {
-    let found = w.ledger.verify(w.wallet).unwrap();
+    let mut found = Vec::new();
+    for (wallet, _) in w.ledger.wallet_names(None, 100).unwrap() {
+        found.extend(w.ledger.verify(wallet).unwrap());
+    }
     let violation = found.iter().find(|violation| violation.rule.contains(case.rule));
     let violation = violation.unwrap_or_else(|| panic!("{}: {found:#?}", case.name));
     assert!(violation.rows > 0 && !violation.examples.is_empty(), "{violation:?}");
@@ -341,6 +456,13 @@ fn described(ledger: &Ledger) -> World<'_> {
     ledger.add_descriptor(w.wallet, &descriptor, w.now).unwrap();
     let checked = ledger.verification(w.wallet).unwrap();
     assert_eq!((checked.scripts, checked.violations), (10, vec![]));
+    w
+}
+
+/// With a tip in which no wallet has a transaction.
+fn at_an_empty_block(ledger: &Ledger) -> World<'_> {
+    let mut w = filled(ledger);
+    w.mine(&[]);
     w
 }
 
@@ -370,6 +492,9 @@ fn every_tamper_is_found_on_sqlite() {
     for case in SCHEMA {
         on_sqlite(|url| each_case_is_found(url, case, filled));
     }
+    for case in RICH {
+        on_sqlite(|url| each_case_is_found(url, case, rich::fill));
+    }
 }
 
 #[test]
@@ -385,6 +510,18 @@ fn every_tamper_is_found_on_postgres() {
         on_postgres(|url| each_case_is_found(url, case, described));
     }
     on_postgres(|url| each_case_is_found(url, &SCHEMA[0], filled));
+    for case in RICH.iter().step_by(8) {
+        on_postgres(|url| each_case_is_found(url, case, rich::fill));
+    }
+}
+
+/// A deep rollback forgets all blocks too, and its tip is one that is stored.
+#[test]
+fn a_tip_that_is_neither_stored_nor_remembered_is_missed() {
+    let forgotten =
+        case("all blocks are forgotten", &["DELETE FROM recent_blocks"], "without a gap");
+    on_sqlite(|url| each_case_is_found(url, &forgotten, at_an_empty_block));
+    on_postgres(|url| each_case_is_found(url, &forgotten, at_an_empty_block));
 }
 
 #[test]
