@@ -53,6 +53,7 @@ mod session;
 mod standing;
 mod statistics;
 mod types;
+mod unseen;
 mod upkeep;
 mod verify;
 
@@ -86,6 +87,7 @@ pub use types::{
     Address, BlockRef, Change, Credits, Limits, LinkedBlock, NewAddress, NewOutput, NewTx,
     RecordOptions, Recorded, Seen, Wallet,
 };
+pub use unseen::{Unseen, UnseenReason};
 pub use upkeep::LeaseCounts;
 pub use utxokeep_core::wallet::{
     AllowedGuards, Amount, ArchiveBlocker, BadPlace, Balance, ChainCodec, ChangePolicy, CoinClass,

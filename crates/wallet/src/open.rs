@@ -2,7 +2,7 @@
 //! several changes that happen together or not at all.
 
 use utxokeep_core::{
-    BlockHash, Height, OutPoint, Txid,
+    BlockHash, ChainWork, Height, OutPoint, Txid,
     wallet::{Balance, CoinAge, ConfirmedCoin, Micros, NextBlock, WalletId},
 };
 use utxokeep_sql::{SqlError, Value};
@@ -20,13 +20,13 @@ const SELECT_CONFIRMED: &str = "SELECT t.txid, u.output_index, u.amount, u.paren
     JOIN transactions t ON t.wallet_id = u.wallet_id AND t.id = u.tx_id
     LEFT JOIN transactions s ON s.wallet_id = u.wallet_id AND s.id = u.spent_by_tx_id
     LEFT JOIN utxo_marks m ON m.wallet_id = u.wallet_id AND m.utxo_id = u.id
-    WHERE u.wallet_id = $1 AND u.address_id BETWEEN $2 AND $3 AND u.parent_class = 4
-        AND s.block_height IS NULL";
+    WHERE u.wallet_id = $1 AND u.address_id BETWEEN $2 AND $3 AND u.parent_height <= $4
+        AND (s.block_height IS NULL OR s.block_height > $4)";
 
 /// Blocks that are stored because of transactions in them, and those that are only remembered.
-const SELECT_BLOCKS: &str = "SELECT x.height, x.hash, x.time_us FROM (
-        SELECT chain_id, height, hash, time_us FROM blocks
-        UNION SELECT chain_id, height, hash, time_us FROM recent_blocks) x
+const SELECT_BLOCKS: &str = "SELECT x.height, x.hash, x.time_us, x.work FROM (
+        SELECT chain_id, height, hash, time_us, NULL AS work FROM blocks
+        UNION SELECT chain_id, height, hash, time_us, work FROM recent_blocks) x
     JOIN wallets w ON w.chain_id = x.chain_id
     WHERE w.id = $1 AND x.height BETWEEN $2 AND $3 ORDER BY x.height";
 
@@ -39,6 +39,8 @@ pub struct KnownBlock {
     pub hash: BlockHash,
     /// Its time, where that is known.
     pub time: Option<Micros>,
+    /// Its own work, where that is known.
+    pub work: Option<ChainWork>,
 }
 
 /// A coin in a block that no block has spent, and where it is credited.
@@ -153,13 +155,16 @@ impl OpenWallet<'_, '_, '_> {
         Ok(self.session.addresses_page(after, self.ledger.page(limit))?)
     }
 
-    /// Coins of the addresses from `first` to `last` that a block made and no block has spent.
+    /// Coins of the addresses from `first` to `last` that a block up to `height` made and none up to
+    /// it has spent.
     pub fn confirmed_coins(
         &mut self,
         first: i64,
         last: i64,
+        height: Height,
     ) -> Result<Vec<CreditedCoin>, LedgerError> {
-        let key = [self.session.id(), Value::from(first), Value::from(last)];
+        let height = Value::from(height.get());
+        let key = [self.session.id(), Value::from(first), Value::from(last), height];
         Ok(self.session.tx.query_all(SELECT_CONFIRMED, &key, |row| {
             let coin = ConfirmedCoin {
                 outpoint: rows::outpoint(row, 0)?,
@@ -187,6 +192,7 @@ impl OpenWallet<'_, '_, '_> {
                 height: rows::height(row, 0)?.unwrap_or_default(),
                 hash: BlockHash::from_bytes(row.array(1)?),
                 time: row.opt_int(2)?.map(Micros::new),
+                work: rows::opt_work(row, 3)?,
             })
         })?)
     }

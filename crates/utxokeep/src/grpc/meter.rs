@@ -142,6 +142,7 @@ const WALLET_METHODS: &[&str] = &[
     "Wallets/ListPruned",
     "Wallets/AcknowledgePruned",
     "Wallets/VerifyWallet",
+    "Wallets/VerifyWallets",
     "Wallets/GetTip",
     "Wallets/ApplyBlock",
     "Wallets/DisconnectBlock",

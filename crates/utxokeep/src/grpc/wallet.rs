@@ -348,6 +348,13 @@ impl wallets_server::Wallets for WalletService {
         self.answer(request, operations::verify_wallet).await
     }
 
+    async fn verify_wallets(
+        &self,
+        request: Request<proto::VerifyWalletsRequest>,
+    ) -> Answer<proto::VerifyWalletsResponse> {
+        self.answer(request, operations::verify_wallets).await
+    }
+
     async fn get_tip(
         &self,
         request: Request<proto::GetTipRequest>,

@@ -18,8 +18,8 @@ use super::{
 use crate::wallets::{
     AcknowledgePruned, AddAddresses, AddDescriptor, Archive, BalanceOf, ConfirmTx, CreateWallet,
     DescriptorAdded, ListCoins, ListDescriptors, ListTransactions, ListWallets, Page,
-    PrunedAcknowledged, PrunedInfo, RescanWallet, Restored, RollBack, SetLabel, VerifyWallet,
-    Wallets, Watched,
+    PrunedAcknowledged, PrunedInfo, RescanWallet, Restored, RollBack, SetLabel, VerifiedWallet,
+    VerifyFailure, VerifyWallet, VerifyWallets, Wallets, Watched,
 };
 
 /// The most that requests and answers may hold.
@@ -437,6 +437,35 @@ pub(super) fn verify_wallet(
     let texts = texts(wallets, &request.wallet)?;
     let checks = VerifyWallet { with_chain: request.with_chain };
     Ok(texts.verified(wallets.verify_wallet(&request.wallet, checks)?))
+}
+
+pub(super) fn verify_wallets(
+    wallets: &Wallets,
+    request: proto::VerifyWalletsRequest,
+    limits: &Limits,
+) -> Answer<proto::VerifyWalletsResponse> {
+    let asked = request.page_entries;
+    let Page { cursor, count } = from::page(request.cursor, asked, limits.page_entries)?;
+    let count = asked.and(count);
+    let list = VerifyWallets { with_chain: request.with_chain, cursor, count };
+    let found = wallets.verify_wallets(&list)?;
+    let each = |found: VerifiedWallet| -> Answer<proto::VerifiedWallet> {
+        let VerifiedWallet { wallet, verified, error } = found;
+        let verified = match verified {
+            Some(verified) => Some(texts(wallets, &wallet)?.verified(verified)),
+            None => None,
+        };
+        let error = error.map(|VerifyFailure { code, message, .. }| proto::VerifyFailure {
+            code: code.to_owned(),
+            message,
+        });
+        Ok(proto::VerifiedWallet { wallet, verified, error })
+    };
+    let answer = proto::VerifyWalletsResponse {
+        wallets: found.items.into_iter().map(each).collect::<Answer<_>>()?,
+        next_cursor: found.next_cursor,
+    };
+    fitting(answer, limits.answer_bytes)
 }
 
 pub(super) fn get_tip(

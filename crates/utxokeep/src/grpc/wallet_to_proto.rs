@@ -139,6 +139,8 @@ impl Texts {
                 tip: Some(self.tip(&chain.tip)),
                 scripts: chain.scripts,
                 outputs: chain.outputs,
+                unseen_from_height: chain.unseen_from_height,
+                unseen_reason: chain.unseen_reason.map(str::to_owned),
             }),
             definitions_compared: verified.definitions_compared,
         }

@@ -100,6 +100,7 @@ fn routes_without_key() -> OpenApiRouter<WalletState> {
         .routes(routes!(prune::list_pruned))
         .routes(routes!(prune::acknowledge_pruned))
         .routes(routes!(history::verify_wallet))
+        .routes(routes!(history::verify_wallets))
         .routes(routes!(ledger::ledger_tip))
         .routes(routes!(ledger::apply_block))
         .routes(routes!(ledger::disconnect_block))

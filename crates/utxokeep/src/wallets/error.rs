@@ -118,13 +118,15 @@ pub enum WalletsError {
     FollowsChain,
     /// The ledger and the chain database are not at the same block.
     #[error(
-        "the last block of the ledger is {ledger}, and the chain database, whose last is {chain}, does not have it; let the ledger follow (wallet follow --until-tip) and verify again"
+        "the last block of the ledger is {ledger}, and the chain database, whose last is {chain}, does not have it, so that nothing was checked; {advice}"
     )]
     TipsDiffer {
         /// The last block of the ledger.
         ledger: String,
         /// The last block of the chain database.
         chain: String,
+        /// What to do.
+        advice: &'static str,
     },
     /// A rescan that would start where the chain database has no block.
     #[error(

@@ -151,6 +151,24 @@ pub struct VerifyWallet {
     pub with_chain: bool,
 }
 
+/// What to check of all wallets.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct VerifyWallets {
+    /// Also compare confirmed coins with the UTXO set of the chain database, at the same block.
+    #[serde(default)]
+    #[param(default = false)]
+    pub with_chain: bool,
+    /// `next_cursor` of the page before.
+    #[param(nullable = false)]
+    pub cursor: Option<String>,
+    /// Wallets of the page, 10 unless told, since each is checked whole; `page_rows_max` of the
+    /// configuration is the most.
+    #[param(nullable = false)]
+    pub count: Option<u32>,
+}
+
 /// Which coins to list.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

@@ -10,4 +10,5 @@ mod pruning;
 mod refusals;
 mod spending;
 mod story;
+mod verified;
 mod watching;

@@ -40,6 +40,14 @@ fn a_follower_on_a_stale_branch_waits_and_says_so(place: &Place) {
     let text = String::from_utf8_lossy(&waits.stderr);
     assert!(text.contains("another branch since block 206"), "{text}");
 
+    let verify = |place: &Place| {
+        let refused = place.command(&["wallet", "verify", "hd"]).output().unwrap();
+        assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+        String::from_utf8_lossy(&refused.stderr).into_owned()
+    };
+    let told = verify(&stale);
+    assert!(told.contains("a branch that is not better than the ledger's"), "{told}");
+
     let serving = stale.serve();
     serving.wait_for_health("degraded");
     let health = serving.get("/health");
@@ -74,6 +82,8 @@ fn a_follower_on_a_stale_branch_waits_and_says_so(place: &Place) {
     best.run(&["wallet", "disconnect", "207", "--network", "regtest"]);
     assert_eq!(stale.json(&follow)["height"], STALE_END);
     assert_eq!(ledger.verify(wallet).unwrap(), []);
+    let told = verify(&best);
+    assert!(told.contains("let the ledger follow (wallet follow --until-tip)"), "{told}");
 }
 
 #[test]

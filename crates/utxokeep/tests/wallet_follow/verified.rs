@@ -52,7 +52,7 @@ fn coins_are_compared_with_the_chain(place: &Place) {
     let refused = place.command(VERIFY).output().unwrap();
     assert_eq!(refused.status.code(), Some(4));
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("let the ledger follow"), "{told}");
+    assert!(told.contains("the chain database ends lower: let it follow its node"), "{told}");
     import(place);
 
     // Served, over REST; following brings the ledger to the tip again.
@@ -80,6 +80,21 @@ fn coins_are_compared_with_the_chain(place: &Place) {
                 WHERE id = (SELECT MAX(tx_id) FROM utxos
                     WHERE parent_class = 4 AND spent_by_tx_id IS NULL)",
             "a transaction is at the place in its block that the chain says",
+        ),
+        (
+            "UPDATE transactions SET block_position = -1 - block_position
+                WHERE id = (SELECT MAX(tx_id) FROM utxos
+                    WHERE parent_class = 4 AND spent_by_tx_id IS NULL)",
+            "UPDATE transactions SET block_position = -1 - block_position
+                WHERE id = (SELECT MAX(tx_id) FROM utxos
+                    WHERE parent_class = 4 AND spent_by_tx_id IS NULL)",
+            "a transaction that a block brought has a position in it",
+        ),
+        (
+            "UPDATE recent_blocks SET work = hash WHERE height = 150",
+            "UPDATE recent_blocks SET work = (SELECT r.work FROM recent_blocks r
+                WHERE r.height = 151) WHERE height = 150",
+            "a block has the work that the chain says",
         ),
     ] {
         tamper(place, change);
@@ -116,6 +131,70 @@ fn coins_are_compared_with_the_chain(place: &Place) {
         "a coin has the amount that the chain says",
     ] {
         assert!(rules.contains(&rule), "{rule}: {answer:#}");
+    }
+}
+
+/// Where an answer says that the wallet was compared, and why no further.
+fn compared(answer: &Value) -> (Option<u64>, Option<u64>, Option<&str>) {
+    let chain = &answer["chain"];
+    let reason = chain["unseen_reason"].as_str();
+    (chain["tip"]["height"].as_u64(), chain["unseen_from_height"].as_u64(), reason)
+}
+
+fn only_what_a_wallet_has_looked_at_is_compared(place: &Place) {
+    let blocks = place.path("blocks");
+    write_blocks(&blocks, "blk00000.dat", |_| true);
+    place.configure(Some(&blocks), "");
+    import(place);
+    let ledger = place.ledger();
+    let wallet = wallet_with(&ledger, "hd", 1_000);
+    wallet_with(&ledger, "other", 1_000);
+    place.run(&["wallet", "follow", "--until-tip"]);
+    // It is archived at 250, and the others go on.
+    ledger.rollback_from(NETWORK, Height::new(251), NOW).unwrap();
+    place.run(&["wallet", "archive", "hd", "--allow", "coins", "--allow", "unconfirmed"]);
+    place.run(&["wallet", "follow", "--until-tip"]);
+    let (code, answer) = verified(place);
+    assert_eq!(code, Some(0), "{answer:#}");
+    assert_eq!(compared(&answer), (Some(250), Some(251), Some("archived")), "{answer:#}");
+    assert!(answer["chain"]["outputs"].as_u64() > Some(50), "{answer:#}");
+    // Restored, it waits for its rescan.
+    place.run(&["wallet", "restore", "hd"]);
+    let (code, answer) = verified(place);
+    assert_eq!(code, Some(0), "{answer:#}");
+    assert_eq!(compared(&answer), (Some(250), Some(251), Some("rescan")), "{answer:#}");
+    let told = place.command(&["wallet", "verify", "hd"]).output().unwrap();
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(told.contains("blocks from 251 on: a rescan is pending"), "{told}");
+    // What is due is looked at all the same.
+    tamper(
+        place,
+        &format!(
+            "DELETE FROM utxos WHERE wallet_id = {0} AND id = (SELECT MIN(id) FROM utxos
+                WHERE wallet_id = {0} AND parent_class = 4 AND spent_by_tx_id IS NULL)",
+            wallet.get()
+        ),
+    );
+    let (code, answer) = verified(place);
+    assert_eq!(code, Some(5), "{answer:#}");
+    let missing = "the ledger has every output that the chain has for its scripts";
+    assert!(broken(&answer).contains(&missing), "{answer:#}");
+    let all = place.command(&["wallet", "verify", "--json"]).output().unwrap();
+    assert_eq!(all.status.code(), Some(5));
+    let all: Value = serde_json::from_slice(&all.stdout).unwrap();
+    assert_eq!(all["items"][1]["verified"]["chain"]["tip"]["height"], LAST, "{all:#}");
+    assert_eq!(all["items"][1]["verified"]["is_sound"], true, "{all:#}");
+}
+
+#[test]
+fn only_what_a_wallet_has_looked_at_is_compared_on_sqlite() {
+    only_what_a_wallet_has_looked_at_is_compared(&Place::sqlite());
+}
+
+#[test]
+fn only_what_a_wallet_has_looked_at_is_compared_on_postgres() {
+    if let Some(database) = TestDatabase::create_or_skip() {
+        only_what_a_wallet_has_looked_at_is_compared(&Place::with_ledger(database.url()));
     }
 }
 

@@ -44,6 +44,12 @@ fn tell(served: &Served) {
     assert_eq!((verified.is_sound, verified.violations), (true, Vec::new()));
     assert!(verified.transactions >= verified.transactions_decoded);
     assert_eq!(verified.chain, None);
+    let request_all = |with_chain| proto::VerifyWalletsRequest { with_chain, ..Default::default() };
+    let all = served.ok(served.client().verify_wallets(request_all(false))).wallets;
+    assert!(all.iter().all(|each| each.verified.as_ref().is_some_and(|each| each.is_sound)));
+    assert!(all.iter().any(|each| each.wallet == name()));
+    let all = served.ok(served.client().verify_wallets(request_all(true))).wallets;
+    assert!(all.iter().all(|each| each.error.as_ref().unwrap().code == "no_chain_database"));
     let refused = served.status(served.client().verify_wallet(request(true)));
     assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
 }

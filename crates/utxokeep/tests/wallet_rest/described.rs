@@ -50,6 +50,7 @@ const ROUTES: &[&str] = &[
     "GET /api/v1/wallets/{wallet}/pruned",
     "POST /api/v1/wallets/{wallet}/pruned/acknowledge",
     "GET /api/v1/wallets/{wallet}/verify",
+    "GET /api/v1/ledger/verify",
     "GET /api/v1/ledger/{chain}/{network}/tip",
     "POST /api/v1/ledger/{chain}/{network}/blocks",
     "POST /api/v1/ledger/{chain}/{network}/disconnect",

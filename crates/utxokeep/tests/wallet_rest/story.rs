@@ -290,4 +290,8 @@ fn it_takes_leave(api: &Api, first: &str) {
     assert_eq!((&verified["is_sound"], &verified["violations"]), (&json!(true), &json!([])));
     assert_eq!(verified["chain"], Value::Null, "{verified}");
     api.get(&at("verify?with_chain=true")).bad(409, "no_chain_database");
+    let all = api.get("/api/v1/ledger/verify?count=1").good();
+    assert_eq!(all["items"][0]["verified"], verified, "{all}");
+    let all = api.get("/api/v1/ledger/verify?with_chain=true").good();
+    assert_eq!(all["items"][0]["error"]["code"], "no_chain_database", "{all}");
 }

@@ -1,7 +1,7 @@
 //! Texts that the caller gave and gets back: documents of pruned transactions and answers to
 //! repeated requests. Only the caller can tell whether they are whole.
 
-use utxokeep_core::wallet::WalletId;
+use utxokeep_core::{Txid, wallet::WalletId};
 use utxokeep_sql::Value;
 
 use super::{Findings, Violation, rules::RESTORE};
@@ -15,17 +15,18 @@ const SELECT_ANSWERS: &str = "SELECT request_key, answer FROM idempotency_keys
 /// Rows of a page.
 const PAGE_ROWS: i64 = 500;
 
-const DOCUMENT: &str = "the archived document of a pruned transaction can be read";
+const DOCUMENT: &str = "the archived document of a pruned transaction can be read, and is of it";
 const ANSWER: &str = "the stored answer to a request can be read";
 const FORGET_KEY: &str = "a repeated request with this key cannot be answered: look in the history \
     whether it happened, and send it again with another key only if it did not";
 
 impl Ledger {
     /// Shows every stored document and answer to the caller, and reports those that it cannot read.
+    /// A document comes with the transaction that it is of.
     pub fn verify_texts(
         &self,
         wallet: WalletId,
-        can_read: impl Fn(&str) -> bool,
+        can_read: impl Fn(Option<Txid>, &str) -> bool,
     ) -> Result<Vec<Violation>, LedgerError> {
         self.read_wallet(wallet, |session| {
             let mut findings = Findings::default();
@@ -38,15 +39,15 @@ impl Ledger {
 impl Session<'_, '_> {
     fn verify_texts(
         &mut self,
-        can_read: &dyn Fn(&str) -> bool,
+        can_read: &dyn Fn(Option<Txid>, &str) -> bool,
         findings: &mut Findings,
     ) -> Result<(), LedgerError> {
         let mut after = 0;
         loop {
             let key = [self.id(), Value::from(after), Value::from(PAGE_ROWS)];
             let page = self.tx.query_all(SELECT_DOCUMENTS, &key, |row| {
-                let is_read = can_read(row.text(2)?);
-                Ok((row.int(0)?, rows::txid(row, 1)?, is_read))
+                let txid = rows::txid(row, 1)?;
+                Ok((row.int(0)?, txid, can_read(Some(txid), row.text(2)?)))
             })?;
             let Some((last, ..)) = page.last() else { break };
             after = *last;
@@ -59,7 +60,7 @@ impl Session<'_, '_> {
         loop {
             let key = [self.id(), Value::from(&after), Value::from(PAGE_ROWS)];
             let page = self.tx.query_all(SELECT_ANSWERS, &key, |row| {
-                let is_read = can_read(row.text(1)?);
+                let is_read = can_read(None, row.text(1)?);
                 Ok((row.text(0)?.to_owned(), is_read))
             })?;
             let Some((last, _)) = page.last() else { break };

@@ -4,7 +4,7 @@ use utxokeep_core::Height;
 use utxokeep_sql::{Dialect, SqlError, Value};
 use utxokeep_wallet::{
     BalanceQuery, Coin, CoinQuery, HistoryQuery, LeaseId, LeaseTerms, Ledger, LedgerError, Limits,
-    RecordOptions, Seen, Tip, TxDetail, TxState, WalletId,
+    RecordOptions, Seen, Tip, TxDetail, TxState, Unseen, UnseenReason, WalletId,
 };
 
 use crate::world::{NETWORK, SECOND, World, mint, out, outside, pay};
@@ -14,6 +14,7 @@ crate::on_both!(
     s048b_three_spenders_of_one_coin,
     s060b_a_failure_while_losers_give_way_undoes_everything,
     s078b_the_mempool_has_the_last_word,
+    blocks_that_a_wallet_has_not_looked_at_are_named_with_the_reason,
     s092b_birthdays_go_back_with_the_chain,
     a_birthday_never_lies_above_a_payment,
     s093b_a_block_that_cannot_be_deleted_stays,
@@ -185,6 +186,24 @@ fn s078b_the_mempool_has_the_last_word(w: &mut World<'_>) {
     let confirmed = utxokeep_core::wallet::Refused::Confirmed(Height::new(101));
     assert!(matches!(error, LedgerError::Refused { refused, .. } if refused == confirmed));
     assert_eq!(everything(w), before);
+}
+
+fn blocks_that_a_wallet_has_not_looked_at_are_named_with_the_reason(w: &mut World<'_>) {
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method has no such lifetimes"
+    )]
+    let unseen = |w: &World<'_>| w.ledger.view(w.wallet, w.now, |open| open.unseen()).unwrap();
+    w.mine(&[&pay(1, &[outside(1)], &[50])]);
+    assert_eq!(unseen(w), None);
+    break_writes(w, "INSERT", "utxos");
+    w.mine(&[&pay(2, &[outside(2)], &[50])]);
+    let from = w.tip().height;
+    w.mine(&[]);
+    assert_eq!(unseen(w), Some(Unseen { from, reason: UnseenReason::SetAside }));
+    mend(w, "utxos");
+    w.ledger.request_rescan(w.wallet, from, w.now).unwrap();
+    assert_eq!(unseen(w), Some(Unseen { from, reason: UnseenReason::Rescan }));
 }
 
 fn s092b_birthdays_go_back_with_the_chain(w: &mut World<'_>) {

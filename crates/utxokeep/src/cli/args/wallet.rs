@@ -99,8 +99,9 @@ pub(in crate::cli) enum WalletCommand {
     Unfreeze(OneCoin),
     /// Remove old transactions that no balance needs.
     Prune(WalletPrune),
-    /// Check that everything stored about a wallet fits together.
+    /// Check that everything stored about a wallet fits together, or about all of them.
     ///
+    /// Without a name every wallet of the ledger is checked, archived ones too, with one line each.
     /// With --data DIR, or --with-chain, its confirmed coins are also compared with the UTXO set of
     /// the chain database, at the same block.
     Verify(WalletVerify),
@@ -125,8 +126,9 @@ pub(in crate::cli) struct Named {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct WalletVerify {
-    #[command(flatten)]
-    pub(in crate::cli) wallet: Named,
+    /// Name of the wallet; all of them when it is left out.
+    #[arg(value_name = "WALLET")]
+    pub(in crate::cli) name: Option<String>,
     /// Compare with the chain database, also when --data does not name it.
     #[arg(long)]
     pub(in crate::cli) with_chain: bool,

@@ -16,7 +16,7 @@ use crate::{
     },
     wallets::{
         AddAddresses, AddDescriptor, CreateWallet, LedgerTip, ListDescriptors, ListWallets, Listed,
-        Page, RollBack, VerifyWallet, Wallets, WatchAddress,
+        Page, RollBack, VerifyWallet, VerifyWallets, Wallets, WatchAddress,
     },
 };
 
@@ -176,9 +176,33 @@ impl Desk {
         if with_chain {
             wallets = wallets.with_chain(session.open()?);
         }
-        let verified = wallets.verify_wallet(&args.wallet.name, VerifyWallet { with_chain })?;
+        let Some(name) = &args.name else { return self.verify_all(&wallets, with_chain) };
+        let verified = wallets.verify_wallet(name, VerifyWallet { with_chain })?;
         self.print(&verified)?;
         Ok(if verified.is_sound { Exit::Success } else { Exit::Unsound })
+    }
+
+    /// Checks every wallet. What is broken outweighs what could not be checked.
+    fn verify_all(&self, wallets: &Wallets, with_chain: bool) -> anyhow::Result<Exit> {
+        let mut all = Listed::whole(Vec::new());
+        loop {
+            let cursor = all.next_cursor.take();
+            let page =
+                wallets.verify_wallets(&VerifyWallets { with_chain, cursor, count: None })?;
+            all.items.extend(page.items);
+            all.next_cursor = page.next_cursor;
+            if all.next_cursor.is_none() {
+                break;
+            }
+        }
+        self.print(&all)?;
+        let mut verified = all.items.iter().filter_map(|each| each.verified.as_ref());
+        if verified.any(|verified| !verified.is_sound) {
+            return Ok(Exit::Unsound);
+        }
+        let failures = all.items.iter().filter_map(|each| each.error.as_ref());
+        let exits = failures.map(|error| Exit::of_wallets(error.kind));
+        Ok(exits.max_by_key(|exit| *exit == Exit::Unsound).unwrap_or(Exit::Success))
     }
 
     pub(super) fn disconnect(&self, args: &Disconnect) -> anyhow::Result<Exit> {

@@ -7,10 +7,10 @@ use super::utc::utc;
 use crate::{
     cli::output::{Human, Lines},
     wallets::{
-        Abandoned, AddressInfo, BalanceInfo, CoinInfo, CoinWish, DescriptorAdded, DescriptorInfo,
-        LabelsImported, LedgerTip, Listed, NewAddressInfo, OfWallet, PrunedNow, RecordedInfo,
-        ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified, WalletInfo,
-        WalletStatus, Watched,
+        Abandoned, AddressInfo, BalanceInfo, ChainCompared, CoinInfo, CoinWish, DescriptorAdded,
+        DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, OfWallet, PrunedNow,
+        RecordedInfo, ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified,
+        VerifiedWallet, WalletInfo, WalletStatus, Watched,
     },
 };
 
@@ -318,6 +318,41 @@ impl Human for PrunedNow {
     }
 }
 
+/// Which blocks a wallet was not compared with, and why.
+fn unseen_text(chain: &ChainCompared) -> Option<String> {
+    let why = match chain.unseen_reason? {
+        "archived" => "the wallet is archived",
+        "set_aside" => "the wallet is set aside",
+        _ => "a rescan is pending",
+    };
+    Some(format!("blocks from {} on: {why}", chain.unseen_from_height?))
+}
+
+impl Row for VerifiedWallet {
+    fn row(&self) -> String {
+        let name = self.wallet.escape_debug();
+        match (&self.verified, &self.error) {
+            (Some(verified), _) => {
+                let mut line = format!("{name}  sound");
+                if !verified.is_sound {
+                    let rules = verified.violations.len();
+                    line = format!("{name}  broken rules: {rules}, shown by wallet verify {name}");
+                }
+                if verified.definitions_compared == 0 {
+                    line.push_str("; schema not compared");
+                }
+                if let Some(unseen) = verified.chain.as_ref().and_then(unseen_text) {
+                    line.push_str("; not compared: ");
+                    line.push_str(&unseen);
+                }
+                line
+            }
+            (None, Some(error)) => format!("{name}  not checked: {}", error.message),
+            (None, None) => format!("{name}  not checked"),
+        }
+    }
+}
+
 impl Human for Verified {
     fn describe(&self, lines: &mut Lines) {
         lines.field("sound", yes(self.is_sound)).field(
@@ -338,6 +373,9 @@ impl Human for Verified {
                     chain.outputs, chain.scripts, chain.tip
                 ),
             );
+            if let Some(unseen) = unseen_text(chain) {
+                lines.field("not compared", unseen);
+            }
         }
         for found in &self.violations {
             lines.row(format!("  broken: {} ({} rows)", found.rule, found.rows));

@@ -351,6 +351,8 @@ fn of_a_verification() {
             tip: super::tests::tip(),
             scripts: 6,
             outputs: 7,
+            unseen_from_height: Some(10),
+            unseen_reason: Some("rescan"),
         }),
         definitions_compared: 9,
     };
@@ -369,14 +371,18 @@ fn of_a_verification() {
         "rule": rule, "rows": rows, "first_id": first_id, "remedy": remedy,
         "examples": examples, "not_named": not_named,
     });
-    let proto::ChainCompared { tip, scripts, outputs } = chain.unwrap();
+    let proto::ChainCompared { tip, scripts, outputs, unseen_from_height, unseen_reason } =
+        chain.unwrap();
     assert_same(
         &model,
         json!({
             "is_sound": is_sound, "violations": [violation], "transactions": transactions,
             "transactions_decoded": transactions_decoded, "scripts_derived": scripts_derived,
             "definitions_compared": definitions_compared,
-            "chain": { "tip": tip_json(tip), "scripts": scripts, "outputs": outputs },
+            "chain": {
+                "tip": tip_json(tip), "scripts": scripts, "outputs": outputs,
+                "unseen_from_height": unseen_from_height, "unseen_reason": unseen_reason,
+            },
         }),
     );
 }

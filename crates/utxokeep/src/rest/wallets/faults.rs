@@ -20,7 +20,18 @@ const WITH_BODY: &[(u16, &str)] = &[
     (408, "The body did not arrive in time"),
     (413, "The body is longer than `[rest] body_kib_max`"),
 ];
+const COMPARING: &[(u16, &str)] =
+    &[(409, "The ledger and the chain database are not at the same block, or there is none")];
 const WITH_JSON: &[(u16, &str)] = &[(415, "The body does not claim to be JSON")];
+
+/// Errors of routes that compare the ledger with a chain database.
+pub(super) struct CompareFaults;
+
+impl IntoResponses for CompareFaults {
+    fn responses() -> Responses {
+        responses(&[ANY, COMPARING])
+    }
+}
 
 /// Errors of routes that only ask.
 pub(super) struct ReadFaults;

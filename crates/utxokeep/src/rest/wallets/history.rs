@@ -3,12 +3,17 @@
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{Answer, admission::Admitted, faults::ReadFaults};
+use super::{
+    Answer,
+    admission::Admitted,
+    faults::{CompareFaults, ReadFaults},
+};
 use crate::{
     rest::params::{Params, Segments},
     wallets::{
         BalanceInfo, BalanceOf, CoinInfo, ListCoins, ListTransactions, Listed, OfWallet, Page,
-        ReplacementInfo, TxDetails, TxInfo, Verified, VerifyWallet, Wallets,
+        ReplacementInfo, TxDetails, TxInfo, Verified, VerifiedWallet, VerifyWallet, VerifyWallets,
+        Wallets,
     },
 };
 
@@ -155,7 +160,7 @@ pub(super) async fn list_replacements(
     responses(
         (status = 200, description = "Whether it does, and the rules that are broken",
             body = Verified),
-        ReadFaults,
+        CompareFaults,
     )
 )]
 pub(super) async fn verify_wallet(
@@ -164,4 +169,26 @@ pub(super) async fn verify_wallet(
     Params(request): Params<VerifyWallet>,
 ) -> Answer<Verified> {
     admitted.read(move |wallets| wallets.verify_wallet(&name, request)).await
+}
+
+/// Check every wallet of the ledger
+///
+/// Archived ones too, in the order they were made. A wallet that cannot be checked says why, and does
+/// not end the others.
+#[utoipa::path(
+    get,
+    path = "/api/v1/ledger/verify",
+    tag = "wallets",
+    params(VerifyWallets),
+    responses(
+        (status = 200, description = "A page of wallets, with the rules that each of them breaks",
+            body = Listed<VerifiedWallet>),
+        CompareFaults,
+    )
+)]
+pub(super) async fn verify_wallets(
+    admitted: Admitted,
+    Params(request): Params<VerifyWallets>,
+) -> Answer<Listed<VerifiedWallet>> {
+    admitted.read(move |wallets| wallets.verify_wallets(&request)).await
 }

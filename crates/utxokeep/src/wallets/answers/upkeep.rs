@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 use utxokeep_wallet::{ImportNote, Imported, Violation};
 
 use super::{LedgerTip, TxDetails};
+use crate::wallets::{ErrorKind, WalletsError};
 
 /// What an import of labels did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -113,6 +114,15 @@ pub struct ChainCompared {
     pub scripts: u64,
     /// Outputs to them that the chain has.
     pub outputs: u64,
+    /// The first block that the wallet has not looked at, or has to look at again. Outputs were
+    /// compared below it, and none where the chain database does not reach back so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, required = false)]
+    pub unseen_from_height: Option<u32>,
+    /// Why: it is `archived`, `set_aside`, or a `rescan` is pending.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, required = false, example = "rescan")]
+    pub unseen_reason: Option<&'static str>,
 }
 
 /// Whether everything stored about a wallet fits together.
@@ -133,6 +143,46 @@ pub struct Verified {
     pub definitions_compared: u64,
     /// The comparison with the chain database, if it was asked for.
     pub chain: Option<ChainCompared>,
+}
+
+/// Why a wallet could not be checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct VerifyFailure {
+    /// A word for programs, the same as in an error of its own.
+    #[schema(example = "damaged")]
+    pub code: &'static str,
+    /// What happened.
+    pub message: String,
+    /// Whose fault it is.
+    #[serde(skip)]
+    pub kind: ErrorKind,
+}
+
+/// What checking one of all wallets came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct VerifiedWallet {
+    /// Name of the wallet.
+    pub wallet: String,
+    /// What was found; absent when it could not be checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, required = false)]
+    pub verified: Option<Verified>,
+    /// Why it could not be checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, required = false)]
+    pub error: Option<VerifyFailure>,
+}
+
+impl VerifiedWallet {
+    pub(in crate::wallets) fn checked(name: &str, verified: Verified) -> Self {
+        Self { wallet: name.to_owned(), verified: Some(verified), error: None }
+    }
+
+    pub(in crate::wallets) fn unchecked(name: &str, error: &WalletsError) -> Self {
+        let (code, message, kind) = (error.code(), error.to_string(), error.kind());
+        let error = Some(VerifyFailure { code, message, kind });
+        Self { wallet: name.to_owned(), verified: None, error }
+    }
 }
 
 /// What a block did to the wallets of a network.
