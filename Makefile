@@ -37,6 +37,8 @@ nightly: setup ## Long random histories, many crashes and failovers on every eng
 		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test histories
 	UTXOKEEP_HISTORY_STEPS=100000 UTXOKEEP_HISTORY_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-wallet --test histories
+	UTXOKEEP_TAMPER_ALL=1 UTXOKEEP_REQUIRE_POSTGRES=1 \
+		$(CARGO) test $(LOCKED) -p utxokeep-wallet --test scenarios columns
 	UTXOKEEP_FAILOVERS=50 UTXOKEEP_REQUIRE_POSTGRES=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep --test standby
 	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 \

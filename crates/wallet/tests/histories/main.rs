@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod model;
+mod rescans;
 mod run;
 
 use utxokeep_sql::{Database, Durability, Options};
@@ -23,12 +24,12 @@ fn ledger(url: &str) -> Ledger {
 fn histories_on_sqlite() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", dir.path().join("wallet.db").display());
-    run::histories(&ledger(&url));
+    run::histories(&|| ledger(&url));
 }
 
 #[test]
 fn histories_on_postgres() {
     if let Some(database) = TestDatabase::create_or_skip() {
-        run::histories(&ledger(database.url()));
+        run::histories(&|| ledger(database.url()));
     }
 }

@@ -52,6 +52,18 @@ pub(crate) struct Model {
     claimed: BTreeSet<Txid>,
     /// What each replacement that waits, or did, was made to replace.
     links: BTreeMap<Txid, BTreeSet<Txid>>,
+    /// The lowest and the highest block that the wallet was pruned from.
+    pub(crate) pruned: Option<(u32, u32)>,
+    pub(crate) rescan: Option<Rescan>,
+}
+
+/// Blocks that the wallet looks at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rescan {
+    pub(crate) from: u32,
+    pub(crate) next: u32,
+    /// Blocks left the chain that it was pruned from: nothing is paid until the end.
+    pub(crate) is_undone: bool,
 }
 
 /// First height of the chain.
@@ -230,13 +242,70 @@ impl Model {
 
     /// A block that is followed: whatever it holds is true. `txs` has parents before children.
     pub(crate) fn connect(&mut self, txs: Vec<NewTx>) {
-        let height = self.next_height();
-        for tx in &txs {
+        self.look_at(self.next_height(), &txs);
+        self.blocks.push(txs);
+    }
+
+    /// Takes what a block says for true, whatever was said about its height.
+    fn look_at(&mut self, height: u32, txs: &[NewTx]) {
+        for tx in txs {
             self.prove(tx, Stand::Block(height));
         }
         let held: BTreeSet<Txid> = txs.iter().map(|tx| tx.txid).collect();
         self.detach(|at, txid| at == height && !held.contains(txid));
-        self.blocks.push(txs);
+    }
+
+    fn tip(&self) -> Option<u32> {
+        self.next_height().checked_sub(1).filter(|tip| *tip >= FIRST)
+    }
+
+    /// Somebody asks for a rescan, which goes on if it has not come to `from` yet.
+    pub(crate) fn request_rescan(&mut self, from: u32) {
+        if self.rescan.is_none_or(|rescan| rescan.next > from) {
+            let is_undone = self.rescan.is_some_and(|rescan| rescan.is_undone);
+            self.rescan = Some(Rescan { from, next: from, is_undone });
+        }
+    }
+
+    /// The next block of the rescan is looked at.
+    pub(crate) fn rescan_block(&mut self) {
+        let height = self.rescan.unwrap().next;
+        let txs = self.blocks[usize::try_from(height - FIRST).unwrap()].clone();
+        self.look_at(height, &txs);
+        self.rescan.as_mut().unwrap().next += 1;
+        self.end_rescan();
+    }
+
+    /// A rescan above the tip is over, and has brought back what was pruned above its start.
+    fn end_rescan(&mut self) {
+        let Some(rescan) = self.rescan.filter(|rescan| Some(rescan.next) > self.tip()) else {
+            return;
+        };
+        self.rescan = None;
+        self.pruned = self.pruned.filter(|(lowest, _)| rescan.from > *lowest);
+    }
+
+    /// Transactions leave the ledger. None of them may be missed by what stays.
+    pub(crate) fn prune(&mut self, gone: &BTreeSet<Txid>, up_to: u32) {
+        for txid in gone {
+            let (tx, stand) = &self.txs[txid];
+            let Stand::Block(height) = *stand else { panic!("{stand:?} was pruned") };
+            assert!(height <= up_to && !self.claimed.contains(txid));
+            for index in 0u32..u32::try_from(tx.outputs.len()).unwrap() {
+                if tx.outputs[usize::try_from(index).unwrap()].script[0] != 0x52 {
+                    let holder = self.holder(&OutPoint::new(*txid, index));
+                    assert!(holder.is_some_and(|holder| gone.contains(&holder)), "a coin is lost");
+                }
+            }
+            self.pruned = Some(match self.pruned {
+                None => (height, height),
+                Some((lowest, highest)) => (lowest.min(height), highest.max(height)),
+            });
+        }
+        self.txs.retain(|txid, _| !gone.contains(txid));
+        for txid in gone {
+            self.links.remove(txid);
+        }
     }
 
     /// The chain holds `tx`, and so all it spends from; whoever wants the same is wrong.
@@ -284,10 +353,22 @@ impl Model {
         }
     }
 
-    pub(crate) fn disconnect(&mut self) {
-        self.blocks.pop().unwrap();
-        let height = self.next_height();
+    /// All blocks from `height` on leave the chain.
+    pub(crate) fn disconnect_from(&mut self, height: u32) {
+        self.blocks.truncate(usize::try_from(height - FIRST).unwrap());
         self.detach(|at, _| at >= height);
+        self.end_rescan();
+        match self.pruned {
+            Some((lowest, highest)) if lowest < height && height <= highest => {
+                if self.rescan.is_none_or(|rescan| rescan.from > lowest) {
+                    self.rescan = Some(Rescan { from: lowest, next: lowest, is_undone: true });
+                }
+                self.rescan.as_mut().unwrap().is_undone = true;
+                self.pruned = Some((lowest, height - 1));
+            }
+            Some((lowest, _)) if lowest >= height => self.pruned = None,
+            _ => {}
+        }
     }
 
     /// Takes transactions out of their blocks.

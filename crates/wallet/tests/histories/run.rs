@@ -11,7 +11,7 @@ use utxokeep_wallet::{
 
 use crate::model::{self, FIRST, Met, Model, Stand};
 
-const NETWORK: Network = Network::BitcoinRegtest;
+pub(crate) const NETWORK: Network = Network::BitcoinRegtest;
 /// Steps of one history; short ones keep wallets small and reach many corners.
 const STEPS_PER_HISTORY: u64 = 100;
 
@@ -20,7 +20,7 @@ const STEPS_PER_HISTORY: u64 = 100;
 const STEPS_PER_VERIFY: u64 = 5;
 
 /// A generator whose whole state is one number.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -31,7 +31,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
@@ -45,13 +45,13 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
 }
 
-pub(crate) fn histories(ledger: &Ledger) {
+pub(crate) fn histories(open: &dyn Fn() -> Ledger) {
     let steps = setting("UTXOKEEP_HISTORY_STEPS", 2_000);
     let first_seed = setting("UTXOKEEP_HISTORY_SEED", 1);
     for number in 0..steps.div_ceil(STEPS_PER_HISTORY) {
         let seed = first_seed + number;
         eprintln!("seed {seed}");
-        let mut history = History::new(ledger, seed);
+        let mut history = History::new(open, seed);
         for _ in 0..STEPS_PER_HISTORY.min(steps) {
             history.step();
         }
@@ -70,24 +70,28 @@ fn is_own(script: &[u8]) -> bool {
     script.first() == Some(&0x51)
 }
 
-struct History<'l> {
-    ledger: &'l Ledger,
-    wallet: WalletId,
+pub(crate) struct History<'l> {
+    open: &'l dyn Fn() -> Ledger,
+    pub(crate) ledger: Ledger,
+    pub(crate) wallet: WalletId,
     /// Watches the same scripts and is told nothing: it has what the chain has.
     observer: WalletId,
-    seed: u64,
-    model: Model,
-    random: Random,
-    chain: Vec<LinkedBlock>,
-    undone: Vec<(LinkedBlock, Vec<NewTx>)>,
+    pub(crate) seed: u64,
+    pub(crate) model: Model,
+    pub(crate) random: Random,
+    pub(crate) chain: Vec<LinkedBlock>,
+    /// What the blocks of the chain hold, in their order.
+    pub(crate) bodies: Vec<Vec<NewTx>>,
+    pub(crate) undone: Vec<(LinkedBlock, Vec<NewTx>)>,
     made: Vec<NewTx>,
     names: u64,
     steps: u64,
-    now: Micros,
+    pub(crate) now: Micros,
 }
 
 impl<'l> History<'l> {
-    fn new(ledger: &'l Ledger, seed: u64) -> Self {
+    fn new(open: &'l dyn Fn() -> Ledger, seed: u64) -> Self {
+        let ledger = open();
         let now = Micros::new(1_000_000);
         let create =
             |name| ledger.create_wallet(&format!("{name} {seed}"), NETWORK, now).unwrap().id;
@@ -99,6 +103,7 @@ impl<'l> History<'l> {
             ledger.add_addresses(each, &scripts, now).unwrap();
         }
         Self {
+            open,
             ledger,
             wallet,
             observer,
@@ -106,6 +111,7 @@ impl<'l> History<'l> {
             model: Model::default(),
             random: Random(seed),
             chain: Vec::new(),
+            bodies: Vec::new(),
             undone: Vec::new(),
             made: Vec::new(),
             names: seed << 32,
@@ -116,12 +122,13 @@ impl<'l> History<'l> {
 
     /// Empties the chain, so that the next history starts without a tip.
     fn end(mut self) {
+        self.leave_long_chain();
         while !self.chain.is_empty() {
             self.disconnect();
             self.compare();
         }
         self.verify();
-        self.ledger.rollback_from(NETWORK, Height::GENESIS, self.now).unwrap();
+        self.ledger.rollback_below_pruned(NETWORK, Height::GENESIS, self.now).unwrap();
     }
 
     fn name(&mut self) -> [u8; 32] {
@@ -140,7 +147,7 @@ impl<'l> History<'l> {
     fn step(&mut self) {
         self.steps += 1;
         self.now = self.now.plus(1_000);
-        match self.random.below(22) {
+        match self.random.below(26) {
             0..=3 => {
                 let tx = self.receive();
                 self.record(&tx);
@@ -161,7 +168,10 @@ impl<'l> History<'l> {
             16 => self.there_and_back(),
             17 => self.abandon(),
             18 | 19 => self.claim(),
-            _ => self.lease(),
+            20 | 21 => self.lease(),
+            22 | 23 => self.rescan(),
+            24 => self.restart(),
+            _ => self.prune_or_reorganise(),
         }
         self.compare();
     }
@@ -232,7 +242,12 @@ impl<'l> History<'l> {
         assert_eq!(outcome.is_ok(), expected.is_ok(), "{outcome:?}");
     }
 
-    fn next_linked(&mut self) -> LinkedBlock {
+    /// The program ends and starts again: what was not stored is forgotten.
+    fn restart(&mut self) {
+        self.ledger = (self.open)();
+    }
+
+    pub(crate) fn next_linked(&mut self) -> LinkedBlock {
         let height = Height::new(self.model.next_height());
         let hash = BlockHash::from_bytes(self.name());
         let block = BlockRef { height, hash, time: Micros::new(i64::from(height.get())) };
@@ -296,12 +311,13 @@ impl<'l> History<'l> {
         self.model.connect(parents_first(txs));
         self.ledger.apply_block(NETWORK, &linked, txs, self.now).unwrap();
         self.chain.push(linked);
+        self.bodies.push(txs.to_vec());
         self.undone.clear();
         self.compare_observer();
     }
 
     /// The wallet that was told nothing has what the blocks say, whatever the other one claims.
-    fn compare_observer(&self) {
+    pub(crate) fn compare_observer(&self) {
         let chain: Vec<&NewTx> = self.model.blocks.iter().flatten().collect();
         let mut expected = BTreeMap::new();
         for tx in &chain {
@@ -325,8 +341,8 @@ impl<'l> History<'l> {
 
     fn disconnect(&mut self) {
         if let Some(linked) = self.chain.pop() {
-            let txs = self.model.blocks.last().unwrap().clone();
-            self.model.disconnect();
+            let txs = self.bodies.pop().unwrap();
+            self.model.disconnect_from(linked.block.height.get());
             self.ledger.disconnect_block(NETWORK, &linked, self.now).unwrap();
             self.compare_observer();
             self.undone.push((linked, txs));
@@ -379,7 +395,9 @@ impl<'l> History<'l> {
         let duration_us = 1_000 + i64::try_from(self.random.below(20_000)).unwrap();
         let terms = LeaseTerms::until(owner, duration_us);
         let outcome = self.ledger.acquire_leases(self.wallet, &[coin], &terms, self.now);
-        assert_eq!(outcome.is_ok(), free && coins.contains_key(&coin), "{outcome:?}");
+        let has_all_blocks = self.model.rescan.is_none_or(|rescan| !rescan.is_undone);
+        let expected = free && has_all_blocks && coins.contains_key(&coin);
+        assert_eq!(outcome.is_ok(), expected, "{outcome:?}");
         if outcome.is_ok() {
             // The same owner's lease is renewed, and never ends earlier than before.
             let known = self.model.leases.get(&coin).filter(|(holder, _)| *holder == owner);
@@ -435,6 +453,7 @@ impl<'l> History<'l> {
         assert_eq!(balance.leased, leased);
         let tip = self.ledger.tip(NETWORK).unwrap().map(|(height, _)| height.get());
         assert_eq!(tip, self.model.next_height().checked_sub(1).filter(|tip| *tip >= FIRST));
+        self.compare_standing();
     }
 }
 

@@ -9,6 +9,7 @@ mod block_locks;
 mod bytes;
 mod claims;
 mod coins;
+mod columns;
 mod contention;
 mod credits;
 mod failing;
