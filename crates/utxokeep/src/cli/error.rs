@@ -100,7 +100,7 @@ pub(super) enum CliError {
     /// An archive that is the ledger.
     #[error(
         "{path} is a file of the ledger itself, to which nothing can be added; nothing was changed: \
-         name another file with --archive", path = .path.display()
+         name another file", path = .path.display()
     )]
     ArchiveIsLedger {
         /// The file.
@@ -223,6 +223,16 @@ pub(super) enum CliError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A file that has something else.
+    #[error(
+        "{} exists and has other content, which is not replaced; nothing was changed: name another \
+         file",
+        path.display()
+    )]
+    OtherContent {
+        /// The file.
+        path: PathBuf,
     },
     /// What was removed could not be kept.
     #[error(

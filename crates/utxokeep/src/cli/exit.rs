@@ -82,6 +82,7 @@ impl Exit {
                 | CliError::RunSkipped { .. }
                 | CliError::NoUndo
                 | CliError::NoKeychain { .. }
+                | CliError::OtherContent { .. }
                 | CliError::PrunerRefused { .. } => Self::Refused,
                 CliError::RunFailed { .. }
                 | CliError::ReadFile { .. }

@@ -25,10 +25,7 @@ impl Wallets {
         mut work: impl FnMut(&mut OpenWallet<'_, '_, '_>) -> Result<A, WalletsError>,
     ) -> Result<A, WalletsError> {
         let keyed = asked.key.map(|key| keyed(key, asked)).transpose()?;
-        let keep = KeepAnswers {
-            duration_us: self.answers_kept_us(),
-            keys_max: self.config.idempotency_keys_max.get() as usize,
-        };
+        let keep = self.kept_answers();
         // What happened before the wallet was archived has happened.
         self.ledger.change_even_archived(wallet.id, now(), |open| {
             let Some(keyed) = &keyed else {
@@ -50,6 +47,25 @@ impl Wallets {
             open.store_answer(keyed, &text, &keep)?;
             Ok(answer)
         })
+    }
+
+    /// Whether a request with this key was answered and is remembered.
+    pub fn is_answered(&self, name: &str, key: &str) -> Result<bool, WalletsError> {
+        let wallet = self.wallet_id(name)?;
+        let keep = self.kept_answers();
+        let key = IdempotencyKey::parse(key).map_err(|error| bad_key(&error.to_string()))?;
+        // Which request that was does not matter here.
+        let keyed = KeyedRequest { key, digest: [0; 32] };
+        self.ledger.view(wallet, now(), |open| {
+            Ok(!matches!(open.repetition(&keyed, &keep)?, Repetition::New))
+        })
+    }
+
+    fn kept_answers(&self) -> KeepAnswers {
+        KeepAnswers {
+            duration_us: self.answers_kept_us(),
+            keys_max: self.config.idempotency_keys_max.get() as usize,
+        }
     }
 
     /// How long answers are kept, in microseconds.

@@ -137,6 +137,42 @@ fn a_key_of_another_request_is_refused_and_changes_nothing() {
     user.json(&["wallet", "address", "next", "cold", "--idempotency-key", "k"]);
 }
 
+/// A client that did not get the answer asks again, with the same file.
+#[test]
+fn a_payment_that_is_sent_again_finds_its_file() {
+    let user = User::new().with_coins(&COINS);
+    let to = format!("{STRANGER}=50000");
+    let place = user.path("payment.psbt");
+    let path = place.to_str().unwrap();
+    let out = ["--fee-rate", "2", "--record", "--out", path, "--idempotency-key"];
+    let pay = [&["wallet", "psbt", "hot", "--pay", &to][..], &out].concat();
+    let first = user.json(&[&pay[..], &["k"]].concat());
+    let written = std::fs::read(&place).unwrap();
+    assert_eq!(user.json(&[&pay[..], &["k"]].concat()), first);
+    // The program was stopped before it had written everything.
+    for left in [0, written.len() / 2] {
+        std::fs::write(&place, &written[..left]).unwrap();
+        assert_eq!(user.json(&[&pay[..], &["k"]].concat()), first);
+        assert_eq!(std::fs::read(&place).unwrap(), written);
+    }
+    // Another request never writes there, and leases nothing.
+    user.refused(1, &[&pay[..], &["another"]].concat());
+    user.refused(1, &pay[..pay.len() - 1]);
+    std::fs::write(&place, b"something else").unwrap();
+    let told = user.refused(4, &[&pay[..], &["k"]].concat());
+    assert!(told.contains("other content"), "{told}");
+    assert_eq!(std::fs::read(&place).unwrap(), b"something else");
+    assert_eq!((payments(&user), leases(&user)), (1, 1));
+
+    let bump = ["wallet", "bump", "hot", text(&first, "txid"), "--fee-rate", "20", "--lease-of"];
+    let place = user.path("bump.psbt");
+    let owner = text(&first["selection"]["leased"], "owner");
+    let again = [owner, "--out", place.to_str().unwrap(), "--idempotency-key", "higher"];
+    let raise = [&bump[..], &again].concat();
+    let answer = user.json(&raise);
+    assert_eq!(user.json(&raise), answer);
+}
+
 #[test]
 fn every_write_that_leases_or_hands_out_takes_a_key() {
     let user = User::new().with_coins(&COINS);

@@ -35,18 +35,43 @@ pub(super) fn read_bytes(path: &Path, bytes_max: usize) -> Result<Vec<u8>, CliEr
     Ok(bytes)
 }
 
-/// A file that did not exist before. It goes away again unless it is written.
+/// A file that did not exist before, or that has what is to be written. A new one goes away again
+/// unless it is written.
 pub(super) struct NewFile {
     path: PathBuf,
     file: File,
-    is_written: bool,
+    is_new: bool,
 }
 
 impl NewFile {
     pub(super) fn create(path: &Path) -> Result<Self, CliError> {
         let file = File::create_new(path)
             .map_err(|source| CliError::WriteFile { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), file, is_written: false })
+        Ok(Self { path: path.to_owned(), file, is_new: true })
+    }
+
+    /// The same where `happened` says that this was asked for before: then the file may be there, if
+    /// it has what is to be written, or the beginning of it, which a crash left.
+    pub(super) fn create_or_repeat(
+        path: &Path,
+        ledger_url: &str,
+        happened: impl FnOnce() -> anyhow::Result<bool>,
+    ) -> anyhow::Result<Self> {
+        let exists = match Self::create(path) {
+            Err(CliError::WriteFile { path, source })
+                if source.kind() == io::ErrorKind::AlreadyExists =>
+            {
+                CliError::WriteFile { path, source }
+            }
+            created => return Ok(created?),
+        };
+        refuse_ledger(path, ledger_url)?;
+        if !fs::metadata(path).is_ok_and(|file| file.is_file()) || !happened()? {
+            return Err(exists.into());
+        }
+        let file = OpenOptions::new().read(true).append(true).open(path);
+        let file = file.map_err(|source| CliError::WriteFile { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), file, is_new: false })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -54,16 +79,29 @@ impl NewFile {
     }
 
     pub(super) fn write(mut self, content: &[u8]) -> Result<(), CliError> {
-        let written = self.file.write_all(content).and_then(|()| self.file.sync_all());
+        let missing = if self.is_new { Some(content) } else { self.missing(content)? };
+        let missing = missing.ok_or_else(|| CliError::OtherContent { path: self.path.clone() })?;
+        let written = self.file.write_all(missing).and_then(|()| self.file.sync_all());
+        let written = written.and_then(|()| sync_directory_of(&self.path));
         written.map_err(|source| CliError::WriteFile { path: self.path.clone(), source })?;
-        self.is_written = true;
+        self.is_new = false;
         Ok(())
+    }
+
+    /// What the file lacks of `content`; `None` when it has something else.
+    fn missing<'c>(&self, content: &'c [u8]) -> Result<Option<&'c [u8]>, CliError> {
+        let found = read_bytes(&self.path, content.len());
+        match found {
+            Ok(found) => Ok(content.strip_prefix(found.as_slice())),
+            Err(CliError::FileTooLong { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if !self.is_written {
+        if self.is_new {
             // An empty file that stays harms nobody.
             let _ = fs::remove_file(&self.path);
         }
@@ -167,5 +205,29 @@ mod tests {
         NewFile::create(&path).unwrap().write(b"text").unwrap();
         assert!(NewFile::create(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"text");
+    }
+
+    #[test]
+    fn what_was_asked_for_before_may_be_in_its_file_already() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("again");
+        let again = |happened| NewFile::create_or_repeat(&path, "sqlite:none", || Ok(happened));
+        again(false).unwrap().write(b"text").unwrap();
+        assert!(again(false).is_err());
+        again(true).unwrap().write(b"text").unwrap();
+        for other in ["tex", "test", "te"] {
+            let refused = again(true).unwrap().write(other.as_bytes());
+            assert!(matches!(refused, Err(CliError::OtherContent { .. })), "{other}");
+        }
+        drop(again(true).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"text");
+        // A crash left its beginning, or nothing.
+        for cut in ["", "te"] {
+            fs::write(&path, cut).unwrap();
+            again(true).unwrap().write(b"text").unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"text");
+        }
+        let ledger = format!("sqlite:{}", path.display());
+        assert!(NewFile::create_or_repeat(&path, &ledger, || Ok(true)).is_err());
     }
 }

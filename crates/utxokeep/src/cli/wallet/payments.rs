@@ -9,6 +9,7 @@ use super::{Desk, files::NewFile, rows};
 use crate::{
     cli::{
         args::{Bump, Coins, LeaseAcquire, LeaseRelease, OnePage, Psbt, Select, Terms},
+        error::CliError,
         exit::Exit,
         output::{Human, Lines},
     },
@@ -81,7 +82,8 @@ impl Desk {
     }
 
     pub(super) fn psbt(&self, args: &Psbt) -> anyhow::Result<Exit> {
-        let file = new_file(args.out.out.as_deref())?;
+        let key = args.once.idempotency_key.as_deref();
+        let file = self.new_file(&args.wallet.name, args.out.out.as_deref(), key)?;
         let request = CreatePsbt {
             payment: payment(&args.coins, None, true),
             change_address: args.change_address.clone(),
@@ -94,7 +96,8 @@ impl Desk {
     }
 
     pub(super) fn bump(&self, args: &Bump) -> anyhow::Result<Exit> {
-        let file = new_file(args.out.out.as_deref())?;
+        let key = args.once.idempotency_key.as_deref();
+        let file = self.new_file(&args.tx.wallet.name, args.out.out.as_deref(), key)?;
         let request = BumpFee {
             fee_rate: args.fee_rate,
             incremental_rate: args.incremental_rate,
@@ -112,6 +115,22 @@ impl Desk {
         self.deliver(&made, &made.psbt, file)
     }
 
+    /// Made before anything else, so that a wrong name changes nothing. A request that happened
+    /// before may find its file there.
+    fn new_file(
+        &self,
+        wallet: &str,
+        path: Option<&Path>,
+        key: Option<&str>,
+    ) -> anyhow::Result<Option<NewFile>> {
+        let Some(path) = path else { return Ok(None) };
+        let happened = || match key {
+            Some(key) => Ok(self.wallets.is_answered(wallet, key)?),
+            None => Ok(false),
+        };
+        NewFile::create_or_repeat(path, &self.ledger_url, happened).map(Some)
+    }
+
     /// Coins are leased by now: when the file cannot be written, the PSBT is printed in its place.
     fn deliver<T: Serialize + Human>(
         &self,
@@ -124,6 +143,9 @@ impl Desk {
         };
         let path = file.path().display().to_string();
         let written = file.write(&STANDARD.decode(psbt)?);
+        if let Err(error @ CliError::OtherContent { .. }) = written {
+            return Err(error.into());
+        }
         let file = written.is_ok().then_some(path.as_str());
         self.print(&Delivered { answer, psbt, file })?;
         written?;
@@ -150,9 +172,4 @@ impl<T: Human> Human for Delivered<'_, T> {
             None => lines.field("psbt", self.psbt),
         };
     }
-}
-
-/// Made before anything else, so that a wrong name changes nothing.
-fn new_file(path: Option<&Path>) -> anyhow::Result<Option<NewFile>> {
-    Ok(path.map(NewFile::create).transpose()?)
 }
