@@ -55,6 +55,9 @@ pub enum KvError {
         /// Name of the table.
         table: &'static str,
     },
+    /// Nobody waits for the answer of a read any more.
+    #[error("nobody waits for the answer any more, so that the read was given up")]
+    Unwanted,
     /// The write-ahead log cannot be read to its end.
     #[error(
         "the log {file} of the database at {path} is damaged at byte {offset}: {what}; {rows} writes \

@@ -187,3 +187,50 @@ fn a_load_replaces_and_deletes_rows_that_are_there() {
     drop(kv);
     assert_eq!(open(&dir).get(ORDERED, b"cursor").unwrap(), Some(b"1".to_vec()));
 }
+
+#[test]
+fn a_read_that_nobody_waits_for_ends_early() {
+    use std::cell::Cell;
+    thread_local! {
+        static LOOKS: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    fn is_unwanted() -> bool {
+        LOOKS.set(LOOKS.get().saturating_sub(1));
+        LOOKS.get() == 0
+    }
+    const ROWS: u32 = 10_000;
+    let dir = TempDir::new().unwrap();
+    let mut options = options();
+    options.is_unwanted = is_unwanted;
+    let rocks = RocksKv::open(dir.path(), SPECS, options, true).unwrap();
+    let mut batch = Batch::new();
+    for row in 0..ROWS {
+        batch.put(ORDERED, &row.to_be_bytes(), b"1");
+    }
+    rocks.commit(batch, Durability::Buffered).unwrap();
+    let scan = |looks| {
+        LOOKS.set(looks);
+        let mut rows = 0;
+        let scan = Scan {
+            from: b"",
+            until: None,
+            reverse: false,
+            limit: usize::MAX,
+            within_prefix: false,
+        };
+        let outcome = rocks.snapshot().scan(ORDERED, &scan, &mut |_, _| {
+            rows += 1;
+            true
+        });
+        (rows, outcome)
+    };
+    assert!(matches!(scan(usize::MAX), (10_000, Ok(10_000))));
+    let (rows, outcome) = scan(4);
+    assert!(rows < 2_000 && matches!(outcome, Err(KvError::Unwanted)), "{rows}: {outcome:?}");
+    let keys: Vec<[u8; 4]> = (0..ROWS).map(u32::to_be_bytes).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
+    LOOKS.set(2);
+    let mut found = 0;
+    let outcome = rocks.multi_get(ORDERED, &keys, &mut |_, _| found += 1);
+    assert!(found < 9_000 && matches!(outcome, Err(KvError::Unwanted)), "{found}: {outcome:?}");
+}

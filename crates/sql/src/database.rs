@@ -43,6 +43,7 @@ pub struct Database {
 struct Inner {
     engine: Engine,
     retries_max: u32,
+    is_unwanted: fn() -> bool,
     retry_base_ms: u64,
     doubt_wait: Duration,
     /// Counts waits, so that each is of another length.
@@ -85,6 +86,7 @@ impl Database {
         let inner = Inner {
             engine,
             retries_max: options.retries_max,
+            is_unwanted: options.is_unwanted,
             retry_base_ms: options.retry_base_ms,
             doubt_wait: Duration::from_millis(options.commit_doubt_wait_ms),
             waits: AtomicU64::new(u64::from(std::process::id())),
@@ -170,7 +172,7 @@ impl Database {
         &self,
         body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.repeat(Mode::Read, body)
+        self.repeat(Mode::Read(self.inner.is_unwanted), body)
     }
 
     fn repeat<T, E: From<SqlError>>(

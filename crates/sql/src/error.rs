@@ -76,6 +76,9 @@ pub enum SqlError {
         /// The limit.
         timeout_ms: u64,
     },
+    /// Nobody waits for the answer of a read any more.
+    #[error("nobody waits for the answer any more, so that the read was given up")]
+    Unwanted,
     /// An earlier statement of this transaction has failed, so that no more can run in it.
     #[error("an earlier statement of the transaction failed; the transaction is rolled back")]
     Aborted,

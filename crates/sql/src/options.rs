@@ -96,7 +96,7 @@ pub enum Durability {
 }
 
 /// Settings of a [`crate::Database`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Connections open at once. On `SQLite` one of them writes and the others read; at least two.
     pub connections_max: usize,
@@ -117,6 +117,9 @@ pub struct Options {
     pub durability: Durability,
     /// `PostgreSQL` schema to live in; created when it is missing. `SQLite` refuses it.
     pub schema: Option<String>,
+    /// Asked on the thread of a read, again and again: whether nobody waits for its answer any more.
+    /// Then it ends with [`SqlError::Unwanted`]. What writes is never asked.
+    pub is_unwanted: fn() -> bool,
 }
 
 impl Default for Options {
@@ -131,6 +134,7 @@ impl Default for Options {
             statement_cache_max: 256,
             durability: Durability::Synced,
             schema: None,
+            is_unwanted: || false,
         }
     }
 }

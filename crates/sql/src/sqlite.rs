@@ -138,9 +138,9 @@ impl SqliteConnection {
         let deadline = Arc::new(Deadline::new());
         if options.statement_timeout_ms > 0 {
             let watched = Arc::clone(&deadline);
-            connection
-                .progress_handler(STEPS_PER_CLOCK_CHECK, Some(move || watched.has_passed()))
-                .map_err(error)?;
+            let is_unwanted = if writes { || false } else { options.is_unwanted };
+            let must_end = move || watched.has_passed() || is_unwanted();
+            connection.progress_handler(STEPS_PER_CLOCK_CHECK, Some(must_end)).map_err(error)?;
         }
         let texts = Cache::new(options.statement_cache_max);
         Ok(Self { connection, texts, deadline, timeout_ms: options.statement_timeout_ms })

@@ -24,7 +24,8 @@ pub enum Isolation {
 /// What a transaction is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Mode {
-    Read,
+    /// With [`crate::Options::is_unwanted`].
+    Read(fn() -> bool),
     Write(Isolation),
 }
 
@@ -65,7 +66,7 @@ impl<'c> Transaction<'c> {
                     connection.register()?;
                 }
                 connection.begin(match mode {
-                    Mode::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+                    Mode::Read(_) => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
                     Mode::Write(Isolation::ReadCommitted) => "BEGIN ISOLATION LEVEL READ COMMITTED",
                     Mode::Write(Isolation::RepeatableRead) => {
                         "BEGIN ISOLATION LEVEL REPEATABLE READ"
@@ -375,7 +376,15 @@ impl<'c> Transaction<'c> {
         if self.failed {
             return Err(SqlError::Aborted);
         }
-        let outcome = work(&mut self.on);
+        let is_unwanted = || matches!(self.mode, Mode::Read(is_unwanted) if is_unwanted());
+        let outcome = if is_unwanted() {
+            Err(SqlError::Unwanted)
+        } else {
+            match work(&mut self.on) {
+                Err(SqlError::StatementTimeout { .. }) if is_unwanted() => Err(SqlError::Unwanted),
+                outcome => outcome,
+            }
+        };
         if let Err(error) = &outcome {
             self.failed = true;
             // The error itself goes to the caller, who may turn it into one of their own.

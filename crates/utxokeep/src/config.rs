@@ -137,6 +137,7 @@ impl Config {
     pub fn rocks_options(&self) -> RocksOptions {
         let mut options = RocksOptions::within(self.half_memory_bytes());
         options.open_files_max = self.storage.open_files_max.get();
+        options.is_unwanted = crate::waiting::is_unwanted;
         options
     }
 

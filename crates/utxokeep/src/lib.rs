@@ -21,6 +21,7 @@ pub mod pruning;
 pub mod rest;
 mod server;
 pub mod store_gauges;
+mod waiting;
 pub mod wallet_follow;
 pub mod wallet_upkeep;
 pub mod wallets;

@@ -162,6 +162,7 @@ fn sql_options(config: &TxStoreConfig) -> Options {
     Options {
         durability,
         connections_max: config.sql_connections_max.get() as usize,
+        is_unwanted: crate::waiting::is_unwanted,
         ..Options::default()
     }
 }

@@ -153,6 +153,7 @@ fn sql_options(config: &WalletConfig) -> Options {
     Options {
         durability,
         connections_max: config.sql_connections_max.get() as usize,
+        is_unwanted: crate::waiting::is_unwanted,
         ..Options::default()
     }
 }

@@ -32,6 +32,9 @@ use crate::{
     Visitor, crash,
 };
 
+/// Rows of a scan between two looks whether somebody waits for them.
+const ROWS_PER_LOOK: usize = 256;
+
 /// How many keys one call into the engine looks up; bounds the memory it pins.
 const KEYS_PER_READ: usize = 2_048;
 
@@ -236,6 +239,7 @@ impl RocksKv {
         };
         // Half of the keys on a second thread: most of the time goes into unpacking blocks.
         for (number, pair) in keys.chunks(2 * KEYS_PER_READ).enumerate() {
+            self.check_wanted()?;
             let first = number * 2 * KEYS_PER_READ;
             if pair.len() < KEYS_FOR_TWO_THREADS {
                 take(first, read(pair))?;
@@ -250,6 +254,10 @@ impl RocksKv {
             take(first + left.len(), behind.map_err(|_| KvError::Poisoned)?)?;
         }
         Ok(())
+    }
+
+    fn check_wanted(&self) -> Result<(), KvError> {
+        if (self.options.is_unwanted)() { Err(KvError::Unwanted) } else { Ok(()) }
     }
 
     fn visit(
@@ -285,6 +293,9 @@ impl RocksKv {
         }
         let mut visited = 0;
         while visited < scan.limit {
+            if visited % ROWS_PER_LOOK == 0 {
+                self.check_wanted()?;
+            }
             let Some((key, value)) = rows.item() else { break };
             visited += 1;
             if !visit(key, value) {

@@ -18,6 +18,9 @@ pub struct RocksOptions {
     pub background_jobs: u32,
     /// Files kept open.
     pub open_files_max: u32,
+    /// Asked on the thread of a read of many rows, again and again: whether nobody waits for its
+    /// answer any more. Then it ends with [`crate::KvError::Unwanted`].
+    pub is_unwanted: fn() -> bool,
     cache: std::sync::Arc<std::sync::OnceLock<CacheHandle>>,
 }
 
@@ -47,6 +50,7 @@ impl RocksOptions {
             write_buffer_bytes: memory_bytes / 4,
             background_jobs: 2,
             open_files_max: 1_024,
+            is_unwanted: || false,
             cache: std::sync::Arc::default(),
         }
     }

@@ -30,6 +30,10 @@ impl Place {
         &self.url
     }
 
+    pub(crate) fn is_file(&self) -> bool {
+        self.server.is_none()
+    }
+
     pub(crate) fn open(&self) -> Database {
         self.open_with(&Options::default())
     }

@@ -1,6 +1,7 @@
 //! Commit, rollback, constraints, snapshots.
 
 use crate::place::{Place, on_both_engines};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use utxokeep_sql::{ConstraintKind, Database, Options, SqlError};
 
@@ -14,6 +15,7 @@ on_both_engines!(
     a_callback_may_stop_a_query,
     a_callback_may_use_the_database,
     a_statement_that_runs_too_long_is_stopped,
+    a_read_that_nobody_waits_for_ends_and_a_write_does_not,
     errors_of_the_caller_pass_through,
 );
 
@@ -163,6 +165,48 @@ fn a_statement_that_runs_too_long_is_stopped(place: &Place) {
     let after: Result<i64, SqlError> =
         database.read(|tx| tx.query_one("SELECT 1", &[], |row| row.int(0)));
     assert_eq!(after.unwrap(), 1);
+}
+
+thread_local! {
+    /// Looks after which nobody waits any more.
+    static LOOKS: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+fn is_unwanted() -> bool {
+    LOOKS.set(LOOKS.get().saturating_sub(1));
+    LOOKS.get() == 0
+}
+
+fn a_read_that_nobody_waits_for_ends_and_a_write_does_not(place: &Place) {
+    let database = place.open_with(&Options { is_unwanted, ..Options::default() });
+    let create: Result<(), SqlError> = database.write(|tx| tx.execute_batch(TABLES));
+    create.unwrap();
+    let mut statements = 0;
+    let outcome: Result<(), SqlError> = database.read(|tx| {
+        LOOKS.set(4);
+        loop {
+            tx.query_one("SELECT 1", &[], |row| row.int(0))?;
+            statements += 1;
+        }
+    });
+    assert!(matches!(outcome, Err(SqlError::Unwanted)), "{outcome:?}");
+    assert_eq!(statements, 3);
+    let outcome: Result<u64, SqlError> = database.write(|tx| {
+        LOOKS.set(1);
+        tx.execute("INSERT INTO t (id, amount) VALUES (77, 5)", &[])
+    });
+    LOOKS.set(usize::MAX);
+    assert_eq!(outcome.unwrap(), 1);
+    if place.is_file() {
+        let outcome: Result<i64, SqlError> = database.read(|tx| {
+            LOOKS.set(10);
+            let endless = "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL
+                SELECT i + 1 FROM n WHERE i < 100000000000) SELECT COUNT(*) FROM n";
+            tx.query_one(endless, &[], |row| row.int(0))
+        });
+        // It may be asked once more after the statement was stopped.
+        assert!(matches!(outcome, Err(SqlError::Unwanted)), "{outcome:?}");
+    }
 }
 
 #[derive(Debug)]

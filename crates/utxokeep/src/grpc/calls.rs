@@ -1,13 +1,6 @@
 //! The one way in which calls reach the store.
 
-use std::{
-    cell::RefCell,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::Semaphore,
@@ -20,7 +13,11 @@ use utxokeep_kv::KvError;
 use utxokeep_txstore::{StoreError, TxStore};
 
 use super::{fault::Fault, wallet_error};
-use crate::{config::GrpcConfig, wallets::WalletsError};
+use crate::{
+    config::GrpcConfig,
+    waiting::{self, Waiting},
+    wallets::WalletsError,
+};
 
 /// Why a call failed as a whole.
 #[derive(Debug)]
@@ -72,27 +69,9 @@ impl From<CallError> for Status {
     }
 }
 
-thread_local! {
-    /// Set once nobody waits for the call that this thread carries out.
-    static GONE: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
-}
-
-/// Lives as long as somebody waits for a call: it is dropped with the connection, or when the call
-/// takes too long.
-#[derive(Default)]
-struct Waiting(Arc<AtomicBool>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Ends work on an answer that nobody waits for. For loops that read: what writes is finished.
 pub(super) fn check_waiting() -> Result<(), CallError> {
-    let is_gone = |gone: &AtomicBool| gone.load(Ordering::Relaxed);
-    let is_gone = GONE.with_borrow(|gone| gone.as_deref().is_some_and(is_gone));
-    if is_gone { Err(CallError::Gone) } else { Ok(()) }
+    if waiting::is_unwanted() { Err(CallError::Gone) } else { Ok(()) }
 }
 
 /// Runs calls of a service within limits.
@@ -151,15 +130,12 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
         };
         let store = Arc::clone(&self.store);
         let waiting = Waiting::default();
-        let gone = Arc::clone(&waiting.0);
         // The permit goes with the work: a call that outlives its client still counts.
-        let task = spawn_blocking(move || {
+        let task = waiting.watched(move || {
             let _permit = permit;
-            GONE.set(Some(gone));
-            let answer = work(store.as_ref());
-            GONE.set(None);
-            answer
+            work(store.as_ref())
         });
+        let task = spawn_blocking(task);
         match timeout_at(until, task).await {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(self.failed(error).await),
@@ -187,21 +163,5 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
             tracing::error!(error = ledger as &dyn std::error::Error, "a call failed");
         }
         error.into()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn work_ends_once_nobody_waits_for_it() {
-        assert!(check_waiting().is_ok(), "work of the server itself goes on");
-        let waiting = Waiting::default();
-        GONE.set(Some(Arc::clone(&waiting.0)));
-        assert!(check_waiting().is_ok());
-        drop(waiting);
-        assert!(matches!(check_waiting(), Err(CallError::Gone)));
-        GONE.set(None);
     }
 }

@@ -11,6 +11,7 @@ use super::{error::ApiError, meter, params::PageLimits};
 use crate::{
     config::RestConfig,
     follow::{self, SourceState},
+    waiting::Waiting,
 };
 
 /// What handlers share; clones share it too.
@@ -106,8 +107,18 @@ impl RestState {
         work: impl FnOnce(&ChainIndex<RocksKv>) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let index = self.shared.index.clone();
-        run_within(self.shared.request_timeout, ApiError::Timeout, move || work(&index)).await
+        read_within(self.shared.request_timeout, move || work(&index)).await
     }
+}
+
+/// Runs a read on a thread that may block. It ends early when its client is gone, or when it takes
+/// longer than `limit`.
+pub(super) async fn read_within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let waiting = Waiting::default();
+    run_within(limit, ApiError::Timeout, waiting.watched(work)).await
 }
 
 /// Runs `work` on a thread that may block. When it takes longer than `limit` the answer is `late`,
@@ -121,5 +132,39 @@ pub(super) async fn run_within<T: Send + 'static>(
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => Err(ApiError::Internal),
         Err(_) => Err(late),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::waiting::is_unwanted;
+
+    /// Longer than anything here takes.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_read_ends_when_its_client_is_gone_and_when_its_time_is_over() {
+        for limit in [PATIENCE, Duration::from_millis(1)] {
+            let (start, started) = mpsc::channel();
+            let (finish, finished) = mpsc::channel();
+            let read = tokio::spawn(read_within(limit, move || {
+                start.send(()).unwrap();
+                while !is_unwanted() {
+                    std::thread::yield_now();
+                }
+                finish.send(()).unwrap();
+                Ok(())
+            }));
+            let wait = move || started.recv_timeout(PATIENCE).unwrap();
+            spawn_blocking(wait).await.unwrap();
+            if limit == PATIENCE {
+                read.abort();
+            }
+            let wait = move || finished.recv_timeout(PATIENCE).unwrap();
+            spawn_blocking(wait).await.unwrap();
+        }
     }
 }

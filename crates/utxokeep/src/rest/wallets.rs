@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! * What a request means is said in [`crate::wallets`]; here is only its way over HTTP.
-//! * A request counts from its arrival until its work is done, also when nobody waits any more.
+//! * A request counts while it is worked on, also when nobody waits any more, and not while its body
+//!   arrives.
 //! * Nothing of a wallet is to be kept by caches on the way.
 
 mod admission;

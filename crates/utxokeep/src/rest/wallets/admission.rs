@@ -3,12 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{Json, extract::FromRequestParts, http::request::Parts};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::Answer;
 use crate::{
     config::RestConfig,
-    rest::{error::ApiError, state::run_within},
+    rest::{
+        error::ApiError,
+        state::{read_within, run_within},
+    },
     wallets::{Lagging, Wallets, WalletsError},
 };
 
@@ -21,7 +24,7 @@ struct Shared {
     wallets: Wallets,
     request_timeout: Duration,
     body_bytes_max: usize,
-    /// One permit for each request that is read or worked on.
+    /// One permit for each request that is worked on.
     permits: Arc<Semaphore>,
 }
 
@@ -59,26 +62,20 @@ impl WalletState {
     /// Which wallets lack blocks, if the ledger answers; gets through under load.
     pub(in crate::rest) async fn lagging(&self) -> Result<Lagging, ApiError> {
         let wallets = self.0.wallets.clone();
-        let work = move || Ok(wallets.lagging()?);
-        run_within(self.0.request_timeout, ApiError::Timeout, work).await
+        read_within(self.0.request_timeout, move || Ok(wallets.lagging()?)).await
     }
 }
 
-/// A request that was let in. It comes first among the arguments of a handler, so that a body is
-/// only read when there is room for it.
+/// A request that was let in. It takes its place among those that are worked on when its work begins:
+/// a client that sends its body slowly keeps nobody out.
 #[derive(Debug)]
-pub(super) struct Admitted {
-    state: WalletState,
-    permit: OwnedSemaphorePermit,
-}
+pub(super) struct Admitted(WalletState);
 
 impl FromRequestParts<WalletState> for Admitted {
     type Rejection = ApiError;
 
     async fn from_request_parts(_: &mut Parts, state: &WalletState) -> Result<Self, ApiError> {
-        let permits = Arc::clone(&state.0.permits);
-        let permit = permits.try_acquire_owned().map_err(|_| ApiError::Overloaded)?;
-        Ok(Self { state: state.clone(), permit })
+        Ok(Self(state.clone()))
     }
 }
 
@@ -88,7 +85,8 @@ impl Admitted {
         self,
         work: impl FnOnce(&Wallets) -> Result<T, WalletsError> + Send + 'static,
     ) -> Answer<T> {
-        self.run(ApiError::Timeout, work).await
+        let (limit, work) = self.begin(work)?;
+        read_within(limit, work).await.map(Json)
     }
 
     /// Changes the ledger, on a thread that may block.
@@ -96,21 +94,24 @@ impl Admitted {
         self,
         work: impl FnOnce(&Wallets) -> Result<T, WalletsError> + Send + 'static,
     ) -> Answer<T> {
-        self.run(ApiError::WriteTimeout, work).await
+        let (limit, work) = self.begin(work)?;
+        run_within(limit, ApiError::WriteTimeout, work).await.map(Json)
     }
 
-    async fn run<T: Send + 'static>(
+    /// Takes a place; answers how long the work may take, and the work.
+    fn begin<T>(
         self,
-        late: ApiError,
         work: impl FnOnce(&Wallets) -> Result<T, WalletsError> + Send + 'static,
-    ) -> Answer<T> {
-        let Self { state, permit } = self;
+    ) -> Result<(Duration, impl FnOnce() -> Result<T, ApiError> + Send + 'static), ApiError> {
+        let Self(state) = self;
+        let permits = Arc::clone(&state.0.permits);
+        let permit = permits.try_acquire_owned().map_err(|_| ApiError::Overloaded)?;
         let limit = state.0.request_timeout;
         // The permit goes with the work: what outlives its request still counts.
         let work = move || {
             let _permit = permit;
             Ok(work(&state.0.wallets)?)
         };
-        run_within(limit, late, work).await.map(Json)
+        Ok((limit, work))
     }
 }
