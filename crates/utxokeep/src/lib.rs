@@ -6,6 +6,7 @@
 //! * The command line and REST answer with the same JSON models.
 //! * Fixed settings of an existing database are taken from it, never guessed.
 
+pub mod access;
 pub mod cli;
 mod clock;
 pub mod config;
