@@ -7,10 +7,146 @@
 //!   answered without a token, unless a setting says so by name.
 //! * The token is never logged, shown or compared byte by byte.
 
-#![allow(dead_code, reason = "no server asks for them yet")]
+#![allow(dead_code, reason = "gRPC does not ask for the token yet")]
 
 mod pages;
 mod token;
 
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use crate::config::{Config, ServerConfig};
+
 pub use pages::Pages;
+pub(crate) use pages::{Verdict, Visit, is_host_name, is_origin};
 pub use token::{Token, TokenError};
+
+/// File of the token in the data directory, unless `[server] token_file` names another.
+pub const TOKEN_FILE: &str = "access-token";
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// Anybody on the network could change everything.
+    #[error(
+        "{face} would listen on {listen}, where other machines reach it, without asking for a token: \
+         set [server] {setting} = true, listen on 127.0.0.1, or set [server] \
+         unsafe_no_token_beyond_loopback = true where something else keeps strangers out"
+    )]
+    Open {
+        /// REST or gRPC.
+        face: &'static str,
+        /// The address.
+        listen: SocketAddr,
+        /// The setting that would help.
+        setting: &'static str,
+    },
+    /// There is no token to compare with.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+}
+
+/// What a REST server asks of a request.
+#[derive(Debug, Clone, Default)]
+pub struct RestAccess {
+    /// What wallet routes and writes ask for; without one they ask for nothing.
+    pub token: Option<Token>,
+    /// Whether reads of the chain ask for it as well.
+    pub closes_reads: bool,
+    /// What browsers may show.
+    pub pages: Pages,
+}
+
+/// What both servers of a program ask for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Access {
+    pub(crate) rest: RestAccess,
+    pub(crate) grpc: Option<Token>,
+    /// The file of the token, when it is asked for.
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+/// Where the servers of a program listen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Faces {
+    pub(crate) rest: SocketAddr,
+    /// Whether REST has routes that write.
+    pub(crate) has_wallets: bool,
+    pub(crate) grpc: Option<SocketAddr>,
+}
+
+impl Access {
+    /// What is asked of requests to a program with these faces; the token's file is created when it
+    /// is needed and does not exist.
+    pub(crate) fn prepare(config: &Config, data: &Path, faces: Faces) -> Result<Self, AccessError> {
+        let server = &config.server;
+        check_open("REST", faces.rest, "rest_token_required", server.rest_token_required, server)?;
+        if let Some(grpc) = faces.grpc {
+            check_open("gRPC", grpc, "grpc_token_required", server.grpc_token_required, server)?;
+        }
+        let closes_reads = !is_loopback(faces.rest.ip()) && !server.public_chain_reads;
+        let for_rest = server.rest_token_required && (faces.has_wallets || closes_reads);
+        let for_grpc = server.grpc_token_required && faces.grpc.is_some();
+        let token_file = (for_rest || for_grpc).then(|| token_file(server, data));
+        let token = match &token_file {
+            Some(file) if server.token_file.as_os_str().is_empty() => {
+                Some(Token::load_or_create(file)?)
+            }
+            Some(file) => Some(Token::load(file)?),
+            None => None,
+        };
+        let rest = RestAccess {
+            token: token.clone().filter(|_| for_rest),
+            closes_reads: closes_reads && for_rest,
+            pages: Pages::new(&server.hosts, &server.cors_origins),
+        };
+        Ok(Self { rest, grpc: token.filter(|_| for_grpc), token_file })
+    }
+}
+
+fn token_file(server: &ServerConfig, data: &Path) -> PathBuf {
+    if server.token_file.as_os_str().is_empty() {
+        data.join(TOKEN_FILE)
+    } else {
+        server.token_file.clone()
+    }
+}
+
+fn check_open(
+    face: &'static str,
+    listen: SocketAddr,
+    setting: &'static str,
+    asks: bool,
+    server: &ServerConfig,
+) -> Result<(), AccessError> {
+    if asks || is_loopback(listen.ip()) || server.unsafe_no_token_beyond_loopback {
+        return Ok(());
+    }
+    Err(AccessError::Open { face, listen, setting })
+}
+
+/// Whether only this machine reaches an address.
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+/// Warns of a database in a file that other users of this machine may read. It is left as it is:
+/// whoever shares it with a group means to.
+pub(crate) fn warn_of_readers(engine: &str, place: &str) {
+    if engine != "sqlite" {
+        return;
+    }
+    let mode = fs::metadata(place).map_or(0, |found| found.permissions().mode());
+    if mode & 0o077 != 0 {
+        tracing::warn!(
+            file = place,
+            mode = format_args!("{:o}", mode & 0o777),
+            "other users of this machine may read the database; chmod 600 keeps it from them"
+        );
+    }
+}

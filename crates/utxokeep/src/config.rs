@@ -22,7 +22,7 @@ pub use error::ConfigError;
 pub use page::{example_file, page};
 pub use schema::{
     ChainConfig, Config, Delta, FollowConfig, GrpcConfig, IndexConfig, IndexingStrategy,
-    PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, Setting, StorageConfig, Store,
+    PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, ServerConfig, Setting, StorageConfig, Store,
     TxStoreConfig, WalletConfig,
 };
 pub use source::Source;
@@ -340,6 +340,8 @@ mod tests {
             ),
             ("[wallet]\nlease_secs_max = 300", "a whole number from 1 to lease_secs_max is"),
             ("[index]\nfilter_addresses = \"a\"", "a list of addresses of the network is expected"),
+            ("[server]\nhosts = [\"a:80\"]", "server.hosts: a list of names without port is"),
+            ("[server]\ncors_origins = [\"a.example\"]", "server.cors_origins: a list of origins"),
             ("[index", "test.toml is not valid TOML: "),
         ];
         for (text, expected) in cases {

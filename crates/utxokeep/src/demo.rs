@@ -60,12 +60,13 @@ pub fn run(options: DemoOptions, config: &Config) -> anyhow::Result<()> {
     let mut signals = runtime.block_on(async { Signals::new() })?;
     descriptors::prepare(config, 1)?;
     let listen = listen.or(blocks.is_none().then_some(config.rest.listen));
-    let server =
-        listen.map(|listen| Server::start(&runtime, listen, &index, config)).transpose()?;
+    let started =
+        listen.map(|listen| Server::start(&runtime, listen, &index, &data, config)).transpose()?;
+    let (server, token_file) = started.unzip();
 
     let miner = Miner::new(&index, seed)?;
     let mut summary = Summary::new(data, seed, server.as_ref().map(|server| server.address));
-    summary.open();
+    summary.open(token_file.flatten().as_deref());
     let mining = miner.start(pace)?;
     let (first, progress) = (mining.progress.borrow().clone(), mining.progress.clone());
     let watched = Watched::chain_index(&index);

@@ -90,6 +90,7 @@ fn open_how(
         }
         "sqlite" | "postgres" | "postgresql" => {
             metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
+            crate::access::warn_of_readers(engine, place);
             let database = Database::open(url, &sql_options(config)).map_err(StoreError::from);
             let opened = database.map_err(Into::into).inspect(|database| {
                 log_promises("node store", config.fsync, database);

@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    path::{Path, PathBuf},
     pin::Pin,
     sync::{
         Arc,
@@ -24,6 +25,7 @@ use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
 
 use crate::{
+    access::{Access, Faces, RestAccess},
     config::Config,
     doors::{Doors, descriptors},
     follow::SourceState,
@@ -48,6 +50,8 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
 
 /// What a program serves.
 pub(crate) struct Served<'s> {
+    /// The data directory.
+    pub(crate) data: &'s Path,
     /// The chain index, if there is one.
     pub(crate) index: Option<&'s ChainIndex<RocksKv>>,
     /// What is known of the source that is followed into it, if there is one.
@@ -66,16 +70,29 @@ pub(crate) struct Served<'s> {
     pub(crate) ledger: Option<Watched>,
 }
 
-/// Serves until a signal asks to stop. `announce` is told the addresses of REST and gRPC once they
-/// listen.
+/// What runs, once it does.
+pub(crate) struct Announced<'a> {
+    pub(crate) rest: SocketAddr,
+    pub(crate) grpc: Option<SocketAddr>,
+    /// File of the token that clients need, if they need one.
+    pub(crate) token_file: Option<&'a Path>,
+}
+
+/// Serves until a signal asks to stop. `announce` is told once the servers listen.
 pub(crate) fn serve_until_stopped(
     served: Served<'_>,
     config: &Config,
     work: Option<Work>,
-    announce: impl FnOnce(SocketAddr, Option<SocketAddr>),
+    announce: impl FnOnce(Announced<'_>),
 ) -> anyhow::Result<()> {
     let databases = u64::from(served.index.is_some()) + u64::from(served.store.is_some());
     descriptors::prepare(config, databases)?;
+    let faces = Faces {
+        rest: served.rest_listen,
+        has_wallets: served.wallets.is_some(),
+        grpc: served.grpc.as_ref().map(|(_, listen)| *listen),
+    };
+    let access = Access::prepare(config, served.data, faces)?;
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
     let chain = served.index.map(|index| {
@@ -95,10 +112,14 @@ pub(crate) fn serve_until_stopped(
     if let Some(pruning) = &served.pruning {
         routes = routes.merge(rest::pruner_routes(pruning.clone()));
     }
-    let rest = Server::start_routes(&runtime, served.rest_listen, routes, config)?;
+    let rest = Server::start_routes(&runtime, served.rest_listen, routes, access.rest, config)?;
     let grpc = served.grpc.map(|(server, listen)| Server::start_grpc(&runtime, listen, server));
     let grpc = grpc.transpose()?;
-    announce(rest.address, grpc.as_ref().map(|grpc| grpc.address));
+    announce(Announced {
+        rest: rest.address,
+        grpc: grpc.as_ref().map(|grpc| grpc.address),
+        token_file: access.token_file.as_deref(),
+    });
     let mut working = work.map(Working::start).transpose()?;
     let broken = runtime.block_on(async {
         let work_ends = async {
@@ -200,15 +221,21 @@ struct Stopping {
 }
 
 impl Server {
-    /// Starts the REST server of a chain index.
+    /// Starts the REST server of a chain index; answers also which file has the token that clients
+    /// need, if they need one.
     pub(crate) fn start(
         runtime: &Runtime,
         listen: SocketAddr,
         index: &ChainIndex<RocksKv>,
+        data: &Path,
         config: &Config,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<(Self, Option<PathBuf>)> {
+        let faces = Faces { rest: listen, has_wallets: false, grpc: None };
+        let access = Access::prepare(config, data, faces)?;
         let state = rest::RestState::new(index.clone(), &config.rest);
-        Self::start_routes(runtime, listen, rest::router(state), config)
+        let routes = rest::router(state);
+        let server = Self::start_routes(runtime, listen, routes, access.rest, config)?;
+        Ok((server, access.token_file))
     }
 
     /// Starts a server of routes.
@@ -216,11 +243,12 @@ impl Server {
         runtime: &Runtime,
         listen: SocketAddr,
         routes: Router,
+        access: RestAccess,
         config: &Config,
     ) -> anyhow::Result<Self> {
         let doors = Doors::new(config.rest.connections_max, config.rest.idle_secs_max);
         Self::spawn(runtime, listen, "--listen", "REST", move |listener, stopped| async move {
-            Ok(rest::serve_routes(listener, routes, doors, stopped).await?)
+            Ok(rest::serve_routes(listener, routes, access, doors, stopped).await?)
         })
     }
 

@@ -69,6 +69,7 @@ impl Wallets {
             _ => return Err(OpenError::UnknownEngine { engine: engine.to_owned() }),
         }
         metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
+        crate::access::warn_of_readers(engine, place);
         let failed = |source| OpenError::Ledger {
             place: crate::node_store::shown(engine, place).to_owned(),
             source,

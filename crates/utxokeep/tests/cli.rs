@@ -391,6 +391,13 @@ fn files_are_for_their_user_alone() {
         let mode = std::fs::metadata(&place).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{}: {mode:o}", place.display());
     }
+    let ledger = user.home.path().join("ledger.db");
+    let list = ["wallet", "list", "--ledger", &url];
+    assert_eq!(stderr(&user.run(&list)), "");
+    std::fs::set_permissions(&ledger, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let warned = user.run(&list);
+    assert!(warned.status.success(), "{warned:?}");
+    assert!(stderr(&warned).contains("may read the database"), "{warned:?}");
 }
 
 #[test]

@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 use utxokeep::{
+    access::RestAccess,
     config::RestConfig,
     doors::Doors,
     json::script_hash,
@@ -554,6 +555,7 @@ fn every_mistake_has_its_code_and_says_what_to_do() {
         (format!("{list}?at=11"), BAD, "outside_window"),
         ("/".to_owned(), StatusCode::NOT_FOUND, "unknown_route"),
         ("/api/v1/utxos".to_owned(), StatusCode::NOT_FOUND, "unknown_route"),
+        ("/api/v1/wallets".to_owned(), StatusCode::NOT_FOUND, "unknown_route"),
     ];
     for (path, status, code) in &cases {
         api.bad(path, *status, code);
@@ -813,7 +815,7 @@ fn a_real_server_answers_and_stops_although_a_client_stays_connected() {
     let state = RestState::new(chain.index.clone(), &limits());
     let defaults = RestConfig::default();
     let doors = Doors::new(defaults.connections_max, defaults.idle_secs_max);
-    let server = runtime.spawn(serve(listener, state, doors, async {
+    let server = runtime.spawn(serve(listener, state, RestAccess::default(), doors, async {
         stopped.await.unwrap();
     }));
     let silent = TcpStream::connect(address).unwrap();

@@ -12,6 +12,7 @@ use utxokeep_wallet::LedgerError;
 
 use super::error::CliError;
 use crate::{
+    access::{AccessError, TokenError},
     config::ConfigError,
     doors::descriptors::TooFewDescriptors,
     node_store,
@@ -100,6 +101,12 @@ impl Exit {
         if cause.is::<ConfigError>() || cause.is::<OwnerError>() || cause.is::<TooFewDescriptors>()
         {
             return Some(Self::Usage);
+        }
+        if let Some(error) = cause.downcast_ref::<AccessError>() {
+            return Some(Self::of_access(error));
+        }
+        if let Some(error) = cause.downcast_ref::<TokenError>() {
+            return Some(Self::of_token(error));
         }
         if let Some(error) = cause.downcast_ref::<OpenError>() {
             return Some(Self::of_open(error));
@@ -193,6 +200,20 @@ impl Exit {
             | TxStoreError::BlobMissing(_) => Self::Unsound,
             TxStoreError::Disagreement(_) => Self::Refused,
             _ => Self::Failure,
+        }
+    }
+
+    fn of_access(error: &AccessError) -> Self {
+        match error {
+            AccessError::Token(error) => Self::of_token(error),
+            AccessError::Open { .. } => Self::Usage,
+        }
+    }
+
+    const fn of_token(error: &TokenError) -> Self {
+        match error {
+            TokenError::Malformed { .. } | TokenError::NotAFile { .. } => Self::Usage,
+            TokenError::Read { .. } | TokenError::Create { .. } => Self::Failure,
         }
     }
 

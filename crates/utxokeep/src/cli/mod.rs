@@ -28,7 +28,7 @@ mod utxo;
 mod wallet;
 mod wallet_follow;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, parser::ValueSource};
@@ -48,7 +48,7 @@ use crate::{
     grpc::GrpcServer,
     node_store,
     pruning::Pruning,
-    server::{self, Served},
+    server::{self, Announced, Served},
     wallet_upkeep::WalletUpkeep,
     watched::Watched,
 };
@@ -131,6 +131,7 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
         (wallets, _) => wallets,
     };
     let mut served = Served {
+        data: session.data(),
         index: index.as_ref(),
         source,
         wallets: wallets.clone(),
@@ -165,7 +166,8 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     let following = wallet_follow::in_background(session, wallets.as_ref(), index.as_ref(), live)?;
     let upkeep = wallets.as_ref().map(WalletUpkeep::start).transpose();
     let _upkeep = upkeep.context("cannot start the thread that looks after the wallet ledger")?;
-    server::serve_until_stopped(served, config, work, |rest, grpc| {
+    server::serve_until_stopped(served, config, work, |Announced { rest, grpc, token_file }| {
+        note_token(token_file);
         if let Some(grpc) = grpc {
             let what = match (url.is_some(), is_pruning, wallets.is_some()) {
                 (true, true, true) => "the node store, the pruner and wallets",
@@ -196,6 +198,13 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     })?;
     output::note("stopped");
     Ok(Exit::Success)
+}
+
+/// Says where the token is that clients need, if they need one.
+fn note_token(file: Option<&Path>) {
+    if let Some(file) = file {
+        output::note(format_args!("clients need the access token in {}", file.display()));
+    }
 }
 
 /// Starts the pruner beside a node store; it follows the chain database if it is told to.

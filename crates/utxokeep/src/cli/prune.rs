@@ -28,13 +28,14 @@ use super::{
     },
     error::CliError,
     exit::Exit,
+    note_token,
     open::Session,
     output, tx,
 };
 use crate::{
     grpc::{GrpcServer, proto, pruner_to_proto as to},
     pruning::{self, Pruning, WallClock},
-    server::{self, Served},
+    server::{self, Announced, Served},
     watched::Watched,
 };
 
@@ -259,6 +260,7 @@ pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exi
     let answering = GrpcServer::of_pruner(pruning.clone(), items_max, &config.grpc);
     let served = Served {
         source: None,
+        data: session.data(),
         index: None,
         wallets: None,
         store: Some(Watched::node_store(store)),
@@ -267,7 +269,8 @@ pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exi
         pruning: Some(pruning),
         ledger: None,
     };
-    server::serve_until_stopped(served, config, None, |rest, grpc| {
+    server::serve_until_stopped(served, config, None, |Announced { rest, grpc, token_file }| {
+        note_token(token_file);
         if let Some(grpc) = grpc {
             output::note(format_args!("pruning; the pruner answers over gRPC on {grpc}"));
         }

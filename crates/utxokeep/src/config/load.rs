@@ -7,6 +7,7 @@ use toml::{Table, Value};
 use utxokeep_core::wallet::FeeRate;
 
 use super::{Config, ConfigError, SETTINGS, Setting, Store, schema::SECTIONS};
+use crate::access;
 
 /// Below this the engine cannot hold one block of each table.
 const CACHE_MIB_MIN: u32 = 16;
@@ -99,11 +100,24 @@ impl Config {
             .check()
             .map_err(|source| ConfigError::Pruner { file: file(), source })?;
         self.check_node_store(&file())?;
+        self.check_server(&file())?;
         if self.follow.reconnect_max_ms < self.follow.reconnect_first_ms {
             let setting = find(&file(), "follow", "reconnect_max_ms")?;
             return Err(wrong_value(&file(), setting, &self.follow.reconnect_max_ms));
         }
         self.check_wallet(&file())
+    }
+
+    /// Names that could never match would keep everybody out.
+    fn check_server(&self, file: &str) -> Result<(), ConfigError> {
+        let (hosts, origins) = (&self.server.hosts, &self.server.cors_origins);
+        if !hosts.iter().all(|host| access::is_host_name(host)) {
+            return Err(wrong_value(file, find(file, "server", "hosts")?, hosts));
+        }
+        if !origins.iter().all(|origin| access::is_origin(origin)) {
+            return Err(wrong_value(file, find(file, "server", "cors_origins")?, origins));
+        }
+        Ok(())
     }
 
     /// Bounds of the wallet ledger that stand in each other's way.

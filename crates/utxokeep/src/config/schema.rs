@@ -295,6 +295,32 @@ settings! {
         /// or sends no other one.
         idle_secs_max: NonZeroU32 = count(60), "a whole number from 1 on";
     }
+    /// What the REST and the gRPC server have in common: who may use them.
+    [server] ServerConfig {
+        /// File with the token that clients send as `Authorization: Bearer TOKEN`. Empty:
+        /// `access-token` in the data directory, created at the first start with a random token and
+        /// readable for its owner alone.
+        token_file: PathBuf = PathBuf::new(), "a path or \"\"";
+        /// REST asks for the token on routes of wallets and on everything that writes. Listening
+        /// beyond the loopback address it asks for it on all routes but `/health`, `/metrics` and
+        /// `/docs`.
+        rest_token_required: bool = true, "true or false";
+        /// gRPC asks for the token on every call but health checks.
+        grpc_token_required: bool = false, "true or false";
+        /// Start although REST or gRPC listens beyond the loopback address and asks for no token:
+        /// everybody who reaches the port may read and change everything.
+        unsafe_no_token_beyond_loopback: bool = false, "true or false";
+        /// Answer questions about the chain over REST without a token also beyond the loopback
+        /// address, as a public explorer does. Wallets and writes are not affected.
+        public_chain_reads: bool = false, "true or false";
+        /// Names by which clients may ask for the REST server (header `Host`), without port, besides
+        /// its addresses and `localhost`. Other names are refused: a web page could make its own name
+        /// lead here.
+        hosts: Vec<String> = Vec::new(), "a list of names without port";
+        /// Origins of web pages that may read the chain over REST (CORS), such as
+        /// `https://explorer.example`; `*` for every page. Pages never reach wallets, and never write.
+        cors_origins: Vec<String> = Vec::new(), "a list of origins (`https://HOST`) or [\"*\"]";
+    }
     /// The node store: transactions and their outputs, for validators. `serve` opens it and answers
     /// calls over gRPC.
     [txstore] TxStoreConfig {

@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     io::{IsTerminal, stderr},
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -42,8 +42,8 @@ impl Summary {
         Self { data, address, example, lines: None, samples: VecDeque::new() }
     }
 
-    /// Says what starts.
-    pub(super) fn open(&mut self) {
+    /// Says what starts, and which file has the token that clients need.
+    pub(super) fn open(&mut self, token_file: Option<&Path>) {
         let data = self.data.display();
         eprintln!("utxokeep demo: a simulated {} chain in {data}", Simulator::NETWORK);
         if let Some(address) = self.address {
@@ -51,6 +51,9 @@ impl Summary {
             if let Some(example) = &self.example {
                 eprintln!("try: curl 'http://{address}/api/v1/addresses/{example}/utxos?count=2'");
             }
+        }
+        if let Some(file) = token_file {
+            eprintln!("clients need the access token in {}", file.display());
         }
         eprintln!("Ctrl-C stops it; started again, it goes on where it was.");
         self.samples.push_back((Instant::now(), 0));

@@ -133,12 +133,36 @@ pub(super) enum ApiError {
     UnknownOutput(#[from] UnknownOutput),
     #[error("there is nothing at {0}; /docs lists the routes")]
     UnknownRoute(String),
+    #[error(
+        "there is nothing at {0}: this server has no wallet ledger; name one with [wallet] url and start \
+         `utxokeep serve`"
+    )]
+    NoWallets(String),
     #[error("{0} is not possible here; /docs lists the routes")]
     WrongMethod(Method),
     #[error(transparent)]
     Wallets(#[from] WalletsError),
     #[error("expected JSON, with the header \"Content-Type: application/json\"")]
     NotJson,
+    #[error("expected lines of JSON, with the header \"Content-Type: application/jsonl\"")]
+    NotJsonLines,
+    #[error(
+        "a token is needed: send the one in the server's token file as \"Authorization: Bearer TOKEN\" \
+         (SECURITY.md); nothing was done"
+    )]
+    NoToken,
+    #[error("the token is not the one in the server's token file; nothing was done")]
+    WrongToken,
+    #[error(
+        "this server is asked by a name that it does not know, in the header Host; use its address, or \
+         add the name to [server] hosts; nothing was done"
+    )]
+    ForeignHost,
+    #[error(
+        "a page of another origin may not ask this server (Origin, Sec-Fetch-Site); [server] \
+         cors_origins lists pages that may read the chain; nothing was done"
+    )]
+    ForeignPage,
     #[error("{0}; nothing was changed")]
     BadJson(String),
     /// A body that is JSON, but not what the route takes, or that broke off.
@@ -190,7 +214,7 @@ impl ApiError {
             Self::Owner(_) => (BAD, "bad_address"),
             Self::NotOnThisChain { .. } => (StatusCode::NOT_FOUND, "not_on_this_chain"),
             Self::UnknownOutput(..) => (StatusCode::NOT_FOUND, "unknown_output"),
-            Self::UnknownRoute(_) => (StatusCode::NOT_FOUND, "unknown_route"),
+            Self::UnknownRoute(_) | Self::NoWallets(_) => (StatusCode::NOT_FOUND, "unknown_route"),
             Self::WrongMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "wrong_method"),
             Self::Query(
                 QueryError::OutsideWindow { .. } | QueryError::SlotOutsideWindow { .. },
@@ -212,7 +236,13 @@ impl ApiError {
             }
             Self::Query(QueryError::Empty) => (UNAVAILABLE, "empty_database"),
             Self::Wallets(error) => (wallet_status(error.kind()), error.code()),
-            Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
+            Self::NotJson | Self::NotJsonLines => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+            }
+            Self::NoToken => (StatusCode::UNAUTHORIZED, "token_missing"),
+            Self::WrongToken => (StatusCode::UNAUTHORIZED, "token_wrong"),
+            Self::ForeignHost => (StatusCode::FORBIDDEN, "foreign_host"),
+            Self::ForeignPage => (StatusCode::FORBIDDEN, "foreign_page"),
             Self::BadJson(_) => (BAD, "bad_json"),
             Self::BadBody(_) => (BAD, "bad_request"),
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
@@ -222,6 +252,11 @@ impl ApiError {
             Self::Query(_) => (StatusCode::INTERNAL_SERVER_ERROR, "database"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         }
+    }
+
+    /// A name for programs.
+    pub(super) fn code(&self) -> &'static str {
+        self.kind().1
     }
 
     /// Whether the same request may work a little later.
@@ -320,12 +355,23 @@ impl IntoResponse for ApiError {
             let seconds = header::HeaderValue::from_static(RETRY_AFTER_SECS);
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = header::HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
         response
     }
 }
 
-pub(super) async fn unknown_route(uri: Uri) -> ApiError {
-    ApiError::UnknownRoute(uri.path().to_owned())
+/// What a server answers where it has no route.
+pub(super) fn unknown_route(uri: &Uri, has_wallets: bool) -> ApiError {
+    let path = uri.path().to_owned();
+    let is_of_wallets = ["/api/v1/wallets", "/api/v1/ledger"].iter().any(|at| path.starts_with(at));
+    if is_of_wallets && !has_wallets {
+        ApiError::NoWallets(path)
+    } else {
+        ApiError::UnknownRoute(path)
+    }
 }
 
 pub(super) async fn wrong_method(method: Method) -> ApiError {

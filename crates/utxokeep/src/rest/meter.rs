@@ -12,6 +12,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use utxokeep_core::{Metric, MetricKind};
 use utxokeep_index::describe_metrics;
 
+use super::guard::REFUSED;
 use crate::grpc;
 
 const REQUESTS: &str = "utxokeep_rest_requests_total";
@@ -32,6 +33,13 @@ pub const METRICS: &[Metric] = &[
         name: SECONDS,
         kind: MetricKind::Histogram,
         help: "Time to answer a request, by route.",
+        seed: "",
+    },
+    Metric {
+        name: REFUSED,
+        kind: MetricKind::Counter,
+        help: "Requests that were not let in, by reason: no token or a wrong one, a foreign `Host` or \
+               page, or a content type that is not JSON.",
         seed: "",
     },
 ];
@@ -65,6 +73,7 @@ pub(super) fn recorder() -> &'static PrometheusHandle {
         grpc::describe_metrics();
         metrics::describe_counter!(REQUESTS, METRICS[0].help);
         metrics::describe_histogram!(SECONDS, METRICS[1].help);
+        metrics::describe_counter!(REFUSED, METRICS[2].help);
         handle
     })
 }

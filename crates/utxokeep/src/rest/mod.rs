@@ -5,12 +5,14 @@
 //! * An answer about the chain comes from one snapshot, names the block it is true of, and carries
 //!   that block's hash as its entity tag.
 //! * Nothing here writes to the chain index.
+//! * Nothing is read or carried out before [`guard`] has let a request in.
 //! * Every error, unknown routes included, has one JSON shape; no input makes a handler panic.
 //! * Work runs on threads of their own and are bounded in number, rows and time.
 
 mod answer;
 mod chain;
 mod error;
+mod guard;
 mod meter;
 mod ops;
 mod outputs;
@@ -21,7 +23,7 @@ mod server;
 mod state;
 mod wallets;
 
-use axum::Router;
+use axum::{Router, http::Uri};
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::{Config as UiConfig, SwaggerUi};
@@ -40,15 +42,18 @@ pub use wallets::WalletState;
 const OPENAPI_PATH: &str = "/openapi.json";
 
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "utxokeep",
-    description = "The exact UTXO set of a chain, at its tip and at every height inside the \
+#[openapi(
+    info(
+        title = "utxokeep",
+        description = "The exact UTXO set of a chain, at its tip and at every height inside the \
                    rollback window, and the wallets of a ledger.\n\nEvery answer about the chain \
                    names the block it is true of (`point`) and carries that block's hash as \
                    `ETag`; send it back in `If-None-Match` to be told `304` while nothing \
                    changed. Amounts are decimal strings.",
-    license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
-))]
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    components(schemas(error::ErrorBody))
+)]
 struct Description;
 
 #[derive(OpenApi)]
@@ -111,6 +116,7 @@ pub fn router_of(
     if let Some(chain) = chain {
         routes = routes.merge(chain_routes().with_state(chain));
     }
+    let has_wallets = wallets.is_some();
     if let Some(wallets) = wallets {
         routes = routes.merge(wallet_routes().with_state(wallets));
     }
@@ -122,7 +128,7 @@ pub fn router_of(
         .config(UiConfig::from(OPENAPI_PATH).validator_url("none"));
     routes
         .merge(ui)
-        .fallback(error::unknown_route)
+        .fallback(move |uri: Uri| async move { error::unknown_route(&uri, has_wallets) })
         .method_not_allowed_fallback(error::wrong_method)
         .layer(axum::middleware::from_fn(meter::measure))
 }

@@ -12,8 +12,11 @@ use hyper_util::{
 use tokio::{net::TcpListener, time};
 use tower::ServiceExt as _;
 
-use super::{meter, router, state::RestState};
-use crate::doors::{Door, Doors};
+use super::{guard::guarded, meter, router, state::RestState};
+use crate::{
+    access::RestAccess,
+    doors::{Door, Doors},
+};
 
 /// How long requests that are being answered may take once the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -25,20 +28,23 @@ const UPKEEP: Duration = Duration::from_secs(5);
 pub async fn serve(
     listener: TcpListener,
     state: RestState,
+    access: RestAccess,
     doors: Doors,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
-    serve_routes(listener, router(state), doors, shutdown).await
+    serve_routes(listener, router(state), access, doors, shutdown).await
 }
 
 /// The same for any routes.
 pub async fn serve_routes(
     listener: TcpListener,
     routes: Router,
+    access: RestAccess,
     doors: Doors,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     meter::install_recorder();
+    let routes = guarded(routes, access);
     let door = Door::new(listener, doors);
     let open = GracefulShutdown::new();
     tokio::select! {

@@ -29,7 +29,7 @@ use axum::{
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::error::{ApiError, ErrorBody};
+use super::{error::ApiError, guard::trusted_only};
 
 pub use admission::WalletState;
 
@@ -38,14 +38,12 @@ type Answer<T> = Result<Json<T>, ApiError>;
 
 #[derive(OpenApi)]
 #[openapi(
-    components(schemas(ErrorBody)),
     tags((
         name = "wallets",
-        description = "The wallet ledger, when `[wallet] url` is set. These routes write, and \
-                       there is no authentication: let the server listen on the loopback address \
-                       only, and put a proxy that knows its users in front of it. A write that \
-                       takes longer than a request may is still carried out; look what became of \
-                       it before you send it again."
+        description = "The wallet ledger, when `[wallet] url` is set. These routes need the token of \
+                       the server's token file (`access-token` in its data directory), sent as \
+                       `Authorization: Bearer TOKEN`. A write that takes longer than a request may \
+                       is still carried out; look what became of it before you send it again."
     ))
 )]
 struct Description;
@@ -55,6 +53,7 @@ pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(routes_without_key().route_layer(from_fn(idempotency::refuse_key)))
         .merge(routes_with_key())
+        .route_layer(from_fn(trusted_only))
         .route_layer(map_response(keep_nowhere))
 }
 

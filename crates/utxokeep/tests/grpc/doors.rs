@@ -40,8 +40,8 @@ fn is_sent_away(mut stream: TcpStream) -> bool {
 fn silent_clients_are_sent_away_and_others_get_their_places() {
     let dir = tempfile::tempdir().unwrap();
     let program = Program::start_with(serve(dir.path(), &config(dir.path())));
-    let half = b"GET /health HTTP/1.1\r\nHost: here\r\nX-Half";
-    let answered = b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n";
+    let half = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Half";
+    let answered = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let rest = [&b""[..], half, answered].map(|sent| client(&program.rest, sent));
     // All places are taken: this one waits in front of the door until one is free.
     assert!(program.get("/health").contains(" 200 OK"));

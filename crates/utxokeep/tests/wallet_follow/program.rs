@@ -140,6 +140,8 @@ pub(crate) fn wait_for_tip(ledger: &Ledger, network: Network, tip: (u32, BlockHa
 pub(crate) struct Serving {
     child: Child,
     address: String,
+    /// What requests send as `Authorization`.
+    token: String,
     log: Arc<Mutex<String>>,
 }
 
@@ -163,6 +165,8 @@ impl Serving {
                 break rest[..end.unwrap_or(rest.len())].to_owned();
             }
         };
+        let file = seen.lines().find_map(|line| line.split_once("access token in ")).unwrap().1;
+        let token = fs::read_to_string(file).unwrap().trim_end().to_owned();
         let log = Arc::new(Mutex::new(seen));
         let grows = Arc::clone(&log);
         thread::spawn(move || {
@@ -170,7 +174,7 @@ impl Serving {
                 grows.lock().unwrap().push_str(&(line + "\n"));
             }
         });
-        Self { child, address, log }
+        Self { child, address, token, log }
     }
 
     pub(crate) fn log(&self) -> String {
@@ -180,16 +184,22 @@ impl Serving {
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let head = self.head("GET", path);
+        write!(stream, "{head}Connection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     }
 
+    fn head(&self, method: &str, path: &str) -> String {
+        let token = &self.token;
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n")
+    }
+
     pub(crate) fn post(&self, path: &str, json: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n");
+        let head = self.head("POST", path) + "Content-Type: application/json\r\n";
         let length = json.len();
         write!(stream, "{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{json}")
             .unwrap();

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, runtime::Runtime};
 use utxokeep::{
+    access::RestAccess,
     config::{RestConfig, WalletConfig},
     doors::Doors,
     rest::{WalletState, router_of, serve_routes},
@@ -87,6 +88,14 @@ impl Api {
         Self::with(&RestConfig::default(), &WalletConfig::default())
     }
 
+    /// Serves a new ledger to those who may use it.
+    pub(crate) fn guarded(access: RestAccess) -> Self {
+        let dir = TempDir::new().unwrap();
+        let url = format!("sqlite:{}", dir.path().join("ledger").display());
+        let (rest, wallet) = (RestConfig::default(), WalletConfig::default());
+        Self { dir: Some(dir), ..Self::start(&url, &rest, &wallet, access) }
+    }
+
     pub(crate) fn with(rest: &RestConfig, wallet: &WalletConfig) -> Self {
         let dir = TempDir::new().unwrap();
         let url = format!("sqlite:{}", dir.path().join("ledger").display());
@@ -95,6 +104,10 @@ impl Api {
 
     /// Serves the ledger at a place.
     pub(crate) fn over(url: &str, rest: &RestConfig, wallet: &WalletConfig) -> Self {
+        Self::start(url, rest, wallet, RestAccess::default())
+    }
+
+    fn start(url: &str, rest: &RestConfig, wallet: &WalletConfig, access: RestAccess) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -105,7 +118,7 @@ impl Api {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let doors = Doors::new(rest.connections_max, rest.idle_secs_max);
-        runtime.spawn(serve_routes(listener, routes, doors, std::future::pending()));
+        runtime.spawn(serve_routes(listener, routes, access, doors, std::future::pending()));
         Self { address, _runtime: runtime, dir: None }
     }
 
@@ -124,7 +137,14 @@ impl Api {
         self.send_with("POST", path, "application/json", &body.to_string(), lines)
     }
 
-    fn send_with(&self, method: &str, path: &str, kind: &str, body: &str, lines: &str) -> Reply {
+    pub(crate) fn send_with(
+        &self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &str,
+        lines: &str,
+    ) -> Reply {
         let kind =
             if kind.is_empty() { String::new() } else { format!("Content-Type: {kind}\r\n") };
         let request = format!(

@@ -7,7 +7,7 @@ use utxokeep::rest::openapi;
 
 use crate::client::{Api, txid};
 
-const ROUTES: &[&str] = &[
+pub(crate) const ROUTES: &[&str] = &[
     "GET /api/v1/wallets",
     "POST /api/v1/wallets",
     "GET /api/v1/wallets/{wallet}",
@@ -125,7 +125,9 @@ fn every_route_is_there() {
             .replace("{chain}", "bitcoin")
             .replace("{network}", "regtest");
         let body = if method == "GET" { "" } else { "{}" };
-        let reply = api.send(method, &path, "application/json", body);
+        let is_lines = path.ends_with("/labels");
+        let kind = if is_lines { "application/jsonl" } else { "application/json" };
+        let reply = api.send(method, &path, kind, body);
         assert!([200, 400, 404].contains(&reply.status), "{route}: {reply:?}");
         assert!(!reply.text.contains("unknown_route"), "{route}: {reply:?}");
     }

@@ -89,9 +89,10 @@ fn bodies_that_are_not_json_not_text_or_too_long_are_refused() {
     assert_eq!(api.send("POST", WALLETS, charset, good).status, 201);
     let labels = format!("{WALLETS}/w/labels");
     let long = " ".repeat(1_025);
-    api.send("POST", &labels, "", &long).bad(413, "body_too_large");
+    api.send("POST", &labels, "application/jsonl", &long).bad(413, "body_too_large");
     let head = format!(
-        "POST {labels} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 1\r\n\r\n"
+        "POST {labels} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/jsonl\r\nContent-Length: 1\r\n\r\n"
     );
     let not_text = [head.as_bytes(), &[0xff]].concat();
     let skipped = crate::client::exchange(api.address, &not_text).good();

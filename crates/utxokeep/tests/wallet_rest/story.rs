@@ -253,7 +253,7 @@ fn its_labels_travel(api: &Api, first: &str) {
     let labels = "/api/v1/wallets/copy/labels";
     let unknown = "{\"type\":\"future\",\"ref\":\"x\",\"label\":\"y\"}\n";
     let lines = format!("{}{unknown}", exported.text);
-    let imported = api.send("POST", labels, "text/plain", &lines).good();
+    let imported = api.send("POST", labels, "application/jsonl", &lines).good();
     let done = json!({ "imported": 1, "ignored": 1, "skipped": 0, "truncated": 0, "notes": [] });
     assert_eq!(imported, done);
     assert_eq!(api.get(labels).text, exported.text);

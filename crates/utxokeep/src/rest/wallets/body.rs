@@ -7,13 +7,16 @@ use axum::{
         DefaultBodyLimit, FromRequest, Request,
         rejection::{BytesRejection, JsonRejection},
     },
-    http::StatusCode,
+    http::{HeaderValue, StatusCode, header},
 };
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::WalletState;
 use crate::rest::error::ApiError;
+
+/// The type of one JSON object in each line.
+pub(super) const JSON_LINES: &str = "application/jsonl";
 
 /// A body in JSON.
 #[derive(Debug)]
@@ -68,7 +71,7 @@ fn values(json: &[u8]) -> usize {
     count
 }
 
-/// A body of lines, whatever type it claims to be of.
+/// A body of lines of JSON. A page of another server could post plain text without asking first.
 #[derive(Debug)]
 pub(super) struct PostedLines(pub(super) Bytes);
 
@@ -76,6 +79,10 @@ impl FromRequest<WalletState> for PostedLines {
     type Rejection = ApiError;
 
     async fn from_request(mut request: Request, state: &WalletState) -> Result<Self, ApiError> {
+        let is_lines = |value: &HeaderValue| value.as_bytes().starts_with(JSON_LINES.as_bytes());
+        if !request.headers().get(header::CONTENT_TYPE).is_some_and(is_lines) {
+            return Err(ApiError::NotJsonLines);
+        }
         let bytes_max = state.body_bytes_max();
         DefaultBodyLimit::max(bytes_max).apply(&mut request);
         let read = timeout(state.request_timeout(), Bytes::from_request(request, state)).await;

@@ -24,6 +24,8 @@ const COMPARING: &[(u16, &str)] =
     &[(409, "The ledger and the chain database are not at the same block, or there is none")];
 const WITH_JSON: &[(u16, &str)] = &[(415, "The body does not claim to be JSON")];
 
+const WITH_LINES: &[(u16, &str)] = &[(415, "The body does not claim to be lines of JSON")];
+
 /// Errors of routes that compare the ledger with a chain database.
 pub(super) struct CompareFaults;
 
@@ -56,7 +58,7 @@ pub(super) struct TextFaults;
 
 impl IntoResponses for TextFaults {
     fn responses() -> Responses {
-        responses(&[ANY, CHANGING, WITH_BODY])
+        responses(&[ANY, CHANGING, WITH_BODY, WITH_LINES])
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// What an export of labels is.
-const JSON_LINES: &str = "application/jsonl; charset=utf-8";
+const EXPORTED: &str = "application/jsonl; charset=utf-8";
 
 /// Label a transaction
 ///
@@ -60,14 +60,13 @@ pub(super) async fn export_labels(
     Segments(name): Segments<String>,
 ) -> Result<Response, ApiError> {
     let Json(lines) = admitted.read(move |wallets| wallets.export_labels(&name)).await?;
-    Ok(([(header::CONTENT_TYPE, JSON_LINES)], lines).into_response())
+    Ok(([(header::CONTENT_TYPE, EXPORTED)], lines).into_response())
 }
 
 /// Set labels from lines of BIP-329
 ///
 /// A record changes only what it says: one without `label` leaves the text as it is, one without
-/// `spendable` leaves the output as it is. Lines that cannot be used are skipped and reported. The
-/// type of the content does not matter.
+/// `spendable` leaves the output as it is. Lines that cannot be used are skipped and reported.
 #[utoipa::path(
     post,
     path = "/api/v1/wallets/{wallet}/labels",
