@@ -7,8 +7,6 @@
 //!   answered without a token, unless a setting says so by name.
 //! * The token is never logged, shown or compared byte by byte.
 
-#![allow(dead_code, reason = "gRPC does not ask for the token yet")]
-
 mod pages;
 mod token;
 
@@ -107,6 +105,20 @@ impl Access {
         };
         Ok(Self { rest, grpc: token.filter(|_| for_grpc), token_file })
     }
+}
+
+/// The token that a client on this machine sends to a server at an address. The one in the data
+/// directory goes to the loopback address alone: elsewhere somebody else may listen.
+pub(crate) fn token_for(
+    config: &Config,
+    data: &Path,
+    is_loopback: bool,
+) -> Result<Option<Token>, TokenError> {
+    let file = token_file(&config.server, data);
+    if config.server.token_file.as_os_str().is_empty() && !(is_loopback && file.exists()) {
+        return Ok(None);
+    }
+    Token::load(&file).map(Some)
 }
 
 fn token_file(server: &ServerConfig, data: &Path) -> PathBuf {

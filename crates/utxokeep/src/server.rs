@@ -113,7 +113,10 @@ pub(crate) fn serve_until_stopped(
         routes = routes.merge(rest::pruner_routes(pruning.clone()));
     }
     let rest = Server::start_routes(&runtime, served.rest_listen, routes, access.rest, config)?;
-    let grpc = served.grpc.map(|(server, listen)| Server::start_grpc(&runtime, listen, server));
+    let grpc = served.grpc.map(|(answering, listen)| {
+        let answering = answering.with_token(access.grpc.clone());
+        Server::start_grpc(&runtime, listen, answering)
+    });
     let grpc = grpc.transpose()?;
     announce(Announced {
         rest: rest.address,

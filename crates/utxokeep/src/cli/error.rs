@@ -30,6 +30,15 @@ pub(super) enum CliError {
     /// No record of the output.
     #[error(transparent)]
     UnknownOutput(#[from] UnknownOutput),
+    /// A pruner that asks for a token.
+    #[error(
+        "the pruner at {address} wants its token: name the same --data or [server] token_file as the server \
+         has; nothing was done"
+    )]
+    PrunerWantsToken {
+        /// Where it answers.
+        address: String,
+    },
     /// Nothing says which node store.
     #[error("nothing says which node store: add --store URL, or set [txstore] url")]
     NoNodeStore,

@@ -84,7 +84,8 @@ impl Exit {
                 | CliError::NoUndo
                 | CliError::NoKeychain { .. }
                 | CliError::OtherContent { .. }
-                | CliError::PrunerRefused { .. } => Self::Refused,
+                | CliError::PrunerRefused { .. }
+                | CliError::PrunerWantsToken { .. } => Self::Refused,
                 CliError::RunFailed { .. }
                 | CliError::ReadFile { .. }
                 | CliError::WriteFile { .. }

@@ -68,7 +68,7 @@ enum Asked {
 impl Asked {
     fn new(session: &Session, target: &Target) -> anyhow::Result<Self> {
         if let Some(address) = &target.connect {
-            return Ok(Self::There(Box::new(Remote::connect(address)?)));
+            return Ok(Self::There(Box::new(Remote::connect(session, address)?)));
         }
         Ok(Self::Here(Box::new(here(session, target.store.store.as_deref())?)))
     }

@@ -14,6 +14,7 @@ pub(crate) mod bounded;
 mod calls;
 mod fault;
 mod from_proto;
+mod guard;
 mod meter;
 mod operations;
 mod pruner;
@@ -36,6 +37,7 @@ mod wallet_to_proto;
 pub use meter::METRICS;
 pub use server::GrpcServer;
 
+pub(crate) use guard::TokenSender;
 pub(crate) use meter::describe_metrics;
 
 /// Messages, client and server, generated from the contract.

@@ -4,7 +4,10 @@ use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
 use futures_util::stream::{self, Stream};
 use tokio::{net::TcpListener, sync::oneshot, time};
-use tonic::transport::{self, Server};
+use tonic::{
+    service::interceptor::InterceptedService,
+    transport::{self, Server},
+};
 use tonic_health::{
     ServingStatus,
     server::{HealthReporter, health_reporter},
@@ -14,6 +17,7 @@ use utxokeep_txstore::TxStore;
 
 use super::{
     calls::Calls,
+    guard::TokenGuard,
     meter::MeterLayer,
     operations::Limits,
     proto::{
@@ -28,6 +32,7 @@ use super::{
     wallet_operations,
 };
 use crate::{
+    access::Token,
     config::GrpcConfig,
     doors::{Admitted, Door, Doors},
     pruning::Pruning,
@@ -53,6 +58,8 @@ pub struct GrpcServer {
     /// The most items of calls of the node store and the pruner.
     items_max: usize,
     config: GrpcConfig,
+    /// What every call but health checks has to send, if anything.
+    token: Option<Token>,
 }
 
 impl std::fmt::Debug for GrpcServer {
@@ -85,7 +92,7 @@ impl GrpcServer {
     fn of_nothing(items_max: usize, config: &GrpcConfig) -> Self {
         rest::install_recorder();
         let config = config.clone();
-        Self { store: None, pruning: None, wallets: None, items_max, config }
+        Self { store: None, pruning: None, wallets: None, items_max, config, token: None }
     }
 
     /// Answers for a pruner as well.
@@ -98,6 +105,12 @@ impl GrpcServer {
     #[must_use]
     pub fn with_wallets(self, wallets: Wallets) -> Self {
         Self { wallets: Some(wallets), ..self }
+    }
+
+    /// Asks every call for a token, but not health checks.
+    #[must_use]
+    pub fn with_token(self, token: Option<Token>) -> Self {
+        Self { token, ..self }
     }
 
     /// Names of the services that are served.
@@ -153,6 +166,11 @@ impl GrpcServer {
         self.config.message_mib_max.get() as usize * MIB
     }
 
+    /// A service that asks for the token before it reads a message.
+    fn guarded<S>(&self, service: S) -> InterceptedService<S, TokenGuard> {
+        InterceptedService::new(service, TokenGuard(self.token.clone()))
+    }
+
     /// Keeps the health service up to date, for ever.
     async fn watch_health(&self, health: &HealthReporter) {
         let pruner = async {
@@ -203,10 +221,10 @@ impl GrpcServer {
             .http2_keepalive_interval(Some(KEEPALIVE))
             .layer(MeterLayer)
             .add_service(health_service)
-            .add_optional_service(self.store_service(&health))
-            .add_optional_service(pruner)
-            .add_optional_service(events)
-            .add_optional_service(self.wallet_service(&health))
+            .add_optional_service(self.store_service(&health).map(|it| self.guarded(it)))
+            .add_optional_service(pruner.map(|it| self.guarded(it)))
+            .add_optional_service(events.map(|it| self.guarded(it)))
+            .add_optional_service(self.wallet_service(&health).map(|it| self.guarded(it)))
             .serve_with_incoming_shutdown(
                 admitted(Door::new(listener, doors), doors.idle_max),
                 async {

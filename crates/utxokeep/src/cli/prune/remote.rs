@@ -1,17 +1,25 @@
 //! A pruner that runs elsewhere, over gRPC.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use tokio::runtime::{self, Runtime};
 use tonic::{
     Code, Response, Status,
+    service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
 use utxokeep_core::{Height, Txid};
 
 use crate::{
+    access,
     cli::{args::Connect, error::CliError, open::Session},
-    grpc::proto::{self, pruner_client::PrunerClient},
+    grpc::{
+        TokenSender,
+        proto::{self, pruner_client::PrunerClient},
+    },
 };
 
 /// How long to wait for a connection.
@@ -21,7 +29,7 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Remote {
     runtime: Runtime,
-    client: PrunerClient<Channel>,
+    client: PrunerClient<InterceptedService<Channel, TokenSender>>,
     address: String,
 }
 
@@ -76,21 +84,21 @@ calls! {
 
 impl Remote {
     /// Connects to the pruner at an address.
-    pub(super) fn connect(address: &str) -> anyhow::Result<Self> {
-        Self::first_of(&[address.to_owned()])
+    pub(super) fn connect(session: &Session, address: &str) -> anyhow::Result<Self> {
+        Self::first_of(session, &[address.to_owned()])
     }
 
     /// Connects to the one that is named, or to where the configuration would have one listen.
     pub(super) fn named_or_configured(session: &Session, named: &Connect) -> anyhow::Result<Self> {
         if let Some(address) = &named.connect {
-            return Self::connect(address);
+            return Self::connect(session, address);
         }
         let config = session.config();
         let url = |listen: SocketAddr| format!("http://{listen}");
-        Self::first_of(&[url(config.pruner.listen), url(config.grpc.listen)])
+        Self::first_of(session, &[url(config.pruner.listen), url(config.grpc.listen)])
     }
 
-    fn first_of(addresses: &[String]) -> anyhow::Result<Self> {
+    fn first_of(session: &Session, addresses: &[String]) -> anyhow::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         for address in addresses {
             let url =
@@ -99,7 +107,10 @@ impl Remote {
                 .map_err(|_| CliError::BadAddress { text: address.clone() })?;
             let endpoint = endpoint.connect_timeout(CONNECT_WAIT);
             if let Ok(channel) = runtime.block_on(endpoint.connect()) {
-                let client = PrunerClient::new(channel);
+                let is_local = is_loopback(endpoint.uri().host());
+                let token = access::token_for(session.config(), session.data(), is_local)?;
+                let sender = TokenSender::new(token.as_ref());
+                let client = PrunerClient::with_interceptor(channel, sender);
                 return Ok(Self { runtime, client, address: address.clone() });
             }
         }
@@ -114,6 +125,7 @@ impl Remote {
         let address = self.address.clone();
         Err(match status.code() {
             Code::Unimplemented => CliError::NoPrunerThere { address },
+            Code::Unauthenticated => CliError::PrunerWantsToken { address },
             Code::FailedPrecondition => {
                 CliError::PrunerRefused { message: status.message().to_owned() }
             }
@@ -140,4 +152,11 @@ impl Remote {
         let request = proto::PrunerRestoreRequest { what, newest_height: None };
         Ok(self.restore(request)?.restored)
     }
+}
+
+/// Whether the host of an address is this machine, whatever names lead where.
+fn is_loopback(host: Option<&str>) -> bool {
+    let host = host.unwrap_or("").trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
 }
