@@ -15,17 +15,21 @@ use tokio::{
 };
 
 pub use self::stream::Admitted;
+use crate::memory::Budget;
 
 /// How long to wait when the system has no descriptor for a connection.
 const NO_DESCRIPTOR_WAIT: Duration = Duration::from_secs(1);
 
 /// What a server allows its clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Doors {
     /// Connections at the same time; further ones wait until one is closed.
     pub connections_max: usize,
-    /// How long a connection may be open without a whole head of a request.
+    /// How long a connection may be open without a whole head of a request, or take nothing of its
+    /// answer.
     pub idle_max: Duration,
+    /// Memory that requests share, with those of other servers if it is theirs.
+    pub memory: Budget,
 }
 
 impl Doors {
@@ -36,6 +40,7 @@ impl Doors {
         Self {
             connections_max: connections_max.min(Semaphore::MAX_PERMITS),
             idle_max: Duration::from_secs(idle_secs_max.get().into()),
+            memory: Budget::default(),
         }
     }
 }
@@ -45,11 +50,13 @@ impl Doors {
 pub(crate) struct Door {
     listener: TcpListener,
     places: Arc<Semaphore>,
+    idle_max: Duration,
 }
 
 impl Door {
-    pub(crate) fn new(listener: TcpListener, doors: Doors) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(doors.connections_max)) }
+    pub(crate) fn new(listener: TcpListener, doors: &Doors) -> Self {
+        let places = Arc::new(Semaphore::new(doors.connections_max));
+        Self { listener, places, idle_max: doors.idle_max }
     }
 
     /// The next connection, as soon as there is a place for it. One that failed before it was let
@@ -62,7 +69,7 @@ impl Door {
             match self.listener.accept().await {
                 Ok((stream, _)) => {
                     send_at_once(&stream);
-                    return Admitted::new(stream, place);
+                    return Admitted::new(stream, place, self.idle_max);
                 }
                 Err(error) if is_of_client(&error) => {}
                 Err(error) => {

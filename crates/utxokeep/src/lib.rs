@@ -16,6 +16,7 @@ pub mod doors;
 pub mod follow;
 pub mod grpc;
 pub mod json;
+pub mod memory;
 pub mod node_store;
 pub mod owners;
 pub mod pruning;

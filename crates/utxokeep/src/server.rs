@@ -30,6 +30,7 @@ use crate::{
     doors::{Doors, descriptors},
     follow::SourceState,
     grpc::GrpcServer,
+    memory::Budget,
     pruning::Pruning,
     rest,
     wallets::Wallets,
@@ -112,9 +113,11 @@ pub(crate) fn serve_until_stopped(
     if let Some(pruning) = &served.pruning {
         routes = routes.merge(rest::pruner_routes(pruning.clone()));
     }
-    let rest = Server::start_routes(&runtime, served.rest_listen, routes, access.rest, config)?;
+    let memory = Budget::new(config.server.request_memory_mib_max);
+    let (listen, budget) = (served.rest_listen, memory.clone());
+    let rest = Server::start_routes(&runtime, listen, routes, access.rest, budget, config)?;
     let grpc = served.grpc.map(|(answering, listen)| {
-        let answering = answering.with_token(access.grpc.clone());
+        let answering = answering.with_token(access.grpc.clone()).with_memory(memory);
         Server::start_grpc(&runtime, listen, answering)
     });
     let grpc = grpc.transpose()?;
@@ -237,7 +240,8 @@ impl Server {
         let access = Access::prepare(config, data, faces)?;
         let state = rest::RestState::new(index.clone(), &config.rest);
         let routes = rest::router(state);
-        let server = Self::start_routes(runtime, listen, routes, access.rest, config)?;
+        let memory = Budget::new(config.server.request_memory_mib_max);
+        let server = Self::start_routes(runtime, listen, routes, access.rest, memory, config)?;
         Ok((server, access.token_file))
     }
 
@@ -247,9 +251,11 @@ impl Server {
         listen: SocketAddr,
         routes: Router,
         access: RestAccess,
+        memory: Budget,
         config: &Config,
     ) -> anyhow::Result<Self> {
         let doors = Doors::new(config.rest.connections_max, config.rest.idle_secs_max);
+        let doors = Doors { memory, ..doors };
         Self::spawn(runtime, listen, "--listen", "REST", move |listener, stopped| async move {
             Ok(rest::serve_routes(listener, routes, access, doors, stopped).await?)
         })

@@ -89,6 +89,12 @@ impl Config {
             ("txstore", "sql_connections_max", self.txstore.sql_connections_max.get(), 2..=any),
             ("wallet", "sql_connections_max", self.wallet.sql_connections_max.get(), 2..=any),
             ("wallet", "lookahead_edge_percent", self.wallet.lookahead_edge_percent.get(), 1..=100),
+            (
+                "server",
+                "request_memory_mib_max",
+                self.server.request_memory_mib_max.get(),
+                16..=any,
+            ),
             ("grpc", "message_mib_max", self.grpc.message_mib_max.get(), 1..=MESSAGE_MIB_MAX),
         ];
         for (section, name, value, allowed) in bounds {

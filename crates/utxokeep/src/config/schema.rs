@@ -295,7 +295,8 @@ settings! {
         /// or sends no other one.
         idle_secs_max: NonZeroU32 = count(60), "a whole number from 1 on";
     }
-    /// What the REST and the gRPC server have in common: who may use them.
+    /// What the REST and the gRPC server have in common: who may use them, and the memory that their
+    /// requests share.
     [server] ServerConfig {
         /// File with the token that clients send as `Authorization: Bearer TOKEN`. Empty:
         /// `access-token` in the data directory, created at the first start with a random token and
@@ -320,6 +321,10 @@ settings! {
         /// Origins of web pages that may read the chain over REST (CORS), such as
         /// `https://explorer.example`; `*` for every page. Pages never reach wallets, and never write.
         cors_origins: Vec<String> = Vec::new(), "a list of origins (`https://HOST`) or [\"*\"]";
+        /// Memory that requests may take together while they are read, decoded and answered, in MiB.
+        /// One that does not fit is refused and may be sent again: 503 over REST,
+        /// `RESOURCE_EXHAUSTED` over gRPC. Databases have memory of their own (`cache_mib`).
+        request_memory_mib_max: NonZeroU32 = count(512), "a whole number from 16 on";
     }
     /// The node store: transactions and their outputs, for validators. `serve` opens it and answers
     /// calls over gRPC.

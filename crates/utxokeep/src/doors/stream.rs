@@ -25,6 +25,10 @@ pub struct Admitted {
     /// Its place; free again when it ends.
     _place: OwnedSemaphorePermit,
     opening: Option<Opening>,
+    /// How long the client may take nothing of its answer.
+    idle_max: Duration,
+    /// Runs while it takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 /// A client that has not said yet that it speaks HTTP/2.
@@ -35,8 +39,27 @@ struct Opening {
 }
 
 impl Admitted {
-    pub(super) const fn new(stream: TcpStream, place: OwnedSemaphorePermit) -> Self {
-        Self { stream, _place: place, opening: None }
+    pub(super) const fn new(
+        stream: TcpStream,
+        place: OwnedSemaphorePermit,
+        idle_max: Duration,
+    ) -> Self {
+        Self { stream, _place: place, opening: None, idle_max, stalled: None }
+    }
+
+    /// Ends the connection of a client that has taken nothing of its answer for too long.
+    fn unless_stalled(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let idle_max = self.idle_max;
+        let deadline = self.stalled.get_or_insert_with(|| Box::pin(sleep(idle_max)));
+        deadline.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Ends the connection unless the client has said within this time that it speaks HTTP/2. Later
@@ -80,7 +103,8 @@ impl AsyncWrite for Admitted {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.unless_stalled(context, written)
     }
 
     fn poll_write_vectored(
@@ -88,7 +112,8 @@ impl AsyncWrite for Admitted {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.unless_stalled(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

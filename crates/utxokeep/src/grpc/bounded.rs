@@ -14,6 +14,8 @@ use tonic::{
 };
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
+use crate::memory;
+
 /// What a message of any length may take in memory, and how often its own length a longer one may.
 const DECODED_BYTES_MIN: usize = 64 << 20;
 const DECODED_TIMES_MAX: usize = 4;
@@ -91,6 +93,8 @@ impl<U: Message + Default> Decoder for BoundedDecoder<U> {
                     max >> 20
                 )));
             }
+            // What is made of the items takes about as much again.
+            memory::take((max - left).saturating_mul(2))?;
         }
         self.0.decode(buf)
     }

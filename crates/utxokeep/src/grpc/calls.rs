@@ -15,6 +15,7 @@ use utxokeep_txstore::{StoreError, TxStore};
 use super::{fault::Fault, wallet_error};
 use crate::{
     config::GrpcConfig,
+    memory::{self, OverBudget},
     waiting::{self, Waiting},
     wallets::WalletsError,
 };
@@ -34,6 +35,14 @@ pub(super) enum CallError {
     TooLarge { bytes: usize, bytes_max: usize },
     /// Nobody waits for the answer any more.
     Gone,
+    /// There is no memory for the answer.
+    OverBudget(OverBudget),
+}
+
+impl From<OverBudget> for CallError {
+    fn from(over: OverBudget) -> Self {
+        Self::OverBudget(over)
+    }
 }
 
 impl From<Fault> for CallError {
@@ -61,6 +70,7 @@ impl From<CallError> for Status {
             CallError::Refused(reason) => {
                 Self::failed_precondition(format!("{reason}; nothing was changed"))
             }
+            CallError::OverBudget(over) => over.into(),
             CallError::Gone => Self::cancelled("the client is gone"),
             CallError::TooLarge { bytes, bytes_max } => Self::resource_exhausted(format!(
                 "the answer has at least {bytes} bytes, the most is {bytes_max}; ask for less at a time"
@@ -135,7 +145,7 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
             let _permit = permit;
             work(store.as_ref())
         });
-        let task = spawn_blocking(task);
+        let task = spawn_blocking(memory::carried(task));
         match timeout_at(until, task).await {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(self.failed(error).await),

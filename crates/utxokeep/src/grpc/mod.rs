@@ -15,6 +15,7 @@ mod calls;
 mod fault;
 mod from_proto;
 mod guard;
+mod memory;
 mod meter;
 mod operations;
 mod pruner;

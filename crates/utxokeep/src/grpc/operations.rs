@@ -14,6 +14,7 @@ use super::{
     fault::{Within, batch, required},
     from_proto as from, proto, refusal, to_proto as to,
 };
+use crate::memory;
 
 /// The most that requests and answers may hold.
 #[derive(Debug, Clone, Copy)]
@@ -66,8 +67,12 @@ pub(super) fn fitting<T: Message>(answer: T, bytes_max: usize) -> Answer<T> {
     if bytes > bytes_max {
         return Err(CallError::TooLarge { bytes, bytes_max });
     }
+    memory::take(bytes.saturating_mul(FORMS))?;
     Ok(answer)
 }
+
+/// Forms in which an answer is in memory at the same time: as it was read, and as it is sent.
+const FORMS: usize = 2;
 
 /// Transactions that are read at a time where an answer may be much larger than its question.
 const READ_AT_ONCE: usize = 16;
@@ -102,6 +107,8 @@ fn answer_each<Q: Ord + Copy, K: PartialEq, A: Message + Clone>(
             if bytes > bytes_max {
                 return Err(CallError::TooLarge { bytes, bytes_max });
             }
+            let again = element.saturating_mul(times[question].saturating_mul(FORMS));
+            memory::take(again.saturating_add(len))?;
             found.insert(*question, answer);
         }
     }

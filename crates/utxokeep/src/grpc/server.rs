@@ -18,6 +18,7 @@ use utxokeep_txstore::TxStore;
 use super::{
     calls::Calls,
     guard::TokenGuard,
+    memory::MemoryLayer,
     meter::MeterLayer,
     operations::Limits,
     proto::{
@@ -35,6 +36,7 @@ use crate::{
     access::Token,
     config::GrpcConfig,
     doors::{Admitted, Door, Doors},
+    memory::Budget,
     pruning::Pruning,
     rest,
     wallets::Wallets,
@@ -60,6 +62,8 @@ pub struct GrpcServer {
     config: GrpcConfig,
     /// What every call but health checks has to send, if anything.
     token: Option<Token>,
+    /// Memory that calls share.
+    memory: Budget,
 }
 
 impl std::fmt::Debug for GrpcServer {
@@ -92,7 +96,15 @@ impl GrpcServer {
     fn of_nothing(items_max: usize, config: &GrpcConfig) -> Self {
         rest::install_recorder();
         let config = config.clone();
-        Self { store: None, pruning: None, wallets: None, items_max, config, token: None }
+        Self {
+            store: None,
+            pruning: None,
+            wallets: None,
+            items_max,
+            config,
+            token: None,
+            memory: Budget::default(),
+        }
     }
 
     /// Answers for a pruner as well.
@@ -111,6 +123,12 @@ impl GrpcServer {
     #[must_use]
     pub fn with_token(self, token: Option<Token>) -> Self {
         Self { token, ..self }
+    }
+
+    /// Lets calls share the memory of other servers.
+    #[must_use]
+    pub fn with_memory(self, memory: Budget) -> Self {
+        Self { memory, ..self }
     }
 
     /// Names of the services that are served.
@@ -220,13 +238,14 @@ impl GrpcServer {
             .max_concurrent_streams(Some(config.connection_calls_max.get()))
             .http2_keepalive_interval(Some(KEEPALIVE))
             .layer(MeterLayer)
+            .layer(MemoryLayer(self.memory.clone()))
             .add_service(health_service)
             .add_optional_service(self.store_service(&health).map(|it| self.guarded(it)))
             .add_optional_service(pruner.map(|it| self.guarded(it)))
             .add_optional_service(events.map(|it| self.guarded(it)))
             .add_optional_service(self.wallet_service(&health).map(|it| self.guarded(it)))
             .serve_with_incoming_shutdown(
-                admitted(Door::new(listener, doors), doors.idle_max),
+                admitted(Door::new(listener, &doors), doors.idle_max),
                 async {
                     // An error means that the sender is gone, which is a reason to stop as well.
                     let _ = stopped.await;

@@ -14,6 +14,7 @@ use utxokeep_wallet::LedgerError;
 use crate::{
     cursor::CursorError,
     json::Partial,
+    memory::OverBudget,
     owners::{OwnerError, UnknownOutput},
     wallets::{ErrorKind, WalletsError},
 };
@@ -176,6 +177,8 @@ pub(super) enum ApiError {
     Query(#[from] QueryError),
     #[error("too many requests at the same time; come back in a second")]
     Overloaded,
+    #[error("{0}; nothing was changed")]
+    OverBudget(#[from] OverBudget),
     #[error("the request took too long; ask for less, or page by cursor")]
     Timeout,
     #[error(
@@ -247,7 +250,7 @@ impl ApiError {
             Self::BadBody(_) => (BAD, "bad_request"),
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "slow_body"),
-            Self::Overloaded => (UNAVAILABLE, "overloaded"),
+            Self::Overloaded | Self::OverBudget(_) => (UNAVAILABLE, "overloaded"),
             Self::Timeout | Self::WriteTimeout => (UNAVAILABLE, "timeout"),
             Self::Query(_) => (StatusCode::INTERNAL_SERVER_ERROR, "database"),
             Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
@@ -262,7 +265,7 @@ impl ApiError {
     /// Whether the same request may work a little later.
     fn may_pass(&self) -> bool {
         match self {
-            Self::Overloaded => true,
+            Self::Overloaded | Self::OverBudget(_) => true,
             Self::Wallets(error) => error.kind() == ErrorKind::Unavailable,
             _ => false,
         }

@@ -13,6 +13,7 @@ mod answer;
 mod chain;
 mod error;
 mod guard;
+mod memory;
 mod meter;
 mod ops;
 mod outputs;

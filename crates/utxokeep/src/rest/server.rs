@@ -12,7 +12,7 @@ use hyper_util::{
 use tokio::{net::TcpListener, time};
 use tower::ServiceExt as _;
 
-use super::{guard::guarded, meter, router, state::RestState};
+use super::{guard::guarded, memory::remembered, meter, router, state::RestState};
 use crate::{
     access::RestAccess,
     doors::{Door, Doors},
@@ -44,8 +44,8 @@ pub async fn serve_routes(
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     meter::install_recorder();
-    let routes = guarded(routes, access);
-    let door = Door::new(listener, doors);
+    let routes = guarded(remembered(routes, doors.memory.clone()), access);
+    let door = Door::new(listener, &doors);
     let open = GracefulShutdown::new();
     tokio::select! {
         () = admit_all(&door, &routes, doors.idle_max, &open) => {}

@@ -11,6 +11,7 @@ use super::{error::ApiError, meter, params::PageLimits};
 use crate::{
     config::RestConfig,
     follow::{self, SourceState},
+    memory,
     waiting::Waiting,
 };
 
@@ -128,7 +129,7 @@ pub(super) async fn run_within<T: Send + 'static>(
     late: ApiError,
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    match timeout(limit, spawn_blocking(work)).await {
+    match timeout(limit, spawn_blocking(memory::carried(work))).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => Err(ApiError::Internal),
         Err(_) => Err(late),

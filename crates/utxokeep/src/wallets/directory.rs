@@ -9,6 +9,7 @@ use super::{
     NewAddressInfo, Page, Restored, SetLabel, StandingInfo, WalletInfo, WalletStatus, Wallets,
     WalletsError, Watched, now, once::Asked, texts,
 };
+use crate::memory;
 
 impl Wallets {
     /// Rows of a page.
@@ -204,6 +205,8 @@ impl Wallets {
     pub fn export_labels(&self, name: &str) -> Result<String, WalletsError> {
         let (mut lines, mut after) = (String::new(), None);
         while let Some((page, last)) = self.export_labels_page(name, after.as_ref())? {
+            // While the text grows, the old one is there as well.
+            memory::take(page.len().saturating_mul(2))?;
             lines.push_str(&page);
             after = Some(last);
         }

@@ -9,7 +9,7 @@ use utxokeep_index::{QueryError, StoreError};
 use utxokeep_sql::SqlError;
 use utxokeep_wallet::LedgerError;
 
-use crate::owners::OwnerError;
+use crate::{memory::OverBudget, owners::OwnerError};
 
 /// URLs of a ledger.
 const ENGINES: &str = "sqlite:FILE or postgres://USER@HOST/DATABASE";
@@ -93,6 +93,9 @@ pub enum WalletsError {
     /// The database failed while several answers were read together.
     #[error(transparent)]
     Sql(#[from] SqlError),
+    /// There is no memory for the answer.
+    #[error("{0}; nothing was changed")]
+    OverBudget(#[from] OverBudget),
     /// A text that names no address or script.
     #[error(transparent)]
     Owner(#[from] OwnerError),
@@ -187,6 +190,7 @@ impl WalletsError {
         match self {
             Self::Ledger(error) => kind_of(error),
             Self::Sql(error) => kind_of_sql(error),
+            Self::OverBudget(_) => ErrorKind::Unavailable,
             Self::Owner(_)
             | Self::Network(_)
             | Self::Psbt(_)
@@ -208,6 +212,7 @@ impl WalletsError {
         match self {
             Self::Ledger(error) => code_of(error),
             Self::Sql(_) => "database",
+            Self::OverBudget(_) => "overloaded",
             Self::Owner(_) => "bad_address",
             Self::Network(_) => "unknown_network",
             Self::Psbt(_) => "cannot_build_psbt",

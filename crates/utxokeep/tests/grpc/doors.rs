@@ -61,6 +61,18 @@ fn silent_clients_are_sent_away_and_others_get_their_places() {
 }
 
 #[test]
+fn clients_that_take_no_answer_are_sent_away_and_others_get_their_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = Program::start_with(serve(dir.path(), &config(dir.path())));
+    // More than the buffers of both ends hold.
+    let many = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
+    let stalled = [(); 3].map(|()| client(&program.rest, &many));
+    assert!(program.get("/health").contains(" 200 OK"));
+    drop(stalled);
+    program.terminate();
+}
+
+#[test]
 fn a_slow_client_that_goes_on_is_not_sent_away_by_the_limit_of_silence() {
     let dir = tempfile::tempdir().unwrap();
     let program = Program::start_with(serve(dir.path(), &config(dir.path())));

@@ -4,6 +4,7 @@ use tonic::{
     Code, Status,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     codegen::http::uri::PathAndQuery,
+    transport::Channel,
 };
 use utxokeep::{config::GrpcConfig, grpc::proto};
 use utxokeep_core::node::{CreateOptions, Policy};
@@ -286,25 +287,32 @@ impl Decoder for RawCodec {
     type Item = ();
     type Error = Status;
 
-    fn decode(&mut self, _: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
+        use prost::bytes::Buf as _;
+        buffer.advance(buffer.remaining());
         Ok(Some(()))
     }
 }
 
 /// Sends bytes to a method of the node store.
 fn send(served: &Served, method: &str, bytes: Vec<u8>) -> Result<(), Status> {
-    let path = format!("/utxokeep.v1.TxStore/{method}");
-    served.runtime.block_on(async {
-        let mut client = tonic::client::Grpc::new(served.channel());
-        client.ready().await.unwrap();
-        let path = PathAndQuery::try_from(path).unwrap();
-        client.unary(tonic::Request::new(bytes), path, RawCodec).await.map(|_| ())
-    })
+    served.runtime.block_on(send_raw(served.channel(), method, bytes))
 }
 
-/// Most memory that this process ever had, in KiB.
+pub(crate) async fn send_raw(channel: Channel, method: &str, bytes: Vec<u8>) -> Result<(), Status> {
+    let path = PathAndQuery::try_from(format!("/utxokeep.v1.TxStore/{method}")).unwrap();
+    let mut client = tonic::client::Grpc::new(channel).max_decoding_message_size(usize::MAX);
+    client.ready().await.unwrap();
+    client.unary(tonic::Request::new(bytes), path, RawCodec).await.map(|_| ())
+}
+
 fn peak_kib() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    peak_kib_of("self")
+}
+
+/// Most memory that a process ever had, in KiB.
+pub(crate) fn peak_kib_of(process: &str) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }

@@ -10,6 +10,7 @@ mod conformance;
 mod disk;
 mod doors;
 mod limits;
+mod memory;
 mod program;
 mod requests;
 mod served;

@@ -2,18 +2,16 @@
 
 use axum::{
     Json,
-    body::Bytes,
-    extract::{
-        DefaultBodyLimit, FromRequest, Request,
-        rejection::{BytesRejection, JsonRejection},
-    },
-    http::{HeaderValue, StatusCode, header},
+    body::{Body, HttpBody},
+    extract::{DefaultBodyLimit, FromRequest, Request, rejection::JsonRejection},
+    http::{HeaderValue, header},
 };
+use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::WalletState;
-use crate::rest::error::ApiError;
+use crate::{memory, rest::error::ApiError};
 
 /// The type of one JSON object in each line.
 pub(super) const JSON_LINES: &str = "application/jsonl";
@@ -25,31 +23,53 @@ pub(super) struct Posted<T>(pub(super) T);
 impl<T: DeserializeOwned> FromRequest<WalletState> for Posted<T> {
     type Rejection = ApiError;
 
-    async fn from_request(mut request: Request, state: &WalletState) -> Result<Self, ApiError> {
-        let bytes_max = state.body_bytes_max();
-        DefaultBodyLimit::max(bytes_max).apply(&mut request);
+    async fn from_request(request: Request, state: &WalletState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        let headers = parts.headers.clone();
-        // A client that sends slowly must not hold its place for ever.
-        let read = Bytes::from_request(Request::from_parts(parts, body), state);
-        let read = timeout(state.request_timeout(), read).await.map_err(|_| ApiError::SlowBody)?;
-        let bytes = read.map_err(|rejection| bytes_error(&rejection, bytes_max))?;
+        let bytes = read(body, state).await?;
+        let values = values(&bytes);
         let values_max = VALUES_MIN + bytes.len() / BYTES_PER_VALUE;
-        if values(&bytes) > values_max {
+        if values > values_max {
             return Err(ApiError::BadBody(format!(
                 "it has more than {values_max} values; send fewer at a time"
             )));
         }
+        memory::take(bytes.len().saturating_add(values.saturating_mul(VALUE_BYTES)))?;
         let mut whole = Request::new(bytes.into());
-        *whole.headers_mut() = headers;
+        *whole.headers_mut() = parts.headers;
         // It was read within the limit.
         DefaultBodyLimit::disable().apply(&mut whole);
         match Json::from_request(whole, state).await {
             Ok(Json(body)) => Ok(Self(body)),
-            Err(rejection) => Err(json_error(&rejection, bytes_max)),
+            Err(rejection) => Err(json_error(&rejection)),
         }
     }
 }
+
+/// Reads a body within the limits of size, time and memory.
+async fn read(body: Body, state: &WalletState) -> Result<Vec<u8>, ApiError> {
+    let bytes_max = state.body_bytes_max();
+    // What its client says of its length is enough to refuse it.
+    if HttpBody::size_hint(&body).lower() > bytes_max as u64 {
+        return Err(ApiError::BodyTooLarge { kib_max: bytes_max >> 10 });
+    }
+    let read = async {
+        let (mut bytes, mut parts) = (Vec::new(), body.into_data_stream());
+        while let Some(part) = parts.next().await {
+            let part = part.map_err(|error| ApiError::BadBody(error.to_string()))?;
+            if part.len() > bytes_max - bytes.len() {
+                return Err(ApiError::BodyTooLarge { kib_max: bytes_max >> 10 });
+            }
+            // While the list grows, the old one is there as well.
+            memory::take(part.len().saturating_mul(2))?;
+            bytes.extend_from_slice(&part);
+        }
+        Ok(bytes)
+    };
+    timeout(state.request_timeout(), read).await.map_err(|_| ApiError::SlowBody)?
+}
+
+/// What a value takes in memory besides its text.
+const VALUE_BYTES: usize = 256;
 
 /// Values that any body may hold, and bytes that a body has for each one beyond. A value takes far
 /// more memory than its three bytes in `"",`, and a body of honest ones is mostly hashes.
@@ -73,38 +93,26 @@ fn values(json: &[u8]) -> usize {
 
 /// A body of lines of JSON. A page of another server could post plain text without asking first.
 #[derive(Debug)]
-pub(super) struct PostedLines(pub(super) Bytes);
+pub(super) struct PostedLines(pub(super) Vec<u8>);
 
 impl FromRequest<WalletState> for PostedLines {
     type Rejection = ApiError;
 
-    async fn from_request(mut request: Request, state: &WalletState) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &WalletState) -> Result<Self, ApiError> {
         let is_lines = |value: &HeaderValue| value.as_bytes().starts_with(JSON_LINES.as_bytes());
         if !request.headers().get(header::CONTENT_TYPE).is_some_and(is_lines) {
             return Err(ApiError::NotJsonLines);
         }
-        let bytes_max = state.body_bytes_max();
-        DefaultBodyLimit::max(bytes_max).apply(&mut request);
-        let read = timeout(state.request_timeout(), Bytes::from_request(request, state)).await;
-        let read = read.map_err(|_| ApiError::SlowBody)?;
-        read.map(Self).map_err(|rejection| bytes_error(&rejection, bytes_max))
+        read(request.into_body(), state).await.map(Self)
     }
 }
 
-fn json_error(rejection: &JsonRejection, bytes_max: usize) -> ApiError {
+fn json_error(rejection: &JsonRejection) -> ApiError {
     match rejection {
         JsonRejection::MissingJsonContentType(_) => ApiError::NotJson,
         JsonRejection::JsonSyntaxError(error) => ApiError::BadJson(error.body_text()),
-        JsonRejection::BytesRejection(error) => bytes_error(error, bytes_max),
         other => ApiError::BadBody(other.body_text()),
     }
-}
-
-fn bytes_error(rejection: &BytesRejection, bytes_max: usize) -> ApiError {
-    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return ApiError::BodyTooLarge { kib_max: bytes_max >> 10 };
-    }
-    ApiError::BadBody(rejection.body_text())
 }
 
 #[cfg(test)]
