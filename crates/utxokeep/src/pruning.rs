@@ -6,6 +6,7 @@
 //! * Once it is stopped no further run starts, and the present one ends after its chunk.
 
 mod clock;
+pub(crate) mod runs;
 mod settings;
 
 use std::{

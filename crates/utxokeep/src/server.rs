@@ -109,10 +109,7 @@ pub(crate) fn serve_until_stopped(
         .chain(served.store)
         .chain(served.ledger)
         .collect();
-    let mut routes = rest::router_of(chain, wallets, watched.clone());
-    if let Some(pruning) = &served.pruning {
-        routes = routes.merge(rest::pruner_routes(pruning.clone()));
-    }
+    let routes = rest::router_of(chain, wallets, served.pruning.clone(), watched.clone());
     let memory = Budget::new(config.server.request_memory_mib_max);
     let (listen, budget) = (served.rest_listen, memory.clone());
     let rest = Server::start_routes(&runtime, listen, routes, access.rest, budget, config)?;

@@ -236,6 +236,12 @@ fn tip_blocks_and_status_are_those_of_the_node() {
         api.get("/health").text,
         r#"{"status":"ok","dependencies":[{"name":"chain_index","status":"ok","fault":null}]}"#
     );
+    // Probes are answered whatever the server has, without a pruner too.
+    assert_eq!(api.get("/health/live").text, r#"{"status":"ok"}"#);
+    assert_eq!(
+        api.get("/health/ready").text,
+        r#"{"status":"ready","dependencies":[{"name":"chain_index","status":"ok","fault":null}]}"#
+    );
 }
 
 #[test]
@@ -727,7 +733,7 @@ fn the_description_is_complete_and_every_route_in_it_exists() {
 
     let output = node_scripts()[BUSY][0].clone();
     let paths = document["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 12);
+    assert_eq!(paths.len(), 14);
     for (path, item) in paths {
         let get = &item["get"];
         assert!(get["summary"].is_string() && get["tags"][0].is_string(), "{path}");

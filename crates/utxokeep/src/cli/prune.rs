@@ -19,7 +19,6 @@ use self::{
         Restored, Status,
     },
     remote::Remote,
-    shown::Jobs,
 };
 use super::{
     args::{
@@ -34,7 +33,7 @@ use super::{
 };
 use crate::{
     grpc::{GrpcServer, proto, pruner_to_proto as to},
-    pruning::{self, Pruning, WallClock},
+    pruning::{self, Pruning, WallClock, runs::Jobs},
     server::{self, Announced, Served},
     watched::Watched,
 };

@@ -175,6 +175,9 @@ pub(super) enum ApiError {
     SlowBody,
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// The node store does not answer.
+    #[error("{0}")]
+    NodeStore(String),
     #[error("too many requests at the same time; come back in a second")]
     Overloaded,
     #[error("{0}; nothing was changed")]
@@ -250,6 +253,7 @@ impl ApiError {
             Self::BadBody(_) => (BAD, "bad_request"),
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "slow_body"),
+            Self::NodeStore(_) => (UNAVAILABLE, "node_store"),
             Self::Overloaded | Self::OverBudget(_) => (UNAVAILABLE, "overloaded"),
             Self::Timeout | Self::WriteTimeout => (UNAVAILABLE, "timeout"),
             Self::Query(_) => (StatusCode::INTERNAL_SERVER_ERROR, "database"),

@@ -29,12 +29,11 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::{Config as UiConfig, SwaggerUi};
 
-use self::{ops::Operations, wallets::wallet_routes};
-use crate::watched::Watched;
+use self::{ops::Operations, pruner::pruner_routes, wallets::wallet_routes};
+use crate::{pruning::Pruning, watched::Watched};
 
 pub use meter::METRICS;
 pub(crate) use meter::install_recorder;
-pub(crate) use pruner::pruner_routes;
 pub use server::{serve, serve_routes};
 pub use state::RestState;
 pub use wallets::WalletState;
@@ -87,6 +86,8 @@ fn chain_routes() -> OpenApiRouter<RestState> {
 fn operations_routes() -> OpenApiRouter<Operations> {
     OpenApiRouter::with_openapi(OperationsDescription::openapi())
         .routes(routes!(ops::health))
+        .routes(routes!(ops::live))
+        .routes(routes!(ops::ready))
         .routes(routes!(ops::metrics))
 }
 
@@ -96,13 +97,14 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     Description::openapi()
         .merge_from(chain_routes().into_openapi())
         .merge_from(wallet_routes().into_openapi())
+        .merge_from(pruner_routes().into_openapi())
         .merge_from(operations_routes().into_openapi())
 }
 
 /// The routes of a chain index, ready to be served.
 pub fn router(state: RestState) -> Router {
     let watched = Watched::chain_index(state.index());
-    router_of(Some(state), None, vec![watched])
+    router_of(Some(state), None, None, vec![watched])
 }
 
 /// The routes of what there is, ready to be served. Health, metrics and the description are always
@@ -110,9 +112,10 @@ pub fn router(state: RestState) -> Router {
 pub fn router_of(
     chain: Option<RestState>,
     wallets: Option<WalletState>,
+    pruning: Option<Pruning>,
     watched: Vec<Watched>,
 ) -> Router {
-    let operations = Operations::new(chain.clone(), wallets.clone(), watched);
+    let operations = Operations::new(chain.clone(), wallets.clone(), pruning.clone(), watched);
     let mut routes = OpenApiRouter::with_openapi(Description::openapi());
     if let Some(chain) = chain {
         routes = routes.merge(chain_routes().with_state(chain));
@@ -120,6 +123,9 @@ pub fn router_of(
     let has_wallets = wallets.is_some();
     if let Some(wallets) = wallets {
         routes = routes.merge(wallet_routes().with_state(wallets));
+    }
+    if let Some(pruning) = pruning {
+        routes = routes.merge(pruner_routes().with_state(pruning));
     }
     let (routes, description) =
         routes.merge(operations_routes().with_state(operations)).split_for_parts();

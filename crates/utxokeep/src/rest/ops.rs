@@ -9,14 +9,15 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{error::ApiError, meter, state::RestState, wallets::WalletState};
-use crate::{clock::now_s, wallets::Lagging, watched::Watched};
+use super::{error::ApiError, meter, pruner, state::RestState, wallets::WalletState};
+use crate::{clock::now_s, pruning::Pruning, wallets::Lagging, watched::Watched};
 
 /// What the server answers from.
 #[derive(Debug, Clone)]
 pub(super) struct Operations {
     chain: Option<RestState>,
     wallets: Option<WalletState>,
+    pruning: Option<Pruning>,
     watched: Vec<Watched>,
 }
 
@@ -25,10 +26,48 @@ impl Operations {
     pub(super) fn new(
         chain: Option<RestState>,
         wallets: Option<WalletState>,
+        pruning: Option<Pruning>,
         watched: Vec<Watched>,
     ) -> Self {
         meter::install_recorder();
-        Self { chain, wallets, watched }
+        Self { chain, wallets, pruning, watched }
+    }
+
+    /// What the server needs, and whether it is there.
+    async fn dependencies(&self) -> Vec<Dependency> {
+        let mut dependencies = Vec::new();
+        if let Some(chain) = &self.chain {
+            let answer = chain.read_always(|index| Ok(index.view().map(drop)?)).await;
+            dependencies.push(Dependency::asked("chain_index", answer));
+            if let Some((source, silent_secs_max)) = chain.source() {
+                dependencies.push(match source.trouble(now_s(), *silent_secs_max) {
+                    Some(fault) => Dependency::degraded("chain_source", fault),
+                    None => Dependency::new("chain_source", None),
+                });
+            }
+        }
+        if let Some(wallets) = &self.wallets {
+            dependencies.push(match wallets.lagging().await {
+                Ok(lagging) if lagging.set_aside > 0 => Dependency::with_set_aside(&lagging),
+                answer => Dependency::asked("wallet_ledger", answer.map(drop)),
+            });
+            if wallets.is_following() {
+                dependencies.push(match wallets.follower_fault() {
+                    Some(fault) => Dependency::degraded("wallet_follower", fault),
+                    None => Dependency::new("wallet_follower", None),
+                });
+            }
+        }
+        // What stopped writing outranks what could still be read.
+        for watched in &self.watched {
+            let trouble = watched.trouble().await.map(|trouble| trouble.reason);
+            match dependencies.iter_mut().find(|known| known.name == watched.name) {
+                Some(known) if trouble.is_some() => *known = Dependency::new(watched.name, trouble),
+                Some(_) => {}
+                None => dependencies.push(Dependency::new(watched.name, trouble)),
+            }
+        }
+        dependencies
     }
 }
 
@@ -51,7 +90,7 @@ impl Dependency {
         Self { name, status, fault }
     }
 
-    pub(super) fn is_there(&self) -> bool {
+    fn is_there(&self) -> bool {
         self.status != "fault"
     }
 
@@ -105,38 +144,7 @@ pub(super) struct Health {
     )
 )]
 pub(super) async fn health(State(operations): State<Operations>) -> Response {
-    let mut dependencies = Vec::new();
-    if let Some(chain) = &operations.chain {
-        let answer = chain.read_always(|index| Ok(index.view().map(drop)?)).await;
-        dependencies.push(Dependency::asked("chain_index", answer));
-        if let Some((source, silent_secs_max)) = chain.source() {
-            dependencies.push(match source.trouble(now_s(), *silent_secs_max) {
-                Some(fault) => Dependency::degraded("chain_source", fault),
-                None => Dependency::new("chain_source", None),
-            });
-        }
-    }
-    if let Some(wallets) = &operations.wallets {
-        dependencies.push(match wallets.lagging().await {
-            Ok(lagging) if lagging.set_aside > 0 => Dependency::with_set_aside(&lagging),
-            answer => Dependency::asked("wallet_ledger", answer.map(drop)),
-        });
-        if wallets.is_following() {
-            dependencies.push(match wallets.follower_fault() {
-                Some(fault) => Dependency::degraded("wallet_follower", fault),
-                None => Dependency::new("wallet_follower", None),
-            });
-        }
-    }
-    // What stopped writing outranks what could still be read.
-    for watched in &operations.watched {
-        let trouble = watched.trouble().await.map(|trouble| trouble.reason);
-        match dependencies.iter_mut().find(|known| known.name == watched.name) {
-            Some(known) if trouble.is_some() => *known = Dependency::new(watched.name, trouble),
-            Some(_) => {}
-            None => dependencies.push(Dependency::new(watched.name, trouble)),
-        }
-    }
+    let dependencies = operations.dependencies().await;
     let (code, status) = if !dependencies.iter().all(Dependency::is_there) {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
     } else if dependencies.iter().all(|dependency| dependency.fault.is_none()) {
@@ -145,6 +153,60 @@ pub(super) async fn health(State(operations): State<Operations>) -> Response {
         (StatusCode::OK, "degraded")
     };
     (code, Json(Health { status, dependencies })).into_response()
+}
+
+/// The program lives.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Live {
+    /// Always `ok`.
+    #[schema(example = "ok")]
+    status: &'static str,
+}
+
+/// Whether the server, and its pruner if it has one, can work.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Ready {
+    /// `ready` or `not ready`.
+    #[schema(example = "ready")]
+    status: &'static str,
+    /// What it needs.
+    dependencies: Vec<Dependency>,
+}
+
+/// Whether the program lives
+#[utoipa::path(
+    get,
+    path = "/health/live",
+    tag = "operations",
+    responses((status = 200, description = "It answers", body = Live))
+)]
+pub(super) async fn live() -> Response {
+    Json(Live { status: "ok" }).into_response()
+}
+
+/// Whether everything that the server needs is there
+///
+/// What `/health` looks at, and what the pruner needs where the server has one.
+#[utoipa::path(
+    get,
+    path = "/health/ready",
+    tag = "operations",
+    responses(
+        (status = 200, description = "It is", body = Ready),
+        (status = 503, description = "Something is missing, and is named", body = Ready),
+    )
+)]
+pub(super) async fn ready(State(operations): State<Operations>) -> Response {
+    let mut dependencies = operations.dependencies().await;
+    if let Some(pruning) = operations.pruning {
+        dependencies.extend(pruner::dependencies(pruning).await);
+    }
+    let (code, status) = if dependencies.iter().all(Dependency::is_there) {
+        (StatusCode::OK, "ready")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not ready")
+    };
+    (code, Json(Ready { status, dependencies })).into_response()
 }
 
 /// Metrics in the text format of Prometheus

@@ -1,51 +1,86 @@
-//! Health of the pruner: whether the program lives, and whether everything it needs is there.
+//! The pruner over REST: whether everything it needs is there, and the last runs.
 
 use std::time::Duration;
 
-use axum::{
-    Json, Router,
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse, Response},
-    routing::get,
-};
-use serde::Serialize;
+use axum::{Json, extract::State};
+use serde::Deserialize;
 use tokio::{task::spawn_blocking, time::timeout};
+use utoipa::{IntoParams, OpenApi};
+use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{meter, ops::Dependency};
-use crate::pruning::Pruning;
+use super::{
+    error::{ApiError, ErrorBody},
+    ops::Dependency,
+    params::Params,
+    state::run_within,
+};
+use crate::{
+    grpc::{proto, pruner_to_proto as to},
+    pruning::{Pruning, runs::Jobs},
+};
 
 /// How long the things that the pruner needs may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Serialize)]
-struct Live {
-    status: &'static str,
+/// Runs that are answered unless the request says otherwise.
+const JOBS: u32 = 20;
+
+/// The most runs that one answer has.
+const JOBS_MAX: u32 = 1_000;
+
+/// How many runs.
+#[derive(Debug, Clone, Copy, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct JobsParams {
+    /// The most runs to answer, up to 1,000; without it 20.
+    #[param(nullable = false, minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
 }
 
-#[derive(Debug, Serialize)]
-struct Ready {
-    status: &'static str,
-    dependencies: Vec<Dependency>,
+#[derive(OpenApi)]
+#[openapi(tags((name = "pruner", description = "Last runs of the pruner")))]
+struct PrunerDescription;
+
+/// Routes about the pruner and their description, made from the same list.
+pub(super) fn pruner_routes() -> OpenApiRouter<Pruning> {
+    OpenApiRouter::with_openapi(PrunerDescription::openapi()).routes(routes!(jobs))
 }
 
-/// Routes to be served beside others.
-pub(crate) fn pruner_routes(pruning: Pruning) -> Router {
-    Router::new()
-        .route("/health/live", get(live))
-        .route("/health/ready", get(ready))
-        .layer(axum::middleware::from_fn(meter::measure))
-        .with_state(pruning)
+/// The last runs of the pruner, newest first
+///
+/// Also those from before a restart, and of other programs over the same store.
+#[utoipa::path(
+    get,
+    path = "/pruner/jobs",
+    tag = "pruner",
+    params(JobsParams),
+    responses(
+        (status = 200, description = "The last runs", body = Jobs),
+        (status = 400, description = "The limit is none", body = ErrorBody),
+        (status = 503, description = "The store does not answer", body = ErrorBody),
+    )
+)]
+pub(super) async fn jobs(
+    State(pruning): State<Pruning>,
+    Params(params): Params<JobsParams>,
+) -> Result<Json<Jobs>, ApiError> {
+    let limit = params.limit.unwrap_or(JOBS);
+    if !(1..=JOBS_MAX).contains(&limit) {
+        return Err(ApiError::BadParameter(format!("limit is a number from 1 to {JOBS_MAX}")));
+    }
+    let found = run_within(PATIENCE, ApiError::Timeout, move || {
+        let jobs = pruning.pruner().jobs(limit as usize);
+        jobs.map_err(|error| ApiError::NodeStore(error.to_string()))
+    });
+    let jobs = found.await?.iter().map(to::job).collect();
+    Ok(Json(Jobs::from(proto::PrunerJobsResponse { jobs })))
 }
 
-/// Who answers lives.
-async fn live() -> Response {
-    Json(Live { status: "ok" }).into_response()
-}
-
-async fn ready(State(pruning): State<Pruning>) -> Response {
+/// What the pruner needs, and whether it is there.
+pub(super) async fn dependencies(pruning: Pruning) -> Vec<Dependency> {
     let asked = spawn_blocking(move || pruning.pruner().health());
-    let dependencies = match timeout(PATIENCE, asked).await {
+    match timeout(PATIENCE, asked).await {
         Ok(Ok(health)) => health
             .dependencies
             .into_iter()
@@ -56,12 +91,5 @@ async fn ready(State(pruning): State<Pruning>) -> Response {
             let fault = format!("no answer within {} s", PATIENCE.as_secs());
             vec![Dependency::new("store", Some(fault))]
         }
-    };
-    let is_ready = dependencies.iter().all(Dependency::is_there);
-    let (code, status) = if is_ready {
-        (StatusCode::OK, "ready")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "not ready")
-    };
-    (code, Json(Ready { status, dependencies })).into_response()
+    }
 }

@@ -6,10 +6,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    program::User,
+    program::{User, until},
     world::{CHILD_STABLE, HEIGHT, World},
 };
 
@@ -129,7 +129,7 @@ fn a_running_pruner_is_asked_to_keep_transactions() {
     // It does not know a height yet, so it deletes nothing meanwhile.
     let world = World::make(&user.url, 1, None);
     let program = user.serve();
-    let address = format!("http://{}", program.grpc);
+    let address = program.grpc_url();
     let txid = world.due[0].to_string();
     let kept = user.json(&["prune", "preserve", &txid, "--until", "400", "--connect", &address]);
     assert_eq!(kept, json!({ "preserved": 1 }));
@@ -199,6 +199,47 @@ fn a_run_by_hand_obeys_what_the_node_told_the_service() {
         assert_eq!(forgotten, json!({ "persister": false }));
         let program = user.serve();
         program.assembly(true, HEIGHT);
+        program.wait_for(HEIGHT);
+        program.terminate();
+        assert_eq!(world.due_left_at(&user.url), 0);
+    }
+}
+
+/// A service that starts does not know what the node does now; one that never will say so again is
+/// forgotten by hand, and then runs go on.
+#[test]
+fn a_service_that_starts_waits_for_what_the_node_ever_reported() {
+    for engine in ENGINES {
+        let user = User::new(engine, "assembly_wait_ms = 0");
+        let world = World::make(&user.url, 2, None);
+        let program = user.serve();
+        program.assembly(true, HEIGHT);
+        program.terminate();
+        // Two reports, as the first one jumps.
+        World::tell_height(&user.url, HEIGHT - 1);
+        World::tell_height(&user.url, HEIGHT);
+        let program = user.serve();
+        until("the run is skipped", || program.get("/pruner/jobs").contains("assembly_timeout"));
+        let runs: Value = serde_json::from_str(&program.body("/pruner/jobs?limit=1")).unwrap();
+        let by_hand =
+            user.json(&["prune", "jobs", "--count", "1", "--connect", &program.grpc_url()]);
+        assert_eq!(runs, by_hand, "the same answer on every face");
+        assert_eq!(runs["jobs"][0]["skip_reason"], "assembly_timeout");
+        for wrong in ["limit=0", "limit=x", "what=1"] {
+            assert!(program.get(&format!("/pruner/jobs?{wrong}")).contains(" 400 "), "{wrong}");
+        }
+        let metrics = program.get("/metrics");
+        for gauge in ["records", "due_records", "disk_bytes"] {
+            let lines = metrics.lines();
+            let name = format!("utxokeep_txstore_{gauge} ");
+            let mut shown = lines.filter_map(|line| line.strip_prefix(&name));
+            assert!(shown.next().is_some_and(|number| number != "0"), "{gauge}: {metrics}");
+        }
+        program.terminate();
+        assert_eq!(world.due_left_at(&user.url), 2, "the node may be resetting now");
+        let forgotten = user.json(&["prune", "forget-node-state"]);
+        assert_eq!(forgotten, json!({ "mined_set": false, "assembly": false }));
+        let program = user.serve();
         program.wait_for(HEIGHT);
         program.terminate();
         assert_eq!(world.due_left_at(&user.url), 0);

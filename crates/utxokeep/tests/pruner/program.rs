@@ -124,8 +124,18 @@ impl Program {
         answer
     }
 
+    /// What is answered, without its head.
+    pub(crate) fn body(&self, path: &str) -> String {
+        let answer = self.get(path);
+        answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned())
+    }
+
+    pub(crate) fn grpc_url(&self) -> String {
+        format!("http://{}", self.grpc)
+    }
+
     pub(crate) fn channel(&self) -> Channel {
-        let endpoint = Endpoint::from_shared(format!("http://{}", self.grpc)).unwrap();
+        let endpoint = Endpoint::from_shared(self.grpc_url()).unwrap();
         let _inside = self.runtime.enter();
         endpoint.connect_lazy()
     }

@@ -49,7 +49,7 @@ fn every_command_reaches_the_pruner_that_runs() {
     let user = User::new("rocksdb", "undo_blocks = 3");
     let world = World::make(&user.url, 4, None);
     let program = user.serve();
-    let url = format!("http://{}", program.grpc);
+    let url = program.grpc_url();
     let ask = |args: &[&str]| user.json(&[&["prune"], args, &["--connect", &url]].concat());
     let (code, _, told) = user.run(&["prune", "run"]);
     assert_eq!(code, Some(4), "the store belongs to the server: {told}");
@@ -92,7 +92,7 @@ fn a_run_by_hand_is_waited_for() {
     // Another program tells the store, so that nothing but the command asks for a run.
     World::tell_height(&user.url, HEIGHT - 1);
     World::tell_height(&user.url, HEIGHT);
-    let url = format!("http://{}", program.grpc);
+    let url = program.grpc_url();
     let did = user.json(&["prune", "run", "--height", "338", "--connect", &url]);
     assert_eq!((&did["state"], &did["report"]["deleted"]), (&json!("completed"), &json!(300)));
     assert_eq!(world.due_left_at(&user.url), 0);
@@ -164,11 +164,12 @@ fn without_the_pruner_its_services_are_not_there() {
     let user = User::new("rocksdb", "enabled = false");
     let world = World::make(&user.url, 2, Some(HEIGHT));
     let program = user.serve();
-    let url = format!("http://{}", program.grpc);
+    let url = program.grpc_url();
     let (code, _, told) = user.run(&["prune", "status", "--connect", &url]);
     assert_eq!(code, Some(1), "{told}");
     assert!(told.contains("has no pruner"), "{told}");
-    assert!(program.get("/health/ready").contains(" 404 "));
+    assert!(program.get("/pruner/jobs").contains(" 404 "));
+    assert!(program.get("/health/ready").contains(" 200 OK"));
     program.terminate();
     assert_eq!(world.due_left_at(&user.url), 2);
 }

@@ -114,7 +114,7 @@ impl Api {
             .build()
             .unwrap();
         let wallets = Wallets::open(url, wallet).unwrap();
-        let routes = router_of(None, Some(WalletState::new(wallets, rest)), Vec::new());
+        let routes = router_of(None, Some(WalletState::new(wallets, rest)), None, Vec::new());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let doors = Doors::new(rest.connections_max, rest.idle_secs_max);

@@ -78,8 +78,8 @@ fn a_server_of_wallets_describes_exactly_its_routes() {
         assert_eq!(*said, &whole["paths"][path][method.to_lowercase()], "{name}");
     }
     let names: BTreeSet<&str> = described.iter().map(|(name, _)| name.as_str()).collect();
-    let expected: BTreeSet<&str> =
-        ROUTES.iter().copied().chain(["GET /health", "GET /metrics"]).collect();
+    let probes = ["GET /health", "GET /health/live", "GET /health/ready", "GET /metrics"];
+    let expected: BTreeSet<&str> = ROUTES.iter().copied().chain(probes).collect();
     assert_eq!(names, expected);
 
     let text = served.to_string();

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utxokeep_core::Txid;
 
-use super::shown::{Job, word};
 use crate::{
     cli::output::{Human, Lines},
     grpc::proto,
+    pruning::runs::{Job, word},
 };
 
 /// What a pruner is doing.

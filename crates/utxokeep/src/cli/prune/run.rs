@@ -5,11 +5,7 @@ use std::{thread, time::Duration};
 use utxokeep_core::Height;
 use utxokeep_pruner::{Job, JobState, Pruner};
 
-use super::{
-    Asked, in_our_words,
-    remote::Remote,
-    shown::{self, Report},
-};
+use super::{Asked, in_our_words, remote::Remote};
 use crate::{
     cli::{
         args::PruneRun, error::CliError, exit::Exit, interrupt::Interrupt, open::Session, output,
@@ -19,6 +15,7 @@ use crate::{
         proto::{self, PrunerJobState},
         pruner_to_proto as to,
     },
+    pruning::runs::{Job as Shown, Report},
 };
 
 /// How often progress is looked at here.
@@ -67,7 +64,7 @@ fn run_here(session: &Session, pruner: &Pruner, asked: Option<Height>) -> anyhow
     });
     progress.finish();
     let job: Job = job.map_err(|_| anyhow::anyhow!("the run broke down; see the log"))?;
-    let mut shown = shown::Job::from(to::job(&job));
+    let mut shown = Shown::from(to::job(&job));
     let is_over = matches!(job.state, JobState::Completed(_));
     if is_over && !pruner.settings().skip_blob_deletions {
         let files = pruner.delete_blobs().map_err(in_our_words)?;
@@ -117,7 +114,7 @@ fn run_there(session: &Session, mut remote: Remote, asked: Option<Height>) -> an
     progress.finish();
     let state = job.state();
     let (skipped, error) = (job.skip_reason.clone(), job.error.clone());
-    output::result(session.json(), &shown::Job::from(job))?;
+    output::result(session.json(), &Shown::from(job))?;
     match state {
         PrunerJobState::Skipped => {
             Err(CliError::RunSkipped { reason: skipped.unwrap_or_default() }.into())
