@@ -1,4 +1,5 @@
-//! Whether a block may be connected: every consensus rule that needs no script.
+//! Whether a block may be connected: inputs that are there and unspent, amounts, subsidy, maturity,
+//! and the height in the coinbase. Scripts, versions, times, sizes and locks are not looked at.
 //!
 //! The engine gathers facts (what each input spends), this module decides. It sees a block as
 //! Bitcoin Core's `ConnectBlock` does, and names the same reasons.

@@ -114,8 +114,8 @@ pub struct Utxo {
     /// Time of that block, in seconds since the epoch.
     #[schema(example = 1_296_760_800)]
     pub block_time: u64,
-    /// Position of the transaction in that block. In slot 0 of Cardano the outputs of the genesis
-    /// files come first, each as a transaction of its own.
+    /// Position of the transaction in that block. In the first block of Cardano the outputs of the
+    /// genesis files come first, each as a transaction of its own.
     #[schema(example = 0)]
     pub tx_index: u32,
     /// Transaction that spent the output. Absent from a spent output that the ledger itself removed

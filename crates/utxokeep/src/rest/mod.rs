@@ -11,6 +11,7 @@
 
 mod answer;
 mod chain;
+mod described;
 mod error;
 mod guard;
 mod memory;
@@ -94,11 +95,12 @@ fn operations_routes() -> OpenApiRouter<Operations> {
 /// The description of the whole API. A server describes under `/openapi.json` what it has.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    Description::openapi()
+    let routes = Description::openapi()
         .merge_from(chain_routes().into_openapi())
         .merge_from(wallet_routes().into_openapi())
         .merge_from(pruner_routes().into_openapi())
-        .merge_from(operations_routes().into_openapi())
+        .merge_from(operations_routes().into_openapi());
+    described::finished(routes)
 }
 
 /// The routes of a chain index, ready to be served.
@@ -131,7 +133,7 @@ pub fn router_of(
         routes.merge(operations_routes().with_state(operations)).split_for_parts();
     // Without "none" the page would send the description's address to a validator on the internet.
     let ui = SwaggerUi::new("/docs")
-        .url(OPENAPI_PATH, description)
+        .url(OPENAPI_PATH, described::finished(description))
         .config(UiConfig::from(OPENAPI_PATH).validator_url("none"));
     routes
         .merge(ui)

@@ -17,6 +17,7 @@ mod idempotency;
 mod labels;
 mod ledger;
 mod payments;
+mod places;
 mod prune;
 mod records;
 

@@ -94,6 +94,7 @@ fn a_server_of_wallets_describes_exactly_its_routes() {
 fn every_operation_of_the_whole_api_has_a_name_of_its_own_and_says_how_it_fails() {
     let whole = serde_json::to_value(openapi()).unwrap();
     let operations = operations(&whole);
+    assert_eq!(whole["components"]["securitySchemes"]["token"]["scheme"], "bearer");
     let ids: BTreeSet<&str> =
         operations.iter().map(|(_, said)| said["operationId"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), operations.len());
@@ -101,15 +102,45 @@ fn every_operation_of_the_whole_api_has_a_name_of_its_own_and_says_how_it_fails(
         assert_eq!(said["tags"], json!(["wallets"]), "{name}");
         assert!(said["summary"].is_string(), "{name}");
         let responses = said["responses"].as_object().unwrap();
-        let mut statuses = vec!["400", "404", "500", "503"];
+        assert_eq!(said["security"], json!([{ "token": [] }]), "{name}");
+        let mut statuses = vec!["400", "401", "403", "404", "500", "503"];
         if said["requestBody"].is_object() {
-            statuses.extend(["408", "409", "413"]);
+            statuses.extend(["408", "409", "413", "415"]);
         }
         for status in statuses {
             let schema = &responses[status]["content"]["application/json"]["schema"]["$ref"];
             assert_eq!(schema, "#/components/schemas/ErrorBody", "{name} {status}");
         }
     }
+}
+
+/// Everything in a document that is a number, with what is said of it.
+fn numbers<'d>(document: &'d Value, found: &mut Vec<&'d Value>) {
+    let is_number = |kind: &Value| {
+        kind == "integer" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("integer")))
+    };
+    if document.get("type").is_some_and(is_number) {
+        found.push(document);
+    }
+    let fields = document.as_object().into_iter().flat_map(|fields| fields.values());
+    for inner in fields.chain(document.as_array().into_iter().flatten()) {
+        numbers(inner, found);
+    }
+}
+
+#[test]
+fn numbers_are_described_as_large_as_they_may_be() {
+    let whole = serde_json::to_value(openapi()).unwrap();
+    let mut found = Vec::new();
+    numbers(&whole, &mut found);
+    assert!(found.len() > 100, "{}", found.len());
+    for number in &found {
+        assert_ne!(number["format"], "int32", "{number}");
+    }
+    assert!(found.iter().any(|number| number["maximum"] == json!(u32::MAX)));
+    let parameters = &whole["paths"]["/api/v1/utxos/{tx_hash}/{index}"]["get"]["parameters"];
+    let tx_hash = parameters.as_array().unwrap().iter().find(|it| it["name"] == "tx_hash");
+    assert_eq!(tx_hash.unwrap()["schema"]["pattern"], "^[0-9a-fA-F]{64}$");
 }
 
 #[test]

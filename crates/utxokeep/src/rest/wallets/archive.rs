@@ -7,6 +7,7 @@ use super::{
     admission::Admitted,
     body::Posted,
     faults::{BodyFaults, WriteFaults},
+    places::InWallet,
 };
 use crate::{
     rest::{error::ApiError, params::Segments},
@@ -21,7 +22,7 @@ use crate::{
     post,
     path = "/api/v1/wallets/{wallet}/archive",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     request_body = Archive,
     responses((status = 204, description = "It is archived"), BodyFaults)
 )]
@@ -39,7 +40,7 @@ pub(super) async fn archive_wallet(
     post,
     path = "/api/v1/wallets/{wallet}/restore",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     responses(
         (status = 200, description = "It is followed again; from where to scan", body = Restored),
         WriteFaults,
@@ -62,7 +63,7 @@ pub(super) async fn restore_wallet(
     path = "/api/v1/wallets/{wallet}/descriptors/{id}/archive",
     tag = "wallets",
     params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
+        InWallet,
         ("id" = i64, Path, description = "Number of the keychain"),
     ),
     request_body = Archive,
@@ -83,7 +84,7 @@ pub(super) async fn archive_descriptor(
     path = "/api/v1/wallets/{wallet}/descriptors/{id}/restore",
     tag = "wallets",
     params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
+        InWallet,
         ("id" = i64, Path, description = "Number of the keychain"),
     ),
     responses(

@@ -8,6 +8,7 @@ use super::{
     body::Posted,
     faults::{BodyFaults, ReadFaults, WriteFaults},
     idempotency::KeyHeader,
+    places::{InWallet, WithKey},
 };
 use crate::{
     rest::{
@@ -59,7 +60,7 @@ pub(super) async fn create_wallet(
     get,
     path = "/api/v1/wallets/{wallet}",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     responses(
         (status = 200, description = "The wallet, and how far the ledger has come on its network",
             body = WalletStatus),
@@ -83,7 +84,7 @@ pub(super) async fn show_wallet(
     post,
     path = "/api/v1/wallets/{wallet}/rescan",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     request_body = RescanWallet,
     responses((status = 200, description = "What is going to be done", body = RescanInfo), BodyFaults)
 )]
@@ -102,7 +103,7 @@ pub(super) async fn rescan_wallet(
     get,
     path = "/api/v1/wallets/{wallet}/addresses",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), Page),
+    params(InWallet, Page),
     responses(
         (status = 200, description = "A page of addresses", body = Listed<AddressInfo>),
         ReadFaults,
@@ -124,7 +125,7 @@ pub(super) async fn list_addresses(
     post,
     path = "/api/v1/wallets/{wallet}/addresses",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     request_body = AddAddresses,
     responses((status = 200, description = "They are watched now", body = Watched), BodyFaults)
 )]
@@ -143,7 +144,7 @@ pub(super) async fn add_addresses(
     get,
     path = "/api/v1/wallets/{wallet}/descriptors",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), ListDescriptors),
+    params(InWallet, ListDescriptors),
     responses(
         (status = 200, description = "The keychains", body = Listed<DescriptorInfo>),
         ReadFaults,
@@ -166,7 +167,7 @@ pub(super) async fn list_descriptors(
     post,
     path = "/api/v1/wallets/{wallet}/descriptors",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     request_body = AddDescriptor,
     responses(
         (status = 200, description = "Its keychains, one for each path",
@@ -190,9 +191,9 @@ pub(super) async fn add_descriptor(
     path = "/api/v1/wallets/{wallet}/descriptors/{id}/next-address",
     tag = "wallets",
     params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
+        InWallet,
         ("id" = i64, Path, description = "Number of the keychain"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing"),
+        WithKey,
     ),
     responses((status = 200, description = "The address", body = NewAddressInfo), WriteFaults)
 )]

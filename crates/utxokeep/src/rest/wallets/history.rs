@@ -7,6 +7,7 @@ use super::{
     Answer,
     admission::Admitted,
     faults::{CompareFaults, ReadFaults},
+    places::{InWallet, OfTransaction},
 };
 use crate::{
     rest::params::{Params, Segments},
@@ -32,7 +33,7 @@ pub(super) struct Count {
     get,
     path = "/api/v1/wallets/{wallet}/balance",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), BalanceOf),
+    params(InWallet, BalanceOf),
     responses((status = 200, description = "The balance", body = BalanceInfo), ReadFaults)
 )]
 pub(super) async fn wallet_balance(
@@ -50,7 +51,7 @@ pub(super) async fn wallet_balance(
     get,
     path = "/api/v1/wallets/{wallet}/utxos",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), ListCoins),
+    params(InWallet, ListCoins),
     responses(
         (status = 200, description = "A page of unspent outputs", body = Listed<CoinInfo>),
         ReadFaults,
@@ -70,7 +71,7 @@ pub(super) async fn list_wallet_utxos(
     path = "/api/v1/wallets/{wallet}/utxos/{outpoint}",
     tag = "wallets",
     params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
+        InWallet,
         ("outpoint" = String, Path, description = "The output, as `TXID:INDEX`"),
     ),
     responses((status = 200, description = "The output", body = OfWallet<CoinInfo>), ReadFaults)
@@ -89,7 +90,7 @@ pub(super) async fn show_wallet_utxo(
     get,
     path = "/api/v1/wallets/{wallet}/transactions",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), ListTransactions),
+    params(InWallet, ListTransactions),
     responses(
         (status = 200, description = "A page of transactions", body = Listed<TxInfo>),
         ReadFaults,
@@ -108,10 +109,7 @@ pub(super) async fn list_transactions(
     get,
     path = "/api/v1/wallets/{wallet}/transactions/{txid}",
     tag = "wallets",
-    params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
-        ("txid" = String, Path, description = "Transaction id"),
-    ),
+    params(OfTransaction),
     responses((status = 200, description = "The transaction", body = OfWallet<TxDetails>), ReadFaults)
 )]
 pub(super) async fn show_transaction(
@@ -129,8 +127,7 @@ pub(super) async fn show_transaction(
     path = "/api/v1/wallets/{wallet}/transactions/{txid}/replacements",
     tag = "wallets",
     params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
-        ("txid" = String, Path, description = "Transaction id"),
+        OfTransaction,
         Count,
     ),
     responses(
@@ -156,7 +153,7 @@ pub(super) async fn list_replacements(
     get,
     path = "/api/v1/wallets/{wallet}/verify",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), VerifyWallet),
+    params(InWallet, VerifyWallet),
     responses(
         (status = 200, description = "Whether it does, and the rules that are broken",
             body = Verified),

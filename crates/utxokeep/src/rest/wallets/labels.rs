@@ -11,6 +11,7 @@ use super::{
     admission::Admitted,
     body::{Posted, PostedLines},
     faults::{BodyFaults, ReadFaults, TextFaults, WriteFaults},
+    places::{InWallet, OfTransaction},
 };
 use crate::{
     rest::{error::ApiError, params::Segments},
@@ -27,10 +28,7 @@ const EXPORTED: &str = "application/jsonl; charset=utf-8";
     put,
     path = "/api/v1/wallets/{wallet}/transactions/{txid}/label",
     tag = "wallets",
-    params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
-        ("txid" = String, Path, description = "Transaction id"),
-    ),
+    params(OfTransaction),
     request_body = SetLabel,
     responses((status = 204, description = "It is set"), BodyFaults)
 )]
@@ -48,7 +46,7 @@ pub(super) async fn set_transaction_label(
     get,
     path = "/api/v1/wallets/{wallet}/labels",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     responses(
         (status = 200, description = "One JSON object in each line", body = String,
             content_type = "application/jsonl"),
@@ -71,7 +69,7 @@ pub(super) async fn export_labels(
     post,
     path = "/api/v1/wallets/{wallet}/labels",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     request_body(content = String, description = "One JSON object in each line",
         content_type = "application/jsonl"),
     responses((status = 200, description = "What was done", body = LabelsImported), TextFaults)
@@ -92,7 +90,7 @@ pub(super) async fn import_labels(
     path = "/api/v1/wallets/{wallet}/utxos/{outpoint}/freeze",
     tag = "wallets",
     params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
+        InWallet,
         ("outpoint" = String, Path, description = "The output, as `TXID:INDEX`"),
     ),
     responses((status = 200, description = "It is held back", body = CoinWish), WriteFaults)
@@ -110,7 +108,7 @@ pub(super) async fn freeze_utxo(
     path = "/api/v1/wallets/{wallet}/utxos/{outpoint}/unfreeze",
     tag = "wallets",
     params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
+        InWallet,
         ("outpoint" = String, Path, description = "The output, as `TXID:INDEX`"),
     ),
     responses((status = 200, description = "It may be spent", body = CoinWish), WriteFaults)

@@ -5,6 +5,7 @@ use super::{
     admission::Admitted,
     faults::{BodyFaults, ReadFaults, WriteFaults},
     idempotency::Keyed,
+    places::{InWallet, OfTransaction, WithKey},
 };
 use crate::{
     rest::params::{Params, Segments},
@@ -21,7 +22,7 @@ use crate::{
     get,
     path = "/api/v1/wallets/{wallet}/leases",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), Page),
+    params(InWallet, Page),
     responses((status = 200, description = "A page of leases", body = Listed<LeaseInfo>), ReadFaults)
 )]
 pub(super) async fn list_leases(
@@ -39,7 +40,7 @@ pub(super) async fn list_leases(
     post,
     path = "/api/v1/wallets/{wallet}/leases",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing")),
+    params(InWallet, WithKey),
     request_body = AcquireLeases,
     responses((status = 200, description = "They are leased", body = Leased), BodyFaults)
 )]
@@ -58,7 +59,7 @@ pub(super) async fn acquire_leases(
     post,
     path = "/api/v1/wallets/{wallet}/leases/renew",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing")),
+    params(InWallet, WithKey),
     request_body = AcquireLeases,
     responses((status = 200, description = "They are renewed", body = Leased), BodyFaults)
 )]
@@ -77,7 +78,7 @@ pub(super) async fn renew_leases(
     post,
     path = "/api/v1/wallets/{wallet}/leases/clean",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     responses((status = 200, description = "How many went", body = CleanedLeases), WriteFaults)
 )]
 pub(super) async fn clean_leases(
@@ -92,7 +93,7 @@ pub(super) async fn clean_leases(
     delete,
     path = "/api/v1/wallets/{wallet}/leases",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), ReleaseLeases),
+    params(InWallet, ReleaseLeases),
     responses((status = 200, description = "How many ended", body = Released), WriteFaults)
 )]
 pub(super) async fn release_leases(
@@ -110,7 +111,7 @@ pub(super) async fn release_leases(
     post,
     path = "/api/v1/wallets/{wallet}/selections",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing")),
+    params(InWallet, WithKey),
     request_body = SelectCoins,
     responses((status = 200, description = "The choice", body = SelectionInfo), BodyFaults)
 )]
@@ -129,7 +130,7 @@ pub(super) async fn select_coins(
     post,
     path = "/api/v1/wallets/{wallet}/psbts",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing")),
+    params(InWallet, WithKey),
     request_body = CreatePsbt,
     responses((status = 200, description = "The transaction", body = PsbtInfo), BodyFaults)
 )]
@@ -148,11 +149,7 @@ pub(super) async fn create_psbt(
     post,
     path = "/api/v1/wallets/{wallet}/transactions/{txid}/bump",
     tag = "wallets",
-    params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
-        ("txid" = String, Path, description = "Transaction id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing"),
-    ),
+    params(OfTransaction, WithKey),
     request_body = BumpFee,
     responses((status = 200, description = "The replacement", body = BumpInfo), BodyFaults)
 )]

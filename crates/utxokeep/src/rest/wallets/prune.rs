@@ -6,6 +6,7 @@ use super::{
     admission::Admitted,
     body::Posted,
     faults::{BodyFaults, ReadFaults},
+    places::InWallet,
 };
 use crate::{
     rest::params::{Params, Segments},
@@ -23,7 +24,7 @@ use crate::{
     post,
     path = "/api/v1/wallets/{wallet}/prune",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     request_body = PruneWallet,
     responses((status = 200, description = "What was removed", body = PrunedNow), BodyFaults)
 )]
@@ -42,7 +43,7 @@ pub(super) async fn prune_wallet(
     get,
     path = "/api/v1/wallets/{wallet}/pruned",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), Page),
+    params(InWallet, Page),
     responses(
         (status = 200, description = "A page of the archive", body = Listed<PrunedInfo>),
         ReadFaults,
@@ -63,7 +64,7 @@ pub(super) async fn list_pruned(
     post,
     path = "/api/v1/wallets/{wallet}/pruned/acknowledge",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet")),
+    params(InWallet),
     request_body = AcknowledgePruned,
     responses((status = 200, description = "How many", body = PrunedAcknowledged), BodyFaults)
 )]

@@ -8,6 +8,7 @@ use super::{
     body::Posted,
     faults::{BodyFaults, WriteFaults},
     idempotency::Keyed,
+    places::{InWallet, OfTransaction, WithKey},
 };
 use crate::{
     rest::{error::ApiError, params::Segments},
@@ -21,7 +22,7 @@ use crate::{
     post,
     path = "/api/v1/wallets/{wallet}/transactions",
     tag = "wallets",
-    params(("wallet" = String, Path, description = "Name of the wallet"), ("Idempotency-Key" = Option<String>, Header, description = "Sent again with the same key, the request is answered as before and changes nothing")),
+    params(InWallet, WithKey),
     request_body = RecordTx,
     responses((status = 200, description = "What it came to", body = RecordedInfo), BodyFaults)
 )]
@@ -40,10 +41,7 @@ pub(super) async fn record_transaction(
     delete,
     path = "/api/v1/wallets/{wallet}/transactions/{txid}",
     tag = "wallets",
-    params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
-        ("txid" = String, Path, description = "Transaction id"),
-    ),
+    params(OfTransaction),
     responses((status = 204, description = "It is gone"), WriteFaults)
 )]
 pub(super) async fn remove_transaction(
@@ -61,10 +59,7 @@ pub(super) async fn remove_transaction(
     post,
     path = "/api/v1/wallets/{wallet}/transactions/{txid}/publish",
     tag = "wallets",
-    params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
-        ("txid" = String, Path, description = "Transaction id"),
-    ),
+    params(OfTransaction),
     responses((status = 200, description = "What it came to", body = RecordedInfo), WriteFaults)
 )]
 pub(super) async fn publish_transaction(
@@ -81,10 +76,7 @@ pub(super) async fn publish_transaction(
     post,
     path = "/api/v1/wallets/{wallet}/transactions/{txid}/confirm",
     tag = "wallets",
-    params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
-        ("txid" = String, Path, description = "Transaction id"),
-    ),
+    params(OfTransaction),
     request_body = ConfirmTx,
     responses((status = 200, description = "What it came to", body = RecordedInfo), BodyFaults)
 )]
@@ -103,10 +95,7 @@ pub(super) async fn confirm_transaction(
     post,
     path = "/api/v1/wallets/{wallet}/transactions/{txid}/unconfirm",
     tag = "wallets",
-    params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
-        ("txid" = String, Path, description = "Transaction id"),
-    ),
+    params(OfTransaction),
     responses((status = 200, description = "What it came to", body = RecordedInfo), WriteFaults)
 )]
 pub(super) async fn unconfirm_transaction(
@@ -123,10 +112,7 @@ pub(super) async fn unconfirm_transaction(
     post,
     path = "/api/v1/wallets/{wallet}/transactions/{txid}/abandon",
     tag = "wallets",
-    params(
-        ("wallet" = String, Path, description = "Name of the wallet"),
-        ("txid" = String, Path, description = "Transaction id"),
-    ),
+    params(OfTransaction),
     responses((status = 200, description = "What failed", body = Abandoned), WriteFaults)
 )]
 pub(super) async fn abandon_transaction(
