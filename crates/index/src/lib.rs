@@ -13,12 +13,12 @@
 mod apply;
 mod coin;
 mod digest;
+mod era_rules;
 mod error;
 mod follow;
 mod immutable;
 mod import;
 mod index;
-mod ledger;
 mod live;
 mod meta;
 mod pending;
