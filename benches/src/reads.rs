@@ -110,10 +110,8 @@ fn each(
     table: TableId,
     visit: &mut dyn FnMut(usize, &[u8]),
 ) -> anyhow::Result<()> {
-    let all =
-        Scan { from: &[], until: None, reverse: false, limit: usize::MAX, within_prefix: false };
     let mut at = 0;
-    read.scan(table, &all, &mut |key, _| {
+    read.scan(table, &Scan::ALL, &mut |key, _| {
         visit(at, key);
         at += 1;
         true

@@ -145,13 +145,8 @@ impl<S: Read> View<'_, S> {
         let first = u8::try_from(part).unwrap_or(u8::MAX);
         let from = [first];
         let until = first.checked_add(1).map(|next| [next]);
-        let scan = Scan {
-            from: &from,
-            until: until.as_ref().map(<[u8; 1]>::as_slice),
-            reverse: false,
-            limit: usize::MAX,
-            within_prefix: false,
-        };
+        let until = until.as_ref().map(<[u8; 1]>::as_slice);
+        let scan = Scan { from: &from, until, ..Scan::ALL };
         let mut back = self.spent_since(&scan)?.into_iter().peekable();
         let mut damage = None;
         let at = self.horizon();

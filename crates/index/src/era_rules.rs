@@ -41,16 +41,9 @@ impl<K: Kv> ChainWriter<K> {
         self.flush()?;
         let genesis = self.index.settings.decoder.genesis();
         let shelley_starts = genesis.map_or(0, Genesis::slot_start_of_shelley);
-        let all = Scan {
-            from: &[],
-            until: None,
-            reverse: false,
-            limit: usize::MAX,
-            within_prefix: false,
-        };
         let mut removed = Vec::new();
         let mut damage = None;
-        self.read().scan(UNSPENT, &all, &mut |key, value| {
+        self.read().scan(UNSPENT, &Scan::ALL, &mut |key, value| {
             match (OutPoint::from_key(key), UtxoRecord::decode(value)) {
                 (Some(outpoint), Ok(record)) => {
                     let is_from_byron =

@@ -576,13 +576,8 @@ impl<'a, S: Read> View<'a, S> {
                 from = bound;
             }
         }
-        let scan = Scan {
-            from: &from,
-            until: Some(&until),
-            reverse,
-            limit: usize::MAX,
-            within_prefix: true,
-        };
+        let scan =
+            Scan { from: &from, until: Some(&until), reverse, within_prefix: true, ..Scan::ALL };
         if self.horizon().is_none() {
             return self.visit_live(&scan, visit);
         }

@@ -304,14 +304,7 @@ impl<S: Read> Check<'_, '_, S> {
     }
 
     fn count(&self, table: TableId) -> Result<u64, StoreError> {
-        let all = Scan {
-            from: &[],
-            until: None,
-            reverse: false,
-            limit: usize::MAX,
-            within_prefix: false,
-        };
-        Ok(self.read().scan(table, &all, &mut |_, _| true)? as u64)
+        Ok(self.read().scan(table, &Scan::ALL, &mut |_, _| true)? as u64)
     }
 
     fn for_each_page(
@@ -323,13 +316,7 @@ impl<S: Read> Check<'_, '_, S> {
         let mut from = Vec::new();
         let mut seen = 0;
         loop {
-            let scan = Scan {
-                from: &from,
-                until: None,
-                reverse: false,
-                limit: ROWS_PER_READ,
-                within_prefix: false,
-            };
+            let scan = Scan { from: &from, limit: ROWS_PER_READ, ..Scan::ALL };
             let mut page = Vec::with_capacity(ROWS_PER_READ);
             self.read().scan(table, &scan, &mut |key, value| {
                 page.push((key.to_vec(), value.to_vec()));

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{ALL_ROWS, InMemory, MemoryEngine, Place, assert_clean};
+use common::{InMemory, MemoryEngine, Place, assert_clean};
 use utxokeep_chains::{Simulator, SimulatorConfig};
 use utxokeep_core::hex_encode;
 use utxokeep_index::{
@@ -14,7 +14,7 @@ use utxokeep_index::{
         UNSPENT, UTXO_META,
     },
 };
-use utxokeep_kv::{Batch, Durability, Kv, Read, TableId};
+use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, TableId};
 use utxokeep_testkit::Archive;
 
 type Row = (Vec<u8>, Vec<u8>);
@@ -61,7 +61,7 @@ impl Database {
         let mut rows = Vec::new();
         self.place
             .0
-            .scan(table, &ALL_ROWS, &mut |key, value| {
+            .scan(table, &Scan::ALL, &mut |key, value| {
                 rows.push((key.to_vec(), value.to_vec()));
                 true
             })

@@ -73,6 +73,12 @@ pub struct Scan<'a> {
     pub within_prefix: bool,
 }
 
+impl Scan<'static> {
+    /// Every row of a table, lowest key first.
+    pub const ALL: Self =
+        Self { from: &[], until: None, reverse: false, limit: usize::MAX, within_prefix: false };
+}
+
 /// Size of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSize {

@@ -211,14 +211,7 @@ fn a_read_that_nobody_waits_for_ends_early() {
     let scan = |looks| {
         LOOKS.set(looks);
         let mut rows = 0;
-        let scan = Scan {
-            from: b"",
-            until: None,
-            reverse: false,
-            limit: usize::MAX,
-            within_prefix: false,
-        };
-        let outcome = rocks.snapshot().scan(ORDERED, &scan, &mut |_, _| {
+        let outcome = rocks.snapshot().scan(ORDERED, &Scan::ALL, &mut |_, _| {
             rows += 1;
             true
         });

@@ -213,7 +213,7 @@ impl<K: Kv> Backend for KvBackend<K> {
 }
 
 const fn everything() -> Scan<'static> {
-    Scan { from: &[], until: None, reverse: false, limit: usize::MAX, within_prefix: false }
+    Scan::ALL
 }
 
 const fn table(index: HeightIndex) -> TableId {

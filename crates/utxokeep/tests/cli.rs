@@ -428,7 +428,7 @@ fn verify_names_what_is_wrong_and_has_its_own_code() {
     {
         let engine = user.engine();
         let mut row = None;
-        let first = Scan { from: &[], until: None, reverse: false, limit: 1, within_prefix: false };
+        let first = Scan { limit: 1, ..Scan::ALL };
         engine.scan(ADDR, &first, &mut |key, _| row.replace(key.to_vec()).is_some()).unwrap();
         let mut batch = Batch::new();
         batch.delete(ADDR, &row.unwrap());

@@ -118,9 +118,6 @@ impl Place for OnDisk {
     }
 }
 
-pub(crate) const ALL_ROWS: Scan<'static> =
-    Scan { from: &[], until: None, reverse: false, limit: usize::MAX, within_prefix: false };
-
 /// Every row of every table.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Dump(pub(crate) Vec<Vec<(Vec<u8>, Vec<u8>)>>);
@@ -128,7 +125,7 @@ pub(crate) struct Dump(pub(crate) Vec<Vec<(Vec<u8>, Vec<u8>)>>);
 pub(crate) fn dump(read: &impl Read) -> Dump {
     let table = |id: usize| {
         let mut rows = Vec::new();
-        read.scan(TableId(u8::try_from(id).unwrap()), &ALL_ROWS, &mut |key, value| {
+        read.scan(TableId(u8::try_from(id).unwrap()), &Scan::ALL, &mut |key, value| {
             rows.push((key.to_vec(), value.to_vec()));
             true
         })

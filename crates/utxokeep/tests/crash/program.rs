@@ -212,15 +212,8 @@ impl Program {
 fn tables_in(dir: &Path) -> Tables {
     let kv = RocksKv::open(dir, TABLES, RocksOptions::within(16 << 20), false).unwrap();
     let rows = |table: TableId| {
-        let all = Scan {
-            from: &[],
-            until: None,
-            reverse: false,
-            limit: usize::MAX,
-            within_prefix: false,
-        };
         let mut rows = Vec::new();
-        kv.scan(table, &all, &mut |key, value| {
+        kv.scan(table, &Scan::ALL, &mut |key, value| {
             rows.push((key.to_vec(), value.to_vec()));
             true
         })
