@@ -6,6 +6,7 @@
 //!   answer is a function of its arguments.
 //! * Each byte that reaches a disk key or value is produced by a codec in this crate.
 
+mod accumulator;
 mod block;
 mod block_name;
 pub mod cardano;
@@ -15,7 +16,6 @@ mod delta;
 mod details;
 mod filter;
 mod metric;
-mod muhash;
 mod network;
 pub mod node;
 mod partial;
@@ -26,6 +26,7 @@ mod types;
 pub mod wallet;
 mod window;
 
+pub use accumulator::MuHash;
 pub use block::{Block, Header, Output, SlotInfo, Tx};
 pub use block_name::{BlockName, BlockNameError};
 pub use check::{
@@ -36,7 +37,6 @@ pub use delta::{BlockDelta, Created, InvalidTx, Spent};
 pub use details::{Asset, AssetFilter, Datum, Details, Parsed as ParsedDetails, ScriptRef};
 pub use filter::Filter;
 pub use metric::{Metric, MetricKind};
-pub use muhash::MuHash;
 pub use network::{Network, UnknownNetwork};
 pub use partial::{FilterSize, OwnerKeys, Partial};
 pub use record::{Corrupt, Place, SpentRecord, UtxoRecord};
