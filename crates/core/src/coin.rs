@@ -125,6 +125,13 @@ impl Totals {
         self.total_amount = self.total_amount.wrapping_sub(value);
         self.bogosize = self.bogosize.wrapping_sub(bogosize(script_len));
     }
+
+    /// Counts all outputs of another part of the set in.
+    const fn combine(&mut self, part: &Self) {
+        self.txouts = self.txouts.wrapping_add(part.txouts);
+        self.total_amount = self.total_amount.wrapping_add(part.total_amount);
+        self.bogosize = self.bogosize.wrapping_add(part.bogosize);
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -146,10 +153,10 @@ pub struct SetDigest {
 }
 
 impl SetDigest {
-    /// Starts with an empty set. `ordered` asks for the hash that needs the outputs in order of
-    /// (transaction id bytes, index).
+    /// Starts with an empty set. `unordered` asks for `MuHash`, `ordered` for the hash that needs
+    /// the outputs in order of (transaction id bytes, index).
     #[must_use]
-    pub fn new(network: Network, muhash: bool, ordered: bool) -> Self {
+    pub fn new(network: Network, unordered: bool, ordered: bool) -> Self {
         let hasher = || {
             if network.is_cardano() {
                 Ordered::Blake2b(Box::new(Params::new().hash_length(32).to_state()))
@@ -160,7 +167,7 @@ impl SetDigest {
         Self {
             totals: Totals::default(),
             asset_entries: 0,
-            muhash: muhash.then(MuHash::new),
+            muhash: unordered.then(MuHash::new),
             ordered: ordered.then(hasher),
             buffer: Vec::new(),
         }
@@ -190,6 +197,17 @@ impl SetDigest {
         Ok(())
     }
 
+    /// Adds the outputs of another part of the set. The ordered hash is lost: it cannot be made of
+    /// those of parts.
+    pub fn combine(&mut self, part: &Self) {
+        self.ordered = None;
+        self.totals.combine(&part.totals);
+        self.asset_entries += part.asset_entries;
+        if let (Some(whole), Some(part)) = (&mut self.muhash, &part.muhash) {
+            whole.combine(part);
+        }
+    }
+
     /// Totals so far.
     #[must_use]
     pub const fn totals(&self) -> Totals {
@@ -206,6 +224,12 @@ impl SetDigest {
     #[must_use]
     pub const fn muhash(&self) -> Option<&MuHash> {
         self.muhash.as_ref()
+    }
+
+    /// Digest of the accumulator, when it was asked for.
+    #[must_use]
+    pub fn unordered_hash(&self) -> Option<[u8; 32]> {
+        self.muhash.as_ref().map(MuHash::digest)
     }
 
     /// The ordered hash in hash order, when it was asked for.

@@ -3,20 +3,21 @@
 use std::time::Instant;
 
 use utxokeep_core::{
-    Block, BlockDelta, BlockEntry, BlockHash, ChainWork, CoinFacts, Corrupt, Created, Height,
-    InvalidBlock, InvalidTx, MissingInput, OutPoint, Place as BlockPlace, Prevout, Spent, Totals,
-    Tx, UtxoRecord, check_block, coin_bytes_into, in_block_prevouts,
+    Block, BlockDelta, BlockEntry, BlockHash, ChainWork, CoinFacts, Created, Height, InvalidBlock,
+    InvalidTx, MissingInput, OutPoint, Place as BlockPlace, Prevout, Spent, Totals, Tx, UtxoRecord,
+    check_block, in_block_prevouts,
 };
 use utxokeep_kv::{Kv, Read, TableId};
 
 use crate::{
     ChainWriter, DeltaKind, Mode,
+    accumulator::Change,
     coin::{Coin, SpentAt},
     error::{ApplyError, StoreError},
     meta,
     pending::YoungId,
     staging::{Event, What},
-    tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
+    tables::{BLOCKS, DELTA, HEIGHTS, UNSPENT},
     writer::Tip,
 };
 
@@ -280,7 +281,6 @@ impl<K: Kv> ChainWriter<K> {
                 replaced: Vec::new(),
                 invalid_txs: invalid_txs(block),
             }),
-            buffer: Vec::new(),
         };
         self.stage_replaced(&mut stage, replaced)?;
         for (tx_index, tx) in (self.first_tx_index(block)..).zip(&block.txs) {
@@ -290,10 +290,7 @@ impl<K: Kv> ChainWriter<K> {
         if let Some(delta) = &stage.delta {
             self.side_rows.put(DELTA, &height.to_key(), &delta.encode());
         }
-        if let Some(muhash) = self.muhash.as_ref().filter(|_| self.mode != Mode::Bulk) {
-            self.side_rows.put(MUHASH, &height.to_key(), &muhash.to_bytes());
-            self.stored_muhash = Some(height);
-        }
+        self.accumulators.stage(height, self.mode, &mut self.side_rows);
         // With a filter nobody can tell what is missing from what is not kept.
         let is_counted = self.index.settings.filter.is_empty();
         Ok(Effect {
@@ -400,7 +397,7 @@ impl<K: Kv> ChainWriter<K> {
         for (outpoint, bytes) in replaced {
             let record = UtxoRecord::decode(&bytes)?;
             stage.totals.sub(record.value, record.address.len());
-            self.count_muhash(stage, outpoint, &record, false)?;
+            self.accumulators.tell(Change::Replaced, outpoint, &record)?;
             if let Some(id) = self.pending.find(&outpoint) {
                 self.pending.spend_young(id);
             } else {
@@ -430,11 +427,7 @@ impl<K: Kv> ChainWriter<K> {
             };
             let record = UtxoRecord::decode(bytes)?;
             stage.totals.sub(record.value, record.address.len());
-            if let Some(muhash) = &mut self.muhash {
-                stage.buffer.clear();
-                coin_bytes_into(outpoint, &record, &mut stage.buffer)?;
-                muhash.remove(&stage.buffer);
-            }
+            self.accumulators.tell(Change::Spent, outpoint, &record)?;
             // Below the window nobody needs to know where a young output would have gone.
             let coin = (stage.delta.is_some() || young.is_none())
                 .then(|| rows.coin(outpoint, &record, bytes));
@@ -482,10 +475,11 @@ impl<K: Kv> ChainWriter<K> {
             }
             let Some(spender) = gathered.spender_in_block[number] else {
                 stage.totals.add(record.value, record.address.len());
-                self.count_muhash(stage, outpoint, &record, true)?;
+                self.accumulators.tell(Change::Created, outpoint, &record)?;
                 self.pending.create(outpoint, &record);
                 continue;
             };
+            self.accumulators.tell(Change::Passed, outpoint, &record)?;
             if let Some(delta) = &mut stage.delta {
                 let bytes = record.encode();
                 let by = block.txs[spender as usize].txid;
@@ -494,25 +488,6 @@ impl<K: Kv> ChainWriter<K> {
                 coin.put_spent(&mut self.side_rows, by, &stage.at);
                 let (record, spent_by) = (full.then_some(bytes), full.then_some(by));
                 delta.spent.push(Spent { outpoint, record, spent_by });
-            }
-        }
-        Ok(())
-    }
-
-    fn count_muhash(
-        &mut self,
-        stage: &mut Stage,
-        outpoint: OutPoint,
-        record: &UtxoRecord<'_>,
-        is_new: bool,
-    ) -> Result<(), Corrupt> {
-        if let Some(muhash) = &mut self.muhash {
-            stage.buffer.clear();
-            coin_bytes_into(outpoint, record, &mut stage.buffer)?;
-            if is_new {
-                muhash.insert(&stage.buffer);
-            } else {
-                muhash.remove(&stage.buffer);
             }
         }
         Ok(())
@@ -552,5 +527,4 @@ struct Stage {
     totals: Totals,
     /// `None` below the window: nobody will undo this block.
     delta: Option<BlockDelta>,
-    buffer: Vec<u8>,
 }

@@ -5,15 +5,13 @@ use std::{
     thread,
 };
 
-use utxokeep_core::{
-    ChainPoint, Corrupt, MuHash, OutPoint, SetDigest, SpentRecord, Totals, UtxoRecord,
-};
+use utxokeep_core::{ChainPoint, Corrupt, OutPoint, SetDigest, SpentRecord, Totals, UtxoRecord};
 use utxokeep_kv::{Read, Scan};
 
 use crate::{
-    View,
+    View, accumulator,
     error::{QueryError, StoreError},
-    tables::{MUHASH, SPENT, UNSPENT},
+    tables::{SPENT, UNSPENT},
 };
 
 /// What commits to the set at one place on the chain.
@@ -34,13 +32,13 @@ pub struct Digest {
     pub scanned: bool,
 }
 
-/// What reading the whole set gives.
-#[derive(Debug, Default)]
+/// What reading the whole set gives, in either way or in both.
+#[derive(Debug)]
 pub(crate) struct SetScan {
-    pub(crate) totals: Totals,
-    asset_entries: u64,
-    pub(crate) muhash: Option<MuHash>,
-    ordered_hash: Option<[u8; 32]>,
+    /// In parts on all threads, for the digest that does not depend on the order.
+    pub(crate) unordered: Option<SetDigest>,
+    /// In order on one thread, for the digest that does.
+    ordered: Option<SetDigest>,
 }
 
 /// Key and value of a row.
@@ -58,41 +56,39 @@ impl<S: Read> View<'_, S> {
         let (height, entry) = self.here()?;
         let point = entry.point(height);
         let is_cardano = self.settings.network().is_cardano();
-        if !audit && !is_cardano && self.settings.muhash {
-            let bytes = self
-                .read
-                .get(MUHASH, &height.to_key())?
-                .ok_or_else(|| StoreError::missing("utxo_muhash", height))?;
-            let muhash = MuHash::from_bytes(&bytes)
-                .ok_or_else(|| Corrupt::new("muhash accumulator", "not a reduced fraction"))?
-                .digest();
+        if !audit
+            && !is_cardano
+            && let Some(digest) = accumulator::set_digest(&self.read, self.settings, height)?
+        {
             return Ok(Digest {
                 point,
                 totals: entry.totals,
                 asset_entries: None,
-                muhash: Some(muhash),
+                muhash: Some(digest),
                 ordered_hash: None,
                 scanned: false,
             });
         }
-        let scan = self.scan_set(!is_cardano || audit, is_cardano || audit)?;
+        let SetScan { unordered, ordered } =
+            self.scan_set(!is_cardano || audit, is_cardano || audit)?;
+        let counted = ordered.as_ref().or(unordered.as_ref());
         Ok(Digest {
             point,
-            totals: scan.totals,
-            asset_entries: Some(scan.asset_entries),
-            muhash: scan.muhash.map(|muhash| muhash.digest()),
-            ordered_hash: scan.ordered_hash,
+            totals: counted.map(SetDigest::totals).unwrap_or_default(),
+            asset_entries: Some(counted.map_or(0, SetDigest::asset_entries)),
+            muhash: unordered.as_ref().and_then(SetDigest::unordered_hash),
+            ordered_hash: ordered.as_ref().and_then(SetDigest::ordered_hash),
             scanned: true,
         })
     }
 
     /// Reads the whole set: in order on one thread for the ordered hash, in parts on all threads
     /// for the order-free one.
-    pub(crate) fn scan_set(&self, muhash: bool, ordered: bool) -> Result<SetScan, StoreError> {
+    pub(crate) fn scan_set(&self, unordered: bool, ordered: bool) -> Result<SetScan, StoreError> {
         let network = self.settings.network();
         let next_part = AtomicU32::new(0);
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let unordered = || -> Result<SetDigest, StoreError> {
+        let in_parts = || -> Result<SetDigest, StoreError> {
             let mut digest = SetDigest::new(network, true, false);
             loop {
                 let part = next_part.fetch_add(1, Ordering::Relaxed);
@@ -112,26 +108,17 @@ impl<S: Read> View<'_, S> {
         let panicked = || StoreError::from(utxokeep_kv::KvError::Poisoned);
         thread::scope(|scope| {
             let in_order = ordered.then(|| scope.spawn(in_order));
-            let threads = if muhash { threads } else { 0 };
-            let parts: Vec<_> = (0..threads).map(|_| scope.spawn(unordered)).collect();
-            let mut scan = SetScan { muhash: muhash.then(MuHash::new), ..SetScan::default() };
+            let threads = if unordered { threads } else { 0 };
+            let parts: Vec<_> = (0..threads).map(|_| scope.spawn(in_parts)).collect();
+            let mut unordered = unordered.then(|| SetDigest::new(network, true, false));
             for part in parts {
                 let part = part.join().map_err(|_| panicked())??;
-                scan.totals.txouts += part.totals().txouts;
-                scan.totals.total_amount += part.totals().total_amount;
-                scan.totals.bogosize += part.totals().bogosize;
-                scan.asset_entries += part.asset_entries();
-                if let (Some(whole), Some(own)) = (&mut scan.muhash, part.muhash()) {
-                    whole.combine(own);
+                if let Some(whole) = &mut unordered {
+                    whole.combine(&part);
                 }
             }
-            if let Some(handle) = in_order {
-                let digest = handle.join().map_err(|_| panicked())??;
-                scan.ordered_hash = digest.ordered_hash();
-                scan.totals = digest.totals();
-                scan.asset_entries = digest.asset_entries();
-            }
-            Ok(scan)
+            let ordered = in_order.map(|handle| handle.join().map_err(|_| panicked())?);
+            Ok(SetScan { unordered, ordered: ordered.transpose()? })
         })
     }
 

@@ -10,6 +10,7 @@
 //! * Undo walks the same delta as apply; no table is touched by only one of them.
 //! * A rollback below the floor is refused whole and names the floor.
 
+mod accumulator;
 mod apply;
 mod coin;
 mod digest;

@@ -5,6 +5,7 @@ use utxokeep_kv::{Batch, Read};
 
 use crate::{
     Settings,
+    accumulator::Kind,
     error::{OpenError, StoreError},
     tables::{META, UTXO_META},
 };
@@ -34,15 +35,59 @@ pub(crate) struct Upgrade {
 /// Every upgrade, oldest first. A change of [`FORMAT_VERSION`] adds one.
 pub(crate) const UPGRADES: &[Upgrade] = &[];
 
-/// The switches that are part of the database, one bit each.
-fn switches(settings: &Settings) -> [(&'static str, bool); 5] {
-    [
-        ("[index] enabled", settings.enabled),
-        ("[index] address_hash", settings.address_index),
-        ("[index] muhash", settings.muhash),
-        ("[index] payment_credential", settings.payment_index),
-        ("[index] stake_credential", settings.stake_index),
-    ]
+/// A switch that is part of the database.
+pub(crate) struct Switch {
+    /// What users call it.
+    pub(crate) name: &'static str,
+    /// Whether settings ask for it.
+    pub(crate) is_on: fn(&Settings) -> bool,
+    /// Notes in an identity whether it is on.
+    pub(crate) note: fn(&mut Identity, bool),
+    /// Whether only chains with credentials have it.
+    pub(crate) needs_credentials: bool,
+}
+
+/// Every switch, in the order of their bytes in the row `settings`. New ones go to the end.
+const SWITCHES: [Switch; 5] = [
+    Switch {
+        name: "[index] enabled",
+        is_on: |settings| settings.enabled,
+        note: |identity, is_on| identity.enabled = is_on,
+        needs_credentials: false,
+    },
+    Switch {
+        name: "[index] address_hash",
+        is_on: |settings| settings.address_index,
+        note: |identity, is_on| identity.address_index = is_on,
+        needs_credentials: false,
+    },
+    Kind::MuHash.switch(),
+    Switch {
+        name: "[index] payment_credential",
+        is_on: |settings| settings.payment_index,
+        note: |identity, is_on| identity.payment_index = is_on,
+        needs_credentials: true,
+    },
+    Switch {
+        name: "[index] stake_credential",
+        is_on: |settings| settings.stake_index,
+        note: |identity, is_on| identity.stake_index = is_on,
+        needs_credentials: true,
+    },
+];
+
+impl Switch {
+    const fn is_of(&self, network: Network) -> bool {
+        network.is_cardano() || !self.needs_credentials
+    }
+}
+
+/// The row `settings`, up to the last switch that the chain has.
+fn switch_bytes(settings: &Settings) -> Vec<u8> {
+    let is_own = |switch: &Switch| switch.is_of(settings.network());
+    let len = SWITCHES.iter().rposition(is_own).map_or(0, |last| last + 1);
+    let byte = |switch: &Switch| u8::from(is_own(switch) && (switch.is_on)(settings));
+    SWITCHES[..len].iter().map(byte).collect()
 }
 
 /// Rows of a new database.
@@ -50,12 +95,7 @@ pub(crate) fn create(settings: &Settings) -> Batch {
     let mut batch = Batch::new();
     batch.put(META, FORMAT, &FORMAT_VERSION.to_be_bytes());
     batch.put(META, NETWORK, settings.network().to_string().as_bytes());
-    let mut bits: Vec<u8> = switches(settings).iter().map(|&(_, on)| u8::from(on)).collect();
-    if !settings.network().is_cardano() {
-        // Chains without credentials have no switches for them.
-        bits.truncate(3);
-    }
-    batch.put(META, SETTINGS, &bits);
+    batch.put(META, SETTINGS, &switch_bytes(settings));
     if !settings.filter.is_empty() {
         batch.put(META, FILTER, &settings.filter.encode());
     }
@@ -96,11 +136,12 @@ pub(crate) fn check(
         let found = String::from_utf8_lossy(&network).into_owned();
         return Err(OpenError::WrongNetwork { found, asked: settings.network() });
     }
-    let bits = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
-    for ((name, asked), bit) in switches(settings).into_iter().zip(bits) {
-        let found = bit == 1;
+    let bytes = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
+    let own = SWITCHES.iter().zip(bytes).filter(|(switch, _)| switch.is_of(settings.network()));
+    for (switch, byte) in own {
+        let (found, asked) = (byte == 1, (switch.is_on)(settings));
         if asked != found {
-            return Err(OpenError::SettingChanged { name, found, asked });
+            return Err(OpenError::SettingChanged { name: switch.name, found, asked });
         }
     }
     let filter = read.get(META, FILTER)?.unwrap_or_default();
@@ -146,19 +187,21 @@ pub(crate) fn identity(read: &dyn Read) -> Result<Option<Identity>, OpenError> {
     let Some(network) = read.get(META, NETWORK)? else { return Ok(None) };
     let network = String::from_utf8_lossy(&network);
     let network = network.parse().map_err(|error| Corrupt::new("network name", error))?;
-    let bits = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
-    let bit = |at: usize| bits.get(at) == Some(&1);
-    let filter = Filter::decode(&read.get(META, FILTER)?.unwrap_or_default())?;
-    Ok(Some(Identity {
+    let bytes = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
+    let mut identity = Identity {
         network,
-        enabled: bit(0),
-        address_index: bit(1),
-        muhash: bit(2),
-        payment_index: bit(3),
-        stake_index: bit(4),
-        filter,
+        enabled: false,
+        address_index: false,
+        muhash: false,
+        payment_index: false,
+        stake_index: false,
+        filter: Filter::decode(&read.get(META, FILTER)?.unwrap_or_default())?,
         genesis: read.get(META, GENESIS)?,
-    }))
+    };
+    for (switch, byte) in SWITCHES.iter().zip(bytes) {
+        (switch.note)(&mut identity, byte == 1);
+    }
+    Ok(Some(identity))
 }
 
 pub(crate) fn tip(read: &dyn Read) -> Result<Option<(Height, BlockHash)>, StoreError> {

@@ -11,7 +11,7 @@ use crate::{
     meta::{self, PruneCursor},
     rollback::read_delta,
     side, stats,
-    tables::{DELTA, MUHASH, SPENT},
+    tables::{DELTA, SPENT},
 };
 
 /// What a prune pass did.
@@ -128,9 +128,7 @@ impl<K: Kv> ChainWriter<K> {
         // From its first deleted row on, the block can no longer be undone.
         let base = self.undo_base.max(height);
         meta::put_undo_base(&mut batch, base);
-        if self.muhash.is_some() {
-            batch.delete(MUHASH, &height.minus(1).to_key());
-        }
+        self.accumulators.prune(height, &mut batch);
         self.index.kv.commit(batch, Durability::Buffered)?;
         self.undo_base = base;
         report.spent_deleted += outpoints.len();

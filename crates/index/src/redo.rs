@@ -3,16 +3,17 @@
 use std::time::Instant;
 
 use rustc_hash::FxHashSet;
-use utxokeep_core::{BlockDelta, Corrupt, OutPoint, Totals, UtxoRecord, coin_bytes_into};
+use utxokeep_core::{BlockDelta, Corrupt, OutPoint, Totals, UtxoRecord};
 use utxokeep_kv::{Kv, Read};
 
 use crate::{
     ChainWriter, DeltaKind,
+    accumulator::Change,
     coin::SpentAt,
     error::StoreError,
     side::Redo,
     staging::{Event, What},
-    tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, UNSPENT},
+    tables::{BLOCKS, DELTA, HEIGHTS, UNSPENT},
     writer::Tip,
 };
 
@@ -47,7 +48,7 @@ impl<K: Kv> ChainWriter<K> {
         let mut totals = self.tip.map_or_else(Totals::default, |tip| tip.entry.totals);
         let at = SpentAt::new(delta.height, entry);
         for (outpoint, record) in &delta.replaced {
-            self.redo_remove(*outpoint, record, &mut totals)?;
+            self.redo_remove(Change::Replaced, *outpoint, record, &mut totals)?;
         }
         for entry in &delta.spent {
             let (Some(bytes), Some(by)) = (&entry.record, entry.spent_by) else {
@@ -57,18 +58,18 @@ impl<K: Kv> ChainWriter<K> {
             let coin = rows.coin(entry.outpoint, &UtxoRecord::decode(bytes)?, bytes);
             coin.put_spent(&mut self.side_rows, by, &at);
             if !created.contains(&entry.outpoint) {
-                self.redo_remove(entry.outpoint, bytes, &mut totals)?;
+                self.redo_remove(Change::Spent, entry.outpoint, bytes, &mut totals)?;
             }
         }
-        for entry in delta.created.iter().filter(|c| !spent.contains(&c.outpoint)) {
+        for entry in &delta.created {
             let bytes = entry.record.as_deref().unwrap_or_default();
             let record = UtxoRecord::decode(bytes)?;
-            totals.add(record.value, record.address.len());
-            if let Some(muhash) = &mut self.muhash {
-                let mut coin = Vec::new();
-                coin_bytes_into(entry.outpoint, &record, &mut coin)?;
-                muhash.insert(&coin);
+            if spent.contains(&entry.outpoint) {
+                self.accumulators.tell(Change::Passed, entry.outpoint, &record)?;
+                continue;
             }
+            totals.add(record.value, record.address.len());
+            self.accumulators.tell(Change::Created, entry.outpoint, &record)?;
             self.pending.create(entry.outpoint, &record);
         }
         if totals != entry.totals {
@@ -81,6 +82,7 @@ impl<K: Kv> ChainWriter<K> {
     /// Takes an output out of the set, after checking that it is there as it was.
     fn redo_remove(
         &mut self,
+        change: Change,
         outpoint: OutPoint,
         bytes: &[u8],
         totals: &mut Totals,
@@ -91,11 +93,7 @@ impl<K: Kv> ChainWriter<K> {
         }
         let record = UtxoRecord::decode(bytes)?;
         totals.sub(record.value, record.address.len());
-        if let Some(muhash) = &mut self.muhash {
-            let mut coin = Vec::new();
-            coin_bytes_into(outpoint, &record, &mut coin)?;
-            muhash.remove(&coin);
-        }
+        self.accumulators.tell(change, outpoint, &record)?;
         self.pending.spend_old(&self.rows().coin(outpoint, &record, &[]));
         Ok(())
     }
@@ -110,10 +108,7 @@ impl<K: Kv> ChainWriter<K> {
         self.side_rows.put(DELTA, &height.to_key(), &bytes);
         self.side_rows.put(BLOCKS, &height.to_key(), &entry.encode());
         self.side_rows.put(HEIGHTS, entry.hash.as_bytes(), &height.to_key());
-        if let Some(muhash) = &self.muhash {
-            self.side_rows.put(MUHASH, &height.to_key(), &muhash.to_bytes());
-            self.stored_muhash = Some(height);
-        }
+        self.accumulators.stage(height, self.mode, &mut self.side_rows);
         self.side_rows.append(&std::mem::take(&mut self.with_next));
         self.tip = Some(Tip { height, entry: *entry });
     }

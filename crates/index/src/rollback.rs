@@ -13,9 +13,9 @@ use crate::{
     meta,
     query::block_entry,
     side::{self, Redo},
-    staging::{Event, What},
+    staging::{Event, What, WriterRead},
     stats,
-    tables::{BLOCKS, DELTA, HEIGHTS, MUHASH, SPENT, TABLES, UNSPENT},
+    tables::{BLOCKS, DELTA, HEIGHTS, SPENT, TABLES, UNSPENT},
     writer::Tip,
 };
 
@@ -56,7 +56,7 @@ impl<K: Kv> ChainWriter<K> {
     /// Undoes the newest block; answers how many outputs that changed.
     fn undo_tip(&mut self, keep_redo: bool) -> Result<usize, StoreError> {
         let Some(tip) = self.tip else { return Ok(0) };
-        let read = &self.read();
+        let read = &WriterRead::new(self.index.kv.as_ref(), self.staging.as_ref());
         let parent = tip.height.minus(1);
         let entry = block_entry(read, parent)?
             .ok_or_else(|| StoreError::missing("chain_blocks", parent))?;
@@ -70,6 +70,7 @@ impl<K: Kv> ChainWriter<K> {
             let bodies = Bodies::gather(read, &delta)?;
             reversals = delta.created.len() + delta.spent.len();
             self.undo_set(&mut batch, &delta, &bodies)?;
+            self.accumulators.undo(read, &delta, &mut batch)?;
             batch.delete(DELTA, &tip.height.to_key());
             if keep_redo {
                 let redo = Redo { entry: tip.entry, delta: bodies.into_self_contained(delta)? };
@@ -78,9 +79,6 @@ impl<K: Kv> ChainWriter<K> {
         }
         batch.delete(BLOCKS, &tip.height.to_key());
         batch.delete(HEIGHTS, tip.entry.hash.as_bytes());
-        if self.muhash.is_some() {
-            batch.delete(MUHASH, &tip.height.to_key());
-        }
         meta::put_tip(&mut batch, parent, &entry.hash);
         self.commit(batch)?;
         self.tip = Some(Tip { height: parent, entry });

@@ -14,6 +14,7 @@ use utxokeep_kv::{Kv, Read, Scan, TableId};
 
 use crate::{
     ChainIndex, View,
+    accumulator::Kind,
     coin::Rows,
     error::StoreError,
     meta,
@@ -62,7 +63,7 @@ impl VerifyReport {
     }
 
     #[allow(clippy::needless_pass_by_value)] // texts are moved in
-    fn add(&mut self, check: &'static str, detail: impl ToString) {
+    pub(crate) fn add(&mut self, check: &'static str, detail: impl ToString) {
         self.findings_total += 1;
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(Finding { check, detail: detail.to_string() });
@@ -105,18 +106,20 @@ impl<K: Kv> ChainIndex<K> {
             check.run("live outputs", Check::live)?;
             check.run("spent outputs", Check::spent)?;
             check.run("deltas", Check::deltas)?;
-            check.run("muhash", Check::muhash)?;
+            for kind in Kind::kept(&self.settings) {
+                check.run(kind.name(), |check| kind.verify(check))?;
+            }
         }
         Ok(check.report)
     }
 }
 
-struct Check<'c, 'a, S> {
-    view: &'c View<'a, S>,
-    report: VerifyReport,
-    progress: &'c mut OnVerify<'c>,
+pub(crate) struct Check<'c, 'a, S> {
+    pub(crate) view: &'c View<'a, S>,
+    pub(crate) report: VerifyReport,
+    pub(crate) progress: &'c mut OnVerify<'c>,
     /// Records that repeated transactions replaced in blocks walked so far, newest first.
-    replaced: FxHashMap<OutPoint, Vec<u8>>,
+    pub(crate) replaced: FxHashMap<OutPoint, Vec<u8>>,
     /// Blocks that were looked up lately.
     places: FxHashMap<Height, Option<Place>>,
 }
@@ -127,7 +130,7 @@ impl<S: Read> Check<'_, '_, S> {
     fn run(
         &mut self,
         name: &'static str,
-        check: fn(&mut Self) -> Result<(), StoreError>,
+        check: impl FnOnce(&mut Self) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         match check(self) {
             Ok(()) => Ok(()),
@@ -135,11 +138,11 @@ impl<S: Read> Check<'_, '_, S> {
         }
     }
 
-    fn read(&self) -> &S {
+    pub(crate) fn read(&self) -> &S {
         &self.view.read
     }
 
-    fn tip(&self) -> Option<Height> {
+    pub(crate) fn tip(&self) -> Option<Height> {
         self.view.tip().map(|(height, _)| height)
     }
 
@@ -303,7 +306,7 @@ impl<S: Read> Check<'_, '_, S> {
         Ok(place)
     }
 
-    fn count(&self, table: TableId) -> Result<u64, StoreError> {
+    pub(crate) fn count(&self, table: TableId) -> Result<u64, StoreError> {
         Ok(self.read().scan(table, &Scan::ALL, &mut |_, _| true)? as u64)
     }
 

@@ -5,11 +5,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use utxokeep_core::{BlockEntry, BlockHash, ChainPoint, Height, MissingInput, MuHash};
+use utxokeep_core::{BlockEntry, BlockHash, ChainPoint, Height, MissingInput};
 use utxokeep_kv::{Batch, Kv, SortedRows};
 
 use crate::{
     ChainIndex,
+    accumulator::Accumulators,
     coin::Rows,
     error::StoreError,
     meta,
@@ -17,7 +18,6 @@ use crate::{
     query::block_entry,
     staging::{Staging, WriterRead},
     stats,
-    tables::MUHASH,
 };
 
 /// Places in a batch are 32-bit numbers, whatever the configuration allows.
@@ -79,7 +79,7 @@ pub struct ChainWriter<K: Kv> {
     /// The boundary block above the tip, if one came, and its parent. It is not stored: whoever
     /// goes on behind the tip meets it again.
     pub(crate) boundary: Option<(BlockHash, BlockHash)>,
-    pub(crate) muhash: Option<MuHash>,
+    pub(crate) accumulators: Accumulators,
     pub(crate) pending: Pending,
     /// Rows of log, deltas and spent outputs that wait with [`Self::pending`].
     pub(crate) side_rows: Batch,
@@ -88,8 +88,6 @@ pub struct ChainWriter<K: Kv> {
     pub(crate) staged_blocks: usize,
     /// Commits that wait to become one.
     pub(crate) staging: Option<Staging>,
-    /// Height of the newest accumulator row on disk, to be replaced by the next bulk batch.
-    pub(crate) stored_muhash: Option<Height>,
 }
 
 impl<K: Kv> ChainWriter<K> {
@@ -117,9 +115,7 @@ impl<K: Kv> ChainWriter<K> {
         let start = meta::start(read)?;
         let undo_base =
             if enabled { meta::undo_base(read)? } else { start.unwrap_or(Height::GENESIS) };
-        let muhash = (enabled && index.settings.muhash)
-            .then(|| load_muhash(read, tip.map(|tip| tip.height)))
-            .transpose()?;
+        let accumulators = Accumulators::load(read, &index.settings, tip.map(|tip| tip.height))?;
         Ok(Self {
             right,
             mode: Mode::Tip,
@@ -127,8 +123,7 @@ impl<K: Kv> ChainWriter<K> {
             undo_base,
             started_mid_chain: start.is_some(),
             boundary: None,
-            stored_muhash: muhash.as_ref().and(tip).map(|tip| tip.height),
-            muhash,
+            accumulators,
             pending: Pending::new(Rows::new(&index.settings)),
             side_rows: Batch::new(),
             with_next: Batch::new(),
@@ -215,7 +210,7 @@ impl<K: Kv> ChainWriter<K> {
         if self.mode == Mode::Bulk && self.index.settings.enabled {
             self.undo_base = tip.height;
             meta::put_undo_base(&mut closing, tip.height);
-            self.put_bulk_muhash(&mut closing, tip.height);
+            self.accumulators.cut_bulk(tip.height, &mut closing);
         }
         let total_rows = self.pending.rows() + closing.len();
         if self.mode == Mode::Tip || self.is_staging() || total_rows < LOAD_ROWS_MIN {
@@ -246,17 +241,6 @@ impl<K: Kv> ChainWriter<K> {
         Ok(self.index.kv.load(&tables, Batch::new())?)
     }
 
-    /// Below the window only the newest accumulator is worth keeping.
-    fn put_bulk_muhash(&mut self, batch: &mut Batch, height: Height) {
-        if let Some(muhash) = &self.muhash {
-            if let Some(old) = self.stored_muhash.filter(|&old| old < height) {
-                batch.delete(MUHASH, &old.to_key());
-            }
-            batch.put(MUHASH, &height.to_key(), &muhash.to_bytes());
-            self.stored_muhash = Some(height);
-        }
-    }
-
     /// Drops what waits since the last commit and reads the tip again. Used after a failed batch, so
     /// that memory never runs ahead of the disk.
     pub(crate) fn discard_staged(&mut self) -> Result<(), StoreError> {
@@ -268,13 +252,4 @@ impl<K: Kv> ChainWriter<K> {
         *self = Self { mode: self.mode, ..state };
         Ok(())
     }
-}
-
-fn load_muhash(read: &dyn utxokeep_kv::Read, tip: Option<Height>) -> Result<MuHash, StoreError> {
-    let Some(tip) = tip else { return Ok(MuHash::new()) };
-    let bytes =
-        read.get(MUHASH, &tip.to_key())?.ok_or_else(|| StoreError::missing("utxo_muhash", tip))?;
-    MuHash::from_bytes(&bytes).ok_or_else(|| {
-        utxokeep_core::Corrupt::new("muhash accumulator", "not a reduced fraction").into()
-    })
 }

@@ -1,19 +1,18 @@
-//! The checks of what undoing stands on: deltas, accumulators, and blocks of other branches.
+//! The checks of what undoing stands on: deltas, and blocks of other branches.
 
 use rustc_hash::FxHashSet;
-use utxokeep_core::{
-    BlockDelta, Height, MuHash, OutPoint, SpentRecord, UtxoRecord, coin_bytes_into,
-};
+use utxokeep_core::{BlockDelta, Corrupt, Height, OutPoint, SpentRecord, UtxoRecord};
 use utxokeep_kv::Read;
 
 use super::Check;
 use crate::{
+    accumulator::Change,
     error::StoreError,
     meta,
     query::block_entry,
     rollback::read_delta,
     side::{self, Body},
-    tables::{DELTA, MUHASH, SIDE_BODY, SPENT, UNSPENT},
+    tables::{DELTA, SIDE_BODY, SPENT, UNSPENT},
 };
 
 impl<S: Read> Check<'_, '_, S> {
@@ -124,61 +123,28 @@ impl<S: Read> Check<'_, '_, S> {
         Ok(SpentRecord::decode(&bytes).ok().map(|spent| spent.record.to_vec()))
     }
 
-    /// There is one accumulator per height that can become the tip, and it is that of its set: the
-    /// set at the tip is scanned, and the deltas walked back from there.
-    pub(super) fn muhash(&mut self) -> Result<(), StoreError> {
-        const CHECK: &str = "muhash";
-        let Some(tip) = self.tip().filter(|_| self.view.settings.muhash) else { return Ok(()) };
-        (self.progress)(CHECK, 0);
-        let base = meta::undo_base(self.read())?.min(tip);
-        let (rows, expected) = (self.count(MUHASH)?, u64::from(tip.get() - base.get()) + 1);
-        if rows != expected {
-            self.report.add(CHECK, format!("{rows} accumulators where {expected} belong"));
-        }
-        let mut muhash = self.view.scan_set(true, false)?.muhash.unwrap_or_default();
-        self.replaced.clear();
-        for raw in (base.get()..=tip.get()).rev() {
-            let height = Height::new(raw);
-            let stored = self.read().get(MUHASH, &height.to_key())?;
-            let stored = stored.as_deref().and_then(MuHash::from_bytes);
-            if !stored.is_some_and(|kept| kept.is_same_set(&muhash)) {
-                let detail = format!("the accumulator of height {height} is not that of its set");
-                self.report.add(CHECK, detail);
-                if height == tip {
-                    // Either it or the set is wrong, and nothing follows from that.
-                    return Ok(());
-                }
-            }
-            if height > base {
-                self.take_back(&read_delta(self.read(), height)?, &mut muhash)?;
-            }
-            (self.progress)(CHECK, u64::from(tip.get() - raw) + 1);
-        }
-        Ok(())
-    }
-
-    /// Turns the accumulator after a block into the one before it.
-    fn take_back(&mut self, delta: &BlockDelta, muhash: &mut MuHash) -> Result<(), StoreError> {
+    /// Tells what a block changed in the set that is left after it, newest block first: who walks
+    /// back clears [`Self::replaced`] at the tip.
+    pub(crate) fn each_change(
+        &mut self,
+        delta: &BlockDelta,
+        tell: &mut dyn FnMut(Change, OutPoint, &UtxoRecord<'_>) -> Result<(), Corrupt>,
+    ) -> Result<(), StoreError> {
         let created: FxHashSet<_> = delta.created.iter().map(|c| c.outpoint).collect();
         let spent: FxHashSet<_> = delta.spent.iter().map(|s| s.outpoint).collect();
-        let coin = |outpoint: OutPoint, bytes: &[u8]| -> Result<Vec<u8>, StoreError> {
-            let mut coin = Vec::new();
-            coin_bytes_into(outpoint, &UtxoRecord::decode(bytes)?, &mut coin)?;
-            Ok(coin)
-        };
-        let stored = |outpoint: OutPoint| -> Result<Vec<u8>, StoreError> {
+        let mut stored = |change, outpoint: OutPoint| -> Result<(), StoreError> {
             let bytes = self.record_of(outpoint)?;
             let bytes = bytes.ok_or_else(|| StoreError::missing("utxo_unspent", outpoint))?;
-            coin(outpoint, &bytes)
+            Ok(tell(change, outpoint, &UtxoRecord::decode(&bytes)?)?)
         };
         for outpoint in delta.created.iter().map(|c| c.outpoint).filter(|o| !spent.contains(o)) {
-            muhash.remove(&stored(outpoint)?);
+            stored(Change::Created, outpoint)?;
         }
         for outpoint in delta.spent.iter().map(|s| s.outpoint).filter(|o| !created.contains(o)) {
-            muhash.insert(&stored(outpoint)?);
+            stored(Change::Spent, outpoint)?;
         }
         for (outpoint, bytes) in &delta.replaced {
-            muhash.insert(&coin(*outpoint, bytes)?);
+            tell(Change::Replaced, *outpoint, &UtxoRecord::decode(bytes)?)?;
         }
         self.replaced.extend(delta.replaced.iter().cloned());
         Ok(())
