@@ -55,6 +55,15 @@ impl<K: Kv> ChainWriter<K> {
 
     /// Undoes the newest block; answers how many outputs that changed.
     fn undo_tip(&mut self, keep_redo: bool) -> Result<usize, StoreError> {
+        let undone = self.undo_committed_tip(keep_redo);
+        if undone.is_err() {
+            // The accumulators may have gone back already.
+            self.discard_staged()?;
+        }
+        undone
+    }
+
+    fn undo_committed_tip(&mut self, keep_redo: bool) -> Result<usize, StoreError> {
         let Some(tip) = self.tip else { return Ok(0) };
         let read = &WriterRead::new(self.index.kv.as_ref(), self.staging.as_ref());
         let parent = tip.height.minus(1);
@@ -83,8 +92,7 @@ impl<K: Kv> ChainWriter<K> {
         self.commit(batch)?;
         self.tip = Some(Tip { height: parent, entry });
         self.boundary = None;
-        // The accumulator is read back with everything else that hangs on the tip.
-        self.discard_staged()?;
+        self.with_next = Batch::new();
         Ok(reversals)
     }
 

@@ -4,7 +4,10 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use common::{
     InMemory, MemoryEngine, OnDisk, Place, REGTEST, assert_clean, assert_same, block, dump, fresh,
@@ -18,10 +21,10 @@ use utxokeep_core::{
 };
 use utxokeep_index::{
     Applied, ChainIndex, ChainWriter, DeltaKind, Follower, Mode, Settings, import_files,
-    tables::{SIDE, SIDE_BODY},
+    tables::{SIDE, SIDE_BODY, TABLES},
 };
-use utxokeep_kv::{Kv, TableId};
-use utxokeep_testkit::{Archive, EventKind, RegtestA};
+use utxokeep_kv::{Batch, Kv, KvError, MemoryKv, TableId};
+use utxokeep_testkit::{Archive, EventKind, Hook, HookedKv, RegtestA};
 
 /// Tables that remember other branches: they tell how an index came to its chain.
 const SIDE_TABLES: &[TableId] = &[SIDE, SIDE_BODY];
@@ -120,6 +123,38 @@ fn each_block_of_the_real_chain_is_undone_to_the_byte_on_rocksdb() {
     let step = |tip| if tip < 134 { 1 } else { 8 };
     there_and_back(&index, &data.block_files(), &data.active_chain(), 100, step);
     assert_clean(&index, "regtest-a");
+}
+
+/// Refuses one commit once it is set.
+#[derive(Debug, Default)]
+struct RefusesNext(AtomicBool);
+
+impl Hook for RefusesNext {
+    fn commit(&self, _: &Batch) -> Result<(), KvError> {
+        if self.0.swap(false, Ordering::SeqCst) { Err(KvError::Poisoned) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_rollback_whose_commit_fails_leaves_the_writer_at_its_tip() {
+    let data = RegtestA::default();
+    let (files, chain) = (data.block_files(), data.active_chain());
+    let (last, before) = chain.split_last().unwrap();
+    for settings in variants() {
+        let engine = HookedKv::new(MemoryKv::new(TABLES), RefusesNext::default());
+        let index = ChainIndex::open(engine.clone(), settings.clone()).unwrap();
+        let mut writer = ChainWriter::new(index).unwrap();
+        for hash in before {
+            writer.apply(&block(&files, hash)).unwrap();
+        }
+        let tip = writer.tip().unwrap();
+        engine.hook.0.store(true, Ordering::SeqCst);
+        writer.rollback(tip.height.minus(3)).unwrap_err();
+        assert_eq!(writer.tip(), Some(tip));
+        writer.apply(&block(&files, last)).unwrap();
+        let fresh = fresh(settings, &files, &chain);
+        assert_same(&dump(&engine), &dump(fresh.engine()), &[], "after the refused rollback");
+    }
 }
 
 #[test]

@@ -7,7 +7,11 @@ use utxokeep_core::{Block, Network, in_block_prevouts};
 use utxokeep_kv::MemoryKv;
 
 use super::*;
-use crate::{ChainIndex, ChainWriter, tables::TABLES};
+use crate::{
+    ChainIndex, ChainWriter,
+    side::{self, Body},
+    tables::TABLES,
+};
 
 const NETWORK: Network = Network::BitcoinRegtest;
 
@@ -109,6 +113,41 @@ fn every_mode_tells_every_output_in_the_order_of_its_block() {
         writer.flush().unwrap();
         assert_eq!(heard(&writer), expected, "{mode:?}, batches of {bulk_batch_bytes_max} bytes");
     }
+}
+
+#[test]
+fn a_block_connected_again_creates_its_outputs_in_the_same_order() {
+    let blocks = simulated();
+    let expected = expected(&blocks);
+    let mut writer = recorded_writer(Settings { muhash: true, ..Settings::new(NETWORK) });
+    for block in &blocks {
+        writer.apply(block).unwrap();
+    }
+    let tip = writer.tip().unwrap().height;
+    let target = tip.minus(20);
+    writer.rollback_keeping(target, true).unwrap();
+    assert_eq!(heard(&writer), &expected[..=target.get() as usize]);
+
+    for block in &blocks[target.get() as usize + 1..] {
+        let height = writer.tip().unwrap().height.plus(1);
+        let body = side::body(&writer.read(), height, &block.header.hash).unwrap();
+        let Some(Body::Redo(redo)) = body else { panic!("no redo at {height}: {body:?}") };
+        writer.apply_redo(&redo).unwrap();
+    }
+    assert_eq!(writer.tip().unwrap().height, tip);
+    for (again, first) in heard(&writer).iter().zip(&expected) {
+        // Spends may come in another order: they take no place of their own.
+        let (spends, creations) = split(again);
+        assert_eq!((spends, creations), split(first));
+    }
+}
+
+/// Spends in order of their outputs, creations in the order they were told.
+fn split(heard: &[Heard]) -> (Vec<Heard>, Vec<Heard>) {
+    let (mut spends, creations): (Vec<_>, Vec<_>) =
+        heard.iter().partition(|(change, ..)| *change == Change::Spent);
+    spends.sort_by_key(|&(_, outpoint, _)| outpoint);
+    (spends, creations)
 }
 
 #[test]
