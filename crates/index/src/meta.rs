@@ -47,7 +47,8 @@ pub(crate) struct Switch {
     pub(crate) needs_credentials: bool,
 }
 
-/// Every switch, in the order of their bytes in the row `settings`. New ones go to the end.
+/// Every switch, in the order of their bytes in the row `settings`. New ones go to the end; a
+/// database that is older than a switch has no byte for it, and has it off.
 const SWITCHES: [Switch; 5] = [
     Switch {
         name: "[index] enabled",
@@ -137,9 +138,11 @@ pub(crate) fn check(
         return Err(OpenError::WrongNetwork { found, asked: settings.network() });
     }
     let bytes = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
-    let own = SWITCHES.iter().zip(bytes).filter(|(switch, _)| switch.is_of(settings.network()));
-    for (switch, byte) in own {
-        let (found, asked) = (byte == 1, (switch.is_on)(settings));
+    for (at, switch) in SWITCHES.iter().enumerate() {
+        if !switch.is_of(settings.network()) {
+            continue;
+        }
+        let (found, asked) = (bytes.get(at) == Some(&1), (switch.is_on)(settings));
         if asked != found {
             return Err(OpenError::SettingChanged { name: switch.name, found, asked });
         }
@@ -296,6 +299,24 @@ mod tests {
         let other = Settings { muhash: true, ..settings };
         let error = check(&kv, &other, UPGRADES).unwrap_err();
         assert!(matches!(error, OpenError::SettingChanged { name: "[index] muhash", .. }));
+    }
+
+    #[test]
+    fn a_switch_that_the_database_does_not_state_is_off() {
+        let settings = Settings::new(Network::BitcoinRegtest);
+        let kv = database(&settings);
+        let mut batch = Batch::new();
+        batch.put(META, SETTINGS, &switch_bytes(&settings)[..2]);
+        kv.commit(batch, Durability::Synced).unwrap();
+        assert!(check(&kv, &settings, UPGRADES).unwrap().is_some());
+        assert!(!identity(&kv).unwrap().unwrap().muhash);
+
+        let other = Settings { muhash: true, ..settings };
+        let error = check(&kv, &other, UPGRADES).unwrap_err();
+        assert!(matches!(
+            error,
+            OpenError::SettingChanged { name: "[index] muhash", found: false, asked: true }
+        ));
     }
 
     #[test]
