@@ -7,7 +7,7 @@ use super::{
     tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput, varint},
 };
 use crate::{
-    record::Corrupt,
+    chain::record::Corrupt,
     types::{OutPoint, Txid},
 };
 

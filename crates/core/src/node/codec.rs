@@ -9,7 +9,7 @@ use super::{
     tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput},
 };
 use crate::{
-    record::{Corrupt, INFALLIBLE, array_len, end, map_len, txid},
+    chain::record::{Corrupt, INFALLIBLE, array_len, end, map_len, txid},
     types::{Height, OutPoint},
 };
 

@@ -4,7 +4,7 @@ use minicbor::{Decoder, Encoder};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    record::{Corrupt, INFALLIBLE, array_len, end, txid},
+    chain::record::{Corrupt, INFALLIBLE, array_len, end, txid},
     types::{Height, Txid},
 };
 

@@ -10,7 +10,7 @@ use super::{
     workspace::{Source, Workspace},
 };
 use crate::{
-    record::{Corrupt, INFALLIBLE, array_len, end, txid as read_txid},
+    chain::record::{Corrupt, INFALLIBLE, array_len, end, txid as read_txid},
     types::{Height, OutPoint, Txid},
 };
 

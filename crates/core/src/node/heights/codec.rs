@@ -4,7 +4,7 @@ use minicbor::{Decoder, Encoder};
 
 use super::{Assembly, Earlier, Heights, Sighting, Witness};
 use crate::{
-    record::{Corrupt, INFALLIBLE, array_len, end, map_len},
+    chain::record::{Corrupt, INFALLIBLE, array_len, end, map_len},
     types::Height,
 };
 

@@ -6,8 +6,8 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::block::{Block, Tx};
 use crate::{
-    block::{Block, Tx},
     network::Network,
     types::{BlockHash, Height, OutPoint, Txid},
 };

@@ -14,10 +14,8 @@ use std::{
 
 use rustc_hash::FxHashMap;
 
-use crate::{
-    block::Header,
-    types::{BlockHash, ChainWork, Height},
-};
+use super::block::Header;
+use crate::types::{BlockHash, ChainWork, Height};
 
 /// A header with its place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

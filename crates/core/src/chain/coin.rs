@@ -4,13 +4,12 @@
 use blake2b_simd::Params;
 use sha2::{Digest, Sha256};
 
-use crate::{
-    MuHash, Network, OutPoint,
+use super::{
     cardano::canonical_address,
     details::Datum,
     record::{Corrupt, UtxoRecord},
-    types::Txid,
 };
+use crate::{MuHash, Network, OutPoint, types::Txid};
 
 /// Appends the bytes that digests commit to.
 pub fn coin_bytes_into(

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
+use super::{
     block::Block,
-    network::Network,
     partial::OwnerKeys,
     record::Corrupt,
     rows::{IndexKey, IndexTag},
-    types::AddressKey,
 };
+use crate::{network::Network, types::AddressKey};
 
 const ENTRY_LEN: usize = 1 + AddressKey::LEN;
 

@@ -2,12 +2,14 @@
 
 use minicbor::{Decoder, Encoder};
 
-use crate::{
+use super::{
     block::SlotInfo,
     cardano::{self, Credential, CredentialKind},
     coin::Totals,
-    network::Network,
     record::{Corrupt, INFALLIBLE, Place, end, map_len},
+};
+use crate::{
+    network::Network,
     types::{AddressKey, BlockHash, ChainPoint, ChainWork, Height, OutPoint, Txid},
 };
 

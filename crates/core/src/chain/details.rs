@@ -5,7 +5,7 @@
 
 use minicbor::{Decoder, Encoder};
 
-use crate::record::{Corrupt, INFALLIBLE, array_len};
+use super::record::{Corrupt, INFALLIBLE, array_len};
 
 const WHAT: &str = "output details";
 

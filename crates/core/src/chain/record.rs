@@ -10,11 +10,11 @@
 
 use minicbor::{Decoder, Encoder, data::Type};
 
-use crate::{
+use super::{
     cardano,
     details::{self, Details},
-    types::{BlockHash, Height, Txid},
 };
+use crate::types::{BlockHash, Height, Txid};
 
 /// Bytes on disk that do not decode: the database is damaged or was written by something else.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,10 +5,8 @@
 
 use minicbor::{Decoder, Encoder};
 
-use crate::{
-    record::{Corrupt, INFALLIBLE, UtxoRecord, array_len, end, map_len, txid},
-    types::{BlockHash, Height, OutPoint, Txid},
-};
+use super::record::{Corrupt, INFALLIBLE, UtxoRecord, array_len, end, map_len, txid};
+use crate::types::{BlockHash, Height, OutPoint, Txid};
 
 const WHAT: &str = "block delta";
 

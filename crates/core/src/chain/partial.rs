@@ -6,7 +6,8 @@
 
 use std::fmt;
 
-use crate::{filter::Filter, network::Network, rows::IndexKey, types::Height};
+use super::{filter::Filter, rows::IndexKey};
+use crate::{network::Network, types::Height};
 
 /// In what way an index is partial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,10 +6,8 @@
 
 use std::ops::Range;
 
-use crate::{
-    details::Details,
-    types::{BlockHash, ChainWork, OutPoint, Txid},
-};
+use super::details::Details;
+use crate::types::{BlockHash, ChainWork, OutPoint, Txid};
 
 /// Where a block lies in time, on chains that count slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
