@@ -16,6 +16,7 @@ use crate::{
     error::{ApplyError, StoreError},
     meta,
     pending::YoungId,
+    side,
     staging::{Event, What},
     tables::{BLOCKS, DELTA, HEIGHTS, UNSPENT},
     writer::Tip,
@@ -85,6 +86,10 @@ impl<K: Kv> ChainWriter<K> {
                 }
                 staged => staged?,
             };
+        }
+        if let Err(error) = self.forget_undone(height, &block.header.hash) {
+            self.discard_staged()?;
+            return Err(error.into());
         }
         self.stage_log(block, height, effect);
         self.staged_blocks += 1;
@@ -219,6 +224,15 @@ impl<K: Kv> ChainWriter<K> {
         self.side_rows.append(&std::mem::take(&mut self.with_next));
         self.tip = Some(Tip { height, entry });
         self.boundary = None;
+    }
+
+    /// A block that joins the chain again is not kept as one that left it.
+    fn forget_undone(&mut self, height: Height, hash: &BlockHash) -> Result<(), StoreError> {
+        // Below the window nothing was ever undone.
+        if self.mode != Mode::Bulk && side::undone(&self.read(), height, hash)?.is_some() {
+            side::delete(&mut self.with_next, height, hash);
+        }
+        Ok(())
     }
 
     /// Remembers where an index starts that lacks the blocks before; they cannot be undone.

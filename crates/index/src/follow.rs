@@ -513,10 +513,13 @@ impl<K: Kv> Follower<K> {
         }
         let mut batch = Batch::new();
         side::put_node(&mut batch, node);
-        match source.raw(hash) {
-            Ok(raw) => side::put_raw(&mut batch, node.height, hash, &raw),
-            Err(SourceError::UnknownBlock { .. }) => {}
-            Err(error) => return Err(error.into()),
+        // One that was connected once has a body already, which readers of the log may still need.
+        if side::undone(&self.writer.read(), node.height, hash)?.is_none() {
+            match source.raw(hash) {
+                Ok(raw) => side::put_raw(&mut batch, node.height, hash, &raw),
+                Err(SourceError::UnknownBlock { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         if self.writer.staged_blocks > 0 {
             // After a crash, a branch must not look better than the staged blocks that beat it.

@@ -55,7 +55,7 @@ pub fn import_immutable<K: Kv>(
             report.connected += 1;
         }
         done += 1;
-        if done > deep && done.is_multiple_of(PRUNE_EVERY_BLOCKS) {
+        if writer.mode() != Mode::Bulk && done.is_multiple_of(PRUNE_EVERY_BLOCKS) {
             writer.prune_pass()?;
         }
         Ok(progress(&ImportProgress {

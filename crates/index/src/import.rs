@@ -157,6 +157,11 @@ fn load<K: Kv>(
             Err(error) => return Err(error.into()),
         }
         loaded.hashes.insert(hash);
+        if writer.mode() != Mode::Bulk
+            && (loaded.hashes.len() as u64).is_multiple_of(PRUNE_EVERY_BLOCKS)
+        {
+            writer.prune_pass()?;
+        }
         loaded.is_stopped = !progress(&ImportProgress {
             stage: ImportStage::Bulk,
             blocks_done: loaded.hashes.len() as u64,

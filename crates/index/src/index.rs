@@ -2,14 +2,14 @@
 
 use std::{
     path::Path,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, atomic::AtomicBool},
 };
 
 use utxokeep_core::{ChainPoint, Height, Network, Partial, Totals};
 use utxokeep_kv::{Durability, Kv, KvError, RocksKv, RocksOptions, TableSize};
 
 use crate::{
-    Settings, View,
+    ConsumerState, Settings, TipSignal, View,
     error::{OpenError, StoreError},
     meta::{self, FORMAT_VERSION, Identity, UPGRADES},
     stats::Standing,
@@ -23,6 +23,9 @@ pub struct ChainIndex<K> {
     pub(crate) settings: Arc<Settings>,
     /// Set while a writer exists.
     pub(crate) has_writer: Arc<AtomicBool>,
+    pub(crate) signal: TipSignal,
+    /// Held while rows of named consumers are read and changed.
+    pub(crate) consumer_rows: Arc<Mutex<()>>,
 }
 
 impl<K> Clone for ChainIndex<K> {
@@ -31,6 +34,8 @@ impl<K> Clone for ChainIndex<K> {
             kv: Arc::clone(&self.kv),
             settings: Arc::clone(&self.settings),
             has_writer: Arc::clone(&self.has_writer),
+            signal: self.signal.clone(),
+            consumer_rows: Arc::clone(&self.consumer_rows),
         }
     }
 }
@@ -127,8 +132,18 @@ impl<K: Kv> ChainIndex<K> {
         if !batch.is_empty() {
             kv.commit(batch, Durability::Synced)?;
         }
-        let has_writer = Arc::new(AtomicBool::new(false));
-        Ok(Self { kv: Arc::new(kv), settings: Arc::new(settings), has_writer })
+        Ok(Self {
+            kv: Arc::new(kv),
+            settings: Arc::new(settings),
+            has_writer: Arc::default(),
+            signal: TipSignal::default(),
+            consumer_rows: Arc::default(),
+        })
+    }
+
+    /// Wakes readers of the log when its tip has moved.
+    pub fn tip_signal(&self) -> &TipSignal {
+        &self.signal
     }
 
     /// The settings it was opened with.
@@ -170,6 +185,10 @@ impl<K: Kv> ChainIndex<K> {
         let height = status.tip.map(|tip| tip.height).unwrap_or_default();
         let undo_base = status.undo_base.unwrap_or_default();
         let prunable = self.settings.window.prunable(height).filter(|_| self.settings.enabled);
+        for consumer in self.consumers()? {
+            let is_attached = consumer.state == ConsumerState::Attached;
+            crate::stats::consumer_stands(&consumer.name, consumer.lag_blocks(height), is_attached);
+        }
         crate::stats::sampled(&Standing {
             height,
             totals: status.totals.unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! The chain log and the chain index: blocks in, an exact UTXO set out.
 //!
 //! [`ChainIndex`] answers questions from snapshots, [`ChainWriter`] (one per database) changes it,
-//! and [`Follower`] drives the writer along the branch with the most work.
+//! and [`Follower`] drives the writer along the branch with the most work. [`View::log`] reads the log from a cursor, for whatever else follows the chain.
 //!
 //! # Invariants
 //!
@@ -21,6 +21,7 @@ mod immutable;
 mod import;
 mod index;
 mod live;
+mod log;
 mod meta;
 mod pending;
 mod prune;
@@ -43,6 +44,10 @@ pub use immutable::import_immutable;
 pub use import::{ImportProgress, ImportStage, OnProgress, import_files};
 pub use index::{ChainIndex, Status, peek_identity};
 pub use live::{LiveFollower, Readers};
+pub use log::{
+    CONSUMERS_MAX, ConsumerNeeds, ConsumerState, ConsumerStatus, Cursor, LogError, LogEvent,
+    LogReader, LoggedBlock, TipSignal,
+};
 pub use meta::{FORMAT_VERSION, Identity};
 pub use prune::PruneReport;
 pub use query::{

@@ -8,6 +8,7 @@ use utxokeep_kv::{Batch, Durability, Kv};
 use crate::{
     ChainWriter,
     error::StoreError,
+    log::{self, Held},
     meta::{self, PruneCursor},
     rollback::read_delta,
     side, stats,
@@ -38,10 +39,16 @@ impl<K: Kv> ChainWriter<K> {
         }
         if !self.index.settings.enabled {
             // The log alone has no undo data, but side blocks it has.
-            self.prune_side(self.index.settings.prune_rows_max.max(1), &mut report)?;
+            let held = log::held(&self.index)?;
+            self.prune_side(held, self.index.settings.prune_rows_max.max(1), &mut report)?;
             return Ok(report);
         }
-        let Some(cutoff) = self.index.settings.window.prunable(tip.height) else {
+        if self.index.settings.window.prunable(tip.height).is_none() {
+            return Ok(report);
+        }
+        let held = log::held(&self.index)?;
+        let window = self.index.settings.window;
+        let Some(cutoff) = window.prunable_below(tip.height, held.changes_above) else {
             return Ok(report);
         };
         if self.next_prunable(cutoff)?.is_none() {
@@ -60,7 +67,7 @@ impl<K: Kv> ChainWriter<K> {
             }
             rows += self.prune_some(cursor, rows_max - rows, &mut report)?.max(1);
         }
-        self.prune_side(rows_max, &mut report)?;
+        self.prune_side(held, rows_max, &mut report)?;
         let took = started.elapsed();
         stats::pruned(&report, took);
         tracing::info!(
@@ -161,9 +168,15 @@ impl<K: Kv> ChainWriter<K> {
         damage.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    fn prune_side(&mut self, limit: usize, report: &mut PruneReport) -> Result<(), StoreError> {
+    fn prune_side(
+        &mut self,
+        held: Held,
+        limit: usize,
+        report: &mut PruneReport,
+    ) -> Result<(), StoreError> {
         let mut batch = Batch::new();
-        let deleted = side::prune(self.index.kv.as_ref(), &mut batch, self.floor(), limit)?;
+        let floor = held.undone_above.map_or(self.floor(), |fork| self.floor().min(fork.plus(1)));
+        let deleted = side::prune(self.index.kv.as_ref(), &mut batch, floor, limit)?;
         if deleted > 0 {
             self.index.kv.commit(batch, Durability::Buffered)?;
             report.side_deleted = deleted;

@@ -12,7 +12,7 @@ use crate::{
     error::{RollbackError, StoreError},
     meta,
     query::block_entry,
-    side::{self, Redo},
+    side::{self, Redo, Undone},
     staging::{Event, What, WriterRead},
     stats,
     tables::{BLOCKS, DELTA, HEIGHTS, SPENT, TABLES, UNSPENT},
@@ -21,13 +21,14 @@ use crate::{
 
 impl<K: Kv> ChainWriter<K> {
     /// Makes `target` the tip again, undoing the blocks above it one atomic batch each. Answers
-    /// how many were undone. A target below the floor is refused whole.
+    /// how many were undone. A target below the floor is refused whole. Of each undone block what
+    /// readers of the log have to be told is kept.
     pub fn rollback(&mut self, target: Height) -> Result<u32, RollbackError> {
         self.rollback_keeping(target, false)
     }
 
-    /// Like [`ChainWriter::rollback`], keeping of each undone block what is needed to connect it
-    /// again without its source.
+    /// Like [`ChainWriter::rollback`]. With `keep_redo`, the undone blocks stay a branch that can be
+    /// connected again without its source.
     pub(crate) fn rollback_keeping(
         &mut self,
         target: Height,
@@ -81,10 +82,16 @@ impl<K: Kv> ChainWriter<K> {
             self.undo_set(&mut batch, &delta, &bodies)?;
             self.accumulators.undo(read, &delta, &mut batch)?;
             batch.delete(DELTA, &tip.height.to_key());
+            let (entry, delta) = (tip.entry, bodies.into_self_contained(delta)?);
             if keep_redo {
-                let redo = Redo { entry: tip.entry, delta: bodies.into_self_contained(delta)? };
-                side::put_redo(&mut batch, tip.height, &redo);
+                side::put_redo(&mut batch, tip.height, &Redo { entry, delta });
+            } else {
+                let undone = Undone { entry, delta: Some(delta) };
+                side::put_undone(&mut batch, tip.height, &undone);
             }
+        } else {
+            let undone = Undone { entry: tip.entry, delta: None };
+            side::put_undone(&mut batch, tip.height, &undone);
         }
         batch.delete(BLOCKS, &tip.height.to_key());
         batch.delete(HEIGHTS, tip.entry.hash.as_bytes());
@@ -133,13 +140,13 @@ pub(crate) fn read_delta(read: &dyn Read, height: Height) -> Result<BlockDelta, 
     Ok(BlockDelta::decode(&bytes)?)
 }
 
-struct SpentBody {
+pub(crate) struct SpentBody {
     record: Vec<u8>,
     spent_by: Txid,
 }
 
 /// The records behind a delta: from inside it, or from the tables.
-struct Bodies {
+pub(crate) struct Bodies {
     spent: Vec<SpentBody>,
     /// `None` for an output that its own block spent: it never was live.
     created: Vec<Option<Vec<u8>>>,
@@ -147,7 +154,21 @@ struct Bodies {
 }
 
 impl Bodies {
+    /// For the newest block: whatever it created and did not spend is live.
     fn gather(read: &dyn Read, delta: &BlockDelta) -> Result<Self, StoreError> {
+        Self::gather_with(read, delta, |read, created| read_all(read, UNSPENT, created))
+    }
+
+    /// For any block with undo data: what it created may have been spent since.
+    pub(crate) fn gather_later(read: &dyn Read, delta: &BlockDelta) -> Result<Self, StoreError> {
+        Self::gather_with(read, delta, read_live_or_spent)
+    }
+
+    fn gather_with(
+        read: &dyn Read,
+        delta: &BlockDelta,
+        read_created: impl Fn(&dyn Read, &[OutPoint]) -> Result<Vec<Vec<u8>>, StoreError>,
+    ) -> Result<Self, StoreError> {
         let spent_set: FxHashSet<_> = delta.spent.iter().map(|spent| spent.outpoint).collect();
         let same_block: FxHashSet<_> = delta
             .created
@@ -177,7 +198,7 @@ impl Bodies {
             .filter(|created| created.record.is_none() && is_live(&created.outpoint))
             .map(|created| created.outpoint)
             .collect();
-        let mut found = read_all(read, UNSPENT, &in_tables)?.into_iter();
+        let mut found = read_created(read, &in_tables)?.into_iter();
         let created = delta
             .created
             .iter()
@@ -191,7 +212,10 @@ impl Bodies {
     }
 
     /// The delta with every body inside.
-    fn into_self_contained(self, mut delta: BlockDelta) -> Result<BlockDelta, StoreError> {
+    pub(crate) fn into_self_contained(
+        self,
+        mut delta: BlockDelta,
+    ) -> Result<BlockDelta, StoreError> {
         let mut same_block = rustc_hash::FxHashMap::default();
         for (entry, body) in delta.spent.iter_mut().zip(self.spent) {
             if self.same_block.contains(&entry.outpoint) {
@@ -210,12 +234,38 @@ impl Bodies {
     }
 }
 
-/// Reads the rows of many outpoints in one sorted pass; every one must be there.
+/// Records of outputs that are live, or that were spent inside the horizon.
+fn read_live_or_spent(read: &dyn Read, outpoints: &[OutPoint]) -> Result<Vec<Vec<u8>>, StoreError> {
+    let mut records = read_some(read, UNSPENT, outpoints)?;
+    let since_spent: Vec<usize> =
+        (0..outpoints.len()).filter(|&at| records[at].is_none()).collect();
+    let asked: Vec<OutPoint> = since_spent.iter().map(|&at| outpoints[at]).collect();
+    for (at, row) in since_spent.into_iter().zip(read_all(read, SPENT, &asked)?) {
+        records[at] = Some(SpentRecord::decode(&row)?.record.to_vec());
+    }
+    Ok(records.into_iter().flatten().collect())
+}
+
+/// Reads the rows of many outpoints; every one must be there.
 fn read_all(
     read: &dyn Read,
     table: TableId,
     outpoints: &[OutPoint],
 ) -> Result<Vec<Vec<u8>>, StoreError> {
+    let name = TABLES[usize::from(table.0)].name;
+    read_some(read, table, outpoints)?
+        .into_iter()
+        .zip(outpoints)
+        .map(|(value, outpoint)| value.ok_or_else(|| StoreError::missing(name, outpoint)))
+        .collect()
+}
+
+/// Reads the rows of many outpoints in one sorted pass.
+fn read_some(
+    read: &dyn Read,
+    table: TableId,
+    outpoints: &[OutPoint],
+) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
     let mut sorted: Vec<_> =
         outpoints.iter().enumerate().map(|(at, outpoint)| (outpoint.to_key(), at)).collect();
     sorted.sort_unstable();
@@ -224,10 +274,5 @@ fn read_all(
     read.multi_get(table, &keys, &mut |number, value| {
         values[sorted[number].1] = value.map(<[u8]>::to_vec);
     })?;
-    let name = TABLES[usize::from(table.0)].name;
-    values
-        .into_iter()
-        .zip(outpoints)
-        .map(|(value, outpoint)| value.ok_or_else(|| StoreError::missing(name, outpoint)))
-        .collect()
+    Ok(values)
 }

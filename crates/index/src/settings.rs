@@ -40,6 +40,9 @@ pub struct Settings {
     pub delta: DeltaKind,
     /// The most rows one prune pass deletes.
     pub prune_rows_max: usize,
+    /// How many blocks a named reader of the log may lie behind the tip and still hold undo data
+    /// back.
+    pub consumer_lag_blocks_max: u32,
     /// The longest one prune pass may take, in milliseconds.
     pub prune_pass_ms_max: u64,
     /// Whether each commit at the tip waits for the disk.
@@ -76,6 +79,7 @@ impl Settings {
             window: Window { prune_depth: security, rollback_window: security.saturating_mul(2) },
             delta: DeltaKind::Compact,
             prune_rows_max: 50_000,
+            consumer_lag_blocks_max: 10_000,
             prune_pass_ms_max: 200,
             durability: Durability::Synced,
             bulk_batch_bytes_max: 256 << 20,

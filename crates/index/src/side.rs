@@ -1,8 +1,10 @@
 //! Blocks of other branches: their headers, verdicts and bodies, for as long as they may matter.
 
+use std::collections::BTreeSet;
+
 use minicbor::{Decoder, Encoder};
 use utxokeep_core::{BlockDelta, BlockEntry, BlockHash, ChainWork, Corrupt, Height, Node};
-use utxokeep_kv::{Batch, Read, Scan};
+use utxokeep_kv::{Batch, Read, Scan, TableId};
 
 use crate::{
     error::StoreError,
@@ -26,6 +28,21 @@ pub(crate) enum Body {
     Raw(Vec<u8>),
     Redo(Box<Redo>),
 }
+
+/// A block that left the chain, as readers of the log are told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Undone {
+    pub(crate) entry: BlockEntry,
+    /// Self-contained; absent where only the log is kept.
+    pub(crate) delta: Option<BlockDelta>,
+}
+
+/// First byte of a body: the raw block.
+const RAW: u8 = 0;
+/// The block was connected once and belongs to a branch: its header is stored too.
+const REDO: u8 = 1;
+/// The block was connected once and is kept for readers of the log alone.
+const UNDONE: u8 = 2;
 
 pub(crate) fn key(height: Height, hash: &BlockHash) -> [u8; KEY_LEN] {
     let mut key = [0; KEY_LEN];
@@ -66,7 +83,7 @@ pub(crate) fn put_node(batch: &mut Batch, node: &Node) {
 
 pub(crate) fn put_raw(batch: &mut Batch, height: Height, hash: &BlockHash, raw: &[u8]) {
     batch.put_with(SIDE_BODY, &key(height, hash), |out| {
-        out.push(0);
+        out.push(RAW);
         out.extend_from_slice(raw);
     });
 }
@@ -74,12 +91,27 @@ pub(crate) fn put_raw(batch: &mut Batch, height: Height, hash: &BlockHash, raw: 
 /// Stores a disconnected block: header and what it takes to connect it again.
 pub(crate) fn put_redo(batch: &mut Batch, height: Height, redo: &Redo) {
     put_node(batch, &chain_node(height, &redo.entry));
-    batch.put_with(SIDE_BODY, &key(height, &redo.entry.hash), |out| {
-        out.push(1);
-        let entry = redo.entry.encode();
+    put_left(batch, height, REDO, &redo.entry, Some(&redo.delta));
+}
+
+/// Stores a disconnected block for readers of the log. It gets no header: no branch is built of it.
+pub(crate) fn put_undone(batch: &mut Batch, height: Height, undone: &Undone) {
+    put_left(batch, height, UNDONE, &undone.entry, undone.delta.as_ref());
+}
+
+fn put_left(
+    batch: &mut Batch,
+    height: Height,
+    kind: u8,
+    entry: &BlockEntry,
+    delta: Option<&BlockDelta>,
+) {
+    batch.put_with(SIDE_BODY, &key(height, &entry.hash), |out| {
+        out.push(kind);
+        let entry = entry.encode();
         out.extend_from_slice(&(entry.len() as u64).to_be_bytes());
         out.extend_from_slice(&entry);
-        out.extend_from_slice(&redo.delta.encode());
+        out.extend_from_slice(&delta.map(BlockDelta::encode).unwrap_or_default());
     });
 }
 
@@ -88,32 +120,72 @@ pub(crate) fn delete(batch: &mut Batch, height: Height, hash: &BlockHash) {
     batch.delete(SIDE_BODY, &key(height, hash));
 }
 
+fn damaged() -> Corrupt {
+    Corrupt::new(WHAT, "the stored body is damaged")
+}
+
+/// The body of a side block, to connect it.
 pub(crate) fn body(
     read: &dyn Read,
     height: Height,
     hash: &BlockHash,
 ) -> Result<Option<Body>, StoreError> {
     let Some(bytes) = read.get(SIDE_BODY, &key(height, hash))? else { return Ok(None) };
-    let damaged = || Corrupt::new(WHAT, "the stored body is damaged");
     match bytes.split_first().ok_or_else(damaged)? {
-        (0, raw) => Ok(Some(Body::Raw(raw.to_vec()))),
-        (1, rest) => {
-            let (len, rest) = rest.split_at_checked(8).ok_or_else(damaged)?;
-            let len = u64::from_be_bytes(len.try_into().map_err(|_| damaged())?);
-            let len = usize::try_from(len).map_err(|_| damaged())?;
-            let (entry, delta) = rest.split_at_checked(len).ok_or_else(damaged)?;
-            let (entry, delta) = (BlockEntry::decode(entry)?, BlockDelta::decode(delta)?);
-            Ok(Some(Body::Redo(Box::new(Redo { entry, delta }))))
+        (&RAW, raw) => Ok(Some(Body::Raw(raw.to_vec()))),
+        (&(REDO | UNDONE), rest) => {
+            let Undone { entry, delta } = decode_left(rest)?;
+            Ok(delta.map(|delta| Body::Redo(Box::new(Redo { entry, delta }))))
         }
         _ => Err(damaged().into()),
     }
+}
+
+/// A block that was connected once and left the chain; `None` for one that was not, or whose rows
+/// are gone.
+pub(crate) fn undone(
+    read: &dyn Read,
+    height: Height,
+    hash: &BlockHash,
+) -> Result<Option<Undone>, StoreError> {
+    let Some(bytes) = read.get(SIDE_BODY, &key(height, hash))? else { return Ok(None) };
+    match bytes.split_first().ok_or_else(damaged)? {
+        (&RAW, _) => Ok(None),
+        (&(REDO | UNDONE), rest) => Ok(Some(decode_left(rest)?)),
+        _ => Err(damaged().into()),
+    }
+}
+
+fn decode_left(bytes: &[u8]) -> Result<Undone, Corrupt> {
+    let (len, rest) = bytes.split_at_checked(8).ok_or_else(damaged)?;
+    let len = u64::from_be_bytes(len.try_into().map_err(|_| damaged())?);
+    let len = usize::try_from(len).map_err(|_| damaged())?;
+    let (entry, delta) = rest.split_at_checked(len).ok_or_else(damaged)?;
+    let delta = if delta.is_empty() { None } else { Some(BlockDelta::decode(delta)?) };
+    Ok(Undone { entry: BlockEntry::decode(entry)?, delta })
+}
+
+/// Visits every block that is kept for readers of the log alone.
+pub(crate) fn visit_undone(
+    read: &dyn Read,
+    found: &mut dyn FnMut(Height, BlockHash, Result<Undone, Corrupt>),
+) -> Result<(), StoreError> {
+    visit(read, SIDE_BODY, None, usize::MAX, &mut |key, value| {
+        if let Some((&UNDONE, rest)) = value.split_first()
+            && let Some((height, hash)) = key.split_at_checked(4)
+            && let (Some(height), Some(hash)) =
+                (Height::from_key(height), BlockHash::from_slice(hash))
+        {
+            found(height, hash, decode_left(rest));
+        }
+    })
 }
 
 /// Every stored header, lowest first.
 pub(crate) fn nodes(read: &dyn Read) -> Result<Vec<Node>, StoreError> {
     let mut nodes = Vec::new();
     let mut damage = None;
-    visit_keys(read, None, usize::MAX, &mut |key, value| match decode_node(key, value) {
+    visit(read, SIDE, None, usize::MAX, &mut |key, value| match decode_node(key, value) {
         Ok(node) => nodes.push(node),
         Err(error) => damage = Some(error),
     })?;
@@ -127,17 +199,24 @@ pub(crate) fn prune(
     floor: Height,
     limit: usize,
 ) -> Result<usize, StoreError> {
-    let mut keys = Vec::new();
-    visit_keys(read, Some(floor), limit, &mut |key, _| keys.push(key.to_vec()))?;
-    for key in &keys {
+    let mut keys = BTreeSet::new();
+    for table in [SIDE, SIDE_BODY] {
+        visit(read, table, Some(floor), limit, &mut |key, _| {
+            keys.insert(key.to_vec());
+        })?;
+    }
+    let mut deleted = 0;
+    for key in keys.iter().take(limit) {
         batch.delete(SIDE, key);
         batch.delete(SIDE_BODY, key);
+        deleted += 1;
     }
-    Ok(keys.len())
+    Ok(deleted)
 }
 
-fn visit_keys(
+fn visit(
     read: &dyn Read,
+    table: TableId,
     below: Option<Height>,
     limit: usize,
     visit: &mut dyn FnMut(&[u8], &[u8]),
@@ -145,7 +224,7 @@ fn visit_keys(
     let until = below.map(Height::to_key);
     let until = until.as_ref().map(<[u8; 4]>::as_slice);
     let scan = Scan { from: &[], until, reverse: false, limit, within_prefix: false };
-    read.scan(SIDE, &scan, &mut |key, value| {
+    read.scan(table, &scan, &mut |key, value| {
         visit(key, value);
         true
     })?;

@@ -256,6 +256,7 @@ impl<K: Kv> ChainWriter<K> {
             return Err(error.into());
         }
         stats::committed(rows);
+        self.index.signal.raise();
         let network = self.index.settings.network();
         for event in &events {
             event.tell(network);
@@ -285,6 +286,7 @@ impl<K: Kv> ChainWriter<K> {
         let rows = batch.len();
         self.index.kv.commit(batch, self.index.settings.durability)?;
         stats::committed(rows);
+        self.index.signal.raise();
         Ok(())
     }
 

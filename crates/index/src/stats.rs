@@ -48,6 +48,13 @@ metric_list! {
          behind.";
     ROLLBACKS_REFUSED = "utxokeep_index_rollbacks_refused_total", Counter, "",
         "Rollbacks and reorganisations refused because they go below the rollback floor.";
+    CONSUMER_LAG = "utxokeep_log_consumer_lag_blocks", Gauge, "",
+        "Blocks by which a named consumer of the chain log lies behind the tip, by `consumer`.";
+    CONSUMER_ATTACHED = "utxokeep_log_consumer_attached", Gauge, "",
+        "1 while undo data that the consumer has not read yet is kept, by `consumer`; 0 once it has \
+         fallen too far behind.";
+    CONSUMERS_DETACHED = "utxokeep_log_consumers_detached_total", Counter, "",
+        "Consumers that fell too far behind and hold nothing back any more, by `consumer`.";
     APPLY_SECONDS = "utxokeep_index_apply_seconds", Histogram, "per-block apply",
         "Time to connect one block, its commit included.";
     ROLLBACK_SECONDS = "utxokeep_index_rollback_seconds", Histogram, "rollback latency",
@@ -106,6 +113,17 @@ pub(crate) fn sampled(standing: &Standing) {
     gauge!(FLOOR).set(f64::from(standing.floor.get()));
     gauge!(UNDO_BASE).set(f64::from(standing.undo_base.get()));
     gauge!(PRUNE_DUE).set(f64::from(standing.prune_due_blocks));
+}
+
+/// Where a named consumer of the log stands.
+#[allow(clippy::cast_precision_loss)]
+pub(crate) fn consumer_stands(name: &str, lag_blocks: u64, is_attached: bool) {
+    gauge!(CONSUMER_LAG, "consumer" => name.to_owned()).set(lag_blocks as f64);
+    gauge!(CONSUMER_ATTACHED, "consumer" => name.to_owned()).set(f64::from(u8::from(is_attached)));
+}
+
+pub(crate) fn consumer_detached(name: &str) {
+    counter!(CONSUMERS_DETACHED, "consumer" => name.to_owned()).increment(1);
 }
 
 pub(crate) fn rolled_back(reversals: usize, took: Duration) {

@@ -13,6 +13,7 @@ use crate::{
     accumulator::Accumulators,
     coin::Rows,
     error::StoreError,
+    log::need_changes,
     meta,
     pending::{AddrRows, LiveRows, Pending},
     query::block_entry,
@@ -159,10 +160,13 @@ impl<K: Kv> ChainWriter<K> {
         self.mode
     }
 
-    /// Changes the mode; what waits is committed first.
+    /// Changes the mode; what waits is committed first. While a named consumer reads what blocks
+    /// change, bulk mode is catching up: each block must have its delta.
     pub fn set_mode(&mut self, mode: Mode) -> Result<(), StoreError> {
         self.flush()?;
-        self.mode = mode;
+        let must_tell =
+            mode == Mode::Bulk && need_changes(self.index.kv.as_ref(), &self.index.settings)?;
+        self.mode = if must_tell { Mode::CatchUp } else { mode };
         Ok(())
     }
 
@@ -219,6 +223,7 @@ impl<K: Kv> ChainWriter<K> {
         } else {
             self.load(closing)?;
             stats::committed(total_rows);
+            self.index.signal.raise();
         }
         self.pending.clear();
         self.staged_blocks = 0;

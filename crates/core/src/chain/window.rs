@@ -42,6 +42,22 @@ impl Window {
     pub fn prunable(&self, tip: Height) -> Option<Height> {
         tip.get().checked_sub(self.horizon()).filter(|&raw| raw > 0).map(Height::new)
     }
+
+    /// Like [`Window::prunable`], while a reader of the log still needs what lies above `reached`.
+    #[must_use]
+    pub fn prunable_below(&self, tip: Height, reached: Option<Height>) -> Option<Height> {
+        let cutoff = self.prunable(tip)?;
+        let cutoff = reached.map_or(cutoff, |reached| cutoff.min(reached));
+        Some(cutoff).filter(|cutoff| *cutoff > Height::GENESIS)
+    }
+
+    /// Whether a named reader of the log has fallen so far behind `tip` that it holds nothing back
+    /// any more. Inside the horizon a reader holds nothing that is not kept anyway, so that a
+    /// smaller bound than the horizon changes nothing.
+    #[must_use]
+    pub fn is_left_behind(&self, tip: Height, reached: Height, lag_blocks_max: u32) -> bool {
+        reached.plus(lag_blocks_max.max(self.horizon())) < tip
+    }
 }
 
 #[cfg(test)]
@@ -76,5 +92,24 @@ mod tests {
         let tip = Height::new(21);
         assert_eq!(WINDOW.prunable(tip), Some(Height::new(1)));
         assert_eq!(WINDOW.floor(tip, Height::GENESIS), Height::new(1));
+    }
+
+    #[test]
+    fn a_reader_holds_undo_data_back_down_to_where_it_has_come() {
+        let tip = Height::new(100);
+        assert_eq!(WINDOW.prunable_below(tip, None), Some(Height::new(80)));
+        assert_eq!(WINDOW.prunable_below(tip, Some(Height::new(90))), Some(Height::new(80)));
+        assert_eq!(WINDOW.prunable_below(tip, Some(Height::new(50))), Some(Height::new(50)));
+        assert_eq!(WINDOW.prunable_below(tip, Some(Height::GENESIS)), None);
+    }
+
+    #[test]
+    fn a_reader_is_left_behind_past_its_bound_and_never_inside_the_horizon() {
+        let tip = Height::new(100);
+        assert!(!WINDOW.is_left_behind(tip, Height::new(60), 40));
+        assert!(WINDOW.is_left_behind(tip, Height::new(59), 40));
+        assert!(!WINDOW.is_left_behind(tip, Height::new(80), 0));
+        assert!(WINDOW.is_left_behind(tip, Height::new(79), 0));
+        assert!(!WINDOW.is_left_behind(tip, Height::GENESIS, u32::MAX));
     }
 }

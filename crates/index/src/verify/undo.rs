@@ -1,7 +1,7 @@
 //! The checks of what undoing stands on: deltas, and blocks of other branches.
 
 use rustc_hash::FxHashSet;
-use utxokeep_core::{BlockDelta, Corrupt, Height, OutPoint, SpentRecord, UtxoRecord};
+use utxokeep_core::{BlockDelta, Corrupt, Height, Node, OutPoint, SpentRecord, UtxoRecord};
 use utxokeep_kv::Read;
 
 use super::Check;
@@ -11,7 +11,7 @@ use crate::{
     meta,
     query::block_entry,
     rollback::read_delta,
-    side::{self, Body},
+    side::{self, Body, Undone},
     tables::{DELTA, SIDE_BODY, SPENT, UNSPENT},
 };
 
@@ -155,7 +155,8 @@ impl<S: Read> Check<'_, '_, S> {
         const CHECK: &str = "side blocks";
         let decoder = &self.view.settings.decoder;
         let mut bodies = 0u64;
-        for node in side::nodes(self.read())? {
+        let nodes = side::nodes(self.read())?;
+        for node in &nodes {
             let own = (node.hash, node.prev);
             let found = match side::body(self.read(), node.height, &node.hash)? {
                 None => continue,
@@ -175,10 +176,33 @@ impl<S: Read> Check<'_, '_, S> {
                 self.report.add(CHECK, format!("the body of block {} is damaged", node.hash));
             }
         }
+        let bodies = bodies + self.undone(&nodes)?;
         let rows = self.count(SIDE_BODY)?;
         if rows != bodies {
             self.report.add(CHECK, format!("{rows} bodies of which {bodies} have a header"));
         }
         Ok(())
+    }
+
+    /// Blocks that are kept for readers of the log say what their keys say. Answers how many of
+    /// them belong to no branch.
+    fn undone(&mut self, nodes: &[Node]) -> Result<u64, StoreError> {
+        let nodes: FxHashSet<_> = nodes.iter().map(|node| (node.height, node.hash)).collect();
+        let (mut alone, mut damaged) = (0, Vec::new());
+        side::visit_undone(self.read(), &mut |height, hash, undone| {
+            alone += u64::from(!nodes.contains(&(height, hash)));
+            let is_own = undone.is_ok_and(|Undone { entry, delta }| {
+                let own = (height, hash, entry.prev);
+                entry.hash == hash
+                    && delta.is_none_or(|delta| (delta.height, delta.hash, delta.prev) == own)
+            });
+            if !is_own {
+                damaged.push(hash);
+            }
+        })?;
+        for hash in damaged {
+            self.report.add("side blocks", format!("the body of block {hash} is damaged"));
+        }
+        Ok(alone)
     }
 }
