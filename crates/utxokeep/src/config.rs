@@ -90,6 +90,7 @@ impl Config {
             delta: index.delta.into(),
             prune_rows_max: index.prune_batch_rows_max.get() as usize,
             prune_pass_ms_max: u64::from(index.prune_pass_ms_max.get()),
+            consumer_lag_blocks_max: index.consumer_lag_blocks_max.get(),
             durability: if self.storage.fsync { Durability::Synced } else { Durability::Buffered },
             bulk_batch_bytes_max: self.half_memory_bytes(),
             catch_up_blocks_max: self.storage.catch_up_blocks_max.get() as usize,

@@ -10,6 +10,7 @@ pub mod access;
 pub mod cli;
 mod clock;
 pub mod config;
+pub mod consumers;
 pub mod cursor;
 pub mod demo;
 pub mod doors;

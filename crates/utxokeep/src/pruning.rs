@@ -10,12 +10,8 @@ pub(crate) mod runs;
 mod settings;
 
 use std::{
-    fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -23,16 +19,22 @@ use utxokeep_core::{
     Height,
     node::{Assembly, ChainReport, Sighting, Witness},
 };
+use utxokeep_index::ChainIndex;
+use utxokeep_kv::Kv;
 use utxokeep_pruner::{Pruner, PrunerError, Reported};
 use utxokeep_txstore::PruneStore;
 
 pub(crate) use clock::WallClock;
 pub use settings::settings;
 
-use crate::{config::PrunerConfig, rest};
+use crate::{
+    config::PrunerConfig,
+    consumers::{ConsumerThread, FollowerState, PrunerConsumer},
+    rest,
+};
 
-/// How often the tip of a chain is looked at.
-const TIP_EVERY: Duration = Duration::from_millis(500);
+/// How long the pruner waits for the log at the most, before it looks by itself.
+const LOOK_AFTER: Duration = Duration::from_secs(60);
 
 /// A block that joined the chain, and what the node says beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +49,8 @@ pub struct BlockEvent {
 
 struct Shared {
     pruner: Pruner,
-    is_stopped: AtomicBool,
-    tip_thread: Mutex<Option<JoinHandle<()>>>,
+    log_thread: Mutex<Option<ConsumerThread>>,
+    follower: FollowerState,
 }
 
 /// A pruner that runs; clones share it.
@@ -73,8 +75,8 @@ impl Pruning {
         let pruner = Pruner::start(store, Arc::new(WallClock::default()), settings(config))?;
         Ok(Self(Arc::new(Shared {
             pruner,
-            is_stopped: AtomicBool::new(false),
-            tip_thread: Mutex::new(None),
+            log_thread: Mutex::new(None),
+            follower: FollowerState::default(),
         })))
     }
 
@@ -114,52 +116,38 @@ impl Pruning {
         self.0.pruner.report(&[ChainReport::Assembly(assembly)]).map(|_| ())
     }
 
-    /// The tip of a log changed. A log has the block below its tip as well: two witnesses.
-    fn tip_changed(&self, tip: Height, went_back: bool) -> Result<Reported, PrunerError> {
+    /// A chain log moved: blocks above `fork` left it, and `newest` joined. A log has the block below
+    /// its newest as well: two witnesses.
+    pub(crate) fn chain_moved(
+        &self,
+        fork: Option<Height>,
+        newest: Option<Height>,
+    ) -> Result<Reported, PrunerError> {
         let seen = |height| ChainReport::Newest(Sighting { height, by: Witness::Log });
-        let below = tip.parent().filter(|below| *below > Height::GENESIS);
-        let back = went_back.then_some(ChainReport::Reorganised(tip));
-        let reports = back.into_iter().chain(below.map(seen)).chain([seen(tip)]);
+        let below = newest.and_then(Height::parent).filter(|below| *below > Height::GENESIS);
+        let back = fork.map(ChainReport::Reorganised);
+        let reports = back.into_iter().chain(below.map(seen)).chain(newest.map(seen));
         self.0.pruner.report(&reports.collect::<Vec<_>>())
     }
 
-    /// Takes every change of a tip as an event, until the pruner is stopped.
-    pub(crate) fn follow_tip(
-        &self,
-        tip: impl Fn() -> anyhow::Result<Option<Height>> + Send + 'static,
-    ) -> anyhow::Result<()> {
-        let pruning = self.clone();
-        let thread = thread::Builder::new().name("pruner-tip".to_owned()).spawn(move || {
-            let mut last = None;
-            while !pruning.0.is_stopped.load(Ordering::Acquire) {
-                match tip() {
-                    Ok(Some(height)) if last != Some(height) => {
-                        let went_back = last.is_some_and(|last| height < last);
-                        match pruning.tip_changed(height, went_back) {
-                            Ok(_) => last = Some(height),
-                            Err(error) => tracing::error!(%error, "the pruner did not take a tip"),
-                        }
-                    }
-                    Ok(_) => {}
-                    Err(error) => tracing::error!("the tip of the chain cannot be read: {error:#}"),
-                }
-                thread::park_timeout(TIP_EVERY);
-            }
-        })?;
-        *lock(&self.0.tip_thread) = Some(thread);
+    /// How following a chain database gets on.
+    pub(crate) fn follower(&self) -> &FollowerState {
+        &self.0.follower
+    }
+
+    /// Tells the pruner what becomes of the chain of a database, until it is stopped.
+    pub(crate) fn follow_log<K: Kv + 'static>(&self, index: &ChainIndex<K>) -> io::Result<()> {
+        let consumer = PrunerConsumer::new(self.clone(), index.clone());
+        let state = self.0.follower.clone();
+        let thread = ConsumerThread::start(consumer, index.tip_signal(), LOOK_AFTER, state)?;
+        *lock(&self.0.log_thread) = Some(thread);
         Ok(())
     }
 
     /// Ends the present run after its chunk; no other starts. The threads end with the last clone.
     pub fn stop(&self) {
-        self.0.is_stopped.store(true, Ordering::Release);
         self.0.pruner.stop();
-        if let Some(thread) = lock(&self.0.tip_thread).take() {
-            thread.thread().unpark();
-            if thread.join().is_err() {
-                tracing::error!("the thread that follows the chain for the pruner broke down");
-            }
-        }
+        drop(lock(&self.0.log_thread).take());
     }
 }
 

@@ -34,7 +34,7 @@ use utxokeep_wallet::{
     FollowError, FollowOptions, FollowReport, Ledger, Micros, NearEdge, WorseBranch,
 };
 
-pub(crate) use self::background::WalletFollowing;
+pub(crate) use self::background::WalletConsumer;
 use self::chain::IndexedChain;
 pub use self::{
     bodies::Bodies,
@@ -142,30 +142,32 @@ impl<K: Kv> WalletFollower<K> {
         };
         meter::stands(step.ledger, step.chain);
         self.check_reach(&step)?;
-        let start = self.index.status()?.started_mid_chain_at;
-        let mut options = FollowOptions {
+        let start = view.partial().and_then(|partial| partial.started_mid_chain_at);
+        let options = FollowOptions {
+            blocks_max: STEP_BLOCKS_MAX as u64,
             first_height: self.first_height.max(start.unwrap_or_default()),
             start_over_blocks_max: self.index.settings().window.horizon(),
             ..FollowOptions::new(network)
         };
         let looked_in = self.bodies.names();
         let chain = chain(&self.index, view, &mut self.bodies, is_stopped);
-        // Block by block, so that what was done before a failure is counted; first only back.
-        for blocks_max in std::iter::once(0).chain(std::iter::repeat_n(1, STEP_BLOCKS_MAX)) {
-            options.blocks_max = blocks_max;
-            let did = self.ledger.follow(&chain, &options, Micros::new(now_us()));
-            let did = did.map_err(|error| explained(error, &looked_in))?;
-            meter::did(&did);
-            self.total.applied += did.applied;
-            self.total.undone += did.undone;
-            self.total.recorded += did.recorded;
-            (step.chain_lacks, step.worse_branch) = (did.chain_lacks, did.worse_branch);
-            step.is_done = blocks_max > 0 && did.applied == 0;
-            if step.is_done || is_stopped() {
-                break;
+        let mut did = FollowReport::default();
+        let now = Micros::new(now_us());
+        let followed = self.ledger.follow_counting(&chain, &options, now, &mut did);
+        drop(chain);
+        meter::did(&did);
+        self.total.applied += did.applied;
+        self.total.undone += did.undone;
+        self.total.recorded += did.recorded;
+        match followed {
+            // A body is not looked for any more once the follower is told to stop.
+            Err(_) if is_stopped() => {}
+            followed => {
+                followed.map_err(|error| explained(error, &looked_in))?;
+                step.is_done = did.applied < options.blocks_max;
             }
         }
-        drop(chain);
+        (step.chain_lacks, step.worse_branch) = (did.chain_lacks, did.worse_branch);
         self.watch_edges()?;
         step.ledger = self.ledger_height()?;
         meter::stands(step.ledger, step.chain);

@@ -15,7 +15,6 @@ mod chains;
 mod change;
 mod directory;
 mod error;
-mod following;
 mod history;
 mod leases;
 mod once;
@@ -42,10 +41,10 @@ pub(crate) use self::once::merge_keys;
 pub use self::{
     answers::*,
     error::{ErrorKind, OpenError, WalletsError},
-    following::FollowerState,
     requests::*,
     standing::{Lagging, RescanInfo, RescanWallet, SetAsideInfo, StandingInfo},
 };
+pub use crate::consumers::FollowerState;
 
 /// The ledger, and the defaults of the configuration. Clones share its connections.
 #[derive(Debug, Clone)]

@@ -9,7 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use utxokeep::{cli, config, follow, grpc, rest, store_gauges, wallet_follow, wallet_upkeep};
+use utxokeep::{
+    cli, config, consumers, follow, grpc, rest, store_gauges, wallet_follow, wallet_upkeep,
+};
 use utxokeep_index::METRICS;
 use utxokeep_sql::{RETRIES_METRIC, RETRIES_METRIC_HELP};
 
@@ -53,6 +55,7 @@ fn metrics_page() -> String {
     );
     let lists = [
         ("Chain index", METRICS),
+        ("Consumers of the chain log", consumers::METRICS),
         ("Source that is followed", follow::METRICS),
         ("REST server", rest::METRICS),
         ("gRPC server", grpc::METRICS),

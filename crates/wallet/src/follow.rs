@@ -58,8 +58,9 @@ pub trait FollowedChain {
     /// The block at a height.
     fn hash_at(&self, height: Height) -> Result<Option<BlockHash>, ChainError>;
 
-    /// What is in a block; `None` when its body is not at hand.
-    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError>;
+    /// What is in the block at a height, whose hash [`FollowedChain::hash_at`] has named; `None` when
+    /// its body cannot be found.
+    fn body(&self, height: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError>;
 
     /// Work of all blocks up to a height, counted from wherever the chain starts to count; `None`
     /// where that is not known. Branches are then compared by their heights.
@@ -181,17 +182,29 @@ impl Ledger {
         options: &FollowOptions,
         now: Micros,
     ) -> Result<FollowReport, FollowError> {
-        let bringing = Bringing { chain, options, now };
         let mut report = FollowReport::default();
+        self.follow_counting(chain, options, now, &mut report)?;
+        Ok(report)
+    }
+
+    /// Like [`Ledger::follow`]; `report` has what was done before a failure too.
+    pub fn follow_counting(
+        &self,
+        chain: &dyn FollowedChain,
+        options: &FollowOptions,
+        now: Micros,
+        report: &mut FollowReport,
+    ) -> Result<(), FollowError> {
+        let bringing = Bringing { chain, options, now };
         let mut races = 0;
         loop {
             let mut cursor = self.tip(options.network)?;
-            let outcome = self.follow_from(&mut cursor, &bringing, &mut report);
+            let outcome = self.follow_from(&mut cursor, &bringing, report);
             match outcome {
                 Err(FollowError::Ledger(
                     LedgerError::NotNextBlock { tip, .. } | LedgerError::NotTip { tip, .. },
                 )) if tip != cursor && races < RACES_MAX => races += 1,
-                outcome => return outcome.map(|()| report),
+                outcome => return outcome,
             }
         }
     }
@@ -271,7 +284,7 @@ impl Bringing<'_> {
     ) -> Result<(LinkedBlock, Option<ChainWork>, Vec<NewTx>), FollowError> {
         let missing = FollowError::MissingBody { height };
         let Some(hash) = self.hash_at(height)? else { return Err(missing) };
-        let body = self.chain.body(&hash).map_err(FollowError::Chain)?.ok_or(missing)?;
+        let body = self.chain.body(height, &hash).map_err(FollowError::Chain)?.ok_or(missing)?;
         let header = &body.block.header;
         // Around boundary blocks of Cardano the log links, and the header does not.
         let is_linked =

@@ -63,7 +63,7 @@ impl FollowedChain for Chain {
         Ok(built.map(|built| BlockHash::from_bytes(built.hash)))
     }
 
-    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+    fn body(&self, _: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
         let built = self.built.iter().find(|built| built.hash == *hash.as_bytes());
         let decode = |built: &Built| {
             let block = self.decoder.decode(built.raw.clone())?;

@@ -150,11 +150,30 @@ pub(super) enum Chain {
     Verify,
     /// Delete undo data that no allowed rollback needs.
     Prune(ChainPrune),
+    /// Named consumers of the chain log: how far each has come.
+    ///
+    /// Undo data that a named consumer has not read yet is kept, up to `[index]
+    /// consumer_lag_blocks_max` blocks, and the pruner deletes nothing that one of them has not seen.
+    #[command(subcommand)]
+    Consumers(Consumers),
     /// List what stands behind damage in the write-ahead log, and open the database without it.
     ///
     /// A damaged log is refused by every other command. Blocks that are lost here can be imported
     /// again. Ends with code 5 while there is damage.
     Recover(ChainRecover),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Consumers {
+    /// List them, with how many blocks each lies behind the tip.
+    List,
+    /// Forget one that is not used any more, so that it holds nothing back.
+    ///
+    /// A part of the program that still follows the log registers itself again when it starts.
+    Forget {
+        /// Name of the consumer.
+        name: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use utxokeep_chains::SourceError;
-use utxokeep_index::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError};
+use utxokeep_index::{
+    ApplyError, FollowError, LogError, OpenError, QueryError, RollbackError, StoreError,
+};
 use utxokeep_kv::KvError;
 use utxokeep_pruner::PrunerError;
 use utxokeep_sql::SqlError;
@@ -120,6 +122,9 @@ impl Exit {
         }
         if let Some(error) = cause.downcast_ref::<FollowError>() {
             return Some(Self::of_follow(error));
+        }
+        if let Some(error) = cause.downcast_ref::<LogError>() {
+            return Some(Self::of_log(error));
         }
         if let Some(error) = cause.downcast_ref::<node_store::OpenError>() {
             return Some(Self::of_node_store(error));
@@ -240,6 +245,15 @@ impl Exit {
     fn of_rollback(error: &RollbackError) -> Self {
         match error {
             RollbackError::Store(store) => Self::of_store(store),
+            _ => Self::Refused,
+        }
+    }
+
+    fn of_log(error: &LogError) -> Self {
+        match error {
+            LogError::BadName { .. } => Self::Usage,
+            LogError::UnknownConsumer { .. } => Self::NotFound,
+            LogError::Store(error) => Self::of_store(error),
             _ => Self::Refused,
         }
     }

@@ -7,6 +7,7 @@
 
 mod args;
 mod chain;
+mod consumers;
 mod digest;
 mod error;
 mod exit;
@@ -93,6 +94,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Chain::Rollback(args) => chain::rollback(&session, &args),
             Chain::Verify => chain::verify(&session),
             Chain::Prune(args) => chain::prune(&session, &args),
+            Chain::Consumers(command) => consumers::run(&session, &command),
             Chain::Recover(args) => recover::chain(&session, &args),
         },
         Command::Utxo(Utxo::Show(args)) => utxo::show(&session, &args),
@@ -215,8 +217,7 @@ fn start_pruning(
 ) -> anyhow::Result<Pruning> {
     let pruning = Pruning::start(store, &config.pruner)?;
     if config.pruner.follow_chain {
-        let index = index.ok_or(CliError::NothingToFollow)?.clone();
-        pruning.follow_tip(move || Ok(index.view()?.tip().map(|(height, _)| height)))?;
+        pruning.follow_log(index.ok_or(CliError::NothingToFollow)?)?;
     }
     Ok(pruning)
 }

@@ -24,7 +24,8 @@ use super::{
     progress::Progress,
 };
 use crate::{
-    wallet_follow::{Bodies, RecentBlocks, WalletFollower, WalletFollowing},
+    consumers::ConsumerThread,
+    wallet_follow::{Bodies, RecentBlocks, WalletConsumer, WalletFollower},
     wallets::Wallets,
 };
 
@@ -344,7 +345,7 @@ pub(super) fn in_background(
     wallets: Option<&Wallets>,
     index: Option<&Index>,
     live: Option<(NodeOptions, RecentBlocks)>,
-) -> anyhow::Result<Option<WalletFollowing>> {
+) -> anyhow::Result<Option<ConsumerThread>> {
     let (Some(wallets), Some(index)) = (wallets.filter(|_| is_asked(session)), index) else {
         return Ok(None);
     };
@@ -357,5 +358,6 @@ pub(super) fn in_background(
     let from = Height::new(session.config().wallet.follow_from_height);
     let follower = WalletFollower::new(wallets.ledger().clone(), index.clone(), bodies, from);
     let state = wallets.follower().clone();
-    Ok(Some(WalletFollowing::start(follower, poll(session), state)?))
+    let consumer = WalletConsumer::new(follower);
+    Ok(Some(ConsumerThread::start(consumer, index.tip_signal(), poll(session), state)?))
 }

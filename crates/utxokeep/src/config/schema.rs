@@ -219,6 +219,11 @@ settings! {
             seed "yaci.node.utxo.pruneBatchSize";
         /// The longest one prune pass may take, in milliseconds.
         prune_pass_ms_max: NonZeroU32 = count(200), "a whole number from 1 on";
+        /// How many blocks a named consumer of the chain log may lie behind the tip and still keep
+        /// undo data that it has not read from being deleted. One that lies further behind is
+        /// detached: it holds nothing any more, and health and metrics name it. Inside the rollback
+        /// window everything is kept anyway.
+        consumer_lag_blocks_max: NonZeroU32 = count(10_000), "a whole number from 1 on";
         /// Keep the index by address (on Bitcoin: by output script).
         address_hash: bool = true, "true or false", seed "yaci.node.utxo.index.address_hash";
         /// Keep the index by payment credential. Bitcoin has none, so there it has no effect.
@@ -385,7 +390,8 @@ settings! {
         blocks: String = String::new(), "a directory or \"\"";
         /// Follow the chain database in `serve`.
         follow_chain: bool = true, "true or false";
-        /// Pause between two looks at the tip of the chain database, in milliseconds.
+        /// How long the ledger sleeps at the most when it is at the tip, in milliseconds. A new block
+        /// wakes it at once; rescans that other programs ask for are found by this look.
         follow_poll_ms: NonZeroU32 = count(1_000), "a whole number from 1 on";
         /// How long following may stand still, with failed attempts or a chain database that lags,
         /// before `/health` says `degraded`, in seconds.

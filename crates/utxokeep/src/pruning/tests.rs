@@ -1,6 +1,11 @@
-use std::sync::mpsc;
+use std::thread;
 
+use utxokeep_chains::{Simulator, SimulatorConfig};
+use utxokeep_core::Network;
+use utxokeep_index::{ChainWriter, ConsumerNeeds, Cursor, Follower, Settings, tables::TABLES};
+use utxokeep_kv::MemoryKv;
 use utxokeep_pruner::{JobState, PrunerError};
+use utxokeep_testkit::Archive;
 use utxokeep_txstore::{BlockState, TxStore as _};
 
 use super::*;
@@ -77,28 +82,125 @@ fn with_a_persister_nothing_runs_before_it_reported() {
     assert!(matches!(pruning.pruner().trigger(Some(height(16))), Err(PrunerError::Ahead { .. })));
 }
 
-#[test]
-fn a_tip_is_followed_up_and_down_until_it_stops() {
-    let pruning = start(&PrunerConfig::default());
-    let (send, tips) = mpsc::channel();
-    let tips = Mutex::new((tips, None));
-    let follow = move || {
-        let mut tips = lock(&tips);
-        if let Ok(next) = tips.0.try_recv() {
-            tips.1 = Some(height(next));
+/// A chain database in memory, and blocks for it.
+struct Chain {
+    index: ChainIndex<MemoryKv>,
+    follower: Option<Follower<MemoryKv>>,
+    archive: Archive,
+    simulator: Simulator,
+}
+
+impl Chain {
+    fn new() -> Self {
+        let settings = Settings::new(Network::BitcoinRegtest);
+        let index = ChainIndex::open(MemoryKv::new(TABLES), settings).unwrap();
+        let follower = Follower::new(ChainWriter::new(index.clone()).unwrap()).unwrap();
+        let simulator = Simulator::new(SimulatorConfig::default());
+        Self { index, follower: Some(follower), archive: Archive::default(), simulator }
+    }
+
+    fn mine_to(&mut self, target: u32) {
+        let follower = self.follower.as_mut().unwrap();
+        while follower.writer().tip().unwrap().height < height(target) {
+            let (header, raw) = self.simulator.mine_next();
+            self.archive.push(header, raw);
+            follower.accept(&header, &self.archive).unwrap();
         }
-        Ok(tips.1)
-    };
-    pruning.follow_tip(follow).unwrap();
-    send.send(10).unwrap();
+    }
+
+    /// Undoes blocks by hand and connects them again: the tip ends at the height it had.
+    fn reconnect_above(&mut self, fork: u32) {
+        self.roll_back(fork);
+        for header in self.archive.headers() {
+            self.follower.as_mut().unwrap().accept(header, &self.archive).unwrap();
+        }
+    }
+
+    fn roll_back(&mut self, fork: u32) {
+        let (mut writer, _) = self.follower.take().unwrap().into_writer().unwrap();
+        writer.rollback(height(fork)).unwrap();
+        self.follower = Some(Follower::new(writer).unwrap());
+    }
+
+    fn cursor(&self, at: u32) -> Cursor {
+        self.index.view().unwrap().log().block(height(at)).unwrap().unwrap().cursor()
+    }
+}
+
+#[test]
+fn a_log_is_followed_up_and_down_until_it_stops() {
+    let pruning = start(&PrunerConfig::default());
+    let mut chain = Chain::new();
+    chain.mine_to(10);
+    pruning.follow_log(&chain.index).unwrap();
     assert!(is_completed(&wait_for(&pruning, 10)));
-    send.send(9).unwrap();
-    send.send(11).unwrap();
+    chain.mine_to(11);
     assert!(is_completed(&wait_for(&pruning, 11)));
+    assert!(pruning.follower().runs());
     let began = std::time::Instant::now();
     pruning.stop();
-    assert!(began.elapsed() < Duration::from_secs(1));
-    pruning.block(block(12)).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(10), "it does not sleep on when it is stopped");
+    chain.mine_to(12);
     thread::sleep(Duration::from_millis(50));
     assert_eq!(pruning.pruner().jobs(1).unwrap()[0].height, height(11), "it is stopped");
+}
+
+#[test]
+fn a_reorganisation_that_ends_at_the_same_height_or_happens_while_nobody_follows_is_told() {
+    let config = PrunerConfig { gate_poll_ms: 5.try_into().unwrap(), ..Default::default() };
+    let store = node_store::open("memory:", &TxStoreConfig::default()).unwrap();
+    let mut chain = Chain::new();
+    chain.mine_to(20);
+    for is_down in [false, true] {
+        let pruning = Pruning::start(store.clone(), &config).unwrap();
+        pruning.follow_log(&chain.index).unwrap();
+        let tip = chain.follower.as_ref().unwrap().writer().tip().unwrap().height.get();
+        // What the node says reaches ahead, so that only the reorganisation can take it back.
+        let assembly = Assembly { is_running: true, height: height(tip + 9) };
+        pruning.assembly_changed(assembly).unwrap();
+        pruning.block(BlockEvent { mined_set: Some(height(tip + 9)), ..block(tip) }).unwrap();
+        assert!(is_completed(&wait_for(&pruning, tip)));
+        let pruning = if is_down {
+            pruning.stop();
+            drop(pruning);
+            chain.reconnect_above(tip - 2);
+            let pruning = Pruning::start(store.clone(), &config).unwrap();
+            pruning.follow_log(&chain.index).unwrap();
+            pruning
+        } else {
+            chain.reconnect_above(tip - 2);
+            pruning
+        };
+        // Blocks of the new branch wait until the node has said again what it reached.
+        chain.mine_to(tip + 1);
+        let waits = |job: &utxokeep_pruner::Job| {
+            (job.height, &job.state) == (height(tip + 1), &JobState::Waiting)
+        };
+        let mut looks = 0;
+        while !pruning.pruner().jobs(1).unwrap().first().is_some_and(waits) {
+            looks += 1;
+            assert!(looks < 3_000, "{is_down}: {:?}", pruning.pruner().jobs(2).unwrap());
+            thread::sleep(Duration::from_millis(10));
+        }
+        pruning.stop();
+    }
+}
+
+#[test]
+fn nothing_is_pruned_above_the_lowest_cursor_of_the_other_consumers() {
+    let pruning = start(&PrunerConfig::default());
+    let mut chain = Chain::new();
+    chain.mine_to(20);
+    let register = |cursor| chain.index.register_consumer("slow", ConsumerNeeds::Blocks, cursor);
+    register(chain.cursor(15)).unwrap();
+    pruning.follow_log(&chain.index).unwrap();
+    assert!(is_completed(&wait_for(&pruning, 15)));
+    chain.mine_to(25);
+    chain.index.publish_cursor("slow", chain.cursor(18)).unwrap();
+    assert!(is_completed(&wait_for(&pruning, 18)));
+    chain.index.forget_consumer("slow").unwrap();
+    assert!(is_completed(&wait_for(&pruning, 25)));
+    let heights: Vec<u32> =
+        pruning.pruner().jobs(10).unwrap().iter().map(|job| job.height.get()).collect();
+    assert!(heights.iter().all(|height| [15, 18, 25].contains(height)), "{heights:?}");
 }

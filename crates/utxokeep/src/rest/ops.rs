@@ -1,5 +1,7 @@
 //! Routes for those who run the server: health and metrics. They answer under any load.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     extract::State,
@@ -11,6 +13,9 @@ use utoipa::ToSchema;
 
 use super::{error::ApiError, meter, pruner, state::RestState, wallets::WalletState};
 use crate::{clock::now_s, pruning::Pruning, wallets::Lagging, watched::Watched};
+
+/// How long the pruner may fail to follow the chain database before health says so.
+const PRUNER_STALLED: Duration = Duration::from_secs(60);
 
 /// What the server answers from.
 #[derive(Debug, Clone)]
@@ -57,6 +62,14 @@ impl Operations {
                     None => Dependency::new("wallet_follower", None),
                 });
             }
+        }
+        if let Some(follower) = self.pruning.as_ref().map(Pruning::follower)
+            && follower.runs()
+        {
+            dependencies.push(match follower.fault(PRUNER_STALLED) {
+                Some(fault) => Dependency::degraded("pruner_follower", fault),
+                None => Dependency::new("pruner_follower", None),
+            });
         }
         // What stopped writing outranks what could still be read.
         for watched in &self.watched {

@@ -22,14 +22,16 @@ pub(super) struct IndexedChain<'c, S> {
 }
 
 impl<S: Read> IndexedChain<'_, S> {
-    fn wanted(&self, hash: &BlockHash) -> Result<Option<Wanted>, ChainError> {
-        let Some(height) = self.view.height_of(hash)? else { return Ok(None) };
-        let Some(entry) = self.view.block(height)? else { return Ok(None) };
-        let below =
-            height.parent().map(|below| Ok::<_, ChainError>((below, self.view.block(below)?)));
-        let parent = below.transpose()?.and_then(|(below, entry)| Some(entry?.point(below)));
-        let tip = self.view.tip().map_or(height, |(tip, _)| tip);
-        Ok(Some(Wanted { point: entry.point(height), parent, tip }))
+    /// The block at a height as the finder of bodies wants it named.
+    fn wanted(&self, height: Height) -> Result<Option<Wanted>, ChainError> {
+        let log = self.view.log();
+        let Some(block) = log.block(height)? else { return Ok(None) };
+        let parent = match height.parent() {
+            Some(below) => log.block(below)?.map(|parent| parent.point()),
+            None => None,
+        };
+        let tip = log.tip().map_or(height, |tip| tip.height);
+        Ok(Some(Wanted { point: block.point(), parent, tip }))
     }
 }
 
@@ -46,11 +48,12 @@ impl<S: Read> FollowedChain for IndexedChain<'_, S> {
         Ok(self.view.block(height)?.map(|entry| entry.work))
     }
 
-    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+    fn body(&self, height: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
         if (self.is_stopped)() {
             return Err(BodyError::Stopped.into());
         }
-        let Some(wanted) = self.wanted(hash)? else { return Ok(None) };
+        let wanted = self.wanted(height)?.filter(|wanted| wanted.point.hash == *hash);
+        let Some(wanted) = wanted else { return Ok(None) };
         let raw = self.bodies.borrow_mut().raw(&wanted, self.is_stopped)?;
         let Some(raw) = raw else { return Ok(None) };
         let is_cardano = self.settings.network().is_cardano();

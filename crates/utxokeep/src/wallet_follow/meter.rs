@@ -32,7 +32,7 @@ metric_list! {
          have been missed; `wallet descriptor list` says what to do.";
     FAILURES = "utxokeep_wallet_follow_failures_total", Counter, "",
         "Attempts to go on that failed, by reason: missing_body, wrong_body, no_common_block, \
-         chain_behind, rescan, database, ledger, chain, panic.";
+         chain_behind, rescan, database, ledger, chain.";
 }
 
 /// Tells the recorder what each metric means.

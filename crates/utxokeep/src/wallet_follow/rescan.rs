@@ -68,7 +68,7 @@ impl<K: Kv> WalletFollower<K> {
         let view = self.index.view()?;
         let chain = chain(&self.index, view, &mut self.bodies, is_stopped);
         let hash = chain.hash_at(height).map_err(FollowError::Chain)?.ok_or_else(missing)?;
-        let body = chain.body(&hash).map_err(FollowError::Chain)?.ok_or_else(missing)?;
+        let body = chain.body(height, &hash).map_err(FollowError::Chain)?.ok_or_else(missing)?;
         Ok((block_ref(height, &body.block), block_txs(&body)?))
     }
 

@@ -83,7 +83,7 @@ impl FollowedChain for Direct {
         Ok(self.hashes.get(height.get() as usize).copied())
     }
 
-    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+    fn body(&self, _: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
         let raw = self.files.raw(hash)?;
         let tx_places = tx_places(&raw)?;
         Ok(Some(BlockBody { block: decode_block(raw, NETWORK)?, tx_places }))

@@ -153,7 +153,7 @@ impl FollowedChain for Made {
         Ok(self.tells_work.then(|| work(total)))
     }
 
-    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+    fn body(&self, _: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
         let at = self.blocks.iter().position(|(own, _)| own == hash).unwrap();
         let prev = at.checked_sub(1).map_or(BlockHash::from_bytes([0; 32]), |at| self.blocks[at].0);
         let work = work(u32::from(self.blocks[at].1));
@@ -195,7 +195,7 @@ fn a_ledger_without_work_goes_by_height(url: &str) {
         let height = Height::new(height);
         let hash = first.hash_at(height).unwrap().unwrap();
         let parent = height.parent().map(|below| first.hash_at(below).unwrap().unwrap());
-        let block = block_ref(height, &first.body(&hash).unwrap().unwrap().block);
+        let block = block_ref(height, &first.body(height, &hash).unwrap().unwrap().block);
         ledger.apply_block(RegtestA::NETWORK, &LinkedBlock { block, parent }, &[], NOW).unwrap();
     }
     assert_eq!(go(&ledger, &second), (0, 0), "as many blocks");
@@ -225,8 +225,8 @@ impl FollowedChain for Meanwhile<'_> {
         answer
     }
 
-    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
-        self.chain.body(hash)
+    fn body(&self, height: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+        self.chain.body(height, hash)
     }
 }
 
@@ -294,9 +294,9 @@ fn a_better_branch_whose_bodies_are_missing_takes_nothing_back(url: &str) {
         fn hash_at(&self, height: Height) -> Result<Option<BlockHash>, ChainError> {
             self.0.hash_at(height)
         }
-        fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+        fn body(&self, height: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
             let is_there = self.0.blocks.iter().take(4).any(|(own, _)| own == hash);
-            if is_there { self.0.body(hash) } else { Ok(None) }
+            if is_there { self.0.body(height, hash) } else { Ok(None) }
         }
     }
     let ledger = open(url);

@@ -61,7 +61,7 @@ impl FollowedChain for TestChain {
         Ok(self.hashes.get(height.get() as usize).copied())
     }
 
-    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+    fn body(&self, _: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
         Ok(Some(self.body_of(hash)))
     }
 }

@@ -158,7 +158,7 @@ impl FollowedChain for Broken {
         Ok(self.chain.hash_at(height)?.map(self.hash))
     }
 
-    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+    fn body(&self, _: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
         Ok((self.body)(&self.chain, hash))
     }
 }

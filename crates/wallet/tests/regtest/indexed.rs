@@ -28,7 +28,7 @@ impl FollowedChain for Indexed<'_> {
         Ok(self.view.block(height)?.map(|entry| entry.hash))
     }
 
-    fn body(&self, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
+    fn body(&self, _: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
         let raw = self.files.raw(hash)?;
         let tx_places = tx_places(&raw)?;
         Ok(Some(BlockBody { block: decode_block(raw, RegtestA::NETWORK)?, tx_places }))
