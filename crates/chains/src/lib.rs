@@ -1,4 +1,5 @@
-//! Blocks in: decoders of Bitcoin and Cardano, addresses, block files, live nodes, the simulator.
+//! Blocks in: decoders of Bitcoin and Cardano, addresses, block files, live nodes, finding bodies,
+//! the simulator.
 //!
 //! # Invariants
 //!
@@ -8,6 +9,7 @@
 //! * Nothing here decides which branch is best; headers come in order of arrival.
 
 mod bitcoin;
+mod bodies;
 pub mod cardano;
 mod decoder;
 mod files;
@@ -22,6 +24,7 @@ pub use self::bitcoin::{
     parse_descriptor, parse_txid, read_psbt, script_hash_candidates, script_key, script_to_address,
     script_type, tx_places,
 };
+pub use bodies::{BodyError, BodyFinder, RecentBlocks, RecentLimits, WantedBlock};
 pub use decoder::BlockDecoder;
 pub use files::{
     BlockFileWriter, BlockFiles, ScanOptions, ScanReport, UnpackLimits, XorKey, write_block_file,

@@ -14,19 +14,15 @@
 //!   ledger's yet: the ledger waits for it.
 
 mod background;
-mod bitcoin;
-mod bodies;
-mod cardano;
 mod chain;
 mod error;
 mod meter;
-mod node;
-mod recent;
 mod rescan;
 mod scan;
 
 use std::{cell::RefCell, collections::BTreeSet};
 
+use utxokeep_chains::BodyFinder;
 use utxokeep_core::{Height, Network, wallet::WalletId};
 use utxokeep_index::{ChainIndex, View};
 use utxokeep_kv::Kv;
@@ -36,13 +32,7 @@ use utxokeep_wallet::{
 
 pub(crate) use self::background::WalletConsumer;
 use self::chain::IndexedChain;
-pub use self::{
-    bodies::Bodies,
-    error::{BodyError, WalletFollowError},
-    meter::METRICS,
-    recent::RecentBlocks,
-    scan::Scanned,
-};
+pub use self::{error::WalletFollowError, meter::METRICS, scan::Scanned};
 use crate::clock::now_us;
 
 /// Blocks that are applied before a new snapshot is taken.
@@ -53,7 +43,7 @@ const STEP_BLOCKS_MAX: usize = 64;
 pub struct WalletFollower<K> {
     ledger: Ledger,
     index: ChainIndex<K>,
-    bodies: Bodies,
+    bodies: BodyFinder,
     first_height: Height,
     total: FollowReport,
     /// Wallets whose being set aside was reported.
@@ -109,7 +99,12 @@ fn worse_branch_text(branch: &WorseBranch) -> String {
 
 impl<K: Kv> WalletFollower<K> {
     /// A ledger that has seen no block starts at `first_height`, or where the chain database does.
-    pub fn new(ledger: Ledger, index: ChainIndex<K>, bodies: Bodies, first_height: Height) -> Self {
+    pub fn new(
+        ledger: Ledger,
+        index: ChainIndex<K>,
+        bodies: BodyFinder,
+        first_height: Height,
+    ) -> Self {
         let (total, reported, near_edge) =
             (FollowReport::default(), BTreeSet::new(), BTreeSet::new());
         Self { ledger, index, bodies, first_height, total, reported, near_edge }
@@ -149,7 +144,7 @@ impl<K: Kv> WalletFollower<K> {
             start_over_blocks_max: self.index.settings().window.horizon(),
             ..FollowOptions::new(network)
         };
-        let looked_in = self.bodies.names();
+        let looked_in = self.bodies.places();
         let chain = chain(&self.index, view, &mut self.bodies, is_stopped);
         let mut did = FollowReport::default();
         let now = Micros::new(now_us());
@@ -222,7 +217,7 @@ impl<K: Kv> WalletFollower<K> {
 fn chain<'c, K: Kv>(
     index: &'c ChainIndex<K>,
     view: View<'c, K::Snapshot<'c>>,
-    bodies: &'c mut Bodies,
+    bodies: &'c mut BodyFinder,
     is_stopped: &'c dyn Fn() -> bool,
 ) -> IndexedChain<'c, K::Snapshot<'c>> {
     IndexedChain { view, settings: index.settings(), bodies: RefCell::new(bodies), is_stopped }

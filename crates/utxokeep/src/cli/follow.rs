@@ -1,7 +1,7 @@
 //! `chain follow`, and following beside `serve`.
 
 use serde::Serialize;
-use utxokeep_chains::cardano::NodeOptions;
+use utxokeep_chains::{RecentBlocks, RecentLimits, cardano::NodeOptions};
 use utxokeep_core::{ChainPoint, Network};
 use utxokeep_index::{ChainWriter, LiveFollower, Readers};
 
@@ -20,7 +20,6 @@ use crate::{
     follow::{self, FollowOptions, Happened, SourceState},
     json::Partial,
     server::Work,
-    wallet_follow::RecentBlocks,
 };
 
 #[derive(Debug, Serialize)]
@@ -143,7 +142,7 @@ pub(super) fn in_background(session: &Session, may_lack: bool) -> anyhow::Result
     let index = open_or_create(session, session.config().network()?)?;
     let options = options(session, &index, source)?;
     let recent = wallet_follow::is_asked(session)
-        .then(|| RecentBlocks::new(index.settings().decoder.clone(), &session.config().wallet));
+        .then(|| RecentBlocks::new(index.settings().decoder.clone(), recent_limits(session)));
     let for_ledger = recent.clone().map(|recent| (options.node.clone(), recent));
     let source = Some(options.state.clone());
     let mut live = LiveFollower::new(ChainWriter::new(index.clone())?, Readers::Present);
@@ -163,6 +162,15 @@ pub(super) fn in_background(session: &Session, may_lack: bool) -> anyhow::Result
         })
     });
     Ok(Background { index: Some(index), work: Some(work), source, live: for_ledger })
+}
+
+/// How many of the blocks that arrive are kept for a wallet ledger.
+fn recent_limits(session: &Session) -> RecentLimits {
+    let config = &session.config().wallet;
+    RecentLimits {
+        blocks_max: config.recent_blocks_max.get() as usize,
+        bytes_max: (config.recent_mib_max.get() as usize).saturating_mul(1 << 20),
+    }
 }
 
 fn open_or_create(session: &Session, asked: Option<Network>) -> anyhow::Result<Index> {

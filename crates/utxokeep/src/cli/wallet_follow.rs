@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use serde::Serialize;
-use utxokeep_chains::{XorKey, cardano::NodeOptions};
+use utxokeep_chains::{BodyFinder, RecentBlocks, XorKey, cardano::NodeOptions};
 use utxokeep_core::{Height, Network};
 use utxokeep_kv::RocksKv;
 use utxokeep_wallet::{Ledger, LedgerError};
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     consumers::ConsumerThread,
-    wallet_follow::{Bodies, RecentBlocks, WalletConsumer, WalletFollower},
+    wallet_follow::{WalletConsumer, WalletFollower},
     wallets::Wallets,
 };
 
@@ -329,11 +329,13 @@ fn follower(
     }
     let paths =
         if places.blocks.is_empty() { configured_places(session) } else { places.blocks.clone() };
-    let (decoder, data) = (&settings.decoder, session.data());
-    let mut bodies = Bodies::nowhere().and_files(&paths, decoder, places.xor_key, data);
+    let mut bodies = BodyFinder::new(settings.decoder.clone()).with_files(
+        &paths,
+        places.xor_key,
+        session.data(),
+    );
     if let Some(source) = &session.config().chain.source {
-        let node = follow::options(session, index, source)?.node;
-        bodies = bodies.and_node(None, node, decoder);
+        bodies = bodies.with_node(follow::options(session, index, source)?.node);
     }
     let from = Height::new(session.config().wallet.follow_from_height);
     Ok(WalletFollower::new(wallets.ledger().clone(), index.clone(), bodies, from))
@@ -349,11 +351,13 @@ pub(super) fn in_background(
     let (Some(wallets), Some(index)) = (wallets.filter(|_| is_asked(session)), index) else {
         return Ok(None);
     };
-    let decoder = &index.settings().decoder;
-    let paths = configured_places(session);
-    let mut bodies = Bodies::nowhere().and_files(&paths, decoder, None, session.data());
+    let mut bodies = BodyFinder::new(index.settings().decoder.clone()).with_files(
+        &configured_places(session),
+        None,
+        session.data(),
+    );
     if let Some((node, recent)) = live {
-        bodies = bodies.and_node(Some(recent), node, decoder);
+        bodies = bodies.with_recent(recent).with_node(node);
     }
     let from = Height::new(session.config().wallet.follow_from_height);
     let follower = WalletFollower::new(wallets.ledger().clone(), index.clone(), bodies, from);

@@ -2,28 +2,23 @@
 
 use std::cell::RefCell;
 
-use utxokeep_chains::tx_places;
+use utxokeep_chains::{BodyError, BodyFinder, WantedBlock, tx_places};
 use utxokeep_core::{BlockHash, ChainWork, Height};
 use utxokeep_index::{Settings, View};
 use utxokeep_kv::Read;
 use utxokeep_wallet::{BlockBody, ChainError, FollowedChain};
 
-use super::{
-    bodies::{Bodies, Wanted},
-    error::BodyError,
-};
-
 /// A chain as of one moment.
 pub(super) struct IndexedChain<'c, S> {
     pub(super) view: View<'c, S>,
     pub(super) settings: &'c Settings,
-    pub(super) bodies: RefCell<&'c mut Bodies>,
+    pub(super) bodies: RefCell<&'c mut BodyFinder>,
     pub(super) is_stopped: &'c dyn Fn() -> bool,
 }
 
 impl<S: Read> IndexedChain<'_, S> {
     /// The block at a height as the finder of bodies wants it named.
-    fn wanted(&self, height: Height) -> Result<Option<Wanted>, ChainError> {
+    fn wanted(&self, height: Height) -> Result<Option<WantedBlock>, ChainError> {
         let log = self.view.log();
         let Some(block) = log.block(height)? else { return Ok(None) };
         let parent = match height.parent() {
@@ -31,7 +26,7 @@ impl<S: Read> IndexedChain<'_, S> {
             None => None,
         };
         let tip = log.tip().map_or(height, |tip| tip.height);
-        Ok(Some(Wanted { point: block.point(), parent, tip }))
+        Ok(Some(WantedBlock { point: block.point(), parent, tip }))
     }
 }
 

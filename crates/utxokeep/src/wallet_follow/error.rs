@@ -1,6 +1,5 @@
 //! Why the ledger does not get further.
 
-use utxokeep_chains::{SourceError, cardano::NodeError};
 use utxokeep_core::Height;
 use utxokeep_index::StoreError;
 use utxokeep_wallet::{FollowError, LedgerError};
@@ -80,19 +79,4 @@ impl WalletFollowError {
             Self::Follow(_) | Self::Index(_) => "chain",
         }
     }
-}
-
-/// Why a body could not be fetched.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BodyError {
-    /// Files could not be read.
-    #[error(transparent)]
-    Files(#[from] SourceError),
-    /// The node could not be asked.
-    #[error(transparent)]
-    Node(#[from] NodeError),
-    /// The program is asked to stop.
-    #[error("stopped while a block was looked for")]
-    Stopped,
 }

@@ -63,7 +63,7 @@ impl<K: Kv> WalletFollower<K> {
         height: Height,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<(BlockRef, Vec<NewTx>), WalletFollowError> {
-        let looked_in = self.bodies.names();
+        let looked_in = self.bodies.places();
         let missing = || explained(FollowError::MissingBody { height }, &looked_in);
         let view = self.index.view()?;
         let chain = chain(&self.index, view, &mut self.bodies, is_stopped);

@@ -1,17 +1,17 @@
-//! Bodies from the node that the chain index follows.
+//! Bodies from a Cardano node.
 //!
-//! Blocks reach the ledger as they arrive. Those that arrived before it was there, or while it was
-//! held up, are asked for again, on a connection of their own.
+//! A consumer that was not there when a block arrived, or was held up, asks the node for the block
+//! again, over a connection of its own.
 
 use std::{fmt, time::Duration};
 
-use utxokeep_chains::{
+use utxokeep_core::{BlockHash, Height};
+
+use super::{BodyError, WantedBlock};
+use crate::{
     BlockDecoder,
     cardano::{NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint, decode_header},
 };
-use utxokeep_core::{BlockHash, Height};
-
-use super::{bodies::Wanted, error::BodyError};
 
 /// How often a waiting reader looks whether it is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ impl NodeBodies {
         self.options.address.to_string()
     }
 
-    /// Ends the connection: a node need not wait for somebody who reads elsewhere.
+    /// Ends the connection: a node need not wait for a reader that reads elsewhere.
     pub(super) fn close(&mut self) {
         self.connection = None;
     }
@@ -49,7 +49,7 @@ impl NodeBodies {
     /// The bytes of a block; `None` when it is not on the node's chain.
     pub(super) fn raw(
         &mut self,
-        wanted: &Wanted,
+        wanted: &WantedBlock,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<u8>>, BodyError> {
         if let Some(connection) = self.connection.take()
@@ -74,7 +74,7 @@ impl NodeBodies {
     fn read(
         &mut self,
         mut connection: NodeConnection,
-        wanted: &Wanted,
+        wanted: &WantedBlock,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<u8>>, BodyError> {
         let before = wanted.parent.map(|parent| parent.hash);

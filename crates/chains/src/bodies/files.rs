@@ -15,10 +15,10 @@ use std::{
     time::SystemTime,
 };
 
-use utxokeep_chains::{BlockFiles, BlockSource, ScanOptions, SourceError, XorKey};
 use utxokeep_core::{BlockHash, Network};
 
-use super::{bodies::Wanted, error::BodyError};
+use super::{BodyError, WantedBlock};
+use crate::{BlockFiles, BlockSource, ScanOptions, SourceError, XorKey};
 
 /// Files that blocks are looked for in.
 pub(super) struct BitcoinBodies {
@@ -70,7 +70,7 @@ impl BitcoinBodies {
     /// The bytes of a block; `None` when it is in none of the files.
     pub(super) fn raw(
         &mut self,
-        wanted: &Wanted,
+        wanted: &WantedBlock,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<u8>>, BodyError> {
         if self.files.is_empty() {
@@ -87,7 +87,7 @@ impl BitcoinBodies {
 
     fn find(
         &mut self,
-        wanted: &Wanted,
+        wanted: &WantedBlock,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<u8>>, BodyError> {
         let near = self.near.unwrap_or_else(|| wanted.share_of(self.files.len()));
@@ -192,11 +192,11 @@ fn read_error(path: &Path, source: io::Error) -> SourceError {
 
 #[cfg(test)]
 mod tests {
-    use utxokeep_chains::{BlockFileWriter, BlockList};
     use utxokeep_core::{ChainPoint, Height};
     use utxokeep_testkit::RegtestA;
 
     use super::*;
+    use crate::{BlockFileWriter, BlockList};
 
     const KEY: XorKey = [3, 1, 4, 1, 5, 9, 2, 6];
 
@@ -208,7 +208,9 @@ mod tests {
 
     impl Node {
         fn new() -> Self {
-            let files = RegtestA::default().block_files();
+            let paths = [RegtestA::default().path("blocks.dat.xz")];
+            let (network, spool) = (RegtestA::NETWORK, std::env::temp_dir());
+            let files = BlockFiles::open(&paths, network, &spool, ScanOptions::default()).unwrap();
             let raw = |hash| (hash, files.raw(&hash).unwrap());
             let blocks = files.headers().iter().map(|header| raw(header.hash)).collect();
             Self { dir: tempfile::tempdir().unwrap(), blocks }
@@ -228,11 +230,11 @@ mod tests {
             BitcoinBodies::new(&[dir.to_owned()], RegtestA::NETWORK, key, dir)
         }
 
-        fn wanted(&self, at: usize) -> Wanted {
+        fn wanted(&self, at: usize) -> WantedBlock {
             let height = Height::new(u32::try_from(at).unwrap());
             let hash = self.blocks[at].0;
             let point = ChainPoint { height, slot: 0, hash };
-            Wanted { point, parent: None, tip: Height::new(229) }
+            WantedBlock { point, parent: None, tip: Height::new(229) }
         }
 
         fn finds(&self, bodies: &mut BitcoinBodies, at: usize) -> bool {

@@ -11,12 +11,11 @@ use std::{
     time::SystemTime,
 };
 
-use utxokeep_chains::{
+use super::WantedBlock;
+use crate::{
     BlockDecoder, BlockSource, SourceError,
     cardano::{CardanoFiles, ImmutableBlocks, ImmutableDb},
 };
-
-use super::bodies::Wanted;
 
 /// Blocks that are passed over in search of the next: a boundary block lies between two others.
 const SKIP_BLOCKS_MAX: usize = 2;
@@ -55,7 +54,7 @@ impl CardanoBodies {
     }
 
     /// The bytes of a block; `None` when it is nowhere.
-    pub(super) fn raw(&mut self, wanted: &Wanted) -> Result<Option<Vec<u8>>, SourceError> {
+    pub(super) fn raw(&mut self, wanted: &WantedBlock) -> Result<Option<Vec<u8>>, SourceError> {
         for dir in &mut self.dirs {
             if let Some(raw) = dir.raw(wanted)? {
                 return Ok(Some(raw));
@@ -64,7 +63,7 @@ impl CardanoBodies {
         self.in_files(wanted)
     }
 
-    fn in_files(&mut self, wanted: &Wanted) -> Result<Option<Vec<u8>>, SourceError> {
+    fn in_files(&mut self, wanted: &WantedBlock) -> Result<Option<Vec<u8>>, SourceError> {
         let Some(genesis) = self.decoder.genesis().filter(|_| !self.paths.is_empty()) else {
             return Ok(None);
         };
@@ -92,7 +91,7 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 impl Immutable {
-    fn raw(&mut self, wanted: &Wanted) -> Result<Option<Vec<u8>>, SourceError> {
+    fn raw(&mut self, wanted: &WantedBlock) -> Result<Option<Vec<u8>>, SourceError> {
         if let Some(raw) = self.next(wanted)? {
             return Ok(Some(raw));
         }
@@ -111,7 +110,7 @@ impl Immutable {
     }
 
     /// Reads on behind the last block that was found.
-    fn next(&mut self, wanted: &Wanted) -> Result<Option<Vec<u8>>, SourceError> {
+    fn next(&mut self, wanted: &WantedBlock) -> Result<Option<Vec<u8>>, SourceError> {
         let Some(ahead) = &mut self.ahead else { return Ok(None) };
         for block in ahead.take(SKIP_BLOCKS_MAX) {
             let block = block?;
@@ -123,7 +122,11 @@ impl Immutable {
         Ok(None)
     }
 
-    fn find(&mut self, db: &ImmutableDb, wanted: &Wanted) -> Result<Option<Vec<u8>>, SourceError> {
+    fn find(
+        &mut self,
+        db: &ImmutableDb,
+        wanted: &WantedBlock,
+    ) -> Result<Option<Vec<u8>>, SourceError> {
         let Some(position) = db.find(wanted.point.slot, &wanted.point.hash)? else {
             return Ok(None);
         };
@@ -136,11 +139,11 @@ impl Immutable {
 
 #[cfg(test)]
 mod tests {
-    use utxokeep_chains::cardano::Genesis;
     use utxokeep_core::{BlockHash, ChainPoint, Height, Network};
     use utxokeep_testkit::cardano::{BlockSpec, Built, Era, shelley_genesis, write_immutable};
 
     use super::*;
+    use crate::cardano::Genesis;
 
     fn chain(blocks: usize) -> Vec<Built> {
         let mut chain = vec![BlockSpec::first(Era::Conway, Vec::new()).build()];
@@ -160,7 +163,7 @@ mod tests {
         let height = Height::new(u32::try_from(built.number).unwrap());
         let hash = BlockHash::from_bytes(built.hash);
         let point = ChainPoint { height, slot: built.slot, hash };
-        let wanted = Wanted { point, parent: None, tip: height };
+        let wanted = WantedBlock { point, parent: None, tip: height };
         bodies.raw(&wanted).unwrap().is_some_and(|raw| raw == built.raw)
     }
 

@@ -1,20 +1,28 @@
-//! Blocks that have just arrived over a live connection, so that the ledger need not fetch them
-//! again.
+//! Blocks that have just arrived over a live connection, so that nobody need fetch them again.
 //!
 //! # Invariants
 //!
 //! * Neither the number of blocks nor their bytes exceed the limits; the oldest go first.
-//! * A block is here before the chain index shows it.
+//! * Whoever applies blocks keeps each one here first: a block that an index shows is here, or has
+//!   gone because of the limits.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use utxokeep_chains::{BlockDecoder, cardano::decode_header};
 use utxokeep_core::BlockHash;
 
-use crate::config::WalletConfig;
+use crate::{BlockDecoder, cardano::decode_header};
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecentLimits {
+    /// The most blocks.
+    pub blocks_max: usize,
+    /// The most bytes of all of them together.
+    pub bytes_max: usize,
+}
 
 /// The newest blocks of a live connection; clones share them.
 #[derive(Debug, Clone)]
@@ -23,8 +31,7 @@ pub struct RecentBlocks(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     decoder: BlockDecoder,
-    blocks_max: usize,
-    bytes_max: usize,
+    limits: RecentLimits,
     ring: Mutex<Ring>,
 }
 
@@ -37,15 +44,10 @@ struct Ring {
 }
 
 impl RecentBlocks {
-    /// An empty list with the limits of the configuration.
+    /// Keeps no block yet.
     #[must_use]
-    pub fn new(decoder: BlockDecoder, config: &WalletConfig) -> Self {
-        let bytes_max = (config.recent_mib_max.get() as usize).saturating_mul(1 << 20);
-        Self::with_limits(decoder, config.recent_blocks_max.get() as usize, bytes_max)
-    }
-
-    fn with_limits(decoder: BlockDecoder, blocks_max: usize, bytes_max: usize) -> Self {
-        Self(Arc::new(Shared { decoder, blocks_max, bytes_max, ring: Mutex::default() }))
+    pub fn new(decoder: BlockDecoder, limits: RecentLimits) -> Self {
+        Self(Arc::new(Shared { decoder, limits, ring: Mutex::default() }))
     }
 
     /// Keeps a block that has arrived. One that cannot be read is passed over: whoever applies it
@@ -53,7 +55,8 @@ impl RecentBlocks {
     pub fn keep(&self, raw: &[u8]) {
         let Some(genesis) = self.0.decoder.genesis() else { return };
         let Ok(info) = decode_header(raw, genesis) else { return };
-        if raw.len() > self.0.bytes_max {
+        let RecentLimits { blocks_max, bytes_max } = self.0.limits;
+        if raw.len() > bytes_max {
             return;
         }
         let mut ring = self.ring();
@@ -62,7 +65,7 @@ impl RecentBlocks {
         }
         ring.order.push_back(info.header.hash);
         ring.bytes += raw.len();
-        while ring.order.len() > self.0.blocks_max || ring.bytes > self.0.bytes_max {
+        while ring.order.len() > blocks_max || ring.bytes > bytes_max {
             let Some(oldest) = ring.order.pop_front() else { break };
             let gone = ring.bodies.remove(&oldest).map_or(0, |raw| raw.len());
             ring.bytes -= gone;
@@ -82,11 +85,11 @@ impl RecentBlocks {
 
 #[cfg(test)]
 mod tests {
-    use utxokeep_chains::cardano::Genesis;
     use utxokeep_core::Network;
     use utxokeep_testkit::cardano::{BlockSpec, Built, Era, shelley_genesis};
 
     use super::*;
+    use crate::cardano::Genesis;
 
     fn chain(blocks: usize) -> Vec<Built> {
         let mut chain = vec![BlockSpec::first(Era::Conway, Vec::new()).build()];
@@ -101,6 +104,10 @@ mod tests {
         BlockDecoder::with_genesis(Network::CardanoDevnet, genesis)
     }
 
+    fn keeping(blocks_max: usize, bytes_max: usize) -> RecentBlocks {
+        RecentBlocks::new(decoder(), RecentLimits { blocks_max, bytes_max })
+    }
+
     fn kept(recent: &RecentBlocks, chain: &[Built]) -> Vec<bool> {
         let has = |built: &Built| recent.get(&BlockHash::from_bytes(built.hash)).is_some();
         chain.iter().map(has).collect()
@@ -109,7 +116,7 @@ mod tests {
     #[test]
     fn the_oldest_blocks_go_when_there_are_too_many_or_too_long() {
         let chain = chain(5);
-        let recent = RecentBlocks::with_limits(decoder(), 2, 1 << 20);
+        let recent = keeping(2, 1 << 20);
         for built in &chain {
             recent.keep(&built.raw);
             recent.keep(&built.raw);
@@ -118,7 +125,7 @@ mod tests {
         assert_eq!(recent.get(&BlockHash::from_bytes(chain[4].hash)).as_ref(), Some(&chain[4].raw));
 
         let room = chain[2].raw.len() + chain[3].raw.len() + chain[4].raw.len();
-        let recent = RecentBlocks::with_limits(decoder(), 100, room);
+        let recent = keeping(100, room);
         for built in &chain {
             recent.keep(&built.raw);
         }
@@ -129,7 +136,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_block_or_longer_than_the_limit_leave_the_others_alone() {
         let chain = chain(2);
-        let recent = RecentBlocks::with_limits(decoder(), 10, chain[0].raw.len());
+        let recent = keeping(10, chain[0].raw.len());
         recent.keep(&chain[0].raw);
         recent.keep(&[0x82, 0x07]);
         let longer = chain[1].raw.len() > chain[0].raw.len();

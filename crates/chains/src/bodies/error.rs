@@ -1,0 +1,18 @@
+//! Why a body could not be fetched.
+
+use crate::{SourceError, cardano::NodeError};
+
+/// Why a body could not be fetched. Nothing was changed; the same question may be asked again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// Files could not be read.
+    #[error(transparent)]
+    Files(#[from] SourceError),
+    /// The node could not be asked.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The caller asked to stop.
+    #[error("stopped while a block was looked for")]
+    Stopped,
+}

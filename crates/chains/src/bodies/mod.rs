@@ -1,0 +1,158 @@
+//! Finding the body of a block whose hash is known: among the blocks that have just arrived, then in
+//! files, then on the node.
+//!
+//! A chain index keeps hashes, not bodies. Whoever needs a body (a wallet ledger, a persister, a
+//! stream) names the block by its place on the chain and asks a [`BodyFinder`].
+//!
+//! # Invariants
+//!
+//! * A body is found by the hash that was asked for; a place that has another block there has none.
+//! * Nothing is opened, listed or connected to before the first body is asked for.
+//! * A search ends soon after `is_stopped` says so.
+
+mod error;
+mod files;
+mod immutable;
+mod node;
+mod recent;
+
+use std::path::{Path, PathBuf};
+
+use utxokeep_core::{ChainPoint, Height};
+
+pub use self::{
+    error::BodyError,
+    recent::{RecentBlocks, RecentLimits},
+};
+use self::{files::BitcoinBodies, immutable::CardanoBodies, node::NodeBodies};
+use crate::{BlockDecoder, XorKey, cardano::NodeOptions};
+
+/// A block that is looked for, by its place on the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WantedBlock {
+    /// The block.
+    pub point: ChainPoint,
+    /// The block below; `None` for the first that the caller knows of.
+    pub parent: Option<ChainPoint>,
+    /// Height at which the chain ends: it tells in which file to look first.
+    pub tip: Height,
+}
+
+impl WantedBlock {
+    /// Where in a list of `len` files in the order of the chain the block may be.
+    fn share_of(&self, len: usize) -> usize {
+        let (height, tip) = (u64::from(self.point.height.get()), u64::from(self.tip.get()).max(1));
+        let share = len.saturating_sub(1) as u64 * height.min(tip) / tip;
+        usize::try_from(share).unwrap_or(0)
+    }
+}
+
+/// Looks for bodies in the places it was given: recent blocks, files, a node, in this order.
+#[derive(Debug)]
+pub struct BodyFinder {
+    decoder: BlockDecoder,
+    recent: Option<RecentBlocks>,
+    files: Option<Files>,
+    node: Option<NodeBodies>,
+    /// For people.
+    names: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Files {
+    Bitcoin(BitcoinBodies),
+    Cardano(CardanoBodies),
+}
+
+impl BodyFinder {
+    /// Looks nowhere yet.
+    #[must_use]
+    pub const fn new(decoder: BlockDecoder) -> Self {
+        Self { decoder, recent: None, files: None, node: None, names: Vec::new() }
+    }
+
+    /// Looks in files and directories too: block files of a Bitcoin node, of which `xor_key` is the
+    /// key if they have no `xor.dat` beside them, or the immutable database of a Cardano node and
+    /// files of its blocks. Compressed block files are unpacked in `spool_dir`.
+    #[must_use]
+    pub fn with_files(
+        mut self,
+        paths: &[PathBuf],
+        xor_key: Option<XorKey>,
+        spool_dir: &Path,
+    ) -> Self {
+        if paths.is_empty() {
+            return self;
+        }
+        self.names.extend(paths.iter().map(|path| path.display().to_string()));
+        let network = self.decoder.network();
+        self.files = Some(if network.is_cardano() {
+            Files::Cardano(CardanoBodies::new(paths, self.decoder.clone()))
+        } else {
+            Files::Bitcoin(BitcoinBodies::new(paths, network, xor_key, spool_dir))
+        });
+        self
+    }
+
+    /// Looks among the blocks that have just arrived too.
+    #[must_use]
+    pub fn with_recent(mut self, recent: RecentBlocks) -> Self {
+        self.recent = Some(recent);
+        self
+    }
+
+    /// Asks a Cardano node too, over a connection of its own.
+    #[must_use]
+    pub fn with_node(mut self, options: NodeOptions) -> Self {
+        let node = NodeBodies::new(options, self.decoder.clone());
+        self.names.push(format!("the node at {}", node.address()));
+        self.node = Some(node);
+        self
+    }
+
+    /// The places, for people.
+    #[must_use]
+    pub fn places(&self) -> String {
+        if self.names.is_empty() { "no place at all".to_owned() } else { self.names.join(", ") }
+    }
+
+    /// The bytes of a block; `None` when it is in none of the places.
+    pub fn raw(
+        &mut self,
+        wanted: &WantedBlock,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Vec<u8>>, BodyError> {
+        let mut found = self.recent.as_ref().and_then(|recent| recent.get(&wanted.point.hash));
+        if found.is_none() {
+            found = match &mut self.files {
+                Some(Files::Bitcoin(files)) => files.raw(wanted, is_stopped)?,
+                Some(Files::Cardano(files)) => files.raw(wanted)?,
+                None => None,
+            };
+        }
+        let Some(node) = &mut self.node else { return Ok(found) };
+        if found.is_some() {
+            node.close();
+            return Ok(found);
+        }
+        node.raw(wanted, is_stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use utxokeep_core::BlockHash;
+
+    use super::*;
+
+    #[test]
+    fn the_first_guess_goes_with_the_height() {
+        let share = |height, tip, len| {
+            let hash = BlockHash::default();
+            let point = ChainPoint { height: Height::new(height), slot: 0, hash };
+            WantedBlock { point, parent: None, tip: Height::new(tip) }.share_of(len)
+        };
+        assert_eq!([share(0, 100, 11), share(50, 100, 11), share(100, 100, 11)], [0, 5, 10]);
+        assert_eq!([share(0, 0, 1), share(7, 0, 0), share(200, 100, 11)], [0, 0, 10]);
+    }
+}
