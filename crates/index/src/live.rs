@@ -2,7 +2,7 @@
 //!
 //! A node has chosen between branches already, so its rollbacks are obeyed, not weighed.
 
-use utxokeep_core::{BlockHash, ChainPoint, Height};
+use utxokeep_core::{Block, BlockHash, ChainPoint, Height};
 use utxokeep_kv::Kv;
 
 use crate::{
@@ -154,18 +154,21 @@ impl<K: Kv> LiveFollower<K> {
         Err(RollbackError::TooDeep { target, safe }.into())
     }
 
+    /// Decodes the next block. Whoever else wants to read it can share it, before it is applied.
+    pub fn decode(&self, raw: Vec<u8>) -> Result<Block, FollowError> {
+        let after = self.writer.tip().map(|tip| tip.height);
+        let decoder = &self.writer.index().settings().decoder;
+        decoder.decode(raw).map_err(|source| FollowError::Undecodable { after, source })
+    }
+
     /// Applies the next block.
-    pub fn connect(&mut self, raw: Vec<u8>) -> Result<Applied, FollowError> {
+    pub fn connect(&mut self, block: &Block) -> Result<Applied, FollowError> {
         let is_catching_up = self.readers == Readers::Absent && !self.is_at_tip;
         let mode = if is_catching_up { Mode::CatchUp } else { Mode::Tip };
         if self.writer.mode() != mode {
             self.writer.set_mode(mode)?;
         }
-        let after = self.writer.tip().map(|tip| tip.height);
-        let decoder = &self.writer.index().settings().decoder;
-        let block =
-            decoder.decode(raw).map_err(|source| FollowError::Undecodable { after, source })?;
-        let applied = match self.writer.apply(&block) {
+        let applied = match self.writer.apply(block) {
             Ok(applied) => applied,
             Err(error) => {
                 self.abandon_switch()?;

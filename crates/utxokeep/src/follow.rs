@@ -10,6 +10,7 @@
 mod state;
 
 use std::{
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -18,7 +19,7 @@ use anyhow::Context;
 use utxokeep_chains::cardano::{
     Backoff, NodeAddress, NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint,
 };
-use utxokeep_core::{BlockHash, ChainPoint};
+use utxokeep_core::{Block, BlockHash, ChainPoint};
 use utxokeep_index::{FollowError, LiveFollower};
 use utxokeep_kv::Kv;
 
@@ -77,8 +78,8 @@ impl FollowOptions {
 pub enum Happened<'a> {
     /// The node answers, and shares this block with us; `None` before the first.
     Connected(Option<ChainPoint>),
-    /// A block has arrived, in its raw bytes; it is applied next.
-    Arrived(&'a [u8]),
+    /// A block has arrived; it is applied next.
+    Arrived(&'a Arc<Block>),
     /// A block was applied or undone; this is the last one now.
     Moved(Option<ChainPoint>),
     /// Everything the node has is applied.
@@ -157,8 +158,9 @@ fn listen<K: Kv>(
                 tell(&Happened::Moved(live.tip()));
             }
             Ok(Some(NodeEvent::Block(raw))) => {
-                tell(&Happened::Arrived(&raw));
-                live.connect(raw)?;
+                let block = Arc::new(live.decode(raw)?);
+                tell(&Happened::Arrived(&block));
+                live.connect(&block)?;
                 backoff.reset();
                 options.state.stands(live.tip());
                 tell(&Happened::Moved(live.tip()));

@@ -23,7 +23,7 @@ mod convert;
 mod fork;
 mod recent;
 
-use std::{error::Error, ops::Range};
+use std::{error::Error, ops::Range, sync::Arc};
 
 use utxokeep_core::{Block, BlockHash, ChainWork, Height, Network, wallet::Micros};
 use utxokeep_sql::SqlError;
@@ -43,8 +43,8 @@ pub type ChainError = Box<dyn Error + Send + Sync>;
 /// A block with the places of its transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockBody {
-    /// The decoded block.
-    pub block: Block,
+    /// The decoded block, shared with whoever else reads it.
+    pub block: Arc<Block>,
     /// Where each transaction lies in [`Block::bytes`]; empty where that is not known, then no
     /// bytes of transactions are stored.
     pub tx_places: Vec<Range<usize>>,

@@ -67,7 +67,7 @@ impl FollowedChain for Chain {
         let built = self.built.iter().find(|built| built.hash == *hash.as_bytes());
         let decode = |built: &Built| {
             let block = self.decoder.decode(built.raw.clone())?;
-            Ok::<_, ChainError>(BlockBody { block, tx_places: Vec::new() })
+            Ok::<_, ChainError>(BlockBody { block: block.into(), tx_places: Vec::new() })
         };
         built.map(decode).transpose()
     }

@@ -1,6 +1,6 @@
 //! Why a body could not be fetched.
 
-use crate::{SourceError, cardano::NodeError};
+use crate::{DecodeError, SourceError, cardano::NodeError};
 
 /// Why a body could not be fetched. Nothing was changed; the same question may be asked again.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +12,9 @@ pub enum BodyError {
     /// The node could not be asked.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// The bytes of the block are damaged.
+    #[error(transparent)]
+    Undecodable(#[from] DecodeError),
     /// The caller asked to stop.
     #[error("stopped while a block was looked for")]
     Stopped,

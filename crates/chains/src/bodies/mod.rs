@@ -6,6 +6,8 @@
 //!
 //! # Invariants
 //!
+//! * A recent block is the one that whoever applied it has decoded; bytes from elsewhere are decoded
+//!   once for each answer.
 //! * A body is found by the hash that was asked for; a place that has another block there has none.
 //! * Nothing is opened, listed or connected to before the first body is asked for.
 //! * A search ends soon after `is_stopped` says so.
@@ -16,9 +18,12 @@ mod immutable;
 mod node;
 mod recent;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use utxokeep_core::{ChainPoint, Height};
+use utxokeep_core::{Block, ChainPoint, Height};
 
 pub use self::{
     error::BodyError,
@@ -116,26 +121,62 @@ impl BodyFinder {
         if self.names.is_empty() { "no place at all".to_owned() } else { self.names.join(", ") }
     }
 
-    /// The bytes of a block; `None` when it is in none of the places.
+    /// A block; `None` when it is in none of the places.
+    pub fn block(
+        &mut self,
+        wanted: &WantedBlock,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Arc<Block>>, BodyError> {
+        if let Some(block) = self.recent(wanted) {
+            return Ok(Some(block));
+        }
+        let Some(raw) = self.stored(wanted, is_stopped)? else { return Ok(None) };
+        Ok(Some(Arc::new(self.decoder.decode(raw)?)))
+    }
+
+    /// The bytes of a block as it is on chain; `None` when it is in none of the places. A decoded
+    /// Cardano block does not keep them, so those come from files or the node.
     pub fn raw(
         &mut self,
         wanted: &WantedBlock,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<u8>>, BodyError> {
-        let mut found = self.recent.as_ref().and_then(|recent| recent.get(&wanted.point.hash));
-        if found.is_none() {
-            found = match &mut self.files {
-                Some(Files::Bitcoin(files)) => files.raw(wanted, is_stopped)?,
-                Some(Files::Cardano(files)) => files.raw(wanted)?,
-                None => None,
-            };
+        if !self.decoder.network().is_cardano()
+            && let Some(block) = self.recent(wanted)
+        {
+            return Ok(Some(block.bytes.clone()));
         }
-        let Some(node) = &mut self.node else { return Ok(found) };
-        if found.is_some() {
+        self.stored(wanted, is_stopped)
+    }
+
+    fn recent(&mut self, wanted: &WantedBlock) -> Option<Arc<Block>> {
+        let block = self.recent.as_ref()?.get(&wanted.point.hash)?;
+        self.close_node();
+        Some(block)
+    }
+
+    /// The bytes of a block in files or on the node.
+    fn stored(
+        &mut self,
+        wanted: &WantedBlock,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Vec<u8>>, BodyError> {
+        let in_files = match &mut self.files {
+            Some(Files::Bitcoin(files)) => files.raw(wanted, is_stopped)?,
+            Some(Files::Cardano(files)) => files.raw(wanted)?,
+            None => None,
+        };
+        if in_files.is_some() {
+            self.close_node();
+            return Ok(in_files);
+        }
+        self.node.as_mut().map_or(Ok(None), |node| node.raw(wanted, is_stopped))
+    }
+
+    fn close_node(&mut self) {
+        if let Some(node) = &mut self.node {
             node.close();
-            return Ok(found);
         }
-        node.raw(wanted, is_stopped)
     }
 }
 
@@ -144,6 +185,40 @@ mod tests {
     use utxokeep_core::BlockHash;
 
     use super::*;
+    use crate::{Simulator, SimulatorConfig, write_block_file};
+
+    #[test]
+    fn a_recent_block_is_not_decoded_again_and_others_come_from_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let decoder = BlockDecoder::new(Simulator::NETWORK);
+        let mut simulator = Simulator::new(SimulatorConfig::default());
+        let raws: Vec<Vec<u8>> = (0..4).map(|_| simulator.mine_next().1).collect();
+        let blocks: Vec<Arc<Block>> =
+            raws.iter().map(|raw| Arc::new(decoder.decode(raw.clone()).unwrap())).collect();
+        let file = dir.path().join("blk00000.dat");
+        write_block_file(&file, Simulator::NETWORK, &raws[..3]).unwrap();
+        let recent = RecentBlocks::new(RecentLimits { blocks_max: 2, bytes_max: 1 << 30 });
+        recent.keep(&blocks[2]);
+        recent.keep(&blocks[3]);
+        let mut finder = BodyFinder::new(decoder.clone())
+            .with_files(&[dir.path().to_owned()], None, dir.path())
+            .with_recent(recent.clone());
+        let wanted = |at: usize| {
+            let (height, hash) = (Height::new(u32::try_from(at).unwrap()), blocks[at].header.hash);
+            let point = ChainPoint { height, slot: 0, hash };
+            WantedBlock { point, parent: None, tip: Height::new(3) }
+        };
+        for at in 0..4 {
+            let found = finder.block(&wanted(at), &|| false).unwrap().unwrap();
+            assert_eq!(found, blocks[at], "block {at}");
+            assert_eq!(Arc::ptr_eq(&found, &blocks[at]), at >= 2, "block {at}");
+            assert_eq!(finder.raw(&wanted(at), &|| false).unwrap().as_ref(), Some(&raws[at]));
+        }
+        let mut alone = BodyFinder::new(decoder).with_recent(recent);
+        assert_eq!(alone.block(&wanted(1), &|| false).unwrap(), None);
+        assert_eq!(alone.raw(&wanted(1), &|| false).unwrap(), None);
+        assert_eq!(alone.places(), "no place at all");
+    }
 
     #[test]
     fn the_first_guess_goes_with_the_height() {

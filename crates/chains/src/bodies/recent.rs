@@ -1,8 +1,9 @@
-//! Blocks that have just arrived over a live connection, so that nobody need fetch them again.
+//! Blocks that have just arrived over a live connection, decoded, so that nobody need fetch or decode
+//! them again.
 //!
 //! # Invariants
 //!
-//! * Neither the number of blocks nor their bytes exceed the limits; the oldest go first.
+//! * Neither the number of blocks nor their memory exceeds the limits; the oldest go first.
 //! * Whoever applies blocks keeps each one here first: a block that an index shows is here, or has
 //!   gone because of the limits.
 
@@ -11,16 +12,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use utxokeep_core::BlockHash;
-
-use crate::{BlockDecoder, cardano::decode_header};
+use utxokeep_core::{Block, BlockHash};
 
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentLimits {
     /// The most blocks.
     pub blocks_max: usize,
-    /// The most bytes of all of them together.
+    /// The most memory of all of them together, in bytes: [`Block::held_bytes`].
     pub bytes_max: usize,
 }
 
@@ -30,7 +29,6 @@ pub struct RecentBlocks(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    decoder: BlockDecoder,
     limits: RecentLimits,
     ring: Mutex<Ring>,
 }
@@ -39,43 +37,43 @@ struct Shared {
 struct Ring {
     /// Oldest first.
     order: VecDeque<BlockHash>,
-    bodies: BTreeMap<BlockHash, Vec<u8>>,
+    blocks: BTreeMap<BlockHash, Arc<Block>>,
     bytes: usize,
 }
 
 impl RecentBlocks {
     /// Keeps no block yet.
     #[must_use]
-    pub fn new(decoder: BlockDecoder, limits: RecentLimits) -> Self {
-        Self(Arc::new(Shared { decoder, limits, ring: Mutex::default() }))
+    pub fn new(limits: RecentLimits) -> Self {
+        Self(Arc::new(Shared { limits, ring: Mutex::default() }))
     }
 
-    /// Keeps a block that has arrived. One that cannot be read is passed over: whoever applies it
-    /// will say what is wrong.
-    pub fn keep(&self, raw: &[u8]) {
-        let Some(genesis) = self.0.decoder.genesis() else { return };
-        let Ok(info) = decode_header(raw, genesis) else { return };
+    /// Keeps a block that has arrived. One that is larger than all the room is passed over.
+    pub fn keep(&self, block: &Arc<Block>) {
         let RecentLimits { blocks_max, bytes_max } = self.0.limits;
-        if raw.len() > bytes_max {
+        let bytes = block.held_bytes();
+        if bytes > bytes_max {
             return;
         }
+        let hash = block.header.hash;
         let mut ring = self.ring();
-        if ring.bodies.insert(info.header.hash, raw.to_vec()).is_some() {
+        if ring.blocks.contains_key(&hash) {
             return;
         }
-        ring.order.push_back(info.header.hash);
-        ring.bytes += raw.len();
+        ring.blocks.insert(hash, Arc::clone(block));
+        ring.order.push_back(hash);
+        ring.bytes += bytes;
         while ring.order.len() > blocks_max || ring.bytes > bytes_max {
             let Some(oldest) = ring.order.pop_front() else { break };
-            let gone = ring.bodies.remove(&oldest).map_or(0, |raw| raw.len());
+            let gone = ring.blocks.remove(&oldest).map_or(0, |block| block.held_bytes());
             ring.bytes -= gone;
         }
     }
 
-    /// The bytes of a block, if it is among them.
+    /// A block, if it is among them.
     #[must_use]
-    pub fn get(&self, hash: &BlockHash) -> Option<Vec<u8>> {
-        self.ring().bodies.get(hash).cloned()
+    pub fn get(&self, hash: &BlockHash) -> Option<Arc<Block>> {
+        self.ring().blocks.get(hash).cloned()
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -85,62 +83,55 @@ impl RecentBlocks {
 
 #[cfg(test)]
 mod tests {
-    use utxokeep_core::Network;
-    use utxokeep_testkit::cardano::{BlockSpec, Built, Era, shelley_genesis};
-
     use super::*;
-    use crate::cardano::Genesis;
+    use crate::{BlockDecoder, Simulator, SimulatorConfig};
 
-    fn chain(blocks: usize) -> Vec<Built> {
-        let mut chain = vec![BlockSpec::first(Era::Conway, Vec::new()).build()];
-        while chain.len() < blocks {
-            chain.push(chain[chain.len() - 1].next(Era::Conway, Vec::new()).build());
-        }
-        chain
-    }
-
-    fn decoder() -> BlockDecoder {
-        let genesis = Genesis::from_files(None, shelley_genesis(30, &[]).as_bytes()).unwrap();
-        BlockDecoder::with_genesis(Network::CardanoDevnet, genesis)
+    /// Blocks of different sizes.
+    fn chain(blocks: usize) -> Vec<Arc<Block>> {
+        let mut simulator = Simulator::new(SimulatorConfig::default());
+        let decoder = BlockDecoder::new(Simulator::NETWORK);
+        let next = |_| Arc::new(decoder.decode(simulator.mine_next().1).unwrap());
+        (0..blocks).map(next).collect()
     }
 
     fn keeping(blocks_max: usize, bytes_max: usize) -> RecentBlocks {
-        RecentBlocks::new(decoder(), RecentLimits { blocks_max, bytes_max })
+        RecentBlocks::new(RecentLimits { blocks_max, bytes_max })
     }
 
-    fn kept(recent: &RecentBlocks, chain: &[Built]) -> Vec<bool> {
-        let has = |built: &Built| recent.get(&BlockHash::from_bytes(built.hash)).is_some();
-        chain.iter().map(has).collect()
+    fn kept(recent: &RecentBlocks, chain: &[Arc<Block>]) -> Vec<bool> {
+        chain.iter().map(|block| recent.get(&block.header.hash).is_some()).collect()
     }
 
     #[test]
     fn the_oldest_blocks_go_when_there_are_too_many_or_too_long() {
         let chain = chain(5);
         let recent = keeping(2, 1 << 20);
-        for built in &chain {
-            recent.keep(&built.raw);
-            recent.keep(&built.raw);
+        for block in &chain {
+            recent.keep(block);
+            recent.keep(block);
         }
         assert_eq!(kept(&recent, &chain), [false, false, false, true, true]);
-        assert_eq!(recent.get(&BlockHash::from_bytes(chain[4].hash)).as_ref(), Some(&chain[4].raw));
+        let found = recent.get(&chain[4].header.hash).unwrap();
+        assert!(Arc::ptr_eq(&found, &chain[4]), "nobody makes a second one");
 
-        let room = chain[2].raw.len() + chain[3].raw.len() + chain[4].raw.len();
+        let room = chain[2..].iter().map(|block| block.held_bytes()).sum();
         let recent = keeping(100, room);
-        for built in &chain {
-            recent.keep(&built.raw);
+        for block in &chain {
+            recent.keep(block);
         }
         assert_eq!(kept(&recent, &chain), [false, false, true, true, true]);
         assert_eq!(recent.ring().bytes, room);
     }
 
     #[test]
-    fn bytes_that_are_no_block_or_longer_than_the_limit_leave_the_others_alone() {
-        let chain = chain(2);
-        let recent = keeping(10, chain[0].raw.len());
-        recent.keep(&chain[0].raw);
-        recent.keep(&[0x82, 0x07]);
-        let longer = chain[1].raw.len() > chain[0].raw.len();
-        recent.keep(&chain[1].raw);
-        assert_eq!(kept(&recent, &chain), [longer, !longer]);
+    fn a_block_longer_than_the_limit_leaves_the_others_alone() {
+        let mut chain = chain(20);
+        chain.sort_by_key(|block| block.held_bytes());
+        let (short, long) = (chain[0].clone(), chain[19].clone());
+        assert!(long.held_bytes() > short.held_bytes());
+        let recent = keeping(10, short.held_bytes());
+        recent.keep(&short);
+        recent.keep(&long);
+        assert_eq!(kept(&recent, &[short, long]), [true, false]);
     }
 }

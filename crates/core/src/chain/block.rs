@@ -102,6 +102,16 @@ impl Block {
         &self.outputs[to_usize(&tx.outputs)]
     }
 
+    /// The memory that a decoded block takes, in bytes, without what an allocator adds.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        size_of::<Self>()
+            + size_of_val(&*self.txs)
+            + size_of_val(&*self.inputs)
+            + size_of_val(&*self.outputs)
+            + self.bytes.len()
+    }
+
     /// How many transactions it has, rules of the ledger not counted.
     #[must_use]
     pub fn tx_count(&self) -> usize {

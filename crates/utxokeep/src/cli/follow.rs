@@ -141,16 +141,16 @@ pub(super) fn in_background(session: &Session, may_lack: bool) -> anyhow::Result
     };
     let index = open_or_create(session, session.config().network()?)?;
     let options = options(session, &index, source)?;
-    let recent = wallet_follow::is_asked(session)
-        .then(|| RecentBlocks::new(index.settings().decoder.clone(), recent_limits(session)));
+    let recent =
+        wallet_follow::is_asked(session).then(|| RecentBlocks::new(recent_limits(session)));
     let for_ledger = recent.clone().map(|recent| (options.node.clone(), recent));
     let source = Some(options.state.clone());
     let mut live = LiveFollower::new(ChainWriter::new(index.clone())?, Readers::Present);
     let work: Work = Box::new(move |is_stopped| {
         follow::follow(&mut live, &options, is_stopped, &mut |what| match what {
-            Happened::Arrived(raw) => {
+            Happened::Arrived(block) => {
                 if let Some(recent) = &recent {
-                    recent.keep(raw);
+                    recent.keep(block);
                 }
             }
             Happened::Connected(point) => tracing::info!("connected behind {}", place(*point)),

@@ -49,10 +49,10 @@ impl<S: Read> FollowedChain for IndexedChain<'_, S> {
         }
         let wanted = self.wanted(height)?.filter(|wanted| wanted.point.hash == *hash);
         let Some(wanted) = wanted else { return Ok(None) };
-        let raw = self.bodies.borrow_mut().raw(&wanted, self.is_stopped)?;
-        let Some(raw) = raw else { return Ok(None) };
+        let block = self.bodies.borrow_mut().block(&wanted, self.is_stopped)?;
+        let Some(block) = block else { return Ok(None) };
         let is_cardano = self.settings.network().is_cardano();
-        let tx_places = if is_cardano { Vec::new() } else { tx_places(&raw)? };
-        Ok(Some(BlockBody { block: self.settings.decoder.decode(raw)?, tx_places }))
+        let tx_places = if is_cardano { Vec::new() } else { tx_places(&block.bytes)? };
+        Ok(Some(BlockBody { block, tx_places }))
     }
 }

@@ -5,6 +5,7 @@ use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -86,7 +87,7 @@ impl FollowedChain for Direct {
     fn body(&self, _: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
         let raw = self.files.raw(hash)?;
         let tx_places = tx_places(&raw)?;
-        Ok(Some(BlockBody { block: decode_block(raw, NETWORK)?, tx_places }))
+        Ok(Some(BlockBody { block: Arc::new(decode_block(raw, NETWORK)?), tx_places }))
     }
 }
 

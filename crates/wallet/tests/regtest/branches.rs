@@ -167,7 +167,7 @@ impl FollowedChain for Made {
             outputs: Vec::new(),
             bytes: Vec::new(),
         };
-        Ok(Some(BlockBody { block, tx_places: Vec::new() }))
+        Ok(Some(BlockBody { block: block.into(), tx_places: Vec::new() }))
     }
 }
 

@@ -47,7 +47,7 @@ impl TestChain {
     pub(crate) fn body_of(&self, hash: &BlockHash) -> BlockBody {
         let raw = self.files.raw(hash).unwrap();
         let tx_places: Vec<Range<usize>> = tx_places(&raw).unwrap();
-        BlockBody { block: decode_block(raw, RegtestA::NETWORK).unwrap(), tx_places }
+        BlockBody { block: Arc::new(decode_block(raw, RegtestA::NETWORK).unwrap()), tx_places }
     }
 }
 

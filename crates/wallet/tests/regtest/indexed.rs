@@ -1,5 +1,7 @@
 //! The chain index decides, the ledger follows: its log for hashes, block files for bodies.
 
+use std::sync::Arc;
+
 use utxokeep_chains::{BlockFiles, BlockList, BlockSource, decode_block, tx_places};
 use utxokeep_core::{BlockHash, Height};
 use utxokeep_index::{ChainIndex, ChainWriter, Follower, Settings, View, tables::TABLES};
@@ -31,7 +33,7 @@ impl FollowedChain for Indexed<'_> {
     fn body(&self, _: Height, hash: &BlockHash) -> Result<Option<BlockBody>, ChainError> {
         let raw = self.files.raw(hash)?;
         let tx_places = tx_places(&raw)?;
-        Ok(Some(BlockBody { block: decode_block(raw, RegtestA::NETWORK)?, tx_places }))
+        Ok(Some(BlockBody { block: Arc::new(decode_block(raw, RegtestA::NETWORK)?), tx_places }))
     }
 }
 
