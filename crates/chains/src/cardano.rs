@@ -25,7 +25,5 @@ pub use files::{CardanoFiles, CardanoFilesReport};
 pub use genesis::{Genesis, GenesisOutput};
 pub use header::{HeaderInfo, decode_bare_header, decode_header};
 pub use immutable::{BlockPosition, ImmutableBlocks, ImmutableDb, ImmutableTip, RawBlock};
-pub use node::{
-    Backoff, NodeAddress, NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint,
-};
+pub use node::{CardanoNode, NodeAddress, NodeConnection, NodeError, NodeOptions, NodePoint};
 pub use wrapper::{MAX_BLOCK_BYTES, SplitBlocks, split_blocks};

@@ -13,6 +13,7 @@ mod bodies;
 pub mod cardano;
 mod decoder;
 mod files;
+mod live;
 mod simulator;
 mod source;
 
@@ -29,5 +30,6 @@ pub use decoder::BlockDecoder;
 pub use files::{
     BlockFileWriter, BlockFiles, ScanOptions, ScanReport, UnpackLimits, XorKey, write_block_file,
 };
+pub use live::{Backoff, Contact, LiveCause, LiveConnection, LiveError, LiveEvent, LiveSource};
 pub use simulator::{HeavyBlocks, SimCoin, SimTip, Simulator, SimulatorConfig, TxMix};
 pub use source::{BlockList, BlockSource, SourceError, TooLarge};

@@ -382,12 +382,10 @@ pub enum FollowError {
         /// What the bytes say.
         found: BlockHash,
     },
-    /// A point that a node went back to is not part of our chain.
-    #[error("the node went back to slot {slot}, block {hash}, which is not part of the chain here")]
+    /// The block that a source went back to is not part of our chain.
+    #[error("the source went back to block {hash}, which is not part of the chain here")]
     UnknownPoint {
-        /// Slot of the point.
-        slot: u64,
-        /// Hash of the point.
+        /// Hash of the block, as people write it.
         hash: String,
     },
     /// A block that has to be connected is nowhere to be had.

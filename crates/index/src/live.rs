@@ -90,15 +90,15 @@ impl<K: Kv> LiveFollower<K> {
         Ok(points)
     }
 
-    /// The chain now ends at a point of ours; `None` is before the first block. A point that is the
+    /// The chain now ends at a block of ours; `None` is before the first block. A block that is the
     /// tip changes nothing. Answers how many blocks were undone.
-    pub fn roll_back(&mut self, point: Option<(u64, BlockHash)>) -> Result<u32, FollowError> {
-        let Some((slot, hash)) = point else { return self.roll_back_to_origin() };
+    pub fn roll_back(&mut self, to: Option<BlockHash>) -> Result<u32, FollowError> {
+        let Some(hash) = to else { return self.roll_back_to_origin() };
         let passed = self.writer.boundary.filter(|(boundary, _)| *boundary == hash);
         let target = passed.map_or(hash, |(_, parent)| parent);
         let Some(height) = self.writer.height_of(&target)? else {
             let hash = self.writer.index().settings().network().hash_text(hash.as_bytes());
-            return Err(FollowError::UnknownPoint { slot, hash });
+            return Err(FollowError::UnknownPoint { hash });
         };
         let from = self.writer.tip().map_or(height, |tip| tip.height);
         let depth = height.depth_below(from).unwrap_or(0);

@@ -23,7 +23,7 @@ use std::{
 };
 
 use metrics::counter;
-use utxokeep_chains::cardano::Backoff;
+use utxokeep_chains::Backoff;
 use utxokeep_core::metric_list;
 use utxokeep_index::TipSignal;
 

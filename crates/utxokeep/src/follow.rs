@@ -1,12 +1,14 @@
-//! Following a live node until told to stop, whatever becomes of the connection.
+//! Following a live source until told to stop, whatever becomes of the connection.
 //!
 //! # Invariants
 //!
-//! * Every connection starts at the newest block of ours that the node has.
+//! * Every connection starts at the newest block of ours that the source has.
 //! * A lost connection is opened again, with longer and longer waits; only what another attempt
 //!   cannot mend is an error.
 //! * What was applied stays applied, however following ends.
+//! * Nothing here knows which chain or protocol a source has: that is behind [`LiveSource`].
 
+mod sources;
 mod state;
 
 use std::{
@@ -16,56 +18,42 @@ use std::{
 };
 
 use anyhow::Context;
-use utxokeep_chains::cardano::{
-    Backoff, NodeAddress, NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint,
-};
-use utxokeep_core::{Block, BlockHash, ChainPoint};
+use utxokeep_chains::{Backoff, LiveConnection, LiveError, LiveEvent, LiveSource};
+use utxokeep_core::{Block, ChainPoint};
 use utxokeep_index::{FollowError, LiveFollower};
 use utxokeep_kv::Kv;
 
-use crate::{
-    clock::now_s,
-    config::{FollowConfig, Source},
-};
+use crate::{clock::now_s, config::FollowConfig};
 
+pub use sources::node_options;
 pub(crate) use state::describe_metrics;
 pub use state::{METRICS, SourceState, SourceStatus};
 
 /// How often a waiting follower looks whether it is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Which node to follow, and how long to wait when it is away.
+/// Which source to follow, and how long to wait when it is away.
 #[derive(Debug, Clone)]
 pub struct FollowOptions {
-    /// The node.
-    pub node: NodeOptions,
+    /// The source.
+    pub source: Arc<dyn LiveSource>,
     /// Wait after the first failure; doubles with each further one.
     pub reconnect_first: Duration,
     /// The longest wait.
     pub reconnect_max: Duration,
-    /// Stop as soon as everything the node has is applied.
+    /// Stop as soon as everything the source has is applied.
     pub until_tip: bool,
-    /// What is known of the node, for whoever wants to tell it.
+    /// What is known of the source, for whoever wants to tell it.
     pub state: SourceState,
 }
 
 impl FollowOptions {
-    /// The options of the configuration, for a node of the network with this magic.
+    /// Follows `source` for ever, with the waits of the configuration.
     #[must_use]
-    pub fn new(source: &Source, config: &FollowConfig, network_magic: u32) -> Self {
-        let address = match source {
-            Source::CardanoNodeAddress(address) => NodeAddress::Tcp(address.clone()),
-            Source::CardanoNodeSocket(path) => NodeAddress::Socket(path.clone()),
-        };
+    pub fn new(source: Arc<dyn LiveSource>, config: &FollowConfig) -> Self {
         Self {
-            state: SourceState::new(address.to_string(), now_s()),
-            node: NodeOptions {
-                address,
-                network_magic: network_magic.into(),
-                queue_blocks_max: config.queue_blocks_max.get() as usize,
-                fetch_range_blocks_max: config.fetch_range_blocks_max.get() as usize,
-                answer_timeout_ms: config.answer_timeout_ms.get().into(),
-            },
+            state: SourceState::new(source.address(), now_s()),
+            source,
             reconnect_first: Duration::from_millis(config.reconnect_first_ms.get().into()),
             reconnect_max: Duration::from_millis(config.reconnect_max_ms.get().into()),
             until_tip: false,
@@ -76,16 +64,16 @@ impl FollowOptions {
 /// What a follower tells while it works.
 #[derive(Debug)]
 pub enum Happened<'a> {
-    /// The node answers, and shares this block with us; `None` before the first.
+    /// The source answers, and shares this block with us; `None` before the first.
     Connected(Option<ChainPoint>),
     /// A block has arrived; it is applied next.
     Arrived(&'a Arc<Block>),
     /// A block was applied or undone; this is the last one now.
     Moved(Option<ChainPoint>),
-    /// Everything the node has is applied.
+    /// Everything the source has is applied.
     AtTip(Option<ChainPoint>),
-    /// The node is away; the next attempt comes after this time.
-    Away(&'a NodeError, Duration),
+    /// The source is away; the next attempt comes after this time.
+    Away(&'a LiveError, Duration),
 }
 
 /// Follows until `is_stopped` says so.
@@ -98,14 +86,13 @@ pub fn follow<K: Kv>(
     let mut backoff = Backoff::new(options.reconnect_first, options.reconnect_max);
     options.state.stands(live.tip());
     while !is_stopped() {
-        let points: Vec<NodePoint> = live.points()?.iter().map(node_point).collect();
-        let ended = NodeConnection::open(options.node.clone(), &points).map_or_else(
-            |error| Ok(Ended::Lost(error)),
-            |node| listen(node, live, options, &mut backoff, is_stopped, tell),
-        );
-        match ended? {
+        let ended = match options.source.connect(&live.points()?) {
+            Ok(connection) => listen(connection, live, options, &mut backoff, is_stopped, tell)?,
+            Err(error) => Ended::Lost(error),
+        };
+        match ended {
             Ended::Stopped => break,
-            Ended::Lost(error) if may_pass(&error, live.tip()) => {
+            Ended::Lost(error) if error.is_worth_retrying() => {
                 options.state.lost(error.to_string());
                 live.lost_connection()?;
                 let wait = backoff.next_wait();
@@ -124,11 +111,11 @@ pub fn follow<K: Kv>(
 
 enum Ended {
     Stopped,
-    Lost(NodeError),
+    Lost(LiveError),
 }
 
 fn listen<K: Kv>(
-    mut node: NodeConnection,
+    mut connection: Box<dyn LiveConnection>,
     live: &mut LiveFollower<K>,
     options: &FollowOptions,
     backoff: &mut Backoff,
@@ -138,26 +125,26 @@ fn listen<K: Kv>(
     tell(&Happened::Connected(live.tip()));
     let mut messages = 0;
     while !is_stopped() {
-        let event = node.next(LOOK_EVERY);
-        if node.messages() != messages {
-            messages = node.messages();
-            options.state.heard(now_s(), node.tip_height());
+        let event = connection.next(LOOK_EVERY);
+        let contact = connection.contact();
+        if contact.messages != messages {
+            messages = contact.messages;
+            options.state.heard(now_s(), contact.tip_height);
         }
         match event {
             Ok(None) => {}
-            Ok(Some(NodeEvent::RolledBack(point))) => {
-                let point = point.map(|point| (point.slot, BlockHash::from_bytes(point.hash)));
-                match live.roll_back(point) {
+            Ok(Some(LiveEvent::RolledBack(to))) => {
+                match live.roll_back(to) {
                     // A boundary block, perhaps: the next connection starts from points we know.
-                    Err(FollowError::UnknownPoint { .. }) => {
-                        return Ok(Ended::Lost(NodeError::Closed));
+                    Err(error @ FollowError::UnknownPoint { .. }) => {
+                        return Ok(Ended::Lost(LiveError::Away(error.into())));
                     }
                     done => done?,
                 };
                 options.state.stands(live.tip());
                 tell(&Happened::Moved(live.tip()));
             }
-            Ok(Some(NodeEvent::Block(raw))) => {
+            Ok(Some(LiveEvent::Block(raw))) => {
                 let block = Arc::new(live.decode(raw)?);
                 tell(&Happened::Arrived(&block));
                 live.connect(&block)?;
@@ -165,7 +152,7 @@ fn listen<K: Kv>(
                 options.state.stands(live.tip());
                 tell(&Happened::Moved(live.tip()));
             }
-            Ok(Some(NodeEvent::AtTip)) => {
+            Ok(Some(LiveEvent::AtTip)) => {
                 live.reached_tip()?;
                 backoff.reset();
                 tell(&Happened::AtTip(live.tip()));
@@ -177,22 +164,6 @@ fn listen<K: Kv>(
         }
     }
     Ok(Ended::Stopped)
-}
-
-/// Whether a later attempt can do better: also with a node that has not come as far as we have.
-fn may_pass(error: &NodeError, tip: Option<ChainPoint>) -> bool {
-    let is_behind = match error {
-        NodeError::NoIntersection { tip: node } => {
-            let node = node.as_ref().map(|point| point.slot);
-            tip.is_some_and(|tip| node.is_none_or(|slot| slot < tip.slot))
-        }
-        _ => false,
-    };
-    is_behind || error.is_worth_retrying()
-}
-
-fn node_point(point: &ChainPoint) -> NodePoint {
-    NodePoint { slot: point.slot, hash: *point.hash.as_bytes() }
 }
 
 fn pause(wait: Duration, is_stopped: &dyn Fn() -> bool) {

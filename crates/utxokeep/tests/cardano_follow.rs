@@ -9,7 +9,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -18,9 +18,12 @@ use std::{
 
 use utxokeep::{
     config::{FollowConfig, Source},
-    follow::{FollowOptions, follow},
+    follow::{FollowOptions, follow, node_options},
 };
-use utxokeep_chains::{BlockDecoder, cardano::Genesis};
+use utxokeep_chains::{
+    BlockDecoder,
+    cardano::{CardanoNode, Genesis},
+};
 use utxokeep_core::{BlockHash, Height, Network};
 use utxokeep_index::{
     ChainIndex, ChainWriter, Digest, LiveFollower, Readers, Settings,
@@ -99,7 +102,9 @@ impl Hook for Tips {
 }
 
 fn options(source: &Source) -> FollowOptions {
-    let mut options = FollowOptions::new(source, &FollowConfig::default(), MAGIC);
+    let config = FollowConfig::default();
+    let node = CardanoNode::new(node_options(source, &config, MAGIC));
+    let mut options = FollowOptions::new(Arc::new(node), &config);
     options.reconnect_first = Duration::from_millis(20);
     options
 }

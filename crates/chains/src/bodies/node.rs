@@ -9,8 +9,8 @@ use utxokeep_core::{BlockHash, Height};
 
 use super::{BodyError, WantedBlock};
 use crate::{
-    BlockDecoder,
-    cardano::{NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint, decode_header},
+    BlockDecoder, LiveEvent,
+    cardano::{NodeConnection, NodeError, NodeOptions, NodePoint, decode_header},
 };
 
 /// How often a waiting reader looks whether it is to stop.
@@ -58,7 +58,7 @@ impl NodeBodies {
             return Ok(Some(raw));
         }
         let points = match wanted.parent {
-            Some(parent) => vec![NodePoint { slot: parent.slot, hash: *parent.hash.as_bytes() }],
+            Some(parent) => vec![NodePoint::from(&parent)],
             None if wanted.point.height == Height::GENESIS => Vec::new(),
             // The database starts with this block, so that nothing tells where it is.
             None => return Ok(None),
@@ -84,9 +84,9 @@ impl NodeBodies {
             }
             match connection.next(LOOK_EVERY)? {
                 None => {}
-                Some(NodeEvent::RolledBack(point)) if hash_of(point) == before => {}
-                Some(NodeEvent::RolledBack(_) | NodeEvent::AtTip) => return Ok(None),
-                Some(NodeEvent::Block(raw)) => match self.place(&raw) {
+                Some(LiveEvent::RolledBack(hash)) if hash == before => {}
+                Some(LiveEvent::RolledBack(_) | LiveEvent::AtTip) => return Ok(None),
+                Some(LiveEvent::Block(raw)) => match self.place(&raw) {
                     Some((hash, _)) if hash == wanted.point.hash => {
                         self.connection = Some(connection);
                         return Ok(Some(raw));
@@ -103,8 +103,4 @@ impl NodeBodies {
         let info = decode_header(raw, self.decoder.genesis()?).ok()?;
         Some((info.header.hash, info.is_boundary))
     }
-}
-
-fn hash_of(point: Option<NodePoint>) -> Option<BlockHash> {
-    point.map(|point| BlockHash::from_bytes(point.hash))
 }

@@ -13,18 +13,20 @@
 use std::{fmt, path::PathBuf};
 
 mod announced;
-mod backoff;
 mod connection;
 mod error;
 mod headers;
+mod live;
 mod local;
 mod peer;
 mod pending;
 mod wire;
 
-pub use backoff::Backoff;
+use utxokeep_core::{BlockHash, ChainPoint};
+
 pub use connection::NodeConnection;
 pub use error::NodeError;
+pub use live::CardanoNode;
 
 /// A place on the chain: slot and block hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +41,20 @@ impl fmt::Display for NodePoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "slot {}, block ", self.slot)?;
         self.hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl NodePoint {
+    /// The hash as every chain has it.
+    #[must_use]
+    pub const fn block_hash(&self) -> BlockHash {
+        BlockHash::from_bytes(self.hash)
+    }
+}
+
+impl From<&ChainPoint> for NodePoint {
+    fn from(point: &ChainPoint) -> Self {
+        Self { slot: point.slot, hash: *point.hash.as_bytes() }
     }
 }
 
@@ -74,16 +90,4 @@ pub struct NodeOptions {
     /// How long connecting and each answer may take. Waiting for a new block at the tip is not
     /// limited.
     pub answer_timeout_ms: u64,
-}
-
-/// What happened on the node's chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NodeEvent {
-    /// The chain now ends at this point; `None` is the origin. The first event after connecting
-    /// is the intersection.
-    RolledBack(Option<NodePoint>),
-    /// The next block with its era wrapper: CBOR `[era tag, block]`.
-    Block(Vec<u8>),
-    /// Everything the node has was handed over.
-    AtTip,
 }

@@ -4,6 +4,7 @@ use std::{fs, path::Path};
 
 use pallas_traverse::MultiEraBlock;
 use utxokeep_chains::cardano::{NodePoint, split_blocks};
+use utxokeep_core::BlockHash;
 use utxokeep_testkit::{
     cardano::{BlockSpec, Era},
     preview_immutable,
@@ -39,6 +40,11 @@ fn made(chunks: &[u32]) -> Vec<Vec<u8>> {
 pub(crate) fn point_of(raw: &[u8]) -> NodePoint {
     let block = MultiEraBlock::decode(raw).unwrap();
     NodePoint { slot: block.slot(), hash: *block.hash() }
+}
+
+/// The hash of a wrapped block.
+pub(crate) fn hash_of(raw: &[u8]) -> BlockHash {
+    point_of(raw).block_hash()
 }
 
 /// Other blocks at the same places: the first has another signature, the rest follow it.

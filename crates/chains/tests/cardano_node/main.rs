@@ -12,11 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use blocks::{chain_of, fork_of, point_of};
+use blocks::{chain_of, fork_of, hash_of, point_of};
 use tempfile::TempDir;
-use utxokeep_chains::cardano::{
-    Backoff, NodeAddress, NodeConnection, NodeError, NodeEvent, NodeOptions, NodePoint,
+use utxokeep_chains::{
+    Backoff, LiveEvent,
+    cardano::{NodeAddress, NodeConnection, NodeError, NodeOptions, NodePoint},
 };
+use utxokeep_core::BlockHash;
 use utxokeep_testkit::{cardano_node::FakeNode, testdata};
 
 const MAGIC: u64 = 2;
@@ -61,7 +63,7 @@ impl Stage {
 #[derive(Default)]
 struct Consumer {
     blocks: Vec<Vec<u8>>,
-    rollbacks: Vec<Option<NodePoint>>,
+    rollbacks: Vec<Option<BlockHash>>,
 }
 
 impl Consumer {
@@ -69,17 +71,17 @@ impl Consumer {
         Self { blocks: blocks.to_vec(), rollbacks: Vec::new() }
     }
 
-    fn take(&mut self, event: NodeEvent) {
+    fn take(&mut self, event: LiveEvent) {
         match event {
-            NodeEvent::RolledBack(to) => {
+            LiveEvent::RolledBack(to) => {
                 self.rollbacks.push(to);
-                let keep = to.map_or(0, |point| {
-                    1 + self.blocks.iter().position(|raw| point_of(raw) == point).unwrap()
+                let keep = to.map_or(0, |hash| {
+                    1 + self.blocks.iter().position(|raw| hash_of(raw) == hash).unwrap()
                 });
                 self.blocks.truncate(keep);
             }
-            NodeEvent::Block(raw) => self.blocks.push(raw),
-            NodeEvent::AtTip => {}
+            LiveEvent::Block(raw) => self.blocks.push(raw),
+            LiveEvent::AtTip => {}
         }
     }
 
@@ -87,7 +89,7 @@ impl Consumer {
     fn follow_to_tip(&mut self, connection: &mut NodeConnection) {
         loop {
             match connection.next(PATIENCE).unwrap().expect("an event in time") {
-                NodeEvent::AtTip => return,
+                LiveEvent::AtTip => return,
                 event => self.take(event),
             }
         }
@@ -170,7 +172,7 @@ fn every_era_arrives_unchanged_over_both_protocols() {
             let mut consumer = Consumer::with(&blocks[..1]);
             consumer.follow_to_tip(&mut connection);
             assert!(consumer.blocks == blocks);
-            assert_eq!(consumer.rollbacks, [Some(first)]);
+            assert_eq!(consumer.rollbacks, [Some(first.block_hash())]);
         }
     }
 }
@@ -189,7 +191,7 @@ fn following_resumes_from_the_newest_known_point() {
         let mut connection = open(options, &points);
         let mut consumer = Consumer::with(&joined(&[&blocks[..51], &unknown]));
         consumer.follow_to_tip(&mut connection);
-        assert_eq!(consumer.rollbacks, [Some(point_of(&blocks[50]))]);
+        assert_eq!(consumer.rollbacks, [Some(hash_of(&blocks[50]))]);
         assert!(consumer.blocks == blocks);
     }
 }
@@ -221,7 +223,7 @@ fn new_blocks_and_forks_at_the_tip_arrive() {
         all.node.switch_fork(0, &from_origin);
         consumer.follow_to_tip(&mut connection);
         assert!(consumer.blocks == from_origin);
-        let rollbacks = [None, Some(point_of(&blocks[94])), Some(point_of(&switched[96])), None];
+        let rollbacks = [None, Some(hash_of(&blocks[94])), Some(hash_of(&switched[96])), None];
         assert_eq!(consumer.rollbacks, rollbacks);
     }
 }
@@ -269,7 +271,7 @@ fn announced_blocks_that_are_gone_are_explained_by_a_rollback() {
     stage.node.append(&blocks[30..32]);
     consumer.follow_to_chain(&mut connection, &joined(&[&blocks[..28], &fork]));
     assert_eq!(stage.node.refused_ranges(), 1);
-    assert_eq!(consumer.rollbacks, [None, Some(point_of(&blocks[27]))]);
+    assert_eq!(consumer.rollbacks, [None, Some(hash_of(&blocks[27]))]);
 }
 
 #[test]
@@ -344,8 +346,8 @@ fn an_empty_chain_is_followed_from_the_origin() {
     let stage = stage(&[]);
     for options in stage.both() {
         let mut connection = open(options, &[]);
-        assert_eq!(connection.next(PATIENCE).unwrap(), Some(NodeEvent::RolledBack(None)));
-        assert_eq!(connection.next(PATIENCE).unwrap(), Some(NodeEvent::AtTip));
+        assert_eq!(connection.next(PATIENCE).unwrap(), Some(LiveEvent::RolledBack(None)));
+        assert_eq!(connection.next(PATIENCE).unwrap(), Some(LiveEvent::AtTip));
     }
 }
 
@@ -382,7 +384,7 @@ fn a_node_that_stops_answering_is_given_up() {
         let started = Instant::now();
         let error = loop {
             match connection.next(PATIENCE) {
-                Ok(event) => assert!(!matches!(event, None | Some(NodeEvent::Block(_)))),
+                Ok(event) => assert!(!matches!(event, None | Some(LiveEvent::Block(_)))),
                 Err(error) => break error,
             }
         };

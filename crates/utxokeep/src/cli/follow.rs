@@ -1,7 +1,12 @@
 //! `chain follow`, and following beside `serve`.
 
+use std::sync::Arc;
+
 use serde::Serialize;
-use utxokeep_chains::{RecentBlocks, RecentLimits, cardano::NodeOptions};
+use utxokeep_chains::{
+    RecentBlocks, RecentLimits,
+    cardano::{CardanoNode, NodeOptions},
+};
 use utxokeep_core::{ChainPoint, Network};
 use utxokeep_index::{ChainWriter, LiveFollower, Readers};
 
@@ -51,7 +56,7 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
     };
     let index = open_or_create(session, asked)?;
     let network = index.settings().network();
-    let mut options = options(session, &index, &source)?;
+    let mut options = options(session, node(session, &index, &source)?);
     options.until_tip = args.until_tip;
     let mut live = LiveFollower::new(ChainWriter::new(index)?, Readers::Absent);
     let mut progress = Progress::start("following", false);
@@ -140,10 +145,11 @@ pub(super) fn in_background(session: &Session, may_lack: bool) -> anyhow::Result
         return Ok(Background { index, ..Background::default() });
     };
     let index = open_or_create(session, session.config().network()?)?;
-    let options = options(session, &index, source)?;
+    let node = node(session, &index, source)?;
+    let options = options(session, node.clone());
     let recent =
         wallet_follow::is_asked(session).then(|| RecentBlocks::new(recent_limits(session)));
-    let for_ledger = recent.clone().map(|recent| (options.node.clone(), recent));
+    let for_ledger = recent.clone().map(|recent| (node, recent));
     let source = Some(options.state.clone());
     let mut live = LiveFollower::new(ChainWriter::new(index.clone())?, Readers::Present);
     let work: Work = Box::new(move |is_stopped| {
@@ -181,13 +187,18 @@ fn open_or_create(session: &Session, asked: Option<Network>) -> anyhow::Result<I
     session.create(session.config().settings(network, None)?)
 }
 
-pub(super) fn options(
+fn options(session: &Session, node: NodeOptions) -> FollowOptions {
+    FollowOptions::new(Arc::new(CardanoNode::new(node)), &session.config().follow)
+}
+
+/// How to reach the node that a database follows.
+pub(super) fn node(
     session: &Session,
     index: &Index,
     source: &Source,
-) -> anyhow::Result<FollowOptions> {
+) -> anyhow::Result<NodeOptions> {
     let settings = index.settings();
     let genesis = settings.decoder.genesis();
     let genesis = genesis.ok_or(CliError::NotFollowed { network: settings.network() })?;
-    Ok(FollowOptions::new(source, &session.config().follow, genesis.network_magic()))
+    Ok(follow::node_options(source, &session.config().follow, genesis.network_magic()))
 }

@@ -335,7 +335,7 @@ fn follower(
         session.data(),
     );
     if let Some(source) = &session.config().chain.source {
-        bodies = bodies.with_node(follow::options(session, index, source)?.node);
+        bodies = bodies.with_node(follow::node(session, index, source)?);
     }
     let from = Height::new(session.config().wallet.follow_from_height);
     Ok(WalletFollower::new(wallets.ledger().clone(), index.clone(), bodies, from))

@@ -16,16 +16,17 @@ use tokio::{
 use tracing::debug;
 
 use super::{
-    NodeAddress, NodeError, NodeEvent, NodeOptions, NodePoint,
+    NodeAddress, NodeError, NodeOptions, NodePoint,
     local::Local,
     peer::Peer,
     wire::{AnswerLimit, Heard, Outbox},
 };
+use crate::live::LiveEvent;
 
 /// A connection to a node. Dropping it closes the connection and ends its thread.
 #[derive(Debug)]
 pub struct NodeConnection {
-    events: mpsc::Receiver<NodeEvent>,
+    events: mpsc::Receiver<LiveEvent>,
     permits: Arc<Semaphore>,
     /// Dropping the sender stops the thread wherever it waits.
     stop: Option<oneshot::Sender<()>>,
@@ -63,7 +64,7 @@ impl NodeConnection {
     ///
     /// After a failure the events before it come first, then the failure once, then
     /// [`NodeError::Closed`].
-    pub fn next(&mut self, wait: Duration) -> Result<Option<NodeEvent>, NodeError> {
+    pub fn next(&mut self, wait: Duration) -> Result<Option<LiveEvent>, NodeError> {
         match self.events.recv_timeout(wait) {
             Ok(event) => {
                 self.permits.add_permits(1);
@@ -164,7 +165,7 @@ async fn begin(
 ) -> Result<(), NodeError> {
     debug!(address = %options.address, ?start, "following a node");
     ready.send(()).map_err(|_| NodeError::Closed)?;
-    outbox.send(NodeEvent::RolledBack(start)).await
+    outbox.send(LiveEvent::RolledBack(start.as_ref().map(NodePoint::block_hash))).await
 }
 
 async fn connect(address: &NodeAddress, limit: AnswerLimit) -> Result<Bearer, NodeError> {

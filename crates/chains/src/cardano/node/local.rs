@@ -11,9 +11,10 @@ use pallas_network::{
 use tracing::debug;
 
 use super::{
-    NodeError, NodeEvent, NodePoint,
+    NodeError, NodePoint,
     wire::{self, AnswerLimit, Heard, Outbox, QUESTION_POINTS_MAX},
 };
+use crate::live::LiveEvent;
 
 /// A connection to a local node that has shaken hands.
 pub(super) struct Local {
@@ -93,7 +94,7 @@ impl Local {
                     outbox.heard.tip(height);
                     wire::check_block_size(&block)?;
                     known_end = None;
-                    NodeEvent::Block(block.into())
+                    LiveEvent::Block(block.into())
                 }
                 NextResponse::RollBackward(to, Tip(_, height)) => {
                     outbox.heard.tip(height);
@@ -103,11 +104,11 @@ impl Local {
                     }
                     known_end = Some(to);
                     debug!(?to, "node rolled back");
-                    NodeEvent::RolledBack(to)
+                    LiveEvent::RolledBack(to.as_ref().map(NodePoint::block_hash))
                 }
                 NextResponse::Await => {
                     outbox.heard.message();
-                    NodeEvent::AtTip
+                    LiveEvent::AtTip
                 }
             };
             outbox.send(event).await?;

@@ -13,12 +13,13 @@ use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
 use super::{
-    NodeError, NodeEvent, NodePoint,
+    NodeError, NodePoint,
     announced::Announced,
     headers::{HeaderSync, Instruction, QUESTIONS_MAX},
     pending::{Pending, RollBack},
     wire::{self, AnswerLimit, Heard, Outbox},
 };
+use crate::live::LiveEvent;
 
 /// Pause between signs of life. Nodes close a connection after 97 seconds without one.
 const KEEP_ALIVE_PAUSE: Duration = Duration::from_secs(20);
@@ -151,7 +152,10 @@ impl Follower<'_> {
         match effect {
             RollBack::Nothing => return Ok(()),
             RollBack::Announced => {}
-            RollBack::HandedOver => self.outbox.send(NodeEvent::RolledBack(to)).await?,
+            RollBack::HandedOver => {
+                let to = to.as_ref().map(NodePoint::block_hash);
+                self.outbox.send(LiveEvent::RolledBack(to)).await?;
+            }
         }
         self.explain_by = None;
         Ok(())
@@ -177,11 +181,11 @@ impl Follower<'_> {
             };
             self.pending.hand_over();
             for block in blocks {
-                self.outbox.send(NodeEvent::Block(block)).await?;
+                self.outbox.send(LiveEvent::Block(block)).await?;
             }
         }
         if at_tip {
-            self.outbox.send(NodeEvent::AtTip).await?;
+            self.outbox.send(LiveEvent::AtTip).await?;
         }
         Ok(())
     }

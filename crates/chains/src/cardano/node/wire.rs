@@ -16,7 +16,8 @@ use pallas_network::{
 };
 use tokio::sync::Semaphore;
 
-use super::{NodeError, NodeEvent, NodePoint};
+use super::{NodeError, NodePoint};
+use crate::live::LiveEvent;
 
 /// Limit of one message with a block, the one nodes keep among themselves.
 const BLOCK_BYTES_MAX: usize = 2_500_000;
@@ -63,7 +64,7 @@ impl AnswerLimit {
 #[derive(Debug, Clone)]
 pub(super) struct Outbox {
     permits: Arc<Semaphore>,
-    events: mpsc::Sender<NodeEvent>,
+    events: mpsc::Sender<LiveEvent>,
     /// What was heard, whether or not it is an event.
     pub(super) heard: Arc<Heard>,
 }
@@ -97,12 +98,12 @@ impl Heard {
 }
 
 impl Outbox {
-    pub(super) fn new(permits: Arc<Semaphore>, events: mpsc::Sender<NodeEvent>) -> Self {
+    pub(super) fn new(permits: Arc<Semaphore>, events: mpsc::Sender<LiveEvent>) -> Self {
         Self { permits, events, heard: Arc::default() }
     }
 
     /// Waits for room and hands `event` over.
-    pub(super) async fn send(&self, event: NodeEvent) -> Result<(), NodeError> {
+    pub(super) async fn send(&self, event: LiveEvent) -> Result<(), NodeError> {
         let permit = self.permits.acquire().await.map_err(|_| NodeError::Closed)?;
         permit.forget();
         self.events.send(event).map_err(|_| NodeError::Closed)

@@ -1,4 +1,4 @@
-//! Waiting times between attempts to reach a node.
+//! Waiting times between attempts to reach a source.
 
 use std::time::Duration;
 
