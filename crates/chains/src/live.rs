@@ -5,7 +5,7 @@
 //!
 //! # Rules
 //!
-//! Every implementation keeps them.
+//! Every implementation keeps them; `utxokeep_testkit::live` has a test of each.
 //!
 //! * The first event of a connection is [`LiveEvent::RolledBack`] to the intersection: the newest of
 //!   the caller's points that is on the source's chain, or the origin if the caller has none.

@@ -5,6 +5,7 @@ pub mod cardano;
 pub mod cardano_node;
 mod handmade;
 mod hooked;
+pub mod live;
 mod model;
 pub mod postgres;
 pub mod pruner;

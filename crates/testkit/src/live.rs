@@ -1,0 +1,55 @@
+//! The rules of live sources, a test of each for every source; and a Bitcoin node in memory that
+//! forks, stalls, cuts off and restarts when a test says so.
+//!
+//! [`live_source_tests!`](crate::live_source_tests) makes a test of each rule for a source.
+
+#![allow(clippy::unwrap_used, reason = "scenarios are tests")]
+
+mod consumer;
+mod node;
+mod rules;
+mod stage;
+
+pub use node::SimulatedNode;
+pub use stage::{CardanoStage, LiveStage, MadeBlock, SimulatedStage};
+
+macro_rules! scenarios {
+    ($($name:ident),+ $(,)?) => {
+        $(
+            #[doc = concat!("Scenario `", stringify!($name), "`.")]
+            pub fn $name(stage: &dyn LiveStage) {
+                rules::$name(stage);
+            }
+        )+
+
+        /// Makes a test of every rule: `live_source_tests!(source, stage)`.
+        #[macro_export]
+        macro_rules! live_source_tests {
+            ($source:ident, $make:expr) => {
+                mod $source {
+                    use super::*;
+                    $(
+                        #[test]
+                        fn $name() {
+                            $crate::live::$name(&$make);
+                        }
+                    )+
+                }
+            };
+        }
+    };
+}
+
+scenarios! {
+    the_whole_chain_arrives_in_order_and_then_the_tip,
+    following_goes_on_behind_the_newest_point_that_the_source_has,
+    each_new_block_arrives_and_then_the_tip,
+    a_fork_is_a_rollback_to_the_last_shared_block_and_the_new_branch,
+    a_chain_that_gets_shorter_is_a_rollback_and_the_tip,
+    a_fork_while_catching_up_ends_with_the_new_chain,
+    a_fork_below_the_intersection_names_a_block_that_was_given_before,
+    a_connection_that_is_cut_off_fails_for_good_and_the_next_one_goes_on,
+    a_source_without_any_of_the_points_says_whether_it_is_behind,
+    signs_of_life_grow_and_the_height_is_that_of_the_tip,
+    a_random_life_ends_with_the_chain_of_the_source,
+}
