@@ -10,6 +10,8 @@
 
 mod sources;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::Arc,
