@@ -30,8 +30,7 @@ pub enum KvError {
     /// A file of the database is not there. Making a new database would delete the others.
     #[error(
         "the database at {path} has lost a file: {file} is missing, although {beside} is there; \
-         nothing was changed: restore the directory from a copy, or move it away to begin anew (see \
-         \"Damage\" in docs/runbook.md)",
+         nothing was changed: {way_on} (see \"Damage\" in docs/runbook.md)",
         path = path.display()
     )]
     LostFile {
@@ -41,6 +40,8 @@ pub enum KvError {
         file: String,
         /// A file that shows that there was a database.
         beside: String,
+        /// What an operator can do.
+        way_on: &'static str,
     },
     /// A table of the database is not listed any more, as when its manifest was cut.
     #[error(
@@ -61,8 +62,8 @@ pub enum KvError {
     /// The write-ahead log cannot be read to its end.
     #[error(
         "the log {file} of the database at {path} is damaged at byte {offset}: {what}; {rows} writes \
-         stand behind it and nothing was changed: `chain recover` and `tx recover` list what would be \
-         lost, and open the database without it (see \"Damage\" in docs/runbook.md)",
+         behind it can be counted and nothing was changed: `chain recover` and `tx recover` list what \
+         would be lost, and open the database without it (see \"Damage\" in docs/runbook.md)",
         path = path.display()
     )]
     LogDamaged {
@@ -129,6 +130,15 @@ impl KvError {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self::Engine { op, source: source.into() }
+    }
+
+    /// An error of the operating system at a file of this crate.
+    pub(crate) fn io(op: &'static str, source: std::io::Error) -> Self {
+        if source.kind() == std::io::ErrorKind::StorageFull {
+            Self::DiskFull { op, source: source.into() }
+        } else {
+            Self::engine(op, source)
+        }
     }
 
     /// An error of RocksDB, sorted by whether the data or the world around it is at fault.

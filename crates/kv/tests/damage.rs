@@ -5,12 +5,13 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
+    thread,
 };
 
 use tempfile::TempDir;
 use utxokeep_kv::{
-    Access, Batch, Durability, Kv, KvError, LogReport, Read, RocksKv, RocksOptions, TableId,
-    TableSpec,
+    Access, Batch, Durability, Kv, KvError, LogReport, Read, RocksKv, RocksOptions, SortedRows,
+    TableId, TableSpec,
 };
 
 const SPECS: &[TableSpec] = &[
@@ -178,16 +179,224 @@ fn flip_bit(path: &Path, at: usize, bit: u8) {
 
 #[test]
 fn a_torn_end_of_the_log_is_what_a_crash_leaves_and_opens() {
-    for cut in [1, 8, 77] {
+    for torn in [1, 8, 60] {
         let dir = TempDir::new().unwrap();
         filled(dir.path());
         let log = log(dir.path());
+        // The beginning of a batch like those before, which was not acknowledged.
         let bytes = fs::read(&log).unwrap();
-        fs::write(&log, &bytes[..bytes.len() - cut]).unwrap();
+        let last = usize::try_from(fs::metadata(&log).unwrap().len()).unwrap() / BLOCK;
+        let begun = piece(&log, last, 2);
+        fs::write(&log, [&bytes[..], &bytes[begun..begun + torn]].concat()).unwrap();
         assert_eq!(RocksKv::examine_log(dir.path(), &mut |_| ()).unwrap().damage, None);
-        let there = rows(&open(dir.path()).unwrap());
-        assert!((BATCHES - 2..BATCHES).contains(&there), "{there}");
+        assert_eq!(rows(&open(dir.path()).unwrap()), BATCHES);
     }
+}
+
+#[test]
+fn a_power_cut_that_took_unsynced_writes_opens_and_synced_ones_are_missed() {
+    for cut in [1, 8, 77] {
+        for (is_known, why) in [(true, "the machine started again"), (false, "no mark at all")] {
+            let dir = TempDir::new().unwrap();
+            filled(dir.path());
+            let log = log(dir.path());
+            let bytes = fs::read(&log).unwrap();
+            fs::write(&log, &bytes[..bytes.len() - cut]).unwrap();
+            let refused = open(dir.path()).unwrap_err();
+            assert!(matches!(refused, KvError::LogDamaged { .. }), "the same boot: {refused}");
+            if is_known {
+                boot_again(dir.path());
+            } else {
+                fs::remove_file(dir.path().join(MARK)).unwrap();
+            }
+            assert_eq!(RocksKv::examine_log(dir.path(), &mut |_| ()).unwrap().damage, None);
+            let there = rows(&open(dir.path()).unwrap());
+            assert!((BATCHES - 2..BATCHES).contains(&there), "{why}: {there}");
+        }
+    }
+    let dir = TempDir::new().unwrap();
+    let kv = open(dir.path()).unwrap();
+    for number in 0..3u32 {
+        let mut batch = Batch::new();
+        batch.put(FIRST, &number.to_be_bytes(), &[7; 400]);
+        kv.commit(batch, Durability::Synced).unwrap();
+    }
+    drop(kv);
+    boot_again(dir.path());
+    fs::write(log(dir.path()), b"").unwrap();
+    let error = open(dir.path()).unwrap_err();
+    assert!(matches!(error, KvError::LogDamaged { .. }), "synced writes outlive a boot: {error}");
+}
+
+/// The file that says how far acknowledged writes reach.
+const MARK: &str = "ACKNOWLEDGED";
+
+/// Makes the mark one of an earlier boot of the machine.
+fn boot_again(dir: &Path) {
+    let text = fs::read_to_string(dir.join(MARK)).unwrap();
+    let (body, _) = text.split_at(text.rfind("crc32c ").unwrap());
+    let at = body.rfind("boot ").unwrap();
+    let (head, boot) = body.split_at(at);
+    let body = format!("{head}boot {}\n", "0".repeat(boot.trim_end().len() - "boot ".len()));
+    let sum = crc32c::crc32c(body.as_bytes());
+    fs::write(dir.join(MARK), format!("{body}crc32c {sum:08x}\n")).unwrap();
+}
+
+/// A database with rows of one table in a log that is closed, and later ones in the newest log.
+fn filled_in_two_logs(dir: &Path, durability: Durability) -> Vec<PathBuf> {
+    let kv = open(dir).unwrap();
+    for number in 0..150u32 {
+        let mut batch = Batch::new();
+        batch.put(FIRST, &number.to_be_bytes(), &vec![7; 60_000]);
+        batch.put(SECOND, &number.to_be_bytes(), b"x");
+        kv.commit(batch, durability).unwrap();
+    }
+    drop(kv);
+    let logs = files(dir, ".log");
+    assert!(logs.len() > 1 && fs::metadata(logs.last().unwrap()).unwrap().len() > 0, "{logs:?}");
+    logs
+}
+
+/// Everything that open refuses in logs, recover finds, gets past, and keeps.
+#[test]
+fn the_loss_of_the_newest_log_or_of_all_is_refused_and_recover_gets_past_it() {
+    let newest = |dir: &Path| fs::remove_file(files(dir, ".log").last().unwrap()).unwrap();
+    let all = |dir: &Path| files(dir, ".log").iter().for_each(|log| fs::remove_file(log).unwrap());
+    let oldest = |dir: &Path| fs::remove_file(&files(dir, ".log")[0]).unwrap();
+    let cut = |dir: &Path| {
+        let newest = files(dir, ".log").pop().unwrap();
+        let bytes = fs::read(&newest).unwrap();
+        fs::write(newest, &bytes[..bytes.len() / 2]).unwrap();
+    };
+    let emptied = |dir: &Path| fs::write(files(dir, ".log").last().unwrap(), b"").unwrap();
+    let zeroed = |dir: &Path| {
+        let newest = files(dir, ".log").pop().unwrap();
+        let mut bytes = fs::read(&newest).unwrap();
+        let half = bytes.len() / 2;
+        bytes[half..].fill(0);
+        fs::write(newest, bytes).unwrap();
+    };
+    let cases: [(&str, Harm<'_>); 6] = [
+        ("the newest", &newest),
+        ("all", &all),
+        ("the oldest", &oldest),
+        ("half of the newest", &cut),
+        ("the content of the newest", &emptied),
+        ("zeros in the newest", &zeroed),
+    ];
+    for durability in [Durability::Synced, Durability::Buffered] {
+        for (what, harm) in cases {
+            let dir = TempDir::new().unwrap();
+            filled_in_two_logs(dir.path(), durability);
+            harm(dir.path());
+            for _ in 0..2 {
+                let error = open(dir.path()).unwrap_err();
+                assert!(error.is_damage(), "{what}: {error:?}");
+                assert!(error.to_string().contains("recover`"), "{what}: {error}");
+            }
+            let report = RocksKv::examine_log(dir.path(), &mut |_| ()).unwrap();
+            assert!(report.damage.is_some(), "{what}: {report:?}");
+            let left: Vec<_> =
+                files(dir.path(), ".log").into_iter().map(|log| fs::read(log).unwrap()).collect();
+            let kv = RocksKv::recover(dir.path(), SPECS, RocksOptions::within(16 << 20)).unwrap();
+            let there = rows(&kv);
+            assert!(there < 150, "{what}: {there}");
+            drop(kv);
+            assert_eq!(RocksKv::examine_log(dir.path(), &mut |_| ()).unwrap().damage, None);
+            assert_eq!(rows(&open(dir.path()).unwrap()), there, "{what}: it opens as ever");
+            assert!(dir.path().join("lost").join(MARK).exists(), "{what}: the claim is kept");
+            let kept: Vec<_> = files(&dir.path().join("lost"), ".log")
+                .into_iter()
+                .map(|log| fs::read(log).unwrap())
+                .collect();
+            assert!(left.ends_with(&kept), "{what}: logs are kept as they were");
+        }
+    }
+}
+
+#[test]
+fn a_sound_database_is_never_taken_for_one_that_lost_its_log() {
+    let sound = |dir: &Path, why: &str| {
+        assert_eq!(RocksKv::examine_log(dir, &mut |_| ()).unwrap().damage, None, "{why}");
+        open(dir).map_err(|error| format!("{why}: {error}")).unwrap()
+    };
+    let dir = TempDir::new().unwrap();
+    let path = dir.path();
+    filled_in_two_logs(path, Durability::Buffered);
+    drop(sound(path, "several logs"));
+    drop(sound(path, "opened and not written to"));
+    sound(path, "flushed").compact().unwrap();
+    drop(sound(path, "flushed and not written to"));
+    filled(path);
+    sound(path, "written").compact().unwrap();
+    fs::remove_file(path.join(MARK)).unwrap();
+    drop(sound(path, "of an older version"));
+    filled(path);
+    fs::write(path.join(MARK), b"").unwrap();
+    drop(sound(path, "an empty mark"));
+    filled(path);
+    fs::write(path.join(MARK), vec![0; 300]).unwrap();
+    drop(sound(path, "a mark of zeros"));
+    let kv = sound(path, "loaded by table files");
+    let mut batch = Batch::new();
+    batch.put(FIRST, b"loaded", b"x");
+    let tables = batch.sorted_tables();
+    let tables: Vec<&dyn SortedRows> = tables.iter().map(|rows| rows as _).collect();
+    kv.load(&tables, Batch::new()).unwrap();
+    drop(kv);
+    let kv = sound(path, "after a load");
+    assert_eq!(kv.get(FIRST, b"loaded").unwrap(), Some(b"x".to_vec()));
+    drop(kv);
+    RocksKv::destroy(path).unwrap();
+    filled(path);
+    assert_eq!(rows(&sound(path, "made anew where one was deleted")), BATCHES);
+}
+
+#[test]
+fn many_writers_at_once_leave_a_mark_that_holds() {
+    let dir = TempDir::new().unwrap();
+    let kv = open(dir.path()).unwrap();
+    thread::scope(|scope| {
+        for writer in 0..4u32 {
+            let kv = &kv;
+            scope.spawn(move || {
+                for number in 0..500u32 {
+                    let mut batch = Batch::new();
+                    let key = (writer * 500 + number).to_be_bytes();
+                    batch.put(SECOND, &key, &[7; 3_000]);
+                    let synced = number % 50 == 0;
+                    let durability = if synced { Durability::Synced } else { Durability::Buffered };
+                    kv.commit(batch, durability).unwrap();
+                }
+            });
+        }
+    });
+    drop(kv);
+    assert_eq!(rows(&open(dir.path()).unwrap()), BATCHES);
+}
+
+#[test]
+fn recover_leaves_a_database_alone_that_is_in_use() {
+    const IN_CHILD: &str = "UTXOKEEP_TEST_RECOVER_DIR";
+    if let Some(dir) = std::env::var_os(IN_CHILD) {
+        let dir = Path::new(&dir);
+        let looked = RocksKv::examine_log(dir, &mut |_| ()).unwrap_err();
+        assert!(matches!(looked, KvError::InUse { .. }), "{looked}");
+        let error = RocksKv::recover(dir, SPECS, RocksOptions::within(16 << 20)).unwrap_err();
+        assert!(matches!(error, KvError::InUse { .. }), "{error}");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    filled(dir.path());
+    let kv = open(dir.path()).unwrap();
+    // A lock does not keep its own process out.
+    let other = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "recover_leaves_a_database_alone_that_is_in_use"])
+        .env(IN_CHILD, dir.path())
+        .status()
+        .unwrap();
+    assert!(other.success());
+    assert_eq!(rows(&kv), BATCHES);
 }
 
 #[test]

@@ -237,6 +237,46 @@ fn a_flipped_bit_in_the_log_is_refused_and_given_up_only_when_told_to() {
     assert!(!user.home.path().join("nothing-there").exists());
 }
 
+/// Whatever open refuses for its logs, recover finds and gets past; whatever recover calls sound,
+/// open accepts.
+#[test]
+fn a_deleted_log_is_refused_and_given_up_only_when_told_to() {
+    for newest_only in [true, false] {
+        let (user, ..) = User::with_family("rocksdb");
+        let store = user.home.path().join("store");
+        assert_eq!(user.json(&["tx", "recover"])["damage"], Value::Null);
+        let mut logs: Vec<_> = fs::read_dir(&store)
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+            .collect();
+        logs.sort();
+        let kept = if newest_only { logs.len() - 1 } else { 0 };
+        // An older log is there in both cases, and holds nothing.
+        fs::write(store.join("000001.log"), b"").unwrap();
+        logs[kept..].iter().for_each(|log| fs::remove_file(log).unwrap());
+        if !newest_only {
+            fs::remove_file(store.join("000001.log")).unwrap();
+        }
+        for _ in 0..2 {
+            let (code, out, told) = user.run(&["tx", "verify", "--store", &user.url]);
+            assert_eq!((code, out.as_str()), (Some(5), ""), "{told}");
+            assert!(told.contains("`tx recover`"), "{told}");
+            let (code, out, told) = user.run(&["tx", "recover", "--json", "--store", &user.url]);
+            assert_eq!(code, Some(5), "{told}");
+            let listed: Value = serde_json::from_str(&out).unwrap();
+            assert_eq!(Some(listed["damage"]["file"].as_str().unwrap()), {
+                file_name(logs.last().unwrap()).as_deref()
+            });
+            assert!(listed["missing_bytes"].as_u64() > Some(0), "{listed}");
+        }
+        assert_eq!(user.json(&["tx", "recover", "--accept-loss"])["recovered"], true);
+        assert_eq!(user.json(&["tx", "verify"])["clean"], true);
+        assert_eq!(user.json(&["tx", "recover"])["damage"], Value::Null);
+        assert!(store.join("lost").join("ACKNOWLEDGED").exists());
+    }
+}
+
 fn file_name(path: &std::path::Path) -> Option<String> {
     path.file_name().map(|name| name.to_string_lossy().into_owned())
 }

@@ -4,6 +4,7 @@
 //! atomic without `atomic_flush`. RocksDB's own default column family holds one thing only: the
 //! intent of a load in progress (see [`load`]).
 
+mod acknowledged;
 mod load;
 mod lost;
 mod options;
@@ -22,6 +23,7 @@ use rocksdb::{
     WriteOptions,
 };
 
+use acknowledged::Acknowledged;
 pub use lost::{LogDamage, LogReport, LostRow};
 pub use options::RocksOptions;
 use place::Place;
@@ -52,6 +54,7 @@ pub struct RocksKv {
     /// Where files of a load wait until they are part of the database.
     load_dir: PathBuf,
     writing: Writing,
+    acknowledged: Acknowledged,
 }
 
 /// A view of a [`RocksKv`].
@@ -69,14 +72,14 @@ impl RocksKv {
         options: RocksOptions,
         create: bool,
     ) -> Result<Self, KvError> {
-        match place::look(dir)? {
+        match place::look_for_logs(dir)? {
             Place::Vacant if !create => return Err(KvError::NotFound { path: dir.to_owned() }),
             Place::Vacant => std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(dir)
                 .map_err(|error| KvError::engine("creating the database directory", error))?,
-            Place::Database => {
+            Place::Database | Place::WithoutLog { .. } => {
                 Self::refuse_damaged_log(dir)?;
                 Self::refuse_unknown_tables(dir, specs)?;
             }
@@ -84,7 +87,7 @@ impl RocksKv {
         Self::open_with(dir, specs, &options.database(), options)
     }
 
-    /// Opens the database in `dir` at the last good point of a damaged log: what
+    /// Opens the database in `dir` at the last good point of a damaged or lost log: what
     /// [`RocksKv::examine_log`] lists is not part of it any more. The logs stay in its directory `lost`.
     pub fn recover(
         dir: &Path,
@@ -95,7 +98,12 @@ impl RocksKv {
             return Err(KvError::NotFound { path: dir.to_owned() });
         }
         Self::refuse_unknown_tables(dir, specs)?;
-        Self::put_aside_lost_logs(dir)?;
+        let lock = place::lock(dir)?;
+        if let Some(damage) = Self::examine(dir, &mut |_| ())?.damage {
+            Self::put_aside_lost_logs(dir, &damage)?;
+        }
+        // RocksDB takes it itself.
+        drop(lock);
         Self::open_with(dir, specs, &options.recovery(), options)
     }
 
@@ -107,7 +115,8 @@ impl RocksKv {
         let db = DB::open_cf_descriptors_read_only(&options::read_only(), dir, tables, false)
             .map_err(|error| Self::explain(dir, error))?;
         let load_dir = dir.join("load");
-        Ok(Self { db, specs, options, load_dir, writing: Writing::never() })
+        let (writing, acknowledged) = (Writing::never(), Acknowledged::never(dir));
+        Ok(Self { db, specs, options, load_dir, writing, acknowledged })
     }
 
     fn open_with(
@@ -120,7 +129,8 @@ impl RocksKv {
         let db = DB::open_cf_descriptors(database, dir, tables)
             .map_err(|error| Self::explain(dir, error))?;
         let load_dir = dir.join("load");
-        let kv = Self { db, specs, options, load_dir, writing: Writing::default() };
+        let acknowledged = Acknowledged::start(dir, db.latest_sequence_number())?;
+        let kv = Self { db, specs, options, load_dir, writing: Writing::default(), acknowledged };
         kv.finish_interrupted_load()?;
         Ok(kv)
     }
@@ -130,14 +140,23 @@ impl RocksKv {
         if is_lock_of_another(&error) {
             return KvError::InUse { path: dir.to_owned() };
         }
-        KvError::rocks("opening the database", error)
+        match Self::listed_log_damage(dir, &error) {
+            Some(Ok(report)) => Self::refusal(dir, report)
+                .unwrap_or_else(|| KvError::rocks("opening the database", error)),
+            Some(Err(unreadable)) => unreadable,
+            None => KvError::rocks("opening the database", error),
+        }
     }
 
     /// Looks at the logs before RocksDB does, which shortens or never ends where it should refuse.
     fn refuse_damaged_log(dir: &Path) -> Result<(), KvError> {
-        let report = Self::examine_log(dir, &mut |_| ())?;
-        let Some(damage) = report.damage else { return Ok(()) };
-        Err(KvError::LogDamaged {
+        let report = Self::read_logs(dir, &mut |_| ())?;
+        Self::refusal(dir, report).map_or(Ok(()), Err)
+    }
+
+    fn refusal(dir: &Path, report: LogReport) -> Option<KvError> {
+        let damage = report.damage?;
+        Some(KvError::LogDamaged {
             path: dir.to_owned(),
             file: damage.file,
             offset: damage.offset,
@@ -158,10 +177,12 @@ impl RocksKv {
     /// Whether there is not a single row in `dir`: no database, or one whose creation was cut
     /// short. Changes nothing, whoever the database belongs to.
     pub fn is_blank(dir: &Path) -> Result<bool, KvError> {
+        place::look_for_logs(dir)?;
         let names = Self::tables_on_disk(dir)?;
         if names.is_empty() {
             return Ok(true);
         }
+        Self::refuse_damaged_log(dir)?;
         let fault = |error| KvError::rocks("looking into the database", error);
         let db = DB::open_cf_for_read_only(&options::read_only(), dir, &names, false);
         let db = db.map_err(fault)?;
@@ -175,6 +196,7 @@ impl RocksKv {
 
     /// Deletes the database in `dir`.
     pub fn destroy(dir: &Path) -> Result<(), KvError> {
+        acknowledged::remove(dir).map_err(|error| KvError::io("deleting ACKNOWLEDGED", error))?;
         DB::destroy(&rocksdb::Options::default(), dir)
             .map_err(|error| KvError::rocks("deleting the database", error))
     }
@@ -215,8 +237,10 @@ impl RocksKv {
         self.writing.check()?;
         let mut options = WriteOptions::default();
         options.set_sync(durability == Durability::Synced);
+        let before = self.acknowledged.begin();
         let written = self.db.write_opt(writes, &options);
         written.map_err(|error| self.writing.failed("writing a batch", error))?;
+        self.acknowledged.end(before, durability, || self.db.latest_sequence_number());
         self.writing.went_through();
         Ok(())
     }
@@ -444,6 +468,7 @@ impl Kv for RocksKv {
 
 impl Drop for RocksKv {
     fn drop(&mut self) {
+        self.acknowledged.finish();
         self.db.cancel_all_background_work(true);
     }
 }

@@ -3,8 +3,18 @@
 //! RocksDB takes a directory without `CURRENT` for an empty one, makes a new database in it and
 //! deletes every file that the new one does not know. A file that got lost would cost all others.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+};
 
+use rustix::{
+    fs::{FlockOperation, fcntl_lock},
+    io::Errno,
+};
+
+use super::acknowledged;
 use crate::KvError;
 
 /// The file that names the newest manifest; without it RocksDB sees no database.
@@ -13,12 +23,31 @@ const CURRENT: &str = "CURRENT";
 const FIRST_MANIFEST: &str = "MANIFEST-000001";
 
 /// What a directory holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// No database, or what is left of a creation that was cut short before its first row.
     Vacant,
     /// A database.
     Database,
+    /// A database without a single log, which was opened before. There is always one from then on.
+    WithoutLog {
+        /// A file that shows that it was opened.
+        beside: String,
+    },
+}
+
+/// Where a database is open, or may be made: one without a log is refused.
+pub(super) fn look_for_logs(dir: &Path) -> Result<Place, KvError> {
+    match look(dir)? {
+        Place::WithoutLog { beside } => Err(KvError::LostFile {
+            path: dir.to_owned(),
+            file: "the newest .log".to_owned(),
+            beside,
+            way_on: "restore the directory from a copy; or let `chain recover` or `tx recover` open it \
+                     without the writes that were in the log",
+        }),
+        place => Ok(place),
+    }
 }
 
 /// Looks into `dir` and changes nothing. Refuses remains of a database that lost a file.
@@ -39,20 +68,28 @@ pub(super) fn look(dir: &Path) -> Result<Place, KvError> {
         path: dir.to_owned(),
         file: file.to_owned(),
         beside: beside.to_owned(),
+        way_on: "restore the directory from a copy, or move it away to begin anew",
     };
+    let has_claim = acknowledged::claimed(dir)?.log != 0;
+    let is_claim = |name: &str| has_claim && name == acknowledged::FILE;
     if names.iter().any(|name| name == CURRENT) {
         if names.iter().any(|name| is_log(name)) {
             return Ok(Place::Database);
         }
         // A first opening writes CURRENT, then the log, then OPTIONS, and only then takes rows. From
         // then on there is always a log: a new one is made before an old one goes.
-        return match names.iter().find(|name| is_table(name) || name.starts_with("OPTIONS-")) {
-            Some(beside) => Err(lost("the newest .log", beside)),
-            None => Ok(Place::Vacant),
-        };
+        let is_opened =
+            |name: &&String| is_table(name) || name.starts_with("OPTIONS-") || is_claim(name);
+        return Ok(match names.iter().find(is_opened) {
+            Some(beside) => Place::WithoutLog { beside: beside.clone() },
+            None => Place::Vacant,
+        });
     }
     let is_remains = |name: &&String| {
-        is_log(name) || is_table(name) || (name.starts_with("MANIFEST-") && *name != FIRST_MANIFEST)
+        is_log(name)
+            || is_table(name)
+            || (name.starts_with("MANIFEST-") && *name != FIRST_MANIFEST)
+            || is_claim(name)
     };
     match names.iter().find(is_remains) {
         Some(beside) => Err(lost(CURRENT, beside)),
@@ -65,6 +102,52 @@ fn is_table(name: &str) -> bool {
 }
 
 /// Write-ahead logs have numbers for names; RocksDB's log for people is called `LOG`.
-pub(super) fn is_log(name: &str) -> bool {
-    name.strip_suffix(".log").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+fn is_log(name: &str) -> bool {
+    log_number(name).is_some()
+}
+
+/// Number of the log of this name.
+pub(super) fn log_number(name: &str) -> Option<u64> {
+    let number = name.strip_suffix(".log")?;
+    number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok()).flatten()
+}
+
+/// Name of the log of this number.
+pub(super) fn log_name(number: u64) -> String {
+    format!("{number:06}.log")
+}
+
+/// The logs in `dir` with their numbers, oldest first.
+pub(super) fn logs(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut logs = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if let Some(number) = log_number(&entry.file_name().to_string_lossy()) {
+            logs.push((number, entry.path()));
+        }
+    }
+    logs.sort_unstable();
+    Ok(logs)
+}
+
+/// Keeps other processes away from a database that RocksDB does not have open.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: Option<File>,
+}
+
+/// Takes the lock that RocksDB takes. This process must not have the database open: the lock of a
+/// process ends with the first file that it closes.
+pub(super) fn lock(dir: &Path) -> Result<Lock, KvError> {
+    let file = match OpenOptions::new().read(true).write(true).open(dir.join("LOCK")) {
+        Ok(file) => file,
+        // Nobody has opened it here, as in a copy.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Lock { _file: None }),
+        Err(error) => return Err(KvError::engine("locking the database", error)),
+    };
+    match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Lock { _file: Some(file) }),
+        Err(Errno::AGAIN | Errno::ACCESS) => Err(KvError::InUse { path: dir.to_owned() }),
+        Err(error) => Err(KvError::engine("locking the database", error)),
+    }
 }

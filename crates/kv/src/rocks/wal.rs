@@ -56,8 +56,12 @@ impl Kind {
     }
 }
 
-/// Hands every place of the log to `visit`, with its offset in the file.
-pub(super) fn read(path: &Path, visit: &mut dyn FnMut(u64, Found<'_>)) -> io::Result<()> {
+/// Hands every place of the log to `visit`, with its offset in the file. Answers how long the file
+/// is, and where space begins that was reserved and never written.
+pub(super) fn read(
+    path: &Path,
+    visit: &mut dyn FnMut(u64, Found<'_>),
+) -> io::Result<(u64, Option<u64>)> {
     let mut file = File::open(path)?;
     let mut block = Vec::with_capacity(BLOCK_BYTES);
     let mut record = Record::default();
@@ -79,9 +83,9 @@ pub(super) fn read(path: &Path, visit: &mut dyn FnMut(u64, Found<'_>)) -> io::Re
         start += read as u64;
     }
     if record.is_open {
-        visit(start, Found::TornTail);
+        visit(record.offset, Found::TornTail);
     }
-    Ok(())
+    Ok((start, gap))
 }
 
 /// A record whose pieces are being put together.
@@ -131,8 +135,8 @@ fn read_block(
         };
         let Some(payload) = header.get(header_len..header_len + len) else {
             if is_last && !has_sound_piece(&header[1..]) {
+                visit(record.begin(offset), Found::TornTail);
                 record.is_open = false;
-                visit(offset, Found::TornTail);
             } else {
                 record.damage(offset, "a piece that is longer than its block", visit);
             }
@@ -162,8 +166,9 @@ fn read_block(
                 record.offset = offset;
                 record.is_open = true;
             }
-            // Without its beginning, which was damaged, a piece means nothing.
-            Kind::Middle | Kind::Last if !record.is_open => {}
+            Kind::Middle | Kind::Last if !record.is_open => {
+                record.damage(offset, "a piece without its beginning", visit);
+            }
             Kind::Middle => record.bytes.extend_from_slice(payload),
             Kind::Last => {
                 record.bytes.extend_from_slice(payload);
@@ -173,8 +178,8 @@ fn read_block(
         }
     }
     if is_last && block[at..].iter().any(|byte| *byte != 0) {
+        visit(record.begin(start + at as u64), Found::TornTail);
         record.is_open = false;
-        visit(start + at as u64, Found::TornTail);
     }
     None
 }

@@ -1,4 +1,4 @@
-//! `chain recover` and `tx recover`: a database whose write-ahead log is damaged.
+//! `chain recover` and `tx recover`: a database whose write-ahead log is damaged or lost.
 //!
 //! Opening refuses such a log, because what stands behind the damage was answered for. These
 //! commands list it, and open the database without it only when they are told to accept the loss.
@@ -41,6 +41,8 @@ struct Recovery {
     lost_batches: u64,
     lost_rows: u64,
     unreadable_rows: u64,
+    /// Acknowledged writes that are in no file any more, in bytes of the log.
+    missing_bytes: u64,
     /// What the names are names of.
     #[serde(skip)]
     of: &'static str,
@@ -79,8 +81,17 @@ impl Human for Recovery {
                     "{} batches with {} writes, and at least {} writes that cannot be read",
                     self.lost_batches, self.lost_rows, self.unreadable_rows
                 ),
-            )
-            .field(self.of, self.names_total);
+            );
+        if self.missing_bytes > 0 {
+            lines.field(
+                "missing",
+                format_args!(
+                    "{} bytes of acknowledged writes; what they held cannot be listed",
+                    self.missing_bytes
+                ),
+            );
+        }
+        lines.field(self.of, self.names_total);
         for name in self.names.iter().take(SHOWN_MAX) {
             lines.row(format!("  {name}"));
         }
@@ -88,7 +99,7 @@ impl Human for Recovery {
             lines.row(format!("  and {} more: --json lists them", self.names_total - SHOWN_MAX));
         }
         let result = if self.recovered {
-            "opened at the last good point; the logs as they were are in its directory lost"
+            "opened at the last good point; what was left of the logs is in its directory lost"
         } else {
             "nothing was changed; --accept-loss opens the database without it"
         };
@@ -174,6 +185,7 @@ fn recover<N: Ord + ToString>(
         lost_batches: report.lost_batches,
         lost_rows: report.lost_rows,
         unreadable_rows: report.unreadable_rows,
+        missing_bytes: report.missing_bytes,
         of,
         names_total,
         names: names.iter().map(ToString::to_string).collect(),
