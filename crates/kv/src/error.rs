@@ -90,11 +90,8 @@ pub enum KvError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// There is no room for a write. Writing goes on when there is.
-    #[error(
-        "{op} failed, because the disk is full; nothing was changed, and the store goes on by itself \
-         when there is room"
-    )]
+    /// There is no room for a write. The same write goes through when there is.
+    #[error("{op} failed, because the disk is full; nothing was changed: make room and try again")]
     DiskFull {
         /// Operation that was attempted.
         op: &'static str,

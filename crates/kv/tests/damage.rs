@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     thread,
 };
@@ -376,6 +377,58 @@ fn many_writers_at_once_leave_a_mark_that_holds() {
 }
 
 #[test]
+fn files_deleted_in_use_are_noticed() {
+    let current = |dir: &Path| fs::remove_file(dir.join("CURRENT")).unwrap();
+    let manifest = |dir: &Path| {
+        let named = fs::read_to_string(dir.join("CURRENT")).unwrap();
+        fs::remove_file(dir.join(named.trim_end())).unwrap();
+    };
+    let log = |dir: &Path| fs::remove_file(files(dir, ".log").last().unwrap()).unwrap();
+    let table = |dir: &Path| fs::remove_file(files(dir, ".sst").last().unwrap()).unwrap();
+    let whole = |dir: &Path| fs::remove_dir_all(dir).unwrap();
+    let moved = |dir: &Path| {
+        fs::rename(dir, dir.with_extension("aside")).unwrap();
+        fs::create_dir(dir).unwrap();
+    };
+    let cases: [(&str, Harm<'_>); 6] = [
+        ("CURRENT", &current),
+        ("MANIFEST-", &manifest),
+        (".log", &log),
+        (".sst", &table),
+        ("the files", &whole),
+        ("was exchanged", &moved),
+    ];
+    for (what, harm) in cases {
+        let place = TempDir::new().unwrap();
+        let dir = place.path().join("db");
+        filled(&dir);
+        let kv = open(&dir).unwrap();
+        kv.compact().unwrap();
+        let mut batch = Batch::new();
+        batch.put(FIRST, b"newest", b"x");
+        kv.commit(batch, Durability::Buffered).unwrap();
+        harm(&dir);
+        let trouble = kv.trouble().unwrap();
+        assert!(trouble.reason.contains(what) && !trouble.passes, "{what}: {trouble:?}");
+    }
+}
+
+#[test]
+fn files_that_rocksdb_deletes_itself_are_not_missed() {
+    let dir = TempDir::new().unwrap();
+    let kv = open(dir.path()).unwrap();
+    for number in 0..400u32 {
+        let mut batch = Batch::new();
+        batch.put(FIRST, &(number % 50).to_be_bytes(), &vec![7; 60_000]);
+        batch.put(SECOND, &number.to_be_bytes(), b"x");
+        kv.commit(batch, Durability::Buffered).unwrap();
+        assert_eq!(kv.trouble(), None, "{number}");
+    }
+    kv.compact().unwrap();
+    assert_eq!(kv.trouble(), None);
+}
+
+#[test]
 fn recover_leaves_a_database_alone_that_is_in_use() {
     const IN_CHILD: &str = "UTXOKEEP_TEST_RECOVER_DIR";
     if let Some(dir) = std::env::var_os(IN_CHILD) {
@@ -529,4 +582,70 @@ fn damage_of_a_table_is_named_damage() {
         let error = read.unwrap_err();
         assert!(error.is_damage(), "{name}: {error:?}");
     }
+}
+
+/// Whatever restarts a program on a full disk must not fill it further.
+#[test]
+fn opening_again_and_again_on_a_full_disk_leaves_no_more_tables() {
+    const NAME: &str = "opening_again_and_again_on_a_full_disk_leaves_no_more_tables";
+    const SMALL: &str = "UTXOKEEP_TEST_SMALL_DISK";
+    if let Some(small) = std::env::var_os(SMALL) {
+        open_on_a_full_disk(Path::new(&small));
+        return;
+    }
+    let apart = || std::process::Command::new("unshare");
+    if !apart().args(["-rm", "true"]).status().is_ok_and(|status| status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "CI must be able to mount");
+        eprintln!("skipped: `unshare -rm` is not allowed here");
+        return;
+    }
+    let small = TempDir::new().unwrap();
+    let mount = "mount -t tmpfs -o size=24m tmpfs \"$0\" && exec \"$@\"";
+    let inside = apart()
+        .args(["-rm", "sh", "-c", mount])
+        .arg(small.path())
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", NAME, "--nocapture"])
+        .env(SMALL, small.path())
+        .output()
+        .unwrap();
+    assert!(inside.status.success(), "{inside:?}");
+}
+
+fn open_on_a_full_disk(small: &Path) {
+    let dir = small.join("db");
+    let open = || RocksKv::open(&dir, SPECS, RocksOptions::within(256 << 20), true);
+    let kv = open().unwrap();
+    let mut random = 1u64;
+    for number in 0..BATCHES {
+        let mut value = Vec::new();
+        // Nothing that a table could press together.
+        for _ in 0..600 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            value.extend_from_slice(&random.to_be_bytes());
+        }
+        let mut batch = Batch::new();
+        batch.put(FIRST, &number.to_be_bytes(), &value);
+        batch.put(SECOND, &number.to_be_bytes(), b"x");
+        kv.commit(batch, Durability::Buffered).unwrap();
+    }
+    drop(kv);
+    let filler = small.join("filler");
+    let mut file = fs::File::create(&filler).unwrap();
+    let mut room = 0;
+    while file.write_all(&[1; 4_096]).is_ok() {
+        room += 4_096;
+    }
+    assert!(room > 1 << 20, "{room}");
+    file.set_len(room - (1 << 20)).unwrap();
+    let tables = files(&dir, ".sst");
+    for _ in 0..4 {
+        let error = open().unwrap_err();
+        assert!(matches!(error, KvError::DiskFull { .. }), "{error:?}");
+        assert!(!error.to_string().contains("by itself"), "{error}");
+        assert_eq!(files(&dir, ".sst"), tables);
+    }
+    drop(file);
+    fs::remove_file(filler).unwrap();
+    assert_eq!(rows(&open().unwrap()), BATCHES);
 }

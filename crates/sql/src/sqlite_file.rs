@@ -53,7 +53,7 @@ impl SqliteFile {
         let disk = rustix::fs::statvfs(&self.path).ok()?;
         let is_full = disk.f_bavail.saturating_mul(disk.f_frsize) < FREE_BYTES_MIN;
         is_full.then(|| DatabaseTrouble {
-            reason: "the disk is full; writing goes on by itself when there is room".to_owned(),
+            reason: "the disk is full: make room".to_owned(),
             passes: true,
         })
     }

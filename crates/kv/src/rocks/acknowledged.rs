@@ -255,6 +255,11 @@ impl Acknowledged {
         }
     }
 
+    /// The newest log that a write went to; 0 for none.
+    pub(super) fn newest_log(&self) -> u64 {
+        self.state().mark.written.log
+    }
+
     fn take_length(&self, state: &mut State, ended: u64) -> io::Result<()> {
         let length = |log: &Option<File>| match log {
             Some(log) => log.metadata().map(|found| found.len()),

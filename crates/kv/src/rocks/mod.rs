@@ -5,6 +5,7 @@
 //! intent of a load in progress (see [`load`]).
 
 mod acknowledged;
+mod files;
 mod load;
 mod lost;
 mod options;
@@ -13,6 +14,7 @@ mod wal;
 mod writing;
 
 use std::{
+    collections::BTreeSet,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     thread,
@@ -24,6 +26,7 @@ use rocksdb::{
 };
 
 use acknowledged::Acknowledged;
+use files::Files;
 pub use lost::{LogDamage, LogReport, LostRow};
 pub use options::RocksOptions;
 use place::Place;
@@ -55,6 +58,7 @@ pub struct RocksKv {
     load_dir: PathBuf,
     writing: Writing,
     acknowledged: Acknowledged,
+    files: Files,
 }
 
 /// A view of a [`RocksKv`].
@@ -116,7 +120,8 @@ impl RocksKv {
             .map_err(|error| Self::explain(dir, error))?;
         let load_dir = dir.join("load");
         let (writing, acknowledged) = (Writing::never(), Acknowledged::never(dir));
-        Ok(Self { db, specs, options, load_dir, writing, acknowledged })
+        let files = Files::of(dir);
+        Ok(Self { db, specs, options, load_dir, writing, acknowledged, files })
     }
 
     fn open_with(
@@ -126,19 +131,50 @@ impl RocksKv {
         options: RocksOptions,
     ) -> Result<Self, KvError> {
         let tables = options.families(specs);
-        let db = DB::open_cf_descriptors(database, dir, tables)
-            .map_err(|error| Self::explain(dir, error))?;
+        let before = place::tables(dir).unwrap_or_default();
+        let db = DB::open_cf_descriptors(database, dir, tables).map_err(|error| {
+            if writing::met_a_full_disk(&error) {
+                Self::delete_unfinished_tables(dir, &before);
+            }
+            Self::explain(dir, error)
+        })?;
         let load_dir = dir.join("load");
         let acknowledged = Acknowledged::start(dir, db.latest_sequence_number())?;
-        let kv = Self { db, specs, options, load_dir, writing: Writing::default(), acknowledged };
+        let (writing, files) = (Writing::default(), Files::of(dir));
+        let kv = Self { db, specs, options, load_dir, writing, acknowledged, files };
         kv.finish_interrupted_load()?;
         Ok(kv)
+    }
+
+    /// Opening puts the logs into tables. When the disk is full, RocksDB leaves them, with new
+    /// names each time: whatever restarts the program would take the last room by it. Deletes those
+    /// that were not there before and that the manifest does not list.
+    fn delete_unfinished_tables(dir: &Path, before: &BTreeSet<String>) {
+        let Ok(_lock) = place::lock(dir) else { return };
+        let Ok(after) = place::tables(dir) else { return };
+        // What the manifest lists is not known: then nothing is deleted.
+        let Ok(listed) = Self::listed_tables(dir) else { return };
+        for name in after.difference(before).filter(|name| !listed.contains(*name)) {
+            // Opening deletes what is left once there is room.
+            let _ = std::fs::remove_file(dir.join(name));
+        }
+    }
+
+    /// The files of tables that the manifest in `dir` lists.
+    fn listed_tables(dir: &Path) -> Result<BTreeSet<String>, rocksdb::Error> {
+        let options = options::read_only();
+        let names = DB::list_cf(&options, dir)?;
+        let files = DB::open_cf_for_read_only(&options, dir, &names, false)?.live_files()?;
+        Ok(files.iter().map(|file| file.name.trim_start_matches('/').to_owned()).collect())
     }
 
     /// Why the database could not be opened.
     fn explain(dir: &Path, error: rocksdb::Error) -> KvError {
         if is_lock_of_another(&error) {
             return KvError::InUse { path: dir.to_owned() };
+        }
+        if writing::met_a_full_disk(&error) {
+            return KvError::DiskFull { op: "opening the database", source: error.into() };
         }
         match Self::listed_log_damage(dir, &error) {
             Some(Ok(report)) => Self::refusal(dir, report)
@@ -430,7 +466,8 @@ impl Kv for RocksKv {
             // Nobody may write any more, because of what this says: so it tries by itself.
             let _ = self.write_raw(WriteBatch::default(), Durability::Buffered);
         }
-        self.writing.trouble(self.db.path())
+        let lost = self.files.lost(&self.db, self.acknowledged.newest_log());
+        lost.map(|reason| Trouble { reason, passes: false }).or_else(|| self.writing.trouble())
     }
 
     fn table_sizes(&self) -> Result<Vec<TableSize>, KvError> {

@@ -4,6 +4,7 @@
 //! deletes every file that the new one does not know. A file that got lost would cost all others.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File, OpenOptions},
     io,
     path::{Path, PathBuf},
@@ -128,6 +129,18 @@ pub(super) fn logs(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     }
     logs.sort_unstable();
     Ok(logs)
+}
+
+/// The files of tables in `dir`, by name.
+pub(super) fn tables(dir: &Path) -> io::Result<BTreeSet<String>> {
+    let mut tables = BTreeSet::new();
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if is_table(&name) {
+            tables.insert(name);
+        }
+    }
+    Ok(tables)
 }
 
 /// Keeps other processes away from a database that RocksDB does not have open.

@@ -5,12 +5,9 @@
 //! After any other failure nobody knows how much of a write is in the log, so that the next one
 //! waits until the database was opened again.
 
-use std::{
-    path::Path,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
 use crate::{KvError, Trouble};
@@ -68,23 +65,16 @@ impl Writing {
         self.is_stopped.store(true, Ordering::Release);
     }
 
-    /// What is wrong with the database in `dir`.
-    pub(super) fn trouble(&self, dir: &Path) -> Option<Trouble> {
+    /// What is wrong with writes.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
         if self.is_stopped.load(Ordering::Acquire) {
             let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
             let reason =
                 format!("a write failed ({reason}), and no other is taken until a restart");
             return Some(Trouble { reason, passes: false });
         }
-        if !dir.join("CURRENT").exists() {
-            let dir = dir.display();
-            let reason = format!("the files of the database at {dir} were deleted or moved away");
-            return Some(Trouble { reason, passes: false });
-        }
-        self.is_waiting().then(|| Trouble {
-            reason: "the disk is full; writing goes on by itself when there is room".to_owned(),
-            passes: true,
-        })
+        self.is_waiting()
+            .then(|| Trouble { reason: "the disk is full: make room".to_owned(), passes: true })
     }
 }
 
@@ -93,6 +83,11 @@ impl Writing {
 fn is_full_disk(text: &str) -> bool {
     let Some(what) = text.strip_prefix(FULL) else { return false };
     !what.split(':').next().unwrap_or_default().contains("sync")
+}
+
+/// Whether something failed because there was no room.
+pub(super) fn met_a_full_disk(error: &rocksdb::Error) -> bool {
+    error.as_ref().starts_with(FULL)
 }
 
 #[cfg(test)]

@@ -103,11 +103,14 @@ fn start(dir: &Path, store: &Path, shell: &[&str]) -> Program {
     start_on("rocksdb", dir, store, shell)
 }
 
-fn start_on(engine: &str, dir: &Path, store: &Path, shell: &[&str]) -> Program {
+fn config(engine: &str, store: &Path) -> String {
     let place = store.join("node");
     // Recovery needs room for what is in memory.
-    let config = format!("[txstore]\nurl = \"{engine}:{}\"\ncache_mib = 16\n", place.display());
-    let program = serve(dir, &config);
+    format!("[txstore]\nurl = \"{engine}:{}\"\ncache_mib = 16\n", place.display())
+}
+
+fn start_on(engine: &str, dir: &Path, store: &Path, shell: &[&str]) -> Program {
+    let program = serve(dir, &config(engine, store));
     let mut command = Command::new(shell[0]);
     command.args(&shell[1..]).arg(store);
     command.arg(program.get_program()).args(program.get_args());
@@ -124,20 +127,50 @@ fn a_full_disk_is_reported_and_writing_goes_on_when_there_is_room_on_sqlite() {
     a_full_disk_is_waited_out("sqlite");
 }
 
+/// A file system of its own, which needs no rights where the system allows it.
+const APART: [&str; 2] = ["unshare", "-rm"];
+
+fn may_mount() -> bool {
+    let tried = Command::new(APART[0]).args([APART[1], "true"]).status();
+    let may_mount = tried.is_ok_and(|status| status.success());
+    if !may_mount {
+        assert!(std::env::var_os("CI").is_none(), "CI must be able to mount");
+        eprintln!("skipped: `unshare -rm` is not allowed here");
+    }
+    may_mount
+}
+
+#[test]
+fn a_command_that_ends_on_a_full_disk_does_not_promise_to_go_on() {
+    if !may_mount() {
+        return;
+    }
+    let small = tempfile::tempdir().unwrap();
+    let loops = "mount -t tmpfs -o size=12m tmpfs \"$0\" || exit 99
+        for start in 1 2 3; do \"$@\" 2>&1; echo \"ended with $?\"; done";
+    let output = Command::new(APART[0])
+        .args([APART[1], "sh", "-c", loops])
+        .arg(small.path())
+        .arg(env!("CARGO_BIN_EXE_utxokeep"))
+        .args(["demo", "--blocks-per-second", "100000", "--blocks", "1000000", "--data"])
+        .arg(small.path().join("chain"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.matches("ended with 1").count(), 3, "{said}");
+    assert!(said.contains("the disk is full"), "{said}");
+    assert!(!said.contains("by itself") && !said.contains("safe on disk"), "{said}");
+}
+
 fn a_full_disk_is_waited_out(engine: &str) {
     let dir = tempfile::tempdir().unwrap();
     let small = dir.path().join("small");
     fs::create_dir(&small).unwrap();
-    // A file system of its own, which needs no rights where the system allows it.
-    let apart = ["unshare", "-rm"];
-    let may_mount = Command::new(apart[0]).args([apart[1], "true"]).status();
-    if !may_mount.is_ok_and(|status| status.success()) {
-        assert!(std::env::var_os("CI").is_none(), "CI must be able to mount");
-        eprintln!("skipped: `unshare -rm` is not allowed here");
+    if !may_mount() {
         return;
     }
     let mount = "mount -t tmpfs -o size=48m tmpfs \"$0\" && exec \"$@\"";
-    let program = start_on(engine, dir.path(), &small, &[apart[0], apart[1], "sh", "-c", mount]);
+    let program = start_on(engine, dir.path(), &small, &[APART[0], APART[1], "sh", "-c", mount]);
     let client = Client::of(&program);
     assert!(program.get("/health").contains(" 200 OK"));
 
@@ -200,6 +233,36 @@ fn a_deleted_data_directory_is_noticed() {
     let (code, said) = program.ended();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("were deleted or moved away"), "{said}");
+}
+
+#[test]
+fn a_deleted_file_of_rocksdb_is_noticed_and_refused_at_the_next_start() {
+    for what in ["CURRENT", "MANIFEST-", ".log", ".sst"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        fs::create_dir(&store).unwrap();
+        // What a first start leaves in its log is in a table after the second.
+        start(dir.path(), &store, PLAINLY).terminate();
+        let program = start(dir.path(), &store, PLAINLY);
+        let client = Client::of(&program);
+        client.create(1).unwrap();
+        let files = fs::read_dir(store.join("node")).unwrap().map(|file| file.unwrap().path());
+        let is_one = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with(what) || name.ends_with(what)
+        };
+        let newest = files.filter(is_one).max().unwrap();
+        fs::remove_file(&newest).unwrap();
+        drop(client);
+        let (code, said) = program.ended();
+        assert_eq!(code, Some(1), "{what}: {said}");
+        assert!(said.contains("were deleted or moved away"), "{what}: {said}");
+        assert!(said.contains(&*newest.file_name().unwrap().to_string_lossy()), "{what}: {said}");
+        let mut again = serve(dir.path(), &config("rocksdb", &store));
+        let output = again.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{what}: {said}");
+    }
 }
 
 #[test]
