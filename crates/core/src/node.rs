@@ -29,6 +29,7 @@ mod source;
 mod spend;
 mod tx;
 mod undo;
+mod waiting;
 mod workspace;
 
 pub use blob::{BlobKind, check_body, decode_blob, encode_blob};
@@ -54,4 +55,5 @@ pub use spend::{
 };
 pub use tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput, utxo_hash};
 pub use undo::Undo;
+pub use waiting::{ClaimGap, Disagreement, GateRules, Waiting};
 pub use workspace::{Changes, Workspace};

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use utxokeep_core::{Height, node::Heights};
+use utxokeep_core::{
+    Height,
+    node::{ClaimGap, Heights, Waiting},
+};
 use utxokeep_txstore::StoreError;
 
 use crate::{clock::Clock, control::Control, settings::PrunerSettings};
@@ -85,19 +88,32 @@ pub fn wait_at_gate(
         return Err(SkipReason::CatchingUp);
     }
     let poll = Poll { clock, control, every_ms: settings.gate_poll_ms };
+    let rules = settings.gate_rules(jump_max);
     poll.until(settings.mined_set_wait_ms, SkipReason::MinedSetTimeout, || {
-        let must_report = settings.requires_mined_set;
-        ask().is_ok_and(|heights| heights.marks_allow(height, jump_max, must_report))
+        let gap = ask().map(|heights| heights.marks_gap(height, &rules));
+        is_open(gap, Waiting::MinedSet)
     })?;
     poll.until(settings.assembly_wait_ms, SkipReason::AssemblyTimeout, || {
-        let must_report = settings.requires_assembly_state;
-        ask().is_ok_and(|heights| heights.assembly_allows(height, jump_max, must_report))
+        let gap = ask().map(|heights| heights.assembly_gap(height, &rules));
+        is_open(gap, Waiting::Assembly)
     })?;
     // The chain may have gone back meanwhile.
     is_safe().map(|_| ())
 }
 
-/// Asks again and again, until a time limit.
+/// Whether nothing is missing, or else in words what the run waits for.
+fn is_open(
+    gap: Result<Option<ClaimGap>, StoreError>,
+    waiting: impl Fn(ClaimGap) -> Waiting,
+) -> Result<(), String> {
+    match gap {
+        Ok(None) => Ok(()),
+        Ok(Some(gap)) => Err(waiting(gap).to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Asks again and again, until a time limit. What the run waits for is logged when it changes.
 struct Poll<'p> {
     clock: &'p dyn Clock,
     control: &'p Control,
@@ -109,10 +125,15 @@ impl Poll<'_> {
         &self,
         wait_ms: u64,
         timeout: SkipReason,
-        is_open: impl Fn() -> bool,
+        is_open: impl Fn() -> Result<(), String>,
     ) -> Result<(), SkipReason> {
         let started = self.clock.now_ms();
-        while !is_open() {
+        let mut told = String::new();
+        while let Err(waits_for) = is_open() {
+            if waits_for != told {
+                tracing::info!(%waits_for, "a run waits");
+                told = waits_for;
+            }
             if self.control.is_cancelled() {
                 return Err(SkipReason::Cancelled);
             }

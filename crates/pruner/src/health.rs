@@ -1,6 +1,6 @@
 //! Whether the service can work: everything it needs, and what is wrong with it.
 
-use utxokeep_core::node::Heights;
+use utxokeep_core::node::{ClaimGap, Disagreement, Heights, Waiting};
 use utxokeep_txstore::StoreError;
 
 use crate::{
@@ -22,6 +22,9 @@ pub struct Dependency {
 pub struct Health {
     /// Everything it needs.
     pub dependencies: Vec<Dependency>,
+    /// What keeps the next run from starting. Waiting is no fault: a run that waits for a persister
+    /// does what it was told.
+    pub waits_for: Vec<Waiting>,
 }
 
 impl Health {
@@ -36,6 +39,9 @@ impl Health {
 pub(crate) struct Facts<'f> {
     /// What the store itself says is wrong with it.
     pub(crate) trouble: Option<String>,
+    /// The numbers of the store are not those of the service any more.
+    pub(crate) disagreement: Option<Disagreement>,
+    pub(crate) waits_for: Vec<Waiting>,
     pub(crate) heights: Result<Heights, StoreError>,
     pub(crate) settings: &'f PrunerSettings,
     pub(crate) backlog: BacklogStatus,
@@ -50,9 +56,10 @@ impl Facts<'_> {
     pub(crate) fn health(&self) -> Health {
         let fault = |name, fault: Option<String>| Dependency { name, fault };
         let known = self.heights.as_ref().ok();
+        let changed = || self.disagreement.map(|one| Waiting::SettingsChanged(one).to_string());
         let unreadable = || self.heights.as_ref().err().map(ToString::to_string);
         let mut dependencies = vec![
-            fault("store", self.trouble.clone().or_else(unreadable)),
+            fault("store", self.trouble.clone().or_else(changed).or_else(unreadable)),
             fault("chain state", known.and_then(|heights| self.chain_fault(heights))),
             fault("block assembly", known.and_then(|heights| self.assembly_fault(heights))),
         ];
@@ -61,29 +68,25 @@ impl Facts<'_> {
             let text = format!("{lag_blocks} blocks behind, {failed_runs} failed runs in a row");
             dependencies.push(fault("backlog", (state == BacklogState::Behind).then_some(text)));
         }
-        Health { dependencies }
+        Health { dependencies, waits_for: self.waits_for.clone() }
     }
 
     fn chain_fault(&self, heights: &Heights) -> Option<String> {
-        if let Some(held) = heights.held() {
-            let newest = heights.newest().map_or("none".to_owned(), |height| height.to_string());
-            return Some(format!(
-                "height {} ({}) lies far above the newest that is known ({newest}) and waits for a \
-                 second witness: the next block, the block state, the log, or `prune confirm`",
-                held.height, held.by
-            ));
+        if let Some(seen) = heights.held() {
+            let newest = heights.newest();
+            return Some(Waiting::HeldHeight { seen, newest }.to_string());
         }
         if self.settings.trigger.needs_persister() && heights.persisted().is_none() {
-            return Some("the block persister has never reported".to_owned());
+            return Some(Waiting::PersisterSilent.to_string());
         }
         if self.settings.requires_mined_set && heights.mined_set().is_none() {
-            return Some("the node has never reported its marks (mined_set_height)".to_owned());
+            return Some(Waiting::MinedSet(ClaimGap::Never).to_string());
         }
         if let Some(fault) = self.silence_since_the_start(heights) {
             return Some(fault);
         }
         if let Some(claim) = heights.mined_set().filter(|c| heights.is_far(*c, self.jump_max)) {
-            return Some(format!("mined_set_height {claim} lies far above the newest block"));
+            return Some(Waiting::MinedSet(ClaimGap::Far { claim }).to_string());
         }
         let heard_ms = heights.heard_ms().unwrap_or(0).max(self.started_ms);
         let age_secs = self.now_ms.saturating_sub(heard_ms) / 1_000;
@@ -111,12 +114,11 @@ impl Facts<'_> {
 
     fn assembly_fault(&self, heights: &Heights) -> Option<String> {
         let Some(assembly) = heights.assembly() else {
-            let text = "the node has never reported its block assembly";
-            return self.settings.requires_assembly_state.then(|| text.to_owned());
+            let never = Waiting::Assembly(ClaimGap::Never);
+            return self.settings.requires_assembly_state.then(|| never.to_string());
         };
-        heights
-            .is_far(assembly.height, self.jump_max)
-            .then(|| format!("its height {} lies far above the newest block", assembly.height))
+        let far = Waiting::Assembly(ClaimGap::Far { claim: assembly.height });
+        heights.is_far(assembly.height, self.jump_max).then(|| far.to_string())
     }
 }
 
@@ -137,6 +139,8 @@ mod tests {
         }
         let facts = Facts {
             trouble: None,
+            disagreement: None,
+            waits_for: Vec::new(),
             heights: Ok(heights),
             settings,
             backlog: BacklogMonitor::new(settings).status(),

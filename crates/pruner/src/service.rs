@@ -9,7 +9,7 @@ use std::{
 
 use utxokeep_core::{
     Height, Txid,
-    node::{Blocking, ChainReport, Heights, PruneRules, Sighting, Taken, Witness},
+    node::{Blocking, ChainReport, Heights, PruneRules, Sighting, Taken, Waiting, Witness},
 };
 use utxokeep_txstore::{Agreement, Disagreement, EndedRun, PastDue, PruneStore, StoreError};
 
@@ -39,10 +39,7 @@ const AGES: [u32; 6] = [0, 1, 6, 144, 1_008, 4_320];
 #[non_exhaustive]
 pub enum PrunerError {
     /// Nobody said where the chain is.
-    #[error(
-        "no height is known yet: the node reports it (ChainEvents.Block, SetBlockState), and a \
-         second report has to agree where the first one is far from what is known"
-    )]
+    #[error("{}", Waiting::NoHeight)]
     NoHeight,
     /// The height lies ahead of the chain.
     #[error(
@@ -56,10 +53,7 @@ pub enum PrunerError {
         newest: Height,
     },
     /// Runs wait for a persister, which has not said anything.
-    #[error(
-        "runs wait for the block persister, which has not reported a block that the chain has; send \
-         BlockPersisted, or, if there is none any more, run `utxokeep prune forget-persister`"
-    )]
+    #[error("{}", Waiting::PersisterSilent)]
     NothingPersisted,
     /// A persister reports where there is none.
     #[error(
@@ -97,6 +91,8 @@ pub struct Status {
     pub progress: (u64, u64),
     /// Height that waits.
     pub pending: Option<Height>,
+    /// What keeps the next run from starting; nothing where one may start, or there is nothing to do.
+    pub waits_for: Vec<Waiting>,
     /// What the store knows of the chain.
     pub heights: Heights,
     /// Whether runs keep up.
@@ -309,15 +305,18 @@ impl Pruner {
     /// What the service is doing.
     pub fn status(&self) -> Result<Status, PrunerError> {
         let shared = &self.shared;
-        let newest = lock(&shared.jobs).newest(1).pop();
+        let running = shared.running();
+        let heights = shared.store.heights()?;
+        let waits_for = shared.waits_for(&heights, shared.disagreement());
         let last = shared.last_jobs(2)?.into_iter().find(|job| job.state.is_over());
         Ok(Status {
             is_paused: shared.control.is_paused(),
-            running: newest.filter(|job| !job.state.is_over()),
+            running,
             last,
             progress: shared.control.progress(),
             pending: shared.trigger.pending(),
-            heights: shared.store.heights()?,
+            waits_for,
+            heights,
             backlog: lock(&shared.backlog).status(),
         })
     }
@@ -338,15 +337,13 @@ impl Pruner {
         let shared = &self.shared;
         let backlog = lock(&shared.backlog).status();
         metrics::backlog(&backlog);
-        // Somebody may have changed them since the start; then no run deletes anything.
-        let changed = || {
-            let numbers = shared.settings.agreed();
-            let compared = shared.store.agree(&numbers, Agreement::Compare).ok()?;
-            compared.err().map(|disagreement| disagreement.to_string())
-        };
+        let (heights, disagreement) = (shared.store.heights(), shared.disagreement());
+        let waits_for = heights.as_ref().map(|known| shared.waits_for(known, disagreement));
         let facts = Facts {
-            trouble: shared.store.trouble().map(|trouble| trouble.reason).or_else(changed),
-            heights: shared.store.heights(),
+            trouble: shared.store.trouble().map(|trouble| trouble.reason),
+            disagreement,
+            waits_for: waits_for.unwrap_or_default(),
+            heights,
             settings: &shared.settings,
             backlog,
             jump_max: shared.store.policy().height_jump_blocks_max,
@@ -449,6 +446,27 @@ impl Drop for Pruner {
 }
 
 impl Shared {
+    /// The run that goes on, or waits at the gate.
+    fn running(&self) -> Option<Job> {
+        lock(&self.jobs).newest(1).pop().filter(|job| !job.state.is_over())
+    }
+
+    /// A number that was changed since this service started; then no run deletes anything.
+    fn disagreement(&self) -> Option<Disagreement> {
+        let compared = self.store.agree(&self.settings.agreed(), Agreement::Compare);
+        compared.ok()?.err()
+    }
+
+    fn waits_for(&self, heights: &Heights, changed: Option<Disagreement>) -> Vec<Waiting> {
+        let at_the_gate = self.running().filter(|job| job.state == JobState::Waiting);
+        let jump_max = self.store.policy().height_jump_blocks_max;
+        let rules = self.settings.gate_rules(jump_max);
+        let paused = self.control.is_paused().then_some(Waiting::Paused);
+        let settings = changed.map(Waiting::SettingsChanged);
+        let gate = heights.waits_for(&rules, at_the_gate.map(|job| job.height));
+        paused.into_iter().chain(settings).chain(gate).collect()
+    }
+
     /// Should the store fail, it holds until the program ends.
     fn set_paused(&self, is_paused: bool) {
         self.control.set_paused(is_paused);

@@ -1,5 +1,7 @@
 //! Every setting of the pruner, with its default.
 
+use utxokeep_core::node::GateRules;
+
 use crate::trigger::TriggerMode;
 
 /// How the pruner works. Lengths of time are in milliseconds, depths in blocks.
@@ -143,6 +145,19 @@ impl PrunerSettings {
     #[must_use]
     pub fn agreed(&self) -> [(&'static str, u32); 1] {
         [("safety_window_blocks", self.safety_window_blocks)]
+    }
+
+    /// What the gate asks of the node. `height_jump_blocks_max` belongs to the store.
+    #[must_use]
+    pub fn gate_rules(&self, height_jump_blocks_max: u32) -> GateRules {
+        GateRules {
+            needs_persister: self.trigger.needs_persister(),
+            requires_mined_set: self.requires_mined_set,
+            requires_assembly_state: self.requires_assembly_state,
+            skip_during_catch_up: self.skip_during_catch_up,
+            min_height: self.min_height,
+            height_jump_blocks_max,
+        }
     }
 
     /// Refuses settings that cannot work.

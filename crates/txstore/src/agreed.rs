@@ -4,6 +4,7 @@
 //! They are written when the store is made, compared whenever it is opened and before anything is
 //! pruned, and changed on purpose only, which is recorded.
 
+pub use utxokeep_core::node::Disagreement;
 use utxokeep_core::{Corrupt, Height, node::Policy};
 
 use crate::{backend::View, engine::NodeStore, error::StoreError};
@@ -27,22 +28,6 @@ pub enum Agreement {
     },
     /// Pass over it: somebody only looks at the numbers.
     Ignore,
-}
-
-/// A program has another number than the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the node store has {name} = {stored}, and the configuration says {configured}; set it to \
-     {stored}, or stop every program that uses the store and change it for all of them with \
-     `utxokeep tx settings --change`"
-)]
-pub struct Disagreement {
-    /// The setting.
-    pub name: &'static str,
-    /// What the store has.
-    pub stored: u32,
-    /// What the program has.
-    pub configured: u32,
 }
 
 /// A number that was changed on purpose.

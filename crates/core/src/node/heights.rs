@@ -329,25 +329,19 @@ impl Heights {
         Some(newest)
     }
 
-    /// Whether the marks of the node allow a run at a height. A node that never reported any is
-    /// waited for where it `must_report`.
-    #[must_use]
-    pub fn marks_allow(&self, height: Height, jump_max: u32, must_report: bool) -> bool {
-        match self.mined_set {
-            None => !must_report,
-            Some(claim) => !self.earlier.mined_set && self.has_reached(claim, height, jump_max),
-        }
+    /// Whether the node reported its marks before a service started, and not since.
+    pub(super) const fn is_silent_on_marks(&self) -> bool {
+        self.earlier.mined_set
     }
 
     /// The same for its block assembly.
-    #[must_use]
-    pub fn assembly_allows(&self, height: Height, jump_max: u32, must_report: bool) -> bool {
-        match self.assembly {
-            None => !must_report,
-            Some(Assembly { is_running, height: claim }) => {
-                is_running && !self.earlier.assembly && self.has_reached(claim, height, jump_max)
-            }
-        }
+    pub(super) const fn is_silent_on_assembly(&self) -> bool {
+        self.earlier.assembly
+    }
+
+    /// The same for whether it catches up.
+    pub(super) const fn is_silent_on_catching_up(&self) -> bool {
+        self.earlier.catching_up
     }
 
     /// Whether the node catches up, or may do so: it reported that once, and not since a service
@@ -369,12 +363,6 @@ impl Heights {
         .into_iter()
         .filter_map(|(is_earlier, what)| is_earlier.then_some(what))
         .collect()
-    }
-
-    /// Whether a claim of the node (marks, block assembly) has reached a height. A claim far above
-    /// the chain is a mistake, and has reached nothing.
-    fn has_reached(&self, claim: Height, height: Height, jump_max: u32) -> bool {
-        claim >= height && !self.is_far(claim, jump_max)
     }
 
     /// Whether a claim lies too far above the chain to be true.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use utxokeep_core::{
     Height,
-    node::{Blocking, Heights, KeepReason},
+    node::{Blocking, Heights, KeepReason, Waiting},
 };
 use utxokeep_pruner::{
     BacklogState, Health, Job, JobState, Phase, RunReport, SkipReason, Status, TriggerMode,
@@ -21,7 +21,12 @@ pub(crate) fn health(health: &Health) -> proto::PrunerHealthResponse {
     proto::PrunerHealthResponse {
         is_ready: health.is_ready(),
         dependencies: dependencies.collect(),
+        waits_for: health.waits_for.iter().map(waiting).collect(),
     }
+}
+
+fn waiting(one: &Waiting) -> proto::PrunerWaiting {
+    proto::PrunerWaiting { reason: one.name().to_owned(), detail: one.to_string() }
 }
 
 pub(crate) fn status(status: &Status, mode: TriggerMode) -> proto::PrunerStatusResponse {
@@ -55,6 +60,7 @@ pub(crate) fn status(status: &Status, mode: TriggerMode) -> proto::PrunerStatusR
         lag_blocks: status.backlog.lag_blocks,
         failed_runs: status.backlog.failed_runs,
         headroom_ratio: status.backlog.headroom_ratio,
+        waits_for: status.waits_for.iter().map(waiting).collect(),
     }
 }
 

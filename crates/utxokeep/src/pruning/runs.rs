@@ -12,6 +12,23 @@ pub(crate) fn word(name: &str, prefix: &str) -> String {
     name.strip_prefix(prefix).unwrap_or(name).to_lowercase()
 }
 
+/// One thing that keeps the next run of the pruner from starting.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PrunerWaiting)]
+pub(crate) struct Waits {
+    /// A word with a stable meaning.
+    #[schema(example = "persister_behind")]
+    pub(crate) reason: String,
+    /// The same in a sentence, with heights, and what helps.
+    pub(crate) detail: String,
+}
+
+impl From<proto::PrunerWaiting> for Waits {
+    fn from(one: proto::PrunerWaiting) -> Self {
+        Self { reason: one.reason, detail: one.detail }
+    }
+}
+
 /// What a run did, or would do.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PrunerReport)]

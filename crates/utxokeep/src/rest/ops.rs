@@ -12,7 +12,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{error::ApiError, meter, pruner, state::RestState, wallets::WalletState};
-use crate::{clock::now_s, pruning::Pruning, wallets::Lagging, watched::Watched};
+use crate::{
+    clock::now_s,
+    pruning::{Pruning, runs::Waits},
+    wallets::Lagging,
+    watched::Watched,
+};
 
 /// How long the pruner may fail to follow the chain database before health says so.
 const PRUNER_STALLED: Duration = Duration::from_secs(60);
@@ -184,6 +189,8 @@ pub(super) struct Ready {
     status: &'static str,
     /// What it needs.
     dependencies: Vec<Dependency>,
+    /// What keeps the next run of the pruner from starting. Waiting alone is no fault.
+    pruner_waits_for: Vec<Waits>,
 }
 
 /// Whether the program lives
@@ -211,15 +218,18 @@ pub(super) async fn live() -> Response {
 )]
 pub(super) async fn ready(State(operations): State<Operations>) -> Response {
     let mut dependencies = operations.dependencies().await;
+    let mut pruner_waits_for = Vec::new();
     if let Some(pruning) = operations.pruning {
-        dependencies.extend(pruner::dependencies(pruning).await);
+        let (needs, waits_for) = pruner::health(pruning).await;
+        dependencies.extend(needs);
+        pruner_waits_for = waits_for;
     }
     let (code, status) = if dependencies.iter().all(Dependency::is_there) {
         (StatusCode::OK, "ready")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not ready")
     };
-    (code, Json(Ready { status, dependencies })).into_response()
+    (code, Json(Ready { status, dependencies, pruner_waits_for })).into_response()
 }
 
 /// Metrics in the text format of Prometheus

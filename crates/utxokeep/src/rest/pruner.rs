@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     grpc::{proto, pruner_to_proto as to},
-    pruning::{Pruning, runs::Jobs},
+    pruning::{
+        Pruning,
+        runs::{Jobs, Waits},
+    },
 };
 
 /// How long the things that the pruner needs may take to answer.
@@ -77,19 +80,17 @@ pub(super) async fn jobs(
     Ok(Json(Jobs::from(proto::PrunerJobsResponse { jobs })))
 }
 
-/// What the pruner needs, and whether it is there.
-pub(super) async fn dependencies(pruning: Pruning) -> Vec<Dependency> {
+/// What the pruner needs, whether it is there, and what the next run waits for.
+pub(super) async fn health(pruning: Pruning) -> (Vec<Dependency>, Vec<Waits>) {
     let asked = spawn_blocking(move || pruning.pruner().health());
+    let unknown = |fault| (vec![Dependency::new("store", Some(fault))], Vec::new());
     match timeout(PATIENCE, asked).await {
-        Ok(Ok(health)) => health
-            .dependencies
-            .into_iter()
-            .map(|dependency| Dependency::new(dependency.name, dependency.fault))
-            .collect(),
-        Ok(Err(_)) => vec![Dependency::new("store", Some("asking it broke down".to_owned()))],
-        Err(_) => {
-            let fault = format!("no answer within {} s", PATIENCE.as_secs());
-            vec![Dependency::new("store", Some(fault))]
+        Ok(Ok(health)) => {
+            let waits_for = to::health(&health).waits_for.into_iter().map(Waits::from).collect();
+            let needs = health.dependencies.into_iter();
+            (needs.map(|one| Dependency::new(one.name, one.fault)).collect(), waits_for)
         }
+        Ok(Err(_)) => unknown("asking it broke down".to_owned()),
+        Err(_) => unknown(format!("no answer within {} s", PATIENCE.as_secs())),
     }
 }

@@ -9,4 +9,5 @@ mod program;
 mod refusals;
 mod serve;
 mod served;
+mod waiting;
 mod world;

@@ -1,9 +1,29 @@
 use super::*;
+use crate::node::GateRules;
 
 const JUMP: u32 = 144;
 
 fn at(height: u32) -> Height {
     Height::new(height)
+}
+
+fn rules(must_report: bool) -> GateRules {
+    GateRules {
+        needs_persister: false,
+        requires_mined_set: must_report,
+        requires_assembly_state: must_report,
+        skip_during_catch_up: false,
+        min_height: 0,
+        height_jump_blocks_max: JUMP,
+    }
+}
+
+fn marks_allow(heights: &Heights, must_report: bool) -> bool {
+    heights.marks_gap(at(1_000), &rules(must_report)).is_none()
+}
+
+fn assembly_allows(heights: &Heights, must_report: bool) -> bool {
+    heights.assembly_gap(at(1_000), &rules(must_report)).is_none()
 }
 
 fn tell(heights: &mut Heights, report: ChainReport) -> Taken {
@@ -142,8 +162,8 @@ fn claims_far_above_the_chain_have_reached_nothing() {
         let is_running = true;
         let _ =
             tell(&mut heights, ChainReport::Assembly(Assembly { is_running, height: at(claim) }));
-        assert_eq!(heights.marks_allow(at(1_000), JUMP, false), has_reached, "{claim}");
-        assert_eq!(heights.assembly_allows(at(1_000), JUMP, false), has_reached, "{claim}");
+        assert_eq!(marks_allow(&heights, false), has_reached, "{claim}");
+        assert_eq!(assembly_allows(&heights, false), has_reached, "{claim}");
     }
 }
 
@@ -155,8 +175,8 @@ fn what_was_said_before_a_restart_opens_nothing_until_it_is_said_again() {
     let running = ChainReport::Assembly(Assembly { is_running: true, height: at(1_000) });
     let (marks, caught_up) = (ChainReport::MinedSet(at(1_000)), ChainReport::CatchingUp(false));
     let allowed = |heights: &Heights| {
-        let marks = heights.marks_allow(at(1_000), JUMP, false);
-        (marks, heights.assembly_allows(at(1_000), JUMP, false), !heights.may_catch_up())
+        let marks = marks_allow(heights, false);
+        (marks, assembly_allows(heights, false), !heights.may_catch_up())
     };
     for report in [running, marks, caught_up] {
         let _ = tell(&mut heights, report);
@@ -183,8 +203,8 @@ fn what_was_said_before_a_restart_opens_nothing_until_it_is_said_again() {
     let _ = tell(&mut heights, ChainReport::Restarted);
     let _ = tell(&mut heights, ChainReport::NoNodeState);
     assert_eq!(allowed(&heights), (true, true, true), "an operator says that it never will");
-    assert!(!heights.marks_allow(at(1_000), JUMP, true), "unless the settings ask for it");
-    assert!(!heights.assembly_allows(at(1_000), JUMP, true));
+    assert!(!marks_allow(&heights, true), "unless the settings ask for it");
+    assert!(!assembly_allows(&heights, true));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use utxokeep_core::Txid;
 use crate::{
     cli::output::{Human, Lines},
     grpc::proto,
-    pruning::runs::{Job, word},
+    pruning::runs::{Job, Waits, word},
 };
 
 /// What a pruner is doing.
@@ -23,6 +23,7 @@ pub(super) struct Status {
     examined: u64,
     deleted: u64,
     pending_height: Option<u32>,
+    waits_for: Vec<Waits>,
     completed_height: Option<u32>,
     persisted_height: Option<u32>,
     newest_height: Option<u32>,
@@ -53,6 +54,7 @@ impl Status {
             examined: status.examined,
             deleted: status.deleted,
             pending_height: status.pending_height,
+            waits_for: status.waits_for.into_iter().map(Waits::from).collect(),
             completed_height: status.completed_height,
             persisted_height: status.persisted_height,
             newest_height: status.newest_height,
@@ -83,6 +85,9 @@ impl Human for Status {
             ),
             None => lines.field("running", "no"),
         };
+        for Waits { reason, detail } in &self.waits_for {
+            lines.field("waits for", format_args!("{reason}: {detail}"));
+        }
         if let Some(job) = &self.last_run {
             lines.field("last run", format_args!("height {}, {}", job.height, job.state));
         }

@@ -75,6 +75,10 @@ fn run_here(session: &Session, pruner: &Pruner, asked: Option<Height>) -> anyhow
     match job.state {
         JobState::Cancelled(_) => Ok(Exit::Interrupted),
         JobState::Skipped(reason) => {
+            let waits_for = pruner.status().map_err(in_our_words)?.waits_for;
+            for one in waits_for {
+                output::note(one);
+            }
             Err(CliError::RunSkipped { reason: reason.name().to_owned() }.into())
         }
         JobState::Failed { error, .. } => Err(CliError::RunFailed { error }.into()),
@@ -117,6 +121,10 @@ fn run_there(session: &Session, mut remote: Remote, asked: Option<Height>) -> an
     output::result(session.json(), &Shown::from(job))?;
     match state {
         PrunerJobState::Skipped => {
+            let waits_for = remote.status(proto::PrunerStatusRequest {})?.waits_for;
+            for one in waits_for {
+                output::note(one.detail);
+            }
             Err(CliError::RunSkipped { reason: skipped.unwrap_or_default() }.into())
         }
         PrunerJobState::Failed => {
