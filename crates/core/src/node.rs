@@ -34,8 +34,8 @@ mod workspace;
 
 pub use blob::{BlobKind, check_body, decode_blob, encode_blob};
 pub use codec::{
-    FORMAT, decode_body, decode_record, decode_slot, decode_spends, encode_body, encode_record,
-    encode_slot,
+    FORMAT, body_checksum, decode_body, decode_record, decode_slot, decode_spends, encode_body,
+    encode_record, encode_slot, file_checksum, wrong_checksum,
 };
 pub use create::CreateOptions;
 pub use error::{NodeError, SpendError};

@@ -11,7 +11,9 @@
 
 use utxokeep_core::Corrupt;
 
-use crate::{backend::View, blobs::Blobs, engine::NodeStore, error::StoreError, files::new_token};
+use crate::{
+    backend::View, blobs::Blobs, engine::NodeStore, error::StoreError, files::random_bytes,
+};
 
 /// Name of the value of the store.
 const BLOB_STORE: &str = "blob_store";
@@ -116,7 +118,7 @@ impl NodeStore {
         let place = || blobs.place();
         for _ in 0..ROUNDS_MAX {
             let found = blobs.mark()?;
-            let new = new_token().try_into().expect("a token has 16 bytes");
+            let new = random_bytes();
             let known = self.read(|facts| Known::read(facts.view))?;
             // Nothing is written where nothing changes: the store may take no writes at present.
             let step = match decide(known, found, new, adopts) {

@@ -2,7 +2,9 @@
 
 use utxokeep_core::{
     Height, OutPoint, Txid,
-    node::{NodeTx, Slot, Source, TxRecord, check_body, decode_blob},
+    node::{
+        NodeTx, Slot, Source, TxRecord, check_body, decode_blob, file_checksum, wrong_checksum,
+    },
 };
 
 use crate::{backend::View, blobs::Blobs, error::StoreError};
@@ -36,10 +38,14 @@ impl Facts<'_> {
         let Some(kind) = record.blob else { return Ok(None) };
         let blobs = self.blobs.ok_or(StoreError::NoBlobStore(*txid))?;
         let bytes = blobs.get(txid, kind)?.ok_or(StoreError::BlobMissing(*txid))?;
+        // Nothing below a file tests what it says, unlike a row.
+        if record.file_checksum.is_some_and(|checksum| checksum != file_checksum(&bytes)) {
+            return Err(wrong_checksum().into());
+        }
         let body = decode_blob(*txid, kind, record.is_coinbase, &bytes)?;
-        // Nothing below a file tests what it says, unlike a row. Bytes that have the id need no other
-        // proof; a node may give another id, and then the outputs have to do.
-        if body.hashed_txid() != *txid {
+        // A file from before there were checksums: bytes that have the id need no other proof; a node
+        // may give another id, and then the outputs have to do.
+        if record.file_checksum.is_none() && body.hashed_txid() != *txid {
             let slots = self.view.outputs(&[(*txid, record.outputs)])?.pop().unwrap_or_default();
             check_body(&body, record, &slots)?;
         }

@@ -11,9 +11,12 @@
 //! * A commit that names a file holds its row too, and the row says what it said when the file was
 //!   announced. So no file is deleted between its writing and the commit that names it.
 //! * What a crash leaves is a row: a file whose writing does not end is deleted after a while.
+//! * A file that a record names holds the bytes that the record has the checksum of. One transaction
+//!   has several forms (with or without what its inputs spend), and a row says which of them is being
+//!   written: who brings another one waits, and nobody writes over a file that is named.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -21,7 +24,7 @@ use std::{
 
 use utxokeep_core::{
     Txid,
-    node::{BlobKind, NodeTx, TxRecord, encode_blob},
+    node::{BlobKind, NodeTx, TxRecord, encode_blob, file_checksum},
 };
 use utxokeep_kv::crash_point;
 
@@ -56,8 +59,21 @@ pub(crate) fn waits(txid: &Txid, kind: BlobKind) -> (String, Option<Vec<u8>>) {
     (file_row(txid, kind), Some(WAITS.to_vec()))
 }
 
-/// Files that were written, and what their rows must still say.
-type Written = BTreeMap<Txid, (BlobKind, Vec<u8>)>;
+/// A file that was written, and what its row must still say.
+struct WrittenFile {
+    kind: BlobKind,
+    token: Vec<u8>,
+}
+
+type Written = BTreeMap<Txid, WrittenFile>;
+
+/// Where a large body goes.
+enum File {
+    /// Into a file that has to be written first.
+    New(BlobKind, Vec<u8>),
+    /// Into one that was, with this checksum.
+    Written(BlobKind, Option<u32>),
+}
 
 /// A file that a call needs.
 type Needed = (Txid, BlobKind, Vec<u8>);
@@ -85,9 +101,23 @@ impl Seen {
     }
 }
 
-pub(crate) fn new_token() -> Vec<u8> {
-    let random = || RandomState::new().build_hasher().finish().to_be_bytes();
-    [random(), random()].concat()
+/// Bytes of a token: random ones, and behind them the checksum of the file.
+const TOKEN_LEN: usize = 16 + 4;
+
+/// Bytes that nobody else has.
+pub(crate) fn random_bytes() -> [u8; 16] {
+    let random = || u128::from(RandomState::new().build_hasher().finish());
+    (random() << 64 | random()).to_be_bytes()
+}
+
+fn new_token(checksum: u32) -> Vec<u8> {
+    [random_bytes().as_slice(), &checksum.to_be_bytes()].concat()
+}
+
+/// The checksum of the file that a row announces. Programs from before did not say it.
+fn announced_checksum(token: &[u8]) -> Option<u32> {
+    let checksum = token.split_last_chunk::<4>().map(|(_, last)| u32::from_be_bytes(*last));
+    checksum.filter(|_| token.len() == TOKEN_LEN)
 }
 
 impl NodeStore {
@@ -112,7 +142,10 @@ impl NodeStore {
                 self.give_back(written);
                 return outcome;
             }
-            self.write_files(needed, &mut written)?;
+            if let Err(error) = self.write_files(needed, &mut written) {
+                self.give_back(written);
+                return Err(error);
+            }
         }
         self.give_back(written);
         Err(StoreError::Contended)
@@ -142,29 +175,29 @@ impl NodeStore {
         let (mut needed, mut inline) = (Vec::new(), Vec::new());
         for (txid, body) in std::mem::take(&mut writes.bodies) {
             let ready = match written.get(&txid) {
-                Some((kind, token)) if self.is_large(body.as_ref()) => {
-                    let row = view.state(&file_row(&txid, *kind))?;
-                    (self.ignores_file_rows || row.as_ref() == Some(token)).then_some(*kind)
+                Some(file) if self.is_large(body.as_ref()) => {
+                    let row = view.state(&file_row(&txid, file.kind))?;
+                    (self.ignores_file_rows || row.as_ref() == Some(&file.token)).then_some(file)
                 }
                 _ => None,
             };
             let file = match ready {
-                Some(kind) => Some((kind, None)),
+                Some(file) => Some(File::Written(file.kind, announced_checksum(&file.token))),
                 None => body
                     .as_ref()
                     .filter(|body| self.is_large(Some(body)))
                     .and_then(encode_blob)
-                    .map(|(kind, bytes)| (kind, Some(bytes))),
+                    .map(|(kind, bytes)| File::New(kind, bytes)),
             };
             match file {
                 None => inline.push((txid, body)),
-                Some((kind, Some(bytes))) => needed.push((txid, kind, bytes)),
-                Some((kind, None)) => {
+                Some(File::New(kind, bytes)) => needed.push((txid, kind, bytes)),
+                Some(File::Written(kind, checksum)) => {
                     named.push(txid);
                     writes.states.push((file_row(&txid, kind), None));
                     let mut records = writes.records.iter_mut().filter(|(id, ..)| *id == txid);
                     if let Some((_, _, Some(record))) = records.next() {
-                        record.blob = Some(kind);
+                        (record.blob, record.file_checksum) = (Some(kind), checksum);
                     }
                 }
             }
@@ -178,7 +211,8 @@ impl NodeStore {
         body.is_some_and(|tx| body_bytes(tx) > max)
     }
 
-    /// Announces files in one commit, and writes them.
+    /// Announces files in one commit, and writes them. One that a record names by now is left as it
+    /// is: its transaction is there.
     fn write_files(&self, needed: Vec<Needed>, written: &mut Written) -> Result<(), StoreError> {
         let Some(blobs) = &self.blobs else { return Ok(()) };
         let ids = needed.iter().map(|(txid, ..)| *txid).collect();
@@ -186,24 +220,32 @@ impl NodeStore {
         self.backend.write(&Touched::Only(ids), &mut |view| {
             announced.clear();
             let mut states = Vec::with_capacity(needed.len());
-            for (txid, kind, _) in &needed {
-                let name = file_row(txid, *kind);
-                // Whoever else writes the same file now shares its row: the files are the same.
+            for (txid, kind, bytes) in &needed {
+                let record = view.records(std::slice::from_ref(txid))?.into_iter().next().flatten();
+                if record.is_some_and(|record| record.blob == Some(*kind)) {
+                    continue;
+                }
+                let (name, checksum) = (file_row(txid, *kind), file_checksum(bytes));
                 let found = view.state(&name)?.filter(|row| row != WAITS);
-                let token = found.unwrap_or_else(new_token);
-                announced.insert(*txid, (*kind, token.clone()));
+                let token = match found {
+                    // Whoever else writes the same file now shares its row: the files are the same.
+                    Some(row) if announced_checksum(&row) == Some(checksum) => row,
+                    Some(row) if row.len() == TOKEN_LEN && !self.ignores_file_rows => {
+                        return Err(StoreError::Contended);
+                    }
+                    _ => new_token(checksum),
+                };
+                announced.insert(*txid, WrittenFile { kind: *kind, token: token.clone() });
                 states.push((name, Some(token)));
             }
             let states = if self.ignores_file_rows { Vec::new() } else { states };
             Ok(Writes { states, ..Writes::default() })
         })?;
+        let announced_ids: BTreeSet<Txid> = announced.keys().copied().collect();
         written.extend(announced);
-        for (txid, kind, bytes) in needed {
+        for (txid, kind, bytes) in needed.into_iter().filter(|one| announced_ids.contains(&one.0)) {
             crash_point("before_blob");
-            if let Err(error) = blobs.put(&txid, kind, bytes) {
-                self.give_back(std::mem::take(written));
-                return Err(error);
-            }
+            blobs.put(&txid, kind, bytes)?;
             crash_point("after_blob");
         }
         Ok(())
@@ -212,7 +254,7 @@ impl NodeStore {
     /// Lets files go that were written for a call which does not name them. One that a record names
     /// stays; one that cannot be let go now is found by its row later.
     fn give_back(&self, written: Written) {
-        for (txid, (kind, token)) in written {
+        for (txid, WrittenFile { kind, token }) in written {
             let _ = self.backend.write(&Touched::Only(vec![txid]), &mut |view| {
                 let name = file_row(&txid, kind);
                 if view.state(&name)?.as_ref() != Some(&token) {

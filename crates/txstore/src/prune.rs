@@ -8,6 +8,7 @@ use utxokeep_core::{
     },
 };
 use utxokeep_kv::KvError;
+use utxokeep_sql::SqlError;
 
 use crate::{
     agreed::{Agreement, Disagreement, SAFETY_WINDOW, compare, of_policy},
@@ -303,6 +304,20 @@ impl StoreError {
     #[must_use]
     pub const fn is_about_one(&self) -> bool {
         matches!(self, Self::Corrupt(_) | Self::BlobMissing(_) | Self::NoBlobStore(_))
+    }
+
+    /// Whether what is stored is damaged, so that only a copy helps.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        match self {
+            Self::Corrupt(_)
+            | Self::BlobMissing(_)
+            | Self::Sql(
+                SqlError::Damaged { .. } | SqlError::BadRow { .. } | SqlError::LostFile { .. },
+            ) => true,
+            Self::Kv(error) => error.is_damage(),
+            _ => false,
+        }
     }
 
     /// Whether the same call may work a little later.

@@ -19,7 +19,10 @@ use crate::{
 ///
 /// 2 added to records the height of the newest spend (13) and until when they are kept for a child
 /// (14), and to what is known of the chain what was not said again since a start (9).
-pub const FORMAT: u64 = 2;
+///
+/// 3 added a checksum to bodies, and to records that of the file with their body (15). What was stored
+/// before has none, and is read without.
+pub const FORMAT: u64 = 3;
 
 const RECORD: &str = "transaction record";
 const SLOT: &str = "output slot";
@@ -49,7 +52,8 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
         + usize::from(!record.reassignments.is_empty())
         + usize::from(record.deleted_children > 0)
         + usize::from(record.spent_at.is_some())
-        + usize::from(record.kept_for_child_until.is_some());
+        + usize::from(record.kept_for_child_until.is_some())
+        + usize::from(record.file_checksum.is_some());
     let mut flags = 0;
     for (bit, is_set) in [
         (COINBASE, record.is_coinbase),
@@ -102,6 +106,9 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
         if let Some(height) = record.kept_for_child_until {
             e.u32(14)?.u32(height.get())?;
         }
+        if let Some(checksum) = record.file_checksum {
+            e.u32(15)?.u32(checksum)?;
+        }
         Ok(())
     };
     write().expect(INFALLIBLE);
@@ -131,6 +138,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
         reassignments: Vec::new(),
         deleted_children: 0,
         blob: None,
+        file_checksum: None,
     };
     let mut required = 0;
     for _ in 0..map_len(&mut d, RECORD)? {
@@ -185,6 +193,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
             12 => record.deleted_children = d.u32().map_err(corrupt)?,
             13 => record.spent_at = Some(Height::new(d.u32().map_err(corrupt)?)),
             14 => record.kept_for_child_until = Some(Height::new(d.u32().map_err(corrupt)?)),
+            15 => record.file_checksum = Some(d.u32().map_err(corrupt)?),
             other => return Err(Corrupt::unknown_field(RECORD, other)),
         }
     }
@@ -257,13 +266,63 @@ pub fn decode_slot(bytes: &[u8]) -> Result<Slot, Corrupt> {
     if rest.is_empty() { Ok(Slot { hash: *hash, state, spendable_at }) } else { Err(torn()) }
 }
 
-/// A body as CBOR: `[version, lock time, coinbase, inputs, outputs]`.
+/// Items of a body, and of one from before bodies had a checksum.
+const BODY_ITEMS: u64 = 6;
+const BODY_ITEMS_UNCHECKED: u64 = 5;
+
+/// Bytes that a checksum takes at the end of a body: a head and four.
+const CHECKSUM_LEN: usize = 5;
+const CHECKSUM_HEAD: u8 = 0x44;
+
+/// A body as CBOR: `[version, lock time, coinbase, inputs, outputs, checksum]`. The checksum is over
+/// all bytes before it: a flipped bit must never be another transaction.
 #[must_use]
 pub fn encode_body(tx: &NodeTx) -> Vec<u8> {
+    let mut out = body_content(tx);
+    let checksum = crc32fast::hash(&out);
+    Encoder::new(&mut out).bytes(&checksum.to_be_bytes()).expect(INFALLIBLE);
+    out
+}
+
+/// The checksum of a body, wherever its parts are stored.
+#[must_use]
+pub fn body_checksum(tx: &NodeTx) -> u32 {
+    crc32fast::hash(&body_content(tx))
+}
+
+/// The checksum of a file with a body.
+#[must_use]
+pub fn file_checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+/// A body that was stored with another checksum.
+#[must_use]
+pub fn wrong_checksum() -> Corrupt {
+    Corrupt::new(BODY, "its checksum is wrong")
+}
+
+/// Begins to read a body, if its checksum is right. Answers how many items it has.
+fn check_content(d: &mut Decoder<'_>, bytes: &[u8]) -> Result<u64, Corrupt> {
+    let items = array_len(d, BODY)?;
+    if items == BODY_ITEMS {
+        let torn = || Corrupt::new(BODY, "it is torn");
+        let (content, tail) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or_else(torn)?;
+        let [a, b, c, d] = crc32fast::hash(content).to_be_bytes();
+        if *tail != [CHECKSUM_HEAD, a, b, c, d] {
+            return Err(wrong_checksum());
+        }
+    } else if items != BODY_ITEMS_UNCHECKED {
+        return Err(Corrupt::new(BODY, format!("an array has not {BODY_ITEMS} items")));
+    }
+    Ok(items)
+}
+
+fn body_content(tx: &NodeTx) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     let mut e = Encoder::new(&mut out);
     let mut write = || -> Write {
-        e.array(5)?.u32(tx.version)?.u32(tx.lock_time)?.bool(tx.is_coinbase)?;
+        e.array(BODY_ITEMS)?.u32(tx.version)?.u32(tx.lock_time)?.bool(tx.is_coinbase)?;
         e.array(tx.inputs.len() as u64)?;
         for input in &tx.inputs {
             e.array(if input.previous.is_some() { 6 } else { 4 })?;
@@ -287,7 +346,7 @@ pub fn encode_body(tx: &NodeTx) -> Vec<u8> {
 pub fn decode_body(id: crate::Txid, bytes: &[u8]) -> Result<NodeTx, Corrupt> {
     let corrupt = |error: minicbor::decode::Error| Corrupt::new(BODY, error);
     let mut d = Decoder::new(bytes);
-    expect_array(&mut d, 5, BODY)?;
+    let items = check_content(&mut d, bytes)?;
     let version = d.u32().map_err(corrupt)?;
     let lock_time = d.u32().map_err(corrupt)?;
     let is_coinbase = d.bool().map_err(corrupt)?;
@@ -314,6 +373,9 @@ pub fn decode_body(id: crate::Txid, bytes: &[u8]) -> Result<NodeTx, Corrupt> {
         let script = d.bytes().map_err(corrupt)?.to_vec();
         outputs.push(NodeOutput { satoshis, script });
     }
+    if items == BODY_ITEMS {
+        d.skip().map_err(corrupt)?;
+    }
     end(&d, bytes, BODY)?;
     Ok(NodeTx { txid: id, version, lock_time, is_coinbase, inputs, outputs })
 }
@@ -322,7 +384,7 @@ pub fn decode_body(id: crate::Txid, bytes: &[u8]) -> Result<NodeTx, Corrupt> {
 pub fn decode_spends(bytes: &[u8]) -> Result<Vec<OutPoint>, Corrupt> {
     let corrupt = |error: minicbor::decode::Error| Corrupt::new(BODY, error);
     let mut d = Decoder::new(bytes);
-    expect_array(&mut d, 5, BODY)?;
+    check_content(&mut d, bytes)?;
     d.u32().map_err(corrupt)?;
     d.u32().map_err(corrupt)?;
     if d.bool().map_err(corrupt)? {
@@ -342,7 +404,7 @@ pub fn decode_spends(bytes: &[u8]) -> Result<Vec<OutPoint>, Corrupt> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Txid, hex_encode};
+    use crate::{Txid, hex_decode, hex_encode};
 
     #[test]
     fn slot_bytes_are_pinned_and_torn_ones_are_refused() {
@@ -375,9 +437,9 @@ mod tests {
             decode_record(&record).is_ok()
         };
         let heights = |key: u8| crate::node::Heights::decode(&[0xa1, key, 0]).is_ok();
-        assert_eq!((FORMAT, known(14), known(15)), (2, true, false));
-        assert_eq!((FORMAT, heights(9), heights(10)), (2, true, false));
-        let error = decode_record(&[0xa1, 15, 0]).unwrap_err().to_string();
+        assert_eq!((FORMAT, known(15), known(16)), (3, true, false));
+        assert_eq!((FORMAT, heights(9), heights(10)), (3, true, false));
+        let error = decode_record(&[0xa1, 16, 0]).unwrap_err().to_string();
         assert!(error.contains("a newer one wrote it"), "{error}");
     }
 
@@ -408,11 +470,12 @@ mod tests {
             }],
             deleted_children: 6,
             blob: None,
+            file_checksum: Some(14),
         };
         let bytes = encode_record(&record);
         let expected = format!(
-            "ad0005010302020301040505186e0719012c09818301 0a020a815820{}0b8185015820{}5820{}415114\
-             0c060d0c0e0d",
+            "ae0005010302020301040505186e0719012c09818301 0a020a815820{}0b8185015820{}5820{}415114\
+             0c060d0c0e0d0f0e",
             "09".repeat(32),
             "03".repeat(32),
             "04".repeat(32)
@@ -433,8 +496,25 @@ mod tests {
             outputs: vec![NodeOutput { satoshis: 4, script: vec![0x52] }],
         };
         let body = encode_body(&tx);
-        let expected = format!("850102f481865820{}01410109 0a4151 8182044152", "08".repeat(32));
-        assert_eq!(hex_encode(&body), expected.replace(' ', ""));
+        let items = format!("0102f481865820{}01410109 0a4151 8182044152", "08".repeat(32));
+        let items = items.replace(' ', "");
+        let (content, checksum) = body.split_at(body.len() - CHECKSUM_LEN);
+        assert_eq!(hex_encode(content), format!("86{items}"));
+        assert_eq!(
+            checksum,
+            [[CHECKSUM_HEAD].as_slice(), &body_checksum(&tx).to_be_bytes()].concat()
+        );
+        for at in 0..body.len() {
+            for bit in 0..8 {
+                let mut flipped = body.clone();
+                flipped[at] ^= 1 << bit;
+                assert!(decode_body(tx.txid, &flipped).is_err(), "byte {at}");
+                assert!(decode_spends(&flipped).is_err(), "byte {at}");
+            }
+        }
+        let of_before = hex_decode(&format!("85{items}")).unwrap();
+        assert_eq!(decode_body(tx.txid, &of_before), Ok(tx.clone()), "it has no checksum");
+        assert_eq!(decode_spends(&of_before), Ok(vec![tx.inputs[0].outpoint]));
         assert_eq!(decode_body(tx.txid, &body), Ok(tx.clone()));
         assert_eq!(decode_spends(&body), Ok(vec![tx.inputs[0].outpoint]));
         let coinbase = encode_body(&NodeTx { is_coinbase: true, ..tx.clone() });

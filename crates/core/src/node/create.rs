@@ -116,6 +116,7 @@ impl<S: Source> Workspace<'_, S> {
             reassignments: Vec::new(),
             deleted_children: 0,
             blob: None,
+            file_checksum: None,
         };
         for block in &options.mined {
             if record.blocks.iter().all(|known| known.id != block.id) {

@@ -98,6 +98,8 @@ pub struct TxRecord {
     pub deleted_children: u32,
     /// Its body is in a file of this kind; else it is beside the record.
     pub blob: Option<BlobKind>,
+    /// Checksum of that file; absent for one that was written before there were any.
+    pub file_checksum: Option<u32>,
 }
 
 impl TxRecord {
@@ -206,6 +208,7 @@ mod tests {
             reassignments: Vec::new(),
             deleted_children: 0,
             blob: None,
+            file_checksum: None,
         }
     }
 

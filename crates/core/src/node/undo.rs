@@ -103,7 +103,7 @@ impl<S: Source> Workspace<'_, S> {
         let (delete_at, preserve_until, kept_for_child_until) = (None, Some(until), None);
         let is_conflicting = undo.record.is_conflicting;
         // Where the body goes and which markers there are shows below.
-        let (blob, deleted_children) = (None, 0);
+        let (blob, file_checksum, deleted_children) = (None, None, 0);
         let was = undo.record.clone();
         let record = TxRecord {
             delete_at,
@@ -111,6 +111,7 @@ impl<S: Source> Workspace<'_, S> {
             kept_for_child_until,
             deleted_children,
             blob,
+            file_checksum,
             ..was
         };
         self.set_record(txid, Some(record))?;

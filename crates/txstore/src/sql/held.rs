@@ -14,7 +14,7 @@ use utxokeep_core::{
 use utxokeep_sql::{SqlError, Transaction};
 
 use super::{
-    read::{keys, sorted},
+    read::{keys, query_rows, sorted},
     rows::{RecordRow, record_row, txid_at, u32_at},
     statements::{GENERATION, GENERATION_SHARED, records_head},
 };
@@ -99,7 +99,7 @@ pub(super) fn read_records(
 ) -> Result<BTreeMap<Txid, TxRecord>, SqlError> {
     let mut rows = BTreeMap::new();
     let tail = format!(" ORDER BY txid{lock}");
-    transaction.query_in(&records_head(), &tail, &[], 1, &keys(ids), |row| {
+    query_rows(transaction, &records_head(), &tail, 1, &keys(ids), |row| {
         let row = record_row(row)?;
         rows.insert(row.txid, row);
         Ok(())
@@ -122,7 +122,7 @@ fn fill_lists(
     let by = " ORDER BY txid, position";
     let head = "SELECT txid, block_id, block_height, subtree_idx FROM node_block_ids \
                 WHERE txid IN";
-    transaction.query_in(head, by, &[], 1, &keys(&with_blocks), |row| {
+    query_rows(transaction, head, by, 1, &keys(&with_blocks), |row| {
         let block = MinedBlock {
             id: u32_at(row, 1)?,
             height: Height::new(u32_at(row, 2)?),
@@ -134,7 +134,7 @@ fn fill_lists(
         Ok(())
     })?;
     let head = "SELECT txid, child_txid FROM node_conflicting_children WHERE txid IN";
-    transaction.query_in(head, by, &[], 1, &keys(&with_conflicts), |row| {
+    query_rows(transaction, head, by, 1, &keys(&with_conflicts), |row| {
         let child = txid_at(row, 1)?;
         if let Some(owner) = rows.get_mut(&txid_at(row, 0)?) {
             owner.record.conflicting_children.push(child);
@@ -143,7 +143,7 @@ fn fill_lists(
     })?;
     let head = "SELECT txid, vout, old_hash, new_hash, script, height \
                 FROM node_reassignments WHERE txid IN";
-    transaction.query_in(head, by, &[], 1, &keys(&with_reassignments), |row| {
+    query_rows(transaction, head, by, 1, &keys(&with_reassignments), |row| {
         let change = Reassignment {
             vout: u32_at(row, 1)?,
             old: row.array(2)?,

@@ -8,13 +8,16 @@ use std::{
 use rustc_hash::FxHashMap;
 use utxokeep_core::{
     Height, OutPoint, Txid,
-    node::{NodeInput, NodeOutput, NodeTx, PreviousOutput, Slot, TxRecord},
+    node::{
+        NodeInput, NodeOutput, NodeTx, PreviousOutput, Slot, TxRecord, body_checksum,
+        wrong_checksum,
+    },
 };
-use utxokeep_sql::{Transaction, Value};
+use utxokeep_sql::{Row, SqlError, Transaction, Value};
 
 use super::{
     held::{FOR_UPDATE, Held, read_records},
-    rows::{SLOT_COLUMNS, count, height_at, slot_row, txid_at, u32_at, u64_at},
+    rows::{SLOT_COLUMNS, checksum_at, count, height_at, slot_row, txid_at, u32_at, u64_at},
     statements::{
         OUTPUTS_TAIL, SETTLED_HEAD, SPENDS_HEAD, SPENDS_TAIL, by_height, outputs_head, slots_head,
     },
@@ -41,6 +44,26 @@ pub(super) fn sorted(txids: &[Txid]) -> Vec<Txid> {
 
 pub(super) fn keys(txids: &[Txid]) -> Vec<Value<'_>> {
     txids.iter().map(|txid| Value::from(txid.as_bytes())).collect()
+}
+
+/// Reads the rows of keys. A row that makes no sense is answered at the end: it must not end the
+/// transaction, so that whoever looks for damage can go on.
+pub(super) fn query_rows(
+    transaction: &mut Transaction<'_>,
+    head: &str,
+    tail: &str,
+    columns: usize,
+    keys: &[Value<'_>],
+    mut each: impl FnMut(&Row<'_>) -> Result<(), SqlError>,
+) -> Result<(), SqlError> {
+    let mut damage = None;
+    transaction.query_in(head, tail, &[], columns, keys, |row| {
+        if let Err(error) = each(row) {
+            damage.get_or_insert(error);
+        }
+        Ok(())
+    })?;
+    damage.map_or(Ok(()), Err)
 }
 
 impl<'t, 'c> SqlView<'t, 'c> {
@@ -77,7 +100,7 @@ impl View for SqlView<'_, '_> {
         }
         let mut found = BTreeMap::new();
         let head = slots_head();
-        self.transaction().query_in(&head, "", &[], 2, &keys, |row| {
+        query_rows(&mut self.transaction(), &head, "", 2, &keys, |row| {
             if let Some(slot) = slot_row(row)? {
                 found.insert(OutPoint::new(txid_at(row, 0)?, u32_at(row, 1)?), slot);
             }
@@ -90,7 +113,7 @@ impl View for SqlView<'_, '_> {
         let ids = sorted(&of.iter().map(|(txid, _)| *txid).collect::<Vec<_>>());
         let mut found: BTreeMap<Txid, Vec<(u32, Slot)>> = BTreeMap::new();
         let head = outputs_head();
-        self.transaction().query_in(&head, OUTPUTS_TAIL, &[], 1, &keys(&ids), |row| {
+        query_rows(&mut self.transaction(), &head, OUTPUTS_TAIL, 1, &keys(&ids), |row| {
             if let Some(slot) = slot_row(row)? {
                 found.entry(txid_at(row, 0)?).or_default().push((u32_at(row, 1)?, slot));
             }
@@ -108,7 +131,7 @@ impl View for SqlView<'_, '_> {
         let ids = sorted(txids);
         let mut found: FxHashMap<Txid, Height> = FxHashMap::default();
         found.reserve(ids.len());
-        self.transaction().query_in(SETTLED_HEAD, "", &[], 1, &keys(&ids), |row| {
+        query_rows(&mut self.transaction(), SETTLED_HEAD, "", 1, &keys(&ids), |row| {
             if let Some(height) = height_at(row, 1)? {
                 found.insert(txid_at(row, 0)?, height);
             }
@@ -120,7 +143,7 @@ impl View for SqlView<'_, '_> {
     fn spends(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<OutPoint>>>, StoreError> {
         let mut found: BTreeMap<Txid, Vec<OutPoint>> = BTreeMap::new();
         let ids = sorted(txids);
-        self.transaction().query_in(SPENDS_HEAD, SPENDS_TAIL, &[], 1, &keys(&ids), |row| {
+        query_rows(&mut self.transaction(), SPENDS_HEAD, SPENDS_TAIL, 1, &keys(&ids), |row| {
             let spends = found.entry(txid_at(row, 0)?).or_default();
             // A transaction without inputs has a row, without any; a coinbase spends nothing.
             if row.int(1)? == 0 && row.opt_bytes(2)?.is_some() {
@@ -135,9 +158,10 @@ impl View for SqlView<'_, '_> {
         let mut found = BTreeMap::new();
         let ids = sorted(txids);
         let mut transaction = self.transaction();
-        let head = "SELECT txid, version, lock_time, is_coinbase FROM node_transactions \
-                    WHERE blob = 0 AND txid IN";
-        transaction.query_in(head, "", &[], 1, &keys(&ids), |row| {
+        let mut checksums = Vec::new();
+        let head = "SELECT txid, version, lock_time, is_coinbase, body_checksum \
+                    FROM node_transactions WHERE blob = 0 AND txid IN";
+        query_rows(&mut transaction, head, "", 1, &keys(&ids), |row| {
             let txid = txid_at(row, 0)?;
             let body = NodeTx {
                 txid,
@@ -147,13 +171,14 @@ impl View for SqlView<'_, '_> {
                 inputs: Vec::new(),
                 outputs: Vec::new(),
             };
+            checksums.extend(checksum_at(row, 4)?.map(|checksum| (txid, checksum)));
             found.insert(txid, body);
             Ok(())
         })?;
         let ids: Vec<Txid> = found.keys().copied().collect();
         let head = "SELECT txid, previous_txid, previous_vout, previous_satoshis, \
                     previous_script, script, sequence FROM node_inputs WHERE txid IN";
-        transaction.query_in(head, " ORDER BY txid, vin", &[], 1, &keys(&ids), |row| {
+        query_rows(&mut transaction, head, " ORDER BY txid, vin", 1, &keys(&ids), |row| {
             let previous = match row.opt_bytes(4)? {
                 None => None,
                 Some(script) => {
@@ -172,13 +197,19 @@ impl View for SqlView<'_, '_> {
             Ok(())
         })?;
         let head = "SELECT txid, satoshis, script FROM node_outputs WHERE txid IN";
-        transaction.query_in(head, " ORDER BY txid, vout", &[], 1, &keys(&ids), |row| {
+        query_rows(&mut transaction, head, " ORDER BY txid, vout", 1, &keys(&ids), |row| {
             let output = NodeOutput { satoshis: u64_at(row, 1)?, script: row.bytes(2)?.to_vec() };
             if let Some(body) = found.get_mut(&txid_at(row, 0)?) {
                 body.outputs.push(output);
             }
             Ok(())
         })?;
+        // Neither engine tests by itself what its pages say.
+        for (txid, checksum) in checksums {
+            if found.get(&txid).map(body_checksum) != Some(checksum) {
+                return Err(wrong_checksum().into());
+            }
+        }
         Ok(txids.iter().map(|txid| found.get(txid).cloned()).collect())
     }
 

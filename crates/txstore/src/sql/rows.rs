@@ -10,7 +10,7 @@ use utxokeep_sql::{Row, SqlError, Value};
 pub(super) const RECORD_COLUMNS: &str = "txid, is_coinbase, is_conflicting, is_locked, blob, \
      spendable_at, outputs, utxos, spent, unmined_since, created_at_ms, delete_at_height, \
      preserve_until, blocks, conflicting_children, reassignments, deleted_children, spent_at, \
-     kept_for_child_until";
+     kept_for_child_until, body_checksum";
 
 /// A record without its lists, and how long each of them is.
 pub(super) struct RecordRow {
@@ -29,6 +29,10 @@ pub(super) fn u32_at(row: &Row<'_>, column: usize) -> Result<u32, SqlError> {
 
 pub(super) fn height_at(row: &Row<'_>, column: usize) -> Result<Option<Height>, SqlError> {
     row.opt_int(column)?.map(|_| u32_at(row, column).map(Height::new)).transpose()
+}
+
+pub(super) fn checksum_at(row: &Row<'_>, column: usize) -> Result<Option<u32>, SqlError> {
+    row.opt_int(column)?.map(|_| u32_at(row, column)).transpose()
 }
 
 pub(super) fn txid_at(row: &Row<'_>, column: usize) -> Result<Txid, SqlError> {
@@ -87,6 +91,7 @@ pub(super) fn record_row(row: &Row<'_>) -> Result<RecordRow, SqlError> {
         conflicting_children: Vec::new(),
         reassignments: Vec::new(),
         deleted_children: u32_at(row, 16)?,
+        file_checksum: if blob.is_some() { checksum_at(row, 19)? } else { None },
     };
     Ok(RecordRow {
         txid: txid_at(row, 0)?,

@@ -25,6 +25,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, name: "height of the newest spend", up: UP_3, down: DOWN_3 },
     Migration { version: 4, name: "records kept for a child", up: UP_4, down: DOWN_4 },
     Migration { version: 5, name: "format 2 of values", up: UP_5, down: DOWN_5 },
+    Migration { version: 6, name: "checksums of bodies", up: UP_6, down: DOWN_6 },
 ];
 
 /// Every key starts with the transaction, so that rows of one transaction are neighbours, and the
@@ -168,4 +169,14 @@ UPDATE node_unsettled SET generation = generation + 1 WHERE id = 0;
 
 const DOWN_5: &str = "
 UPDATE node_unsettled SET generation = generation + 1 WHERE id = 0;
+";
+
+/// Of a body that is in rows the checksum of its parts, of one in a file that of the file. Absent for
+/// those that were stored before.
+const UP_6: &str = "
+ALTER TABLE node_transactions ADD COLUMN body_checksum BIGINT;
+";
+
+const DOWN_6: &str = "
+ALTER TABLE node_transactions DROP COLUMN body_checksum;
 ";

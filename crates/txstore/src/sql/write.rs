@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use utxokeep_core::{
     OutPoint, Txid,
-    node::{MinedBlock, NodeTx, Reassignment, Slot, SlotState, SpendingData, TxRecord},
+    node::{
+        MinedBlock, NodeTx, Reassignment, Slot, SlotState, SpendingData, TxRecord, body_checksum,
+    },
 };
 use utxokeep_kv::crash_point;
 use utxokeep_sql::{Transaction, Value};
@@ -91,14 +93,15 @@ fn insert_records(
             height(record.spendable_at),
             Value::from(record.outputs),
             from_u64(record.created_at_ms),
+            Value::from(body.map(|body| body_checksum(body)).or(record.file_checksum)),
         ]);
         rows.extend(mutable(record));
     }
     let head = "INSERT INTO node_transactions (txid, version, lock_time, fee, is_coinbase, blob, \
-                spendable_at, outputs, created_at_ms, is_conflicting, is_locked, utxos, spent, \
+                spendable_at, outputs, created_at_ms, body_checksum, is_conflicting, is_locked, utxos, spent, \
                 unmined_since, delete_at_height, preserve_until, blocks, conflicting_children, \
                 reassignments, deleted_children, spent_at, kept_for_child_until) VALUES";
-    transaction.insert_rows(head, "", 22, &rows)?;
+    transaction.insert_rows(head, "", 23, &rows)?;
     Ok(())
 }
 

@@ -96,6 +96,7 @@ impl Record {
             reassignments: self.given.clone(),
             deleted_children: 0,
             blob: None,
+            file_checksum: None,
         };
         (comparable(record), self.outputs.clone())
     }
@@ -104,7 +105,7 @@ impl Record {
 /// A record without what the model does not say.
 pub(crate) fn comparable(mut record: TxRecord) -> TxRecord {
     record.conflicting_children.sort_unstable();
-    record.blob = None;
+    (record.blob, record.file_checksum) = (None, None);
     record
 }
 

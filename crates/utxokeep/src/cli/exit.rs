@@ -8,7 +8,6 @@ use utxokeep_index::{
 };
 use utxokeep_kv::KvError;
 use utxokeep_pruner::PrunerError;
-use utxokeep_sql::SqlError;
 use utxokeep_txstore::{StoreError as TxStoreError, WrongBlobStore};
 use utxokeep_wallet::LedgerError;
 
@@ -129,8 +128,11 @@ impl Exit {
         if let Some(error) = cause.downcast_ref::<node_store::OpenError>() {
             return Some(Self::of_node_store(error));
         }
-        if let Some(PrunerError::Disagreement(_)) = cause.downcast_ref() {
-            return Some(Self::Refused);
+        // What is wrapped transparently has no place of its own among the causes.
+        match cause.downcast_ref() {
+            Some(PrunerError::Disagreement(_)) => return Some(Self::Refused),
+            Some(PrunerError::Store(error)) => return Some(Self::of_tx_store(error)),
+            _ => {}
         }
         if let Some(error) = cause.downcast_ref::<WalletsError>() {
             return Some(Self::of_wallets(error.kind()));
@@ -199,11 +201,7 @@ impl Exit {
     fn of_tx_store(error: &TxStoreError) -> Self {
         match error {
             TxStoreError::Kv(error) => Self::of_kv(error),
-            TxStoreError::Sql(
-                SqlError::Damaged { .. } | SqlError::BadRow { .. } | SqlError::LostFile { .. },
-            )
-            | TxStoreError::Corrupt(_)
-            | TxStoreError::BlobMissing(_) => Self::Unsound,
+            error if error.is_damage() => Self::Unsound,
             TxStoreError::Disagreement(_) => Self::Refused,
             _ => Self::Failure,
         }

@@ -64,7 +64,7 @@ impl From<CallError> for Status {
             CallError::Store(error @ StoreError::TooManyItems { .. }) => {
                 Self::invalid_argument(format!("{error}; nothing was changed"))
             }
-            CallError::Store(error @ StoreError::Corrupt(_)) => Self::internal(error.to_string()),
+            CallError::Store(error) if error.is_damage() => Self::data_loss(error.to_string()),
             CallError::Store(error) => Self::unavailable(error.to_string()),
             CallError::Wallets(error) => wallet_error::status(&error),
             CallError::Refused(reason) => {

@@ -160,6 +160,8 @@ fn record(record: proto::Record) -> TxRecord {
         reassignments: reassignments.collect(),
         deleted_children: record.deleted_children,
         blob,
+        // The contract does not show it.
+        file_checksum: None,
     }
 }
 
