@@ -11,7 +11,9 @@ use utxokeep_core::{
     Height, Txid,
     node::{Blocking, ChainReport, Heights, PruneRules, Sighting, Taken, Waiting, Witness},
 };
-use utxokeep_txstore::{Agreement, Disagreement, EndedRun, PastDue, PruneStore, StoreError};
+use utxokeep_txstore::{
+    Agreement, Disagreement, EndedRun, PastDue, PruneStore, StoreError, agreed_of_policy,
+};
 
 use crate::{
     backlog::{BacklogMonitor, BacklogState, BacklogStatus},
@@ -22,7 +24,7 @@ use crate::{
     health::{Facts, Health},
     jobs::{Job, JobHistory, JobState},
     metrics,
-    report::RunReport,
+    report::{Phase, RunReport},
     run::{Place, Run, is_worth_a_look, rehearse},
     settings::{PrunerSettings, SettingsError},
     trigger::{Trigger, TriggerMode},
@@ -453,8 +455,9 @@ impl Shared {
 
     /// A number that was changed since this service started; then no run deletes anything.
     fn disagreement(&self) -> Option<Disagreement> {
-        let compared = self.store.agree(&self.settings.agreed(), Agreement::Compare);
-        compared.ok()?.err()
+        let numbers = self.settings.agreed().into_iter();
+        let numbers: Vec<_> = numbers.chain(agreed_of_policy(&self.store.policy())).collect();
+        self.store.agree(&numbers, Agreement::Compare).ok()?.err()
     }
 
     fn waits_for(&self, heights: &Heights, changed: Option<Disagreement>) -> Vec<Waiting> {
@@ -593,6 +596,17 @@ impl Shared {
         let passed = wait_at_gate(&ask, jump_max, clock, &self.settings, &self.control, height);
         if let Err(reason) = passed {
             return self.skip(height, reason);
+        }
+        // Also what comes before deletion goes by them: preservations that end set new heights.
+        if let Some(changed) = self.disagreement() {
+            metrics::failed(Phase::PreserveParents);
+            lock(&self.backlog).failed();
+            let error = StoreError::from(changed).to_string();
+            tracing::error!(%height, %error, "a run failed; the height is not complete");
+            return JobState::Failed {
+                error,
+                report: RunReport { height, ..RunReport::default() },
+            };
         }
         *lock(&self.has_blob_work) = true;
         self.blob_work.notify_all();

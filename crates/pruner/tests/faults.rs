@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "faults/agreed.rs"]
+mod agreed;
 #[path = "faults/faulty.rs"]
 mod faulty;
 #[path = "faults/settled.rs"]

@@ -1,15 +1,15 @@
 //! Numbers that every program over one store must have in common: what one of them takes for safe to
 //! delete, another must not need.
 //!
-//! They are written when the store is made, compared whenever it is opened and before anything is
-//! pruned, and changed on purpose only, which is recorded.
+//! They are written when the store is made, compared whenever it is opened and inside every commit that
+//! prunes, and changed on purpose only, which is recorded.
 
 pub use utxokeep_core::node::Disagreement;
 use utxokeep_core::{Corrupt, Height, node::Policy};
 
 use crate::{backend::View, engine::NodeStore, error::StoreError};
 
-const AGREED: &str = "agreed/";
+pub(crate) const AGREED: &str = "agreed/";
 const CHANGED: &str = "agreed_changed/";
 
 /// Changes that are shown at most.
@@ -56,7 +56,8 @@ pub struct Agreed {
 pub(crate) const SAFETY_WINDOW: &str = "safety_window_blocks";
 
 /// What opening a store compares.
-pub(crate) fn of_policy(policy: &Policy) -> [(&'static str, u32); 3] {
+#[must_use]
+pub fn of_policy(policy: &Policy) -> [(&'static str, u32); 3] {
     [
         ("retention_blocks", policy.retention_blocks),
         ("coinbase_maturity_blocks", policy.coinbase_maturity),
@@ -83,10 +84,10 @@ fn parse_change(name: &str, value: &[u8]) -> Result<AgreedChange, StoreError> {
 }
 
 /// Refuses to go on where the store has another number by now. One that it does not have is not
-/// compared: nobody agreed on it.
+/// compared: nobody agreed on it. Inside a write they stay as they are until it is done.
 pub(crate) fn compare(view: &dyn View, numbers: &[(&'static str, u32)]) -> Result<(), StoreError> {
     for (name, configured) in numbers.iter().copied() {
-        let stored = view.state(&name_of(name))?.as_deref().map(number).transpose()?;
+        let stored = view.state_kept(&name_of(name))?.as_deref().map(number).transpose()?;
         if let Some(stored) = stored.filter(|stored| *stored != configured) {
             return Err(Disagreement { name, stored, configured }.into());
         }

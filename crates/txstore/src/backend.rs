@@ -7,7 +7,7 @@ use utxokeep_core::{
 
 use utxokeep_kv::Trouble;
 
-use crate::{error::StoreError, kv::ProofFault};
+use crate::{agreed::AGREED, error::StoreError, kv::ProofFault};
 
 /// The transactions that a call changes.
 #[derive(Debug, Clone)]
@@ -105,6 +105,10 @@ pub trait View {
     /// A value of the store as a whole.
     fn state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// The same; inside a write it stays as it is until the write is done, and others may do the same
+    /// with it meanwhile.
+    fn state_kept(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
     /// Such values whose names start with `prefix`, in order, behind `after`, at most `limit`.
     fn states(
         &self,
@@ -144,6 +148,12 @@ impl Writes {
             && self.markers.is_empty()
             && self.unmarked.is_empty()
             && self.states.is_empty()
+    }
+
+    /// Whether numbers change that every program over the store has in common.
+    #[must_use]
+    pub fn changes_agreed(&self) -> bool {
+        self.states.iter().any(|(name, _)| name.starts_with(AGREED))
     }
 
     /// Whether a record is no longer settled at the height it was, and nothing proves that it was.

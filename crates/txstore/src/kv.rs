@@ -4,7 +4,13 @@ mod journal;
 mod proofs;
 mod rows;
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    sync::{
+        PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use utxokeep_core::{
     Corrupt, Txid,
@@ -41,6 +47,18 @@ pub(crate) struct KvBackend<K> {
     durability: Durability,
     locks: Locks,
     proofs: Proofs,
+    /// Held alone by a commit that changes numbers that all programs have in common, and together by
+    /// those that compared them.
+    agreed_gate: RwLock<()>,
+    /// How often such numbers changed.
+    agreed_changes: AtomicU64,
+}
+
+/// What a call took for granted, as it was when it looked.
+#[derive(Debug, Clone, Copy)]
+struct ReliedOn {
+    proofs: Option<u64>,
+    agreed: Option<u64>,
 }
 
 impl<K: Kv> KvBackend<K> {
@@ -66,15 +84,33 @@ impl<K: Kv> KvBackend<K> {
             }
         }
         let proofs = Proofs::open(&kv, retention_blocks)?;
-        Ok(Self { kv, durability, locks: Locks::new(), proofs })
+        let (agreed_gate, agreed_changes) = (RwLock::default(), AtomicU64::new(0));
+        Ok(Self { kv, durability, locks: Locks::new(), proofs, agreed_gate, agreed_changes })
     }
 
     /// Writes everything of a call. Answers `false`, and has written nothing, if the call relied
-    /// on a state of what is known that is not true any more.
-    fn commit(&self, writes: &Writes, relied_on: Option<u64>) -> Result<bool, StoreError> {
+    /// on something that is not true any more.
+    fn commit(&self, writes: &Writes, relied_on: ReliedOn) -> Result<bool, StoreError> {
         if writes.is_empty() {
             return Ok(true);
         }
+        if writes.changes_agreed() {
+            let _alone = self.agreed_gate.write().unwrap_or_else(PoisonError::into_inner);
+            self.agreed_changes.fetch_add(1, Ordering::AcqRel);
+            return self.commit_settled(writes, relied_on.proofs);
+        }
+        let Some(agreed) = relied_on.agreed else {
+            return self.commit_settled(writes, relied_on.proofs);
+        };
+        let _together = self.agreed_gate.read().unwrap_or_else(PoisonError::into_inner);
+        let is_overtaken = agreed != self.agreed_changes.load(Ordering::Acquire);
+        if is_overtaken && !self.proofs.has(ProofFault::AgreedNotKept) {
+            return Ok(false);
+        }
+        self.commit_settled(writes, relied_on.proofs)
+    }
+
+    fn commit_settled(&self, writes: &Writes, relied_on: Option<u64>) -> Result<bool, StoreError> {
         let mut batch = self.batch(writes)?;
         let shift = Shift::of(writes);
         self.proofs.journal(&shift, &mut batch);
@@ -159,8 +195,14 @@ impl<K: Kv> Backend for KvBackend<K> {
 
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError> {
         let snapshot = self.kv.snapshot();
-        let relied_on = Cell::new(None);
-        work(&Rows { read: &snapshot, locked: None, proofs: None, relied_on })
+        work(&Rows {
+            read: &snapshot,
+            locked: None,
+            proofs: None,
+            relied_on: Cell::new(None),
+            agreed: None,
+            relied_on_agreed: Cell::new(None),
+        })
     }
 
     fn write(&self, touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError> {
@@ -177,14 +219,17 @@ impl<K: Kv> Backend for KvBackend<K> {
                 locked: Some(&locked),
                 proofs: (overtaken < OVERTAKEN_MAX).then_some(&self.proofs),
                 relied_on: Cell::new(None),
+                agreed: Some(&self.agreed_changes),
+                relied_on_agreed: Cell::new(None),
             };
             let outcome = work(&rows);
             let taken = std::mem::take(&mut locked.borrow_mut().taken);
             if taken.is_empty() {
-                let relied_on = rows.relied_on.get();
+                let proofs = rows.relied_on.get();
+                let relied_on = ReliedOn { proofs, agreed: rows.relied_on_agreed.get() };
                 if self.commit(&outcome?, relied_on)? {
                     drop(locked);
-                    if relied_on.is_some() || self.proofs.has_rows_to_trim() {
+                    if proofs.is_some() || self.proofs.has_rows_to_trim() {
                         // What was asked for is done. Should this fail, the next one tries again.
                         drop(self.proofs.trim(&self.kv));
                     }

@@ -30,7 +30,7 @@ mod sql;
 mod store;
 mod tables;
 
-pub use agreed::{Agreed, AgreedChange, Agreement, Disagreement};
+pub use agreed::{Agreed, AgreedChange, Agreement, Disagreement, of_policy as agreed_of_policy};
 pub use backend::{Backend, HeightIndex, ReadWork, SlotPage, Touched, View, WriteWork, Writes};
 pub use blob_place::WrongBlobStore;
 pub use blobs::{Blobs, FoundBlob};

@@ -376,18 +376,16 @@ impl PruneStore for NodeStore {
         if rules.height == Height::GENESIS {
             return Ok(Err(NodeError::HeightZero));
         }
-        let spends = self.read(|facts| {
-            // Somebody may have changed them since this program opened the store.
-            compare(facts.view, &of_policy(&self.settings.policy))?;
-            compare(facts.view, &[(SAFETY_WINDOW, rules.window_blocks)])?;
-            spends_of(facts, txids)
-        })?;
+        let spends = self.read(|facts| spends_of(facts, txids))?;
         let parents = spends.values().flatten().map(OutPoint::txid);
         let touched = Touched::Only(txids.iter().chain(parents).copied().collect());
         let mut answer = Vec::new();
         // A verdict rests on children too, which show on the way: reading one holds it, and whoever
         // takes one that was known to be settled off the longest chain is noticed at the commit.
         self.write_with_files(&touched, &mut |view| {
+            // Somebody may have changed them since this program opened the store.
+            compare(view, &of_policy(&self.settings.policy))?;
+            compare(view, &[(SAFETY_WINDOW, rules.window_blocks)])?;
             let facts = Facts { view, blobs: self.blobs.as_ref() };
             let mut workspace = Workspace::new(&facts, self.settings.policy);
             answer = workspace.prune(txids, &spends, rules)?;

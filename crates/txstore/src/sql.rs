@@ -7,8 +7,8 @@
 //! * A write sees records that stay as they are until it commits. `SQLite` has one writer; on
 //!   `PostgreSQL` every record is locked by its row ([`held`]).
 //! * Locks are taken in one order, so that transactions never wait in a circle: rows of records by
-//!   ascending id, all of them before anything is read; then new rows by ascending id; last the
-//!   generation of unsettled records.
+//!   ascending id, all of them before anything is read; then numbers that all programs have in common,
+//!   shared; then new rows by ascending id; last the generation of unsettled records.
 
 mod held;
 #[cfg(test)]
@@ -106,6 +106,11 @@ impl SqlBackend {
                 Some(Held::on_the_way(trusts_settled))
             }
             Dialect::Postgres => Some(Held::lock(transaction, named, trusts_settled)?),
+        };
+        let held = if self.has(ProofFault::AgreedNotKept) {
+            held.map(Held::without_keeping_agreed)
+        } else {
+            held
         };
         let is_alone = named.contains(&WHOLE_STORE) && !self.has(ProofFault::StatesNotLocked);
         if held.is_some() && is_alone {

@@ -1,7 +1,14 @@
 //! On `PostgreSQL` pruning never waits in a circle, with itself or with a reorganisation: no
 //! transaction is run again. Without the order of locks it is.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use utxokeep_core::{
     Height, Txid,
@@ -16,7 +23,9 @@ use utxokeep_testkit::{
     pruner::{PruneStage, r_chunks_in_a_circle, r_unmining_against_pruning},
     txstore::{seed, spending},
 };
-use utxokeep_txstore::{NodeStore, ProofFault, PruneStore, Settings, TxStore};
+use utxokeep_txstore::{Agreement, NodeStore, ProofFault, PruneStore, Settings, TxStore};
+
+const WINDOW: &str = "safety_window_blocks";
 
 const SCENARIOS: [fn(&PruneStage); 2] = [r_chunks_in_a_circle, r_unmining_against_pruning];
 
@@ -186,4 +195,59 @@ fn without_a_lock_over_the_states_one_of_the_first_reports_is_lost() {
     if let Some(heights) = first_reports_at_the_same_time(Some(ProofFault::StatesNotLocked)) {
         assert!(heights.mined_set().is_none() || heights.is_catching_up().is_none());
     }
+}
+
+/// A number that all programs have in common is changed after the verdict over a parent and before the
+/// commit; answers whether the change was done before that commit.
+fn number_changes_before_the_commit(fault: Option<ProofFault>) -> Option<bool> {
+    let place = TestDatabase::create_or_skip()?;
+    let database = Database::open(place.url(), &Options::default()).unwrap();
+    let store = open(&database, Settings::default(), fault);
+    store.agree(&[(WINDOW, 288)], Agreement::Compare).unwrap().unwrap();
+    let grandparent = seed(1, &[5, 5]);
+    let parent = spending(2, &[(&grandparent, 0)], &[5]);
+    let child = spending(3, &[(&parent, 0)], &[5]);
+    for tx in [&grandparent, &parent, &child] {
+        store_mined(&store, tx);
+    }
+    let rules = PruneRules::at(Height::new(10 + 288), 288);
+    let is_changed = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (mut pruned, mut is_early) = (None, None);
+        // The marker that the parent leaves is being written by another transaction, so the prune
+        // waits after its verdict.
+        database
+            .write(|transaction| {
+                let marker = "INSERT INTO node_deleted_children (parent_txid, child_txid) \
+                              VALUES ($1, $2)";
+                let both: [&Txid; 2] = [&grandparent.txid, &parent.txid];
+                let both = both.map(|txid| Value::from(txid.as_bytes()));
+                transaction.execute(marker, &both)?;
+                pruned = Some(scope.spawn(|| store.prune(&[parent.txid], &rules)));
+                while waiting(&database) == 0 {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                scope.spawn(|| {
+                    let change = Agreement::Change { now_ms: 7 };
+                    store.agree(&[(WINDOW, 400)], change).unwrap().unwrap();
+                    is_changed.store(true, Ordering::SeqCst);
+                });
+                while waiting(&database) < 2 && !is_changed.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                is_early = Some(is_changed.load(Ordering::SeqCst));
+                Err::<(), SqlError>(SqlError::bad_row("nothing of this is kept"))
+            })
+            .unwrap_err();
+        let answer = pruned.expect("it was started").join().unwrap().unwrap().unwrap().remove(0);
+        assert!(matches!(answer, Pruned::Deleted { .. }), "the window was 288 at its commit");
+        is_early
+    })
+}
+
+#[test]
+fn a_change_of_the_window_waits_for_a_commit_that_compared_it() {
+    assert_ne!(number_changes_before_the_commit(None), Some(true));
+    // Without the lock the parent goes by a window that the store has no longer.
+    assert_ne!(number_changes_before_the_commit(Some(ProofFault::AgreedNotKept)), Some(false));
 }

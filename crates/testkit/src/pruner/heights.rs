@@ -159,6 +159,25 @@ pub(super) fn h_after_a_restart_nothing_goes_before_the_node_reports_again(stage
     assert!(!stage.is_there(&parent));
 }
 
+/// Preservations that end set new heights, so a service with an old retention does not end them.
+pub(super) fn h_a_retention_that_was_changed_stops_a_service_before_its_first_phase(
+    stage: &PruneStage,
+) {
+    let parent = young(stage);
+    let pruner = stage.pruner(PrunerSettings::default());
+    assert_eq!(stage.store.preserve(&[parent.txid], at(1_290)).unwrap(), 1);
+    stage.reach(1_300);
+    let change = Agreement::Change { now_ms: 7 };
+    stage.store.agree(&[("retention_blocks", 1_000)], change).unwrap().unwrap();
+    let job = pruner.run_at(at(1_300));
+    let JobState::Failed { error, .. } = &job.state else { panic!("{job:?}") };
+    assert!(error.contains("retention_blocks = 1000") && error.contains("288"), "{error}");
+    assert_eq!(stage.due(&parent), None, "it is still preserved");
+    let told = pruner.status().unwrap().waits_for;
+    assert_eq!(told.iter().map(|one| one.name()).collect::<Vec<_>>(), ["settings_changed"]);
+    assert!(!pruner.health().is_ready());
+}
+
 /// The example of the persister, with default settings.
 pub(super) fn h_with_a_persister_at_95_and_the_chain_at_100(stage: &PruneStage) {
     let pruner = stage.pruner(PrunerSettings::default());

@@ -63,6 +63,9 @@ pub enum ProofFault {
     LockedOnTheWay = 4,
     /// `PostgreSQL` locks nothing before values of the store as a whole are changed.
     StatesNotLocked = 5,
+    /// A commit does not look whether the numbers that all programs have in common changed since they
+    /// were compared.
+    AgreedNotKept = 6,
 }
 
 /// Settled transactions in memory.
@@ -174,7 +177,7 @@ impl Proofs {
         self.fault.store(fault as u8, Ordering::Relaxed);
     }
 
-    fn has(&self, fault: ProofFault) -> bool {
+    pub(super) fn has(&self, fault: ProofFault) -> bool {
         self.fault.load(Ordering::Relaxed) == fault as u8
     }
 

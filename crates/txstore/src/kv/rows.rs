@@ -1,6 +1,9 @@
 //! What the tables hold, as the rules ask for it.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
@@ -39,6 +42,10 @@ pub(super) struct Rows<'r, 'l> {
     pub(super) proofs: Option<&'r Proofs>,
     /// The state of what is known that the work relied on, if it did.
     pub(super) relied_on: Cell<Option<u64>>,
+    /// Inside a write: how often numbers changed that all programs have in common.
+    pub(super) agreed: Option<&'r AtomicU64>,
+    /// How often they had, when the work compared them.
+    pub(super) relied_on_agreed: Cell<Option<u64>>,
 }
 
 impl Rows<'_, '_> {
@@ -223,6 +230,13 @@ impl View for Rows<'_, '_> {
 
     fn state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.read.get(META, name.as_bytes())?)
+    }
+
+    fn state_kept(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        // First how often, then the number: whoever changes it in between is noticed.
+        let changes = self.agreed.map(|changes| changes.load(Ordering::Acquire));
+        self.relied_on_agreed.set(self.relied_on_agreed.get().or(changes));
+        self.state(name)
     }
 
     fn states(

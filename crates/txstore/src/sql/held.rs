@@ -22,6 +22,9 @@ use super::{
 /// Makes rows stay as they are read until the transaction ends.
 pub(super) const FOR_UPDATE: &str = " FOR UPDATE";
 
+/// The same, for rows that others may keep as they are too.
+const FOR_SHARE: &str = " FOR SHARE";
+
 /// Locked records of one transaction.
 #[derive(Debug, Default)]
 pub(super) struct Held {
@@ -35,6 +38,7 @@ pub(super) struct Held {
     relied_on: Option<i64>,
     /// A planted mistake: rows are locked when they are read, in whatever order.
     locks_on_the_way: bool,
+    ignores_agreed: bool,
 }
 
 impl Held {
@@ -53,6 +57,17 @@ impl Held {
     /// Locks nothing beforehand. For tests only: such writes wait in circles.
     pub(super) fn on_the_way(trusts_settled: bool) -> Self {
         Self { trusts_settled, locks_on_the_way: true, ..Self::default() }
+    }
+
+    /// A planted mistake: numbers that were compared may change before the commit.
+    pub(super) fn without_keeping_agreed(self) -> Self {
+        Self { ignores_agreed: true, ..self }
+    }
+
+    /// How numbers are read that all programs have in common: they stay until the commit, whoever
+    /// changes them waits for it, and it waits for those.
+    pub(super) const fn keeps_agreed(&self) -> &'static str {
+        if self.ignores_agreed { "" } else { FOR_SHARE }
     }
 
     /// Records, in the order they were asked for.

@@ -75,6 +75,13 @@ impl<'t, 'c> SqlView<'t, 'c> {
         self.held.into_inner()
     }
 
+    fn read_state(&self, name: &str, lock: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let sql = format!("SELECT value FROM node_state WHERE name = $1{lock}");
+        let parameters = [Value::from(name.as_bytes())];
+        let read = |row: &Row<'_>| Ok(row.bytes(0)?.to_vec());
+        Ok(self.transaction().query_opt(&sql, &parameters, read)?)
+    }
+
     fn transaction(&self) -> RefMut<'_, &'t mut Transaction<'c>> {
         self.transaction.borrow_mut()
     }
@@ -274,10 +281,12 @@ impl View for SqlView<'_, '_> {
     fn state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         // Inside a write it stays as it was read, like a record.
         let lock = if self.held.borrow().is_some() { FOR_UPDATE } else { "" };
-        let sql = format!("SELECT value FROM node_state WHERE name = $1{lock}");
-        let parameters = [Value::from(name.as_bytes())];
-        let read = |row: &utxokeep_sql::Row<'_>| Ok(row.bytes(0)?.to_vec());
-        Ok(self.transaction().query_opt(&sql, &parameters, read)?)
+        self.read_state(name, lock)
+    }
+
+    fn state_kept(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let lock = self.held.borrow().as_ref().map_or("", Held::keeps_agreed);
+        self.read_state(name, lock)
     }
 
     fn states(
