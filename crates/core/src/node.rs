@@ -41,7 +41,7 @@ pub use create::CreateOptions;
 pub use error::{NodeError, SpendError};
 pub use explain::{Blocking, KeepReason};
 pub use freeze::REASSIGN_HOLD_BLOCKS;
-pub use heights::{Assembly, ChainReport, Heights, Sighting, Taken, Witness};
+pub use heights::{Assembly, ChainReport, Heights, Said, Sighting, Taken, Witness};
 pub use intent::ConflictIntent;
 pub use mined::MinedInfo;
 pub use prune::{Check, PruneRules, Pruned, Spends, Verdict};

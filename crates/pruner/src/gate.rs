@@ -4,7 +4,7 @@ use std::fmt;
 
 use utxokeep_core::{
     Height,
-    node::{ClaimGap, Heights, Waiting},
+    node::{ClaimGap, GateRules, Heights, Waiting},
 };
 use utxokeep_txstore::StoreError;
 
@@ -63,11 +63,10 @@ impl fmt::Display for SkipReason {
 /// restart.
 pub type AskNode<'a> = dyn Fn() -> Result<Heights, StoreError> + 'a;
 
-/// Waits until a run at this height may start, or says why it may not. `jump_max` is how far a
-/// claim of the node may lie above the chain.
+/// Waits until a run at this height may start, or says why it may not.
 pub fn wait_at_gate(
     ask: &AskNode<'_>,
-    jump_max: u32,
+    rules: &GateRules,
     clock: &dyn Clock,
     settings: &PrunerSettings,
     control: &Control,
@@ -84,17 +83,16 @@ pub fn wait_at_gate(
         let safe = heights.safe(settings.trigger.needs_persister());
         if safe < Some(height) { Err(SkipReason::Ahead) } else { Ok(heights) }
     };
-    if is_safe()?.may_catch_up() && settings.skip_during_catch_up {
+    if is_safe()?.may_catch_up(rules.since) && settings.skip_during_catch_up {
         return Err(SkipReason::CatchingUp);
     }
     let poll = Poll { clock, control, every_ms: settings.gate_poll_ms };
-    let rules = settings.gate_rules(jump_max);
     poll.until(settings.mined_set_wait_ms, SkipReason::MinedSetTimeout, || {
-        let gap = ask().map(|heights| heights.marks_gap(height, &rules));
+        let gap = ask().map(|heights| heights.marks_gap(height, rules));
         is_open(gap, Waiting::MinedSet)
     })?;
     poll.until(settings.assembly_wait_ms, SkipReason::AssemblyTimeout, || {
-        let gap = ask().map(|heights| heights.assembly_gap(height, &rules));
+        let gap = ask().map(|heights| heights.assembly_gap(height, rules));
         is_open(gap, Waiting::Assembly)
     })?;
     // The chain may have gone back meanwhile.
@@ -196,7 +194,8 @@ mod tests {
         fn pass(&self, settings: &PrunerSettings, clock: &Fake<'_>) -> Result<(), SkipReason> {
             let ask = || Ok(*self.0.lock().unwrap());
             let control = Control::default();
-            wait_at_gate(&ask, JUMP, clock, settings, &control, Height::new(9))
+            let rules = settings.gate_rules(JUMP, None);
+            wait_at_gate(&ask, &rules, clock, settings, &control, Height::new(9))
         }
 
         fn is_open(&self) -> Result<(), SkipReason> {
@@ -320,12 +319,13 @@ mod tests {
         let settings = PrunerSettings::default();
         let (clock, control) = (Fake::default(), Control::default());
         let dead = || Err(StoreError::Contended);
-        let pass = || wait_at_gate(&dead, JUMP, &clock, &settings, &control, Height::new(9));
+        let rules = settings.gate_rules(JUMP, None);
+        let pass = || wait_at_gate(&dead, &rules, &clock, &settings, &control, Height::new(9));
         assert_eq!(pass(), Err(SkipReason::NodeUnknown));
         let node = Node::at(9);
         node.say(ChainReport::MinedSet(Height::new(8)));
         let ask = || Ok(*node.0.lock().unwrap());
-        let pass = || wait_at_gate(&ask, JUMP, &clock, &settings, &control, Height::new(9));
+        let pass = || wait_at_gate(&ask, &rules, &clock, &settings, &control, Height::new(9));
         control.cancel();
         assert_eq!(pass(), Err(SkipReason::Cancelled));
         control.set_paused(true);

@@ -1,6 +1,6 @@
 //! Whether the service can work: everything it needs, and what is wrong with it.
 
-use utxokeep_core::node::{ClaimGap, Disagreement, Heights, Waiting};
+use utxokeep_core::node::{ClaimGap, Disagreement, Heights, Said, Waiting};
 use utxokeep_txstore::StoreError;
 
 use crate::{
@@ -50,6 +50,8 @@ pub(crate) struct Facts<'f> {
     pub(crate) now_ms: u64,
     /// When the service started.
     pub(crate) started_ms: u64,
+    /// What the node had said then.
+    pub(crate) since: Option<Said>,
 }
 
 impl Facts<'_> {
@@ -102,7 +104,7 @@ impl Facts<'_> {
     fn silence_since_the_start(&self, heights: &Heights) -> Option<String> {
         let age_secs = self.now_ms.saturating_sub(self.started_ms) / 1_000;
         let max = u64::from(self.settings.event_age_secs_max);
-        let missing = heights.not_said_again();
+        let missing = heights.not_said_again(self.since);
         (max > 0 && age_secs > max && !missing.is_empty()).then(|| {
             format!(
                 "the node has not reported {} since the start {age_secs} s ago, and runs wait for \
@@ -147,6 +149,7 @@ mod tests {
             jump_max: 144,
             now_ms: now_secs * 1_000,
             started_ms: 4_000,
+            since: None,
         };
         facts.health().dependencies.into_iter().filter_map(|one| one.fault).collect()
     }

@@ -9,7 +9,7 @@ use std::{
 
 use utxokeep_core::{
     Height, Txid,
-    node::{Blocking, ChainReport, Heights, PruneRules, Sighting, Taken, Waiting, Witness},
+    node::{Blocking, ChainReport, Heights, PruneRules, Said, Sighting, Taken, Waiting, Witness},
 };
 use utxokeep_txstore::{
     Agreement, Disagreement, EndedRun, PastDue, PruneStore, StoreError, agreed_of_policy,
@@ -125,6 +125,8 @@ struct Shared {
     store: Arc<dyn PruneStore>,
     clock: Arc<dyn Clock>,
     started_ms: u64,
+    /// What the node had said when this service started; absent where there is no service.
+    since: Option<Said>,
     settings: PrunerSettings,
     trigger: Trigger,
     control: Control,
@@ -158,44 +160,26 @@ impl Pruner {
         clock: Arc<dyn Clock>,
         settings: PrunerSettings,
     ) -> Result<Self, PrunerError> {
-        settings.check()?;
-        metrics::describe();
-        if settings.parent_preservation_blocks == 0 {
-            tracing::warn!("parents of old unmined transactions are not preserved");
-        }
-        store.agree(&settings.agreed(), Agreement::Compare)??;
-        let last_number = store.last_runs(1)?.first().map_or(0, |(number, _)| *number);
-        let control = Control::default();
-        control.set_paused(store.is_paused()?);
-        let shared = Shared {
-            store,
-            started_ms: clock.now_ms(),
-            clock,
-            trigger: Trigger::default(),
-            control,
-            jobs: Mutex::new(JobHistory::after(last_number, settings.job_history_max)),
-            backlog: Mutex::new(BacklogMonitor::new(&settings)),
-            place: Mutex::new(None),
-            has_blob_work: Mutex::new(false),
-            blob_work: Condvar::new(),
-            settings,
-        };
-        Ok(Self { shared: Arc::new(shared), threads: Vec::new() })
+        let shared = Arc::new(Shared::new(store, clock, settings)?);
+        Ok(Self { shared, threads: Vec::new() })
     }
 
     /// The same with threads of its own, which run whenever a height comes. What the node ever
-    /// reported of the moment (marks, block assembly) is waited for until it reports it again.
+    /// reported of the moment (marks, block assembly) is waited for until it reports it again; other
+    /// services over the store go on believing it.
     pub fn start(
         store: Arc<dyn PruneStore>,
         clock: Arc<dyn Clock>,
         settings: PrunerSettings,
     ) -> Result<Self, PrunerError> {
-        let mut pruner = Self::new(store, clock, settings)?;
-        let (store, now_ms) = (&pruner.shared.store, pruner.shared.clock.now_ms());
-        let (_, heights) = store.report(&[ChainReport::Restarted], now_ms)?;
-        for what in heights.not_said_again() {
+        let mut shared = Shared::new(store, clock, settings)?;
+        let now_ms = shared.clock.now_ms();
+        let (_, heights) = shared.store.report(&[ChainReport::Restarted], now_ms)?;
+        shared.since = Some(heights.said());
+        for what in heights.not_said_again(shared.since) {
             tracing::info!("runs wait until the node has reported {what} again");
         }
+        let mut pruner = Self { shared: Arc::new(shared), threads: Vec::new() };
         pruner.shared.offer(&heights);
         let (runs, files) = (Arc::clone(&pruner.shared), Arc::clone(&pruner.shared));
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
@@ -351,6 +335,7 @@ impl Pruner {
             jump_max: shared.store.policy().height_jump_blocks_max,
             now_ms: shared.clock.now_ms(),
             started_ms: shared.started_ms,
+            since: shared.since,
         };
         facts.health()
     }
@@ -448,6 +433,36 @@ impl Drop for Pruner {
 }
 
 impl Shared {
+    fn new(
+        store: Arc<dyn PruneStore>,
+        clock: Arc<dyn Clock>,
+        settings: PrunerSettings,
+    ) -> Result<Self, PrunerError> {
+        settings.check()?;
+        metrics::describe();
+        if settings.parent_preservation_blocks == 0 {
+            tracing::warn!("parents of old unmined transactions are not preserved");
+        }
+        store.agree(&settings.agreed(), Agreement::Compare)??;
+        let last_number = store.last_runs(1)?.first().map_or(0, |(number, _)| *number);
+        let control = Control::default();
+        control.set_paused(store.is_paused()?);
+        Ok(Self {
+            store,
+            started_ms: clock.now_ms(),
+            since: None,
+            clock,
+            trigger: Trigger::default(),
+            control,
+            jobs: Mutex::new(JobHistory::after(last_number, settings.job_history_max)),
+            backlog: Mutex::new(BacklogMonitor::new(&settings)),
+            place: Mutex::new(None),
+            has_blob_work: Mutex::new(false),
+            blob_work: Condvar::new(),
+            settings,
+        })
+    }
+
     /// The run that goes on, or waits at the gate.
     fn running(&self) -> Option<Job> {
         lock(&self.jobs).newest(1).pop().filter(|job| !job.state.is_over())
@@ -463,7 +478,7 @@ impl Shared {
     fn waits_for(&self, heights: &Heights, changed: Option<Disagreement>) -> Vec<Waiting> {
         let at_the_gate = self.running().filter(|job| job.state == JobState::Waiting);
         let jump_max = self.store.policy().height_jump_blocks_max;
-        let rules = self.settings.gate_rules(jump_max);
+        let rules = self.settings.gate_rules(jump_max, self.since);
         let paused = self.control.is_paused().then_some(Waiting::Paused);
         let settings = changed.map(Waiting::SettingsChanged);
         let gate = heights.waits_for(&rules, at_the_gate.map(|job| job.height));
@@ -593,7 +608,8 @@ impl Shared {
     fn gate_and_run(&self, height: Height, number: u64) -> JobState {
         let (ask, clock) = (|| self.store.heights(), self.clock.as_ref());
         let jump_max = self.store.policy().height_jump_blocks_max;
-        let passed = wait_at_gate(&ask, jump_max, clock, &self.settings, &self.control, height);
+        let rules = self.settings.gate_rules(jump_max, self.since);
+        let passed = wait_at_gate(&ask, &rules, clock, &self.settings, &self.control, height);
         if let Err(reason) = passed {
             return self.skip(height, reason);
         }

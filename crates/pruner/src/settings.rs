@@ -1,6 +1,6 @@
 //! Every setting of the pruner, with its default.
 
-use utxokeep_core::node::GateRules;
+use utxokeep_core::node::{GateRules, Said};
 
 use crate::trigger::TriggerMode;
 
@@ -147,9 +147,10 @@ impl PrunerSettings {
         [("safety_window_blocks", self.safety_window_blocks)]
     }
 
-    /// What the gate asks of the node. `height_jump_blocks_max` belongs to the store.
+    /// What the gate asks of the node. `height_jump_blocks_max` belongs to the store, `since` to the
+    /// service.
     #[must_use]
-    pub fn gate_rules(&self, height_jump_blocks_max: u32) -> GateRules {
+    pub fn gate_rules(&self, height_jump_blocks_max: u32, since: Option<Said>) -> GateRules {
         GateRules {
             needs_persister: self.trigger.needs_persister(),
             requires_mined_set: self.requires_mined_set,
@@ -157,6 +158,7 @@ impl PrunerSettings {
             skip_during_catch_up: self.skip_during_catch_up,
             min_height: self.min_height,
             height_jump_blocks_max,
+            since,
         }
     }
 

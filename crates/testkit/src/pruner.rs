@@ -82,6 +82,7 @@ scenarios! {
         h_wrong_height_deletes_nothing_and_silences_nobody, h_a_fresh_store_refuses_heights,
         h_a_node_that_was_away_catches_up, h_what_the_node_said_survives_a_restart,
         h_after_a_restart_nothing_goes_before_the_node_reports_again,
+        h_the_start_of_one_service_closes_only_its_own_gate,
         h_a_retention_that_was_changed_stops_a_service_before_its_first_phase,
         h_with_a_persister_at_95_and_the_chain_at_100,
         h_a_height_that_a_persister_took_back_deletes_nothing, h_nothing_completes_above_the_newest_block,

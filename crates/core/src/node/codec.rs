@@ -21,7 +21,8 @@ use crate::{
 /// (14), and to what is known of the chain what was not said again since a start (9).
 ///
 /// 3 added a checksum to bodies, and to records that of the file with their body (15). What was stored
-/// before has none, and is read without.
+/// before has none, and is read without. Of the chain it counts what the node said (10), also at the
+/// last start (11), in place of 9.
 pub const FORMAT: u64 = 3;
 
 const RECORD: &str = "transaction record";
@@ -436,9 +437,12 @@ mod tests {
             let record = [0xa6, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, key, 0];
             decode_record(&record).is_ok()
         };
-        let heights = |key: u8| crate::node::Heights::decode(&[0xa1, key, 0]).is_ok();
+        let heights = |key: u8| {
+            let value = if key < 10 { [0].as_slice() } else { &[0x83, 0, 0, 0] };
+            crate::node::Heights::decode(&[[0xa1, key].as_slice(), value].concat()).is_ok()
+        };
         assert_eq!((FORMAT, known(15), known(16)), (3, true, false));
-        assert_eq!((FORMAT, heights(9), heights(10)), (3, true, false));
+        assert_eq!((FORMAT, heights(9), heights(11), heights(12)), (3, true, true, false));
         let error = decode_record(&[0xa1, 16, 0]).unwrap_err().to_string();
         assert!(error.contains("a newer one wrote it"), "{error}");
     }

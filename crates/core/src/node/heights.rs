@@ -10,8 +10,8 @@
 //! * What is persisted or complete never lies above the newest height.
 //! * Once a persister has reported, nothing above its height is safe, until an operator says that
 //!   there is none any more.
-//! * Marks, block assembly and catching up are of the moment. What was said of them before a restart
-//!   is shown and opens nothing, until the node says it again.
+//! * Marks, block assembly and catching up are of the moment. What was said of them before a service
+//!   started is shown and opens nothing for that service, until the node says it again.
 
 mod codec;
 
@@ -131,12 +131,13 @@ pub enum Taken {
     },
 }
 
-/// What a node said of the moment, and has not said again since a service started.
+/// How often a node reported what is of the moment. A service remembers it from its start: what was
+/// not reported more often since was said to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Earlier {
-    mined_set: bool,
-    assembly: bool,
-    catching_up: bool,
+pub struct Said {
+    mined_set: u64,
+    assembly: u64,
+    catching_up: u64,
 }
 
 /// What a store knows of its chain.
@@ -152,7 +153,9 @@ pub struct Heights {
     is_catching_up: Option<bool>,
     completed: Option<Height>,
     heard_ms: Option<u64>,
-    earlier: Earlier,
+    said: Said,
+    /// What had been said when a service last started.
+    started: Said,
 }
 
 impl Heights {
@@ -173,13 +176,16 @@ impl Heights {
             ChainReport::Newest(sighting) => return self.see(sighting, jump_max),
             ChainReport::Persisted(height) => return self.persist(height, jump_max),
             ChainReport::MinedSet(height) => {
-                (self.mined_set, self.earlier.mined_set) = (Some(height), false);
+                self.mined_set = Some(height);
+                self.said.mined_set = self.said.mined_set.saturating_add(1);
             }
             ChainReport::Assembly(assembly) => {
-                (self.assembly, self.earlier.assembly) = (Some(assembly), false);
+                self.assembly = Some(assembly);
+                self.said.assembly = self.said.assembly.saturating_add(1);
             }
             ChainReport::CatchingUp(is_catching_up) => {
-                (self.is_catching_up, self.earlier.catching_up) = (Some(is_catching_up), false);
+                self.is_catching_up = Some(is_catching_up);
+                self.said.catching_up = self.said.catching_up.saturating_add(1);
             }
             ChainReport::Reorganised(fork) => self.go_back(fork),
             ChainReport::Completed(height) => {
@@ -192,15 +198,8 @@ impl Heights {
             }
             ChainReport::NoNodeState => {
                 (self.mined_set, self.assembly, self.is_catching_up) = (None, None, None);
-                self.earlier = Earlier::default();
             }
-            ChainReport::Restarted => {
-                self.earlier = Earlier {
-                    mined_set: self.mined_set.is_some(),
-                    assembly: self.assembly.is_some(),
-                    catching_up: self.is_catching_up.is_some(),
-                };
-            }
+            ChainReport::Restarted => self.started = self.said,
         }
         Taken::Believed
     }
@@ -329,40 +328,37 @@ impl Heights {
         Some(newest)
     }
 
-    /// Whether the node reported its marks before a service started, and not since.
-    pub(super) const fn is_silent_on_marks(&self) -> bool {
-        self.earlier.mined_set
+    /// How often the node has reported what is of the moment.
+    #[must_use]
+    pub const fn said(&self) -> Said {
+        self.said
     }
 
-    /// The same for its block assembly.
-    pub(super) const fn is_silent_on_assembly(&self) -> bool {
-        self.earlier.assembly
-    }
-
-    /// The same for whether it catches up.
-    pub(super) const fn is_silent_on_catching_up(&self) -> bool {
-        self.earlier.catching_up
+    /// What the node reported before a service started, and not since: marks, block assembly, whether
+    /// it catches up. `since` is from the start of that service; without it from the last start of any.
+    pub(super) fn is_silent(&self, since: Option<Said>) -> [bool; 3] {
+        let since = since.unwrap_or(self.started);
+        [
+            self.mined_set.is_some() && self.said.mined_set <= since.mined_set,
+            self.assembly.is_some() && self.said.assembly <= since.assembly,
+            self.is_catching_up.is_some() && self.said.catching_up <= since.catching_up,
+        ]
     }
 
     /// Whether the node catches up, or may do so: it reported that once, and not since a service
     /// started.
     #[must_use]
-    pub fn may_catch_up(&self) -> bool {
-        self.is_catching_up == Some(true) || self.earlier.catching_up
+    pub fn may_catch_up(&self, since: Option<Said>) -> bool {
+        let [_, _, is_silent] = self.is_silent(since);
+        self.is_catching_up == Some(true) || is_silent
     }
 
     /// What the node reported before a service started and not since, in words.
     #[must_use]
-    pub fn not_said_again(&self) -> Vec<&'static str> {
-        let Earlier { mined_set, assembly, catching_up } = self.earlier;
-        [
-            (mined_set, "its marks (mined_set_height)"),
-            (assembly, "its block assembly"),
-            (catching_up, "whether it catches up"),
-        ]
-        .into_iter()
-        .filter_map(|(is_earlier, what)| is_earlier.then_some(what))
-        .collect()
+    pub fn not_said_again(&self, since: Option<Said>) -> Vec<&'static str> {
+        let words = ["its marks (mined_set_height)", "its block assembly", "whether it catches up"];
+        let silent = self.is_silent(since).into_iter().zip(words);
+        silent.filter_map(|(is_silent, what)| is_silent.then_some(what)).collect()
     }
 
     /// Whether a claim lies too far above the chain to be true.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::heights::{Assembly, Heights, Sighting};
+use super::heights::{Assembly, Heights, Said, Sighting};
 use crate::types::Height;
 
 /// A program has another number than the store.
@@ -37,6 +37,9 @@ pub struct GateRules {
     pub min_height: u32,
     /// How far a claim of the node may lie above the chain.
     pub height_jump_blocks_max: u32,
+    /// What had been said when the service started. Whoever is no service goes by the last start of
+    /// any.
+    pub since: Option<Said>,
 }
 
 /// What is missing in a claim of the node.
@@ -225,8 +228,9 @@ impl Heights {
         let GateRules { min_height, .. } = *rules;
         let below = (min_height > 0 && height.get() <= min_height)
             .then_some(Waiting::BelowMinHeight { height, min_height });
-        let catching_up = (rules.skip_during_catch_up && self.may_catch_up())
-            .then(|| Waiting::CatchingUp { is_known: !self.is_silent_on_catching_up() });
+        let [_, _, is_silent] = self.is_silent(rules.since);
+        let catching_up = (rules.skip_during_catch_up && self.may_catch_up(rules.since))
+            .then_some(Waiting::CatchingUp { is_known: !is_silent });
         let marks = self.marks_gap(height, rules).map(Waiting::MinedSet);
         let assembly = self.assembly_gap(height, rules).map(Waiting::Assembly);
         [below, catching_up, marks, assembly].into_iter().flatten()
@@ -236,9 +240,10 @@ impl Heights {
     /// any is waited for where a setting asks for it.
     #[must_use]
     pub fn marks_gap(&self, height: Height, rules: &GateRules) -> Option<ClaimGap> {
+        let [is_silent, ..] = self.is_silent(rules.since);
         match self.mined_set() {
             None => rules.requires_mined_set.then_some(ClaimGap::Never),
-            Some(_) if self.is_silent_on_marks() => Some(ClaimGap::NotSinceStart),
+            Some(_) if is_silent => Some(ClaimGap::NotSinceStart),
             Some(claim) => self.gap(claim, height, rules),
         }
     }
@@ -246,9 +251,10 @@ impl Heights {
     /// The same for its block assembly.
     #[must_use]
     pub fn assembly_gap(&self, height: Height, rules: &GateRules) -> Option<ClaimGap> {
+        let [_, is_silent, _] = self.is_silent(rules.since);
         match self.assembly() {
             None => rules.requires_assembly_state.then_some(ClaimGap::Never),
-            Some(_) if self.is_silent_on_assembly() => Some(ClaimGap::NotSinceStart),
+            Some(_) if is_silent => Some(ClaimGap::NotSinceStart),
             Some(Assembly { is_running: false, .. }) => Some(ClaimGap::Stopped),
             Some(Assembly { height: claim, .. }) => self.gap(claim, height, rules),
         }
@@ -275,6 +281,7 @@ mod tests {
         skip_during_catch_up: false,
         min_height: 0,
         height_jump_blocks_max: 144,
+        since: None,
     };
 
     fn at(height: u32) -> Height {

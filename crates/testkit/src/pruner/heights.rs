@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use utxokeep_core::node::{Assembly, ChainReport, NodeTx};
+use utxokeep_core::node::{Assembly, ChainReport, NodeTx, Waiting};
 use utxokeep_pruner::{JobState, Pruner, PrunerError, PrunerSettings, SkipReason, TriggerMode};
 use utxokeep_txstore::{Agreement, BlockState};
 
@@ -157,6 +157,33 @@ pub(super) fn h_after_a_restart_nothing_goes_before_the_node_reports_again(stage
     service.report(&reports[..1]).unwrap();
     until(&service, &is_complete);
     assert!(!stage.is_there(&parent));
+}
+
+/// Two services over one store: what the node said to the first stays said, while the second waits.
+pub(super) fn h_the_start_of_one_service_closes_only_its_own_gate(stage: &PruneStage) {
+    let parent = young(stage);
+    stage.reach(1_288);
+    let is_complete = |pruner: &Pruner| matches!(last(pruner), Some(JobState::Completed(_)));
+    let first = started(stage, &is_complete);
+    let running = Assembly { is_running: true, height: at(1_289) };
+    let reports = [ChainReport::Assembly(running), ChainReport::MinedSet(at(1_289))];
+    first.report(&reports).unwrap();
+    let second = started(stage, &|_| true);
+    stage.reach(1_289);
+    let waits_for = |pruner: &Pruner| -> Vec<&'static str> {
+        pruner.status().unwrap().waits_for.into_iter().map(Waiting::name).collect()
+    };
+    assert_eq!(waits_for(&second), ["mined_set", "assembly"]);
+    assert_eq!(waits_for(&first), [""; 0]);
+    let skipped = JobState::Skipped(SkipReason::MinedSetTimeout);
+    assert_eq!(second.run_at(at(1_289)).state, skipped);
+    assert!(stage.is_there(&parent));
+    assert!(matches!(first.run_at(at(1_289)).state, JobState::Completed(_)));
+    assert!(!stage.is_there(&parent), "the first goes on");
+    stage.reach(1_290);
+    first.report(&[ChainReport::Assembly(Assembly { height: at(1_290), ..running })]).unwrap();
+    first.report(&[ChainReport::MinedSet(at(1_290))]).unwrap();
+    assert!(matches!(second.run_at(at(1_290)).state, JobState::Completed(_)), "heard by both");
 }
 
 /// Preservations that end set new heights, so a service with an old retention does not end them.

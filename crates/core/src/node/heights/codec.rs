@@ -2,7 +2,7 @@
 
 use minicbor::{Decoder, Encoder};
 
-use super::{Assembly, Earlier, Heights, Sighting, Witness};
+use super::{Assembly, Heights, Said, Sighting, Witness};
 use crate::{
     chain::record::{Corrupt, INFALLIBLE, array_len, end, map_len},
     types::Height,
@@ -23,18 +23,38 @@ impl Witness {
     }
 }
 
-impl Earlier {
-    /// One bit for each.
-    const fn bits(self) -> u8 {
-        self.mined_set as u8 | (self.assembly as u8) << 1 | (self.catching_up as u8) << 2
+impl Said {
+    fn encode<W: minicbor::encode::Write>(
+        self,
+        e: &mut Encoder<W>,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        e.array(3)?.u64(self.mined_set)?.u64(self.assembly)?.u64(self.catching_up)?;
+        Ok(())
     }
 
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, Corrupt> {
+        let corrupt = |error: minicbor::decode::Error| Corrupt::new(HEIGHTS, error);
+        if array_len(d, HEIGHTS)? != 3 {
+            return Err(Corrupt::new(HEIGHTS, "no three numbers"));
+        }
+        let mined_set = d.u64().map_err(corrupt)?;
+        let assembly = d.u64().map_err(corrupt)?;
+        let catching_up = d.u64().map_err(corrupt)?;
+        Ok(Self { mined_set, assembly, catching_up })
+    }
+
+    /// Format 2 had one bit for each claim that was made before the last start: 1 marks, 2 block
+    /// assembly, 4 catching up.
     const fn of_bits(bits: u8) -> Option<Self> {
         if bits > 7 {
             return None;
         }
-        let (mined_set, assembly, catching_up) = (bits & 1 > 0, bits & 2 > 0, bits & 4 > 0);
-        Some(Self { mined_set, assembly, catching_up })
+        let (mined_set, assembly, catching_up) = (bits & 1, bits >> 1 & 1, bits >> 2);
+        Some(Self {
+            mined_set: mined_set as u64,
+            assembly: assembly as u64,
+            catching_up: catching_up as u64,
+        })
     }
 }
 
@@ -53,7 +73,8 @@ impl Heights {
             + u64::from(self.is_catching_up.is_some())
             + u64::from(self.completed.is_some())
             + u64::from(self.heard_ms.is_some())
-            + u64::from(self.earlier != Earlier::default());
+            + u64::from(self.said != Said::default())
+            + u64::from(self.started != Said::default());
         let mut write = || -> Result<(), minicbor::encode::Error<std::convert::Infallible>> {
             e.map(fields)?;
             for (key, sighting) in [(0, self.newest), (1, self.held)] {
@@ -81,8 +102,10 @@ impl Heights {
             if let Some(heard_ms) = self.heard_ms {
                 e.u32(8)?.u64(heard_ms)?;
             }
-            if self.earlier != Earlier::default() {
-                e.u32(9)?.u8(self.earlier.bits())?;
+            for (key, said) in [(10, self.said), (11, self.started)] {
+                if said != Said::default() {
+                    said.encode(e.u32(key)?)?;
+                }
             }
             Ok(())
         };
@@ -94,7 +117,7 @@ impl Heights {
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let corrupt = |error: minicbor::decode::Error| Corrupt::new(HEIGHTS, error);
         let mut d = Decoder::new(bytes);
-        let mut found = Self::default();
+        let (mut found, mut is_counted) = (Self::default(), false);
         for _ in 0..map_len(&mut d, HEIGHTS)? {
             match d.u32().map_err(corrupt)? {
                 0 => found.newest = Some(sighting(&mut d)?),
@@ -112,14 +135,23 @@ impl Heights {
                 7 => found.completed = Some(Height::new(d.u32().map_err(corrupt)?)),
                 8 => found.heard_ms = Some(d.u64().map_err(corrupt)?),
                 9 => {
-                    let earlier = Earlier::of_bits(d.u8().map_err(corrupt)?);
-                    found.earlier =
+                    let earlier = Said::of_bits(d.u8().map_err(corrupt)?);
+                    found.started =
                         earlier.ok_or_else(|| Corrupt::new(HEIGHTS, "unknown claims"))?;
                 }
+                10 => (found.said, is_counted) = (Said::decode(&mut d)?, true),
+                11 => found.started = Said::decode(&mut d)?,
                 other => return Err(Corrupt::unknown_field(HEIGHTS, other)),
             }
         }
         end(&d, bytes, HEIGHTS)?;
+        if !is_counted {
+            found.said = Said {
+                mined_set: found.mined_set.is_some().into(),
+                assembly: found.assembly.is_some().into(),
+                catching_up: found.is_catching_up.is_some().into(),
+            };
+        }
         Ok(found)
     }
 }

@@ -15,6 +15,7 @@ fn rules(must_report: bool) -> GateRules {
         skip_during_catch_up: false,
         min_height: 0,
         height_jump_blocks_max: JUMP,
+        since: None,
     }
 }
 
@@ -176,7 +177,7 @@ fn what_was_said_before_a_restart_opens_nothing_until_it_is_said_again() {
     let (marks, caught_up) = (ChainReport::MinedSet(at(1_000)), ChainReport::CatchingUp(false));
     let allowed = |heights: &Heights| {
         let marks = marks_allow(heights, false);
-        (marks, assembly_allows(heights, false), !heights.may_catch_up())
+        (marks, assembly_allows(heights, false), !heights.may_catch_up(None))
     };
     for report in [running, marks, caught_up] {
         let _ = tell(&mut heights, report);
@@ -186,7 +187,7 @@ fn what_was_said_before_a_restart_opens_nothing_until_it_is_said_again() {
     let _ = tell(&mut heights, ChainReport::Restarted);
     assert_eq!(allowed(&heights), (false, false, false));
     assert_eq!(heights.assembly(), before.assembly(), "it is still shown");
-    assert_eq!(heights.not_said_again().len(), 3);
+    assert_eq!(heights.not_said_again(None).len(), 3);
     assert_eq!(heights.safe(false), before.safe(false), "blocks are not of the moment");
     assert_eq!(Heights::decode(&heights.encode()), Ok(heights), "in another process too");
     let _ = tell(&mut heights, ChainReport::Reorganised(at(999)));
@@ -229,8 +230,44 @@ fn bytes_are_pinned_and_come_back() {
     }
     let mut restarted = heights;
     let _ = restarted.take(ChainReport::Restarted, None, JUMP);
-    assert!(restarted.encode().ends_with(&[9, 7]), "one bit for each claim of the moment");
-    for wrong in [&[0xa1, 10, 1][..], &[0xa1, 9, 8], &[0xa1, 0, 0x82, 1, 9], &[0xa1, 0, 0x81, 1]] {
+    let counted = [10, 0x83, 1, 1, 1, 11, 0x83, 1, 1, 1];
+    assert!(restarted.encode().ends_with(&counted), "each claim of the moment was made once");
+    assert_eq!(Heights::decode(&restarted.encode()), Ok(restarted));
+    for wrong in [
+        &[0xa1, 12, 1][..],
+        &[0xa1, 10, 0x82, 1, 1],
+        &[0xa1, 9, 8],
+        &[0xa1, 0, 0x82, 1, 9],
+        &[0xa1, 0, 0x81, 1],
+    ] {
         assert!(Heights::decode(wrong).is_err());
     }
+}
+
+#[test]
+fn the_start_of_one_service_closes_only_its_own_gate() {
+    let mut heights = known(1_000);
+    let marks = ChainReport::MinedSet(at(1_000));
+    let first = heights.said();
+    let _ = tell(&mut heights, ChainReport::Restarted);
+    let _ = tell(&mut heights, marks);
+    let second = heights.said();
+    let _ = tell(&mut heights, ChainReport::Restarted);
+    let is_open = |heights: &Heights, since| {
+        heights.marks_gap(at(1_000), &GateRules { since, ..rules(false) }).is_none()
+    };
+    assert!(is_open(&heights, Some(first)), "it heard the node itself");
+    assert!(!is_open(&heights, Some(second)) && !is_open(&heights, None));
+    let _ = tell(&mut heights, marks);
+    assert!(is_open(&heights, Some(first)) && is_open(&heights, Some(second)));
+}
+
+#[test]
+fn what_format_2_said_of_the_last_start_is_understood() {
+    // Newest 5 by a block, marks 5, block assembly running at 5; the marks are from before a start.
+    let bytes = [0xa4, 0, 0x82, 5, 0, 4, 5, 5, 0x82, 0xf5, 5, 9, 1];
+    let heights = Heights::decode(&bytes).unwrap();
+    assert_eq!(heights.not_said_again(None), ["its marks (mined_set_height)"]);
+    assert_eq!(Heights::decode(&heights.encode()), Ok(heights));
+    assert!(Heights::decode(&[0xa1, 9, 8]).is_err(), "four claims");
 }
