@@ -5,6 +5,7 @@
 mod alone;
 mod cli;
 mod grpc;
+mod harm;
 mod program;
 mod refusals;
 mod serve;
