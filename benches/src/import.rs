@@ -7,7 +7,7 @@ use utxokeep_core::{Block, ChainPoint, Network};
 use utxokeep_index::{
     ChainIndex, ChainWriter, Settings, import_files, import_immutable, tables::TABLES,
 };
-use utxokeep_kv::{Durability, Kv, RocksKv, RocksOptions};
+use utxokeep_kv::{Durability, Kv, OpenMode, RocksKv, RocksOptions};
 
 use crate::{
     clock::{Clock, Took, peak_memory_bytes},
@@ -102,7 +102,7 @@ fn import(setup: &Setup<'_>, dir: &Path, durability: Durability) -> anyhow::Resu
     let clock = Clock::start();
     let blocks = setup.blocks()?;
     let settings = setup.settings(durability);
-    let index = ChainIndex::open_dir(dir, settings, setup.options(), true)?;
+    let index = ChainIndex::open_dir(dir, settings, setup.options(), OpenMode::Create)?;
     let writer = ChainWriter::new(index)?;
     blocks.import(writer)?;
     Ok(clock.stop())
@@ -110,7 +110,7 @@ fn import(setup: &Setup<'_>, dir: &Path, durability: Durability) -> anyhow::Resu
 
 /// The rows an import writes.
 fn recorded(setup: &Setup<'_>, dir: &Path) -> anyhow::Result<Vec<Write>> {
-    let kv = RocksKv::open(dir, TABLES, setup.options(), true)?;
+    let kv = RocksKv::open(dir, TABLES, setup.options(), OpenMode::Create)?;
     let index = ChainIndex::open(recording(kv), setup.settings(Durability::Buffered))?;
     let writer = ChainWriter::new(index.clone())?;
     drop(setup.blocks()?.import(writer)?);
@@ -159,7 +159,7 @@ fn describe_bound(fsync: &str, how: &str, bound: Took, took: Took) {
 
 fn describe(setup: &Setup<'_>, dir: &Path, fsync: &str, took: Took) -> anyhow::Result<()> {
     let settings = setup.settings(Durability::Buffered);
-    let index = ChainIndex::open_dir(dir, settings, setup.options(), false)?;
+    let index = ChainIndex::open_dir(dir, settings, setup.options(), OpenMode::Existing)?;
     let view = index.view()?;
     let (tip, entry) = view.here()?;
     let (mut outputs, mut inputs) = (0, 0);

@@ -7,7 +7,7 @@ use utxokeep_index::{
     ChainIndex, Paging,
     tables::{ADDR, UNSPENT},
 };
-use utxokeep_kv::{Durability, Read, RocksKv, Scan, TableId};
+use utxokeep_kv::{Durability, OpenMode, Read, RocksKv, Scan, TableId};
 
 use crate::{import::Setup, output};
 
@@ -18,7 +18,7 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path) -> anyhow::Result<()> 
     output::heading("reads");
     let open = || -> anyhow::Result<ChainIndex<RocksKv>> {
         let settings = setup.settings(Durability::Buffered);
-        Ok(ChainIndex::open_dir(database, settings, setup.options(), false)?)
+        Ok(ChainIndex::open_dir(database, settings, setup.options(), OpenMode::Existing)?)
     };
     let (points, addresses, largest) = samples(&open()?)?;
     let dropped = std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok();

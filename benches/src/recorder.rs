@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Mutex, sync::PoisonError, time::Duration};
 
 use utxokeep_index::tables::TABLES;
-use utxokeep_kv::{Batch, Durability, Kv, KvError, RocksKv, RocksOptions, SortedRows};
+use utxokeep_kv::{Batch, Durability, Kv, KvError, OpenMode, RocksKv, RocksOptions, SortedRows};
 use utxokeep_testkit::{Hook, HookedKv};
 
 use crate::clock::{Clock, Took};
@@ -116,5 +116,5 @@ pub(crate) fn as_commits(writes: &[Write]) -> Vec<Write> {
 
 /// An empty database with every table.
 pub(crate) fn bare(dir: &Path, options: RocksOptions) -> anyhow::Result<RocksKv> {
-    Ok(RocksKv::open(dir, TABLES, options, true)?)
+    Ok(RocksKv::open(dir, TABLES, options, OpenMode::Create)?)
 }

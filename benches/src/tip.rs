@@ -8,7 +8,7 @@ use std::{
 
 use utxokeep_core::{Block, Height};
 use utxokeep_index::{ChainIndex, ChainWriter, tables::TABLES};
-use utxokeep_kv::{Durability, RocksKv};
+use utxokeep_kv::{Durability, OpenMode, RocksKv};
 
 use crate::{
     clock::Clock,
@@ -39,7 +39,7 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow:
     ));
     let Some(base) = blocks.first().map(|block| block.header.prev) else { return Ok(()) };
     for (name, durability) in [("off", Durability::Buffered), ("on", Durability::Synced)] {
-        let kv = RocksKv::open(database, TABLES, setup.options(), false)?;
+        let kv = RocksKv::open(database, TABLES, setup.options(), OpenMode::Existing)?;
         let index = ChainIndex::open(recording(kv), setup.settings(durability))?;
         let fork = index.view()?.height_of(&base)?.unwrap_or_default();
         let mut writer = ChainWriter::new(index.clone())?;
@@ -65,7 +65,7 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow:
         drop((writer, index));
 
         let copy = bare_copy(setup, database, name)?;
-        let kv = RocksKv::open(&copy, TABLES, setup.options(), false)?;
+        let kv = RocksKv::open(&copy, TABLES, setup.options(), OpenMode::Existing)?;
         let (bound, each) = replay(&kv, recorded, durability)?;
         drop(kv);
         std::fs::remove_dir_all(copy)?;
@@ -91,7 +91,7 @@ pub(crate) fn measure(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow:
         age(setup, database)?;
     }
     let settings = setup.settings(Durability::Buffered);
-    disk_use(&ChainIndex::open_dir(database, settings, setup.options(), false)?)
+    disk_use(&ChainIndex::open_dir(database, settings, setup.options(), OpenMode::Existing)?)
 }
 
 /// The bound writes into a database of the same size: a copy, made while nobody writes.
@@ -109,7 +109,8 @@ fn bare_copy(setup: &Setup<'_>, database: &Path, name: &str) -> anyhow::Result<P
 
 fn newest_blocks(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow::Result<Vec<Block>> {
     let settings = setup.settings(Durability::Buffered);
-    let index = ChainIndex::open_dir(database, settings.clone(), setup.options(), false)?;
+    let index =
+        ChainIndex::open_dir(database, settings.clone(), setup.options(), OpenMode::Existing)?;
     let source = setup.blocks()?;
     let view = index.view()?;
     let (tip, _) = view.here()?;
@@ -127,12 +128,13 @@ fn newest_blocks(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow::Resu
 /// quarters: it must not grow with the age of the chain.
 fn age(setup: &Setup<'_>, database: &Path) -> anyhow::Result<()> {
     let settings = setup.settings(Durability::Buffered);
-    let index = ChainIndex::open_dir(database, settings.clone(), setup.options(), false)?;
+    let index =
+        ChainIndex::open_dir(database, settings.clone(), setup.options(), OpenMode::Existing)?;
     let source = setup.blocks()?;
     let view = index.view()?;
     let (tip, _) = view.here()?;
     let dir = setup.dir.join("age");
-    let young = ChainIndex::open_dir(&dir, settings.clone(), setup.options(), true)?;
+    let young = ChainIndex::open_dir(&dir, settings.clone(), setup.options(), OpenMode::Create)?;
     let mut writer = ChainWriter::new(young)?;
     let mut quarters = [(0.0, 0usize); 4];
     for raw in 0..=tip.get() {

@@ -16,7 +16,7 @@ use utxokeep_core::{
         SpendFlags, SpendRequest,
     },
 };
-use utxokeep_kv::{Batch, Durability, Kv, RocksKv, RocksOptions, TableId};
+use utxokeep_kv::{Batch, Durability, Kv, OpenMode, RocksKv, RocksOptions, TableId};
 use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_txstore::{NodeStore, Settings, TABLES, TxStore};
 
@@ -118,11 +118,11 @@ fn measure_rocksdb(dir: &Path) -> anyhow::Result<()> {
         {
             let place = dir.join(format!("txstore-{name}-{batch}-{clients}"));
             let options = || RocksOptions::within(256 << 20);
-            let kv = RocksKv::open(&place.join("store"), TABLES, options(), true)?;
+            let kv = RocksKv::open(&place.join("store"), TABLES, options(), OpenMode::Create)?;
             let store = NodeStore::on_kv(kv, Settings::default(), durability)?;
             let own = rates(&store, PARENTS, batch, clients)?;
             drop(store);
-            let bare = RocksKv::open(&place.join("bound"), TABLES, options(), true)?;
+            let bare = RocksKv::open(&place.join("bound"), TABLES, options(), OpenMode::Create)?;
             let bound = bound(&bare, durability, batch, clients)?;
             show(&format!("fsync {name}, batch {batch}, {clients} clients"), own, bound);
             std::fs::remove_dir_all(&place)?;

@@ -11,6 +11,7 @@ mod chain;
 mod metric;
 mod network;
 pub mod node;
+mod open_mode;
 mod types;
 pub mod wallet;
 
@@ -36,6 +37,7 @@ pub use chain::{
 };
 pub use metric::{Metric, MetricKind};
 pub use network::{Network, UnknownNetwork};
+pub use open_mode::{Found, NotOpened, OpenMode, Opening};
 pub use types::{
     AddressKey, BlockHash, ChainPoint, ChainWork, HashParseError, Height, OutPoint, Txid,
     hex_decode, hex_encode,

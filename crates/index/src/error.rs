@@ -55,6 +55,18 @@ pub enum OpenError {
         /// Newest format this program knows.
         known: u64,
     },
+    /// The database is there, holds nothing, and was not opened to create an index in it.
+    #[error("there is no chain index in the database; nothing was created")]
+    Empty,
+    /// The database was written by an older program, and was opened for reading.
+    #[error(
+        "the database is of a format before {known}; nothing was changed: `utxokeep chain prune`, or \
+         any other command that writes to it, brings it up to date"
+    )]
+    OlderFormat {
+        /// Format of this program.
+        known: u64,
+    },
     /// A setting that is part of the database differs from the configuration.
     #[error(
         "the database was built with {name} = {found}, the configuration says {asked}; change the configuration back, or import again into a new directory"

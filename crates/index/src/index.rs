@@ -5,8 +5,8 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicBool},
 };
 
-use utxokeep_core::{ChainPoint, Height, Network, Partial, Totals};
-use utxokeep_kv::{Durability, Kv, KvError, RocksKv, RocksOptions, TableSize};
+use utxokeep_core::{ChainPoint, Found, Height, Network, NotOpened, Opening, Partial, Totals};
+use utxokeep_kv::{Durability, Kv, KvError, OpenMode, RocksKv, RocksOptions, TableSize};
 
 use crate::{
     ConsumerState, Settings, TipSignal, View,
@@ -89,12 +89,12 @@ fn stated_identity(dir: &Path, on_disk: &[String]) -> Result<Option<Identity>, O
 }
 
 impl ChainIndex<RocksKv> {
-    /// Opens the database in `dir`. With `create`, an absent one is made.
+    /// Opens the database in `dir`.
     pub fn open_dir(
         dir: &Path,
         settings: Settings,
         options: RocksOptions,
-        create: bool,
+        mode: OpenMode,
     ) -> Result<Self, OpenError> {
         // With the index off, its tables are not even opened.
         let specs = if settings.enabled { TABLES } else { &TABLES[..LOG_TABLES] };
@@ -107,7 +107,9 @@ impl ChainIndex<RocksKv> {
                     return Err(OpenError::SettingChanged { name, found, asked });
                 }
                 // Its creation was cut short between two tables.
-                None if create && RocksKv::is_blank(dir)? => RocksKv::destroy(dir)?,
+                None if mode == OpenMode::Create && RocksKv::is_blank(dir)? => {
+                    RocksKv::destroy(dir)?;
+                }
                 None if RocksKv::is_blank(dir)? => {
                     return Err(KvError::NotFound { path: dir.to_owned() }.into());
                 }
@@ -118,19 +120,33 @@ impl ChainIndex<RocksKv> {
                 }
             }
         }
-        Self::open(RocksKv::open(dir, specs, options, create)?, settings)
+        let kv = RocksKv::open(dir, specs, options, mode)?;
+        Self::open(kv, settings).map_err(|error| match error {
+            OpenError::Empty => KvError::NotFound { path: dir.to_owned() }.into(),
+            error => error,
+        })
     }
 }
 
 impl<K: Kv> ChainIndex<K> {
-    /// Takes an engine that has all tables the settings ask for.
+    /// Takes an engine that has all tables the settings ask for, in the mode it was opened in.
     pub fn open(kv: K, settings: Settings) -> Result<Self, OpenError> {
-        let batch = match meta::check(&kv, &settings, UPGRADES)? {
-            Some(upgrades) => upgrades,
-            None => meta::create(&settings),
+        let upgrades = meta::check(&kv, &settings, UPGRADES)?;
+        let found = match &upgrades {
+            None => Found::Nothing,
+            Some(upgrades) if upgrades.is_empty() => Found::Current,
+            Some(_) => Found::Older,
         };
-        if !batch.is_empty() {
-            kv.commit(batch, Durability::Synced)?;
+        match kv.mode().decide(found) {
+            Ok(Opening::Use) => {}
+            Ok(Opening::Create | Opening::Upgrade) => {
+                let batch = upgrades.unwrap_or_else(|| meta::create(&settings));
+                kv.commit(batch, Durability::Synced)?;
+            }
+            Err(NotOpened::Missing) => return Err(OpenError::Empty),
+            Err(NotOpened::Outdated) => {
+                return Err(OpenError::OlderFormat { known: FORMAT_VERSION });
+            }
         }
         Ok(Self {
             kv: Arc::new(kv),

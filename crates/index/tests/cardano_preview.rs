@@ -13,7 +13,7 @@ use utxokeep_core::{
 use utxokeep_index::{
     ChainIndex, ChainWriter, Digest, Mode, Paging, Settings, import_immutable, tables::TABLES,
 };
-use utxokeep_kv::{Durability, Kv, MemoryKv, RocksKv, RocksOptions};
+use utxokeep_kv::{Durability, Kv, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_testkit::{csv, preview_immutable, testdata};
 
 const PREVIEW: Network = Network::CardanoPreview;
@@ -118,7 +118,7 @@ fn lovelace_of_every_epoch_equals_the_published_ada_pots() {
 /// Imports as the program does: bulk below the window, the rest with undo data.
 fn imported(db: &ImmutableDb, dir: &Path, bulk: bool) -> ChainWriter<RocksKv> {
     let options = RocksOptions::within(64 << 20);
-    let index = ChainIndex::open_dir(dir, settings(), options, true).unwrap();
+    let index = ChainIndex::open_dir(dir, settings(), options, OpenMode::Create).unwrap();
     let writer = ChainWriter::new(index).unwrap();
     let (writer, report) = import_immutable(writer, db, bulk, &mut |_| true).unwrap();
     assert_eq!((report.connected, report.reorganisations), (59_315, 0));

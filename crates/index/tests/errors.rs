@@ -19,7 +19,7 @@ use utxokeep_index::{
     peek_identity,
     tables::{ADDR, ADDR_SPENT, LOG_TABLES, META, SIDE, SIDE_BODY, TABLES},
 };
-use utxokeep_kv::{Batch, Durability, Kv, KvError, RocksKv};
+use utxokeep_kv::{Batch, Durability, Kv, KvError, OpenMode, RocksKv};
 use utxokeep_testkit::{Archive, NOBODY, mine, regtest_genesis};
 
 fn simulate(seed: u64, height: u32) -> Archive {
@@ -167,7 +167,7 @@ fn rollbacks_that_make_no_sense_are_refused() {
 }
 
 fn open_dir(place: &OnDisk, settings: Settings) -> Result<ChainIndex<RocksKv>, OpenError> {
-    ChainIndex::open_dir(place.0.path(), settings, common::rocks_options(), false)
+    ChainIndex::open_dir(place.0.path(), settings, common::rocks_options(), OpenMode::Existing)
 }
 
 /// A database on disk, closed again, and its rows.
@@ -218,7 +218,8 @@ fn a_database_of_a_newer_format_is_not_opened() {
     let settings = common::settings(10);
     let (place, _) = closed(&settings);
     let newer = |format: u64| {
-        let kv = RocksKv::open(place.0.path(), TABLES, common::rocks_options(), false).unwrap();
+        let kv = RocksKv::open(place.0.path(), TABLES, common::rocks_options(), OpenMode::Existing)
+            .unwrap();
         let mut batch = Batch::new();
         batch.put(META, b"format", &format.to_be_bytes());
         kv.commit(batch, Durability::Synced).unwrap();
@@ -233,6 +234,32 @@ fn a_database_of_a_newer_format_is_not_opened() {
     assert!(error.to_string().contains("use a newer utxokeep"), "{error}");
     newer(FORMAT_VERSION);
     assert_eq!(open_dir(&place, settings).unwrap().status().unwrap().format_version, 1);
+}
+
+#[test]
+fn an_index_that_is_only_read_is_neither_created_nor_written() {
+    let settings = common::settings(10);
+    let open = |place: &OnDisk, mode| {
+        ChainIndex::open_dir(place.0.path(), settings.clone(), common::rocks_options(), mode)
+    };
+    // Tables without a single row, as of a creation that was cut short.
+    let blank = OnDisk::default();
+    let kv = RocksKv::open(blank.0.path(), TABLES, common::rocks_options(), OpenMode::Create);
+    drop(kv.unwrap());
+    for mode in [OpenMode::Read, OpenMode::Existing] {
+        let error = open(&blank, mode).unwrap_err();
+        let is_missing =
+            matches!(&error, OpenError::Store(StoreError::Kv(KvError::NotFound { .. })));
+        assert!(is_missing, "{error}");
+    }
+    assert!(RocksKv::is_blank(blank.0.path()).unwrap());
+
+    let (place, rows) = closed(&settings);
+    let index = open(&place, OpenMode::Read).unwrap();
+    assert_same(&rows, &dump(index.engine()), &[], "read");
+    let mut writer = ChainWriter::new(index).unwrap();
+    let error = writer.rollback(Height::new(1)).unwrap_err();
+    assert!(error.to_string().contains("open for reading only"), "{error}");
 }
 
 #[test]

@@ -21,6 +21,21 @@ pub enum KvError {
         /// Directory that was looked at.
         path: PathBuf,
     },
+    /// The database lacks a table of this version, and was opened for reading.
+    #[error(
+        "the database at {path} is of an older version: it has no table {table}; nothing was changed: \
+         `utxokeep serve`, or any command that writes to it, brings it up to date",
+        path = path.display()
+    )]
+    Outdated {
+        /// Directory of the database.
+        path: PathBuf,
+        /// The table that is missing.
+        table: &'static str,
+    },
+    /// A write to a database that was opened for reading.
+    #[error("the database is open for reading only; nothing was changed")]
+    ReadOnly,
     /// The tables on disk are not the ones asked for.
     #[error("the database has table {name}, which this configuration does not open")]
     UnexpectedTable {

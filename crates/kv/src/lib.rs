@@ -24,6 +24,7 @@ pub use error::KvError;
 pub use memory::MemoryKv;
 pub use rocks::{LogDamage, LogReport, LostRow, RocksKv, RocksOptions};
 pub use trouble::Trouble;
+pub use utxokeep_core::OpenMode;
 
 /// How a table is read; decides filters and prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +146,11 @@ pub trait Kv: Read + Send + Sync {
     /// Durable, and all or nothing across crashes; but readers may see some of the rows before
     /// `finish`, so it is for states in which nobody reads.
     fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError>;
+
+    /// How it was opened. What is built on the tables keeps to it.
+    fn mode(&self) -> OpenMode {
+        OpenMode::Create
+    }
 
     /// Why no writes are taken at present, if so. Asked often, so it costs little.
     fn trouble(&self) -> Option<Trouble> {

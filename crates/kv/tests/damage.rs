@@ -11,8 +11,8 @@ use std::{
 
 use tempfile::TempDir;
 use utxokeep_kv::{
-    Access, Batch, Durability, Kv, KvError, LogReport, Read, RocksKv, RocksOptions, SortedRows,
-    TableId, TableSpec,
+    Access, Batch, Durability, Kv, KvError, LogReport, OpenMode, Read, RocksKv, RocksOptions,
+    SortedRows, TableId, TableSpec,
 };
 
 const SPECS: &[TableSpec] = &[
@@ -27,7 +27,7 @@ const BATCHES: u32 = 2_000;
 type Harm<'h> = &'h dyn Fn(&Path);
 
 fn open(dir: &Path) -> Result<RocksKv, KvError> {
-    RocksKv::open(dir, SPECS, RocksOptions::within(16 << 20), true)
+    RocksKv::open(dir, SPECS, RocksOptions::within(16 << 20), OpenMode::Create)
 }
 
 /// One row in each table per batch, all in the log.
@@ -531,7 +531,8 @@ fn a_creation_that_was_killed_before_its_first_log_is_begun_again() {
             fs::remove_file(path).unwrap();
         }
     }
-    let unasked = RocksKv::open(dir.path(), SPECS, RocksOptions::within(16 << 20), false);
+    let unasked =
+        RocksKv::open(dir.path(), SPECS, RocksOptions::within(16 << 20), OpenMode::Existing);
     assert!(matches!(unasked, Err(KvError::NotFound { .. })));
     filled(dir.path());
     assert_eq!(rows(&open(dir.path()).unwrap()), BATCHES);
@@ -614,7 +615,7 @@ fn opening_again_and_again_on_a_full_disk_leaves_no_more_tables() {
 
 fn open_on_a_full_disk(small: &Path) {
     let dir = small.join("db");
-    let open = || RocksKv::open(&dir, SPECS, RocksOptions::within(256 << 20), true);
+    let open = || RocksKv::open(&dir, SPECS, RocksOptions::within(256 << 20), OpenMode::Create);
     let kv = open().unwrap();
     let mut random = 1u64;
     for number in 0..BATCHES {

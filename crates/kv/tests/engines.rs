@@ -3,7 +3,7 @@
 
 use tempfile::TempDir;
 use utxokeep_kv::{
-    Access, Batch, Durability, Kv, KvError, MemoryKv, Read, RocksKv, RocksOptions, Scan,
+    Access, Batch, Durability, Kv, KvError, MemoryKv, OpenMode, Read, RocksKv, RocksOptions, Scan,
     SortedRows, TableId, TableSpec,
 };
 
@@ -21,7 +21,7 @@ fn options() -> RocksOptions {
 }
 
 fn open(dir: &TempDir) -> RocksKv {
-    RocksKv::open(dir.path(), SPECS, options(), true).unwrap()
+    RocksKv::open(dir.path(), SPECS, options(), OpenMode::Create).unwrap()
 }
 
 fn on_every_engine(test: impl Fn(&dyn Fn(Batch), &dyn Read)) {
@@ -129,26 +129,98 @@ fn rows_survive_reopening_and_the_second_opener_is_told_why_not() {
     let mut batch = Batch::new();
     batch.put(POINTS, b"k", b"v");
     kv.commit(batch, Durability::Synced).unwrap();
-    let second = RocksKv::open(dir.path(), SPECS, options(), false);
+    let second = RocksKv::open(dir.path(), SPECS, options(), OpenMode::Existing);
     assert!(matches!(second, Err(KvError::InUse { .. })), "{second:?}");
     drop(kv);
     assert_eq!(open(&dir).get(POINTS, b"k").unwrap(), Some(b"v".to_vec()));
 }
 
 #[test]
-fn a_missing_database_is_not_created_by_a_reader() {
+fn a_missing_database_is_created_only_by_whoever_opens_it_to_create() {
     let dir = TempDir::new().unwrap();
-    let path = dir.path().join("nothing");
-    let opened = RocksKv::open(&path, SPECS, options(), false);
-    assert!(matches!(opened, Err(KvError::NotFound { .. })));
-    assert!(!path.exists());
+    let (path, file) = (dir.path().join("nothing"), dir.path().join("file"));
+    std::fs::write(&file, "").unwrap();
+    for mode in [OpenMode::Read, OpenMode::Existing] {
+        for place in [&path, &file] {
+            let opened = RocksKv::open(place, SPECS, options(), mode);
+            assert!(matches!(opened, Err(KvError::NotFound { .. })), "{mode:?}: {opened:?}");
+        }
+        assert!(!path.exists());
+    }
+    assert!(RocksKv::open(&path, SPECS, options(), OpenMode::Create).is_ok());
+}
+
+fn read(dir: &TempDir, specs: &'static [TableSpec]) -> Result<RocksKv, KvError> {
+    RocksKv::open(dir.path(), specs, options(), OpenMode::Read)
+}
+
+fn files(dir: &TempDir) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let paths = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_reader_sees_what_is_only_in_the_log_and_writes_nothing() {
+    let dir = TempDir::new().unwrap();
+    let kv = open(&dir);
+    let mut batch = Batch::new();
+    batch.put(ORDERED, b"k", b"v");
+    kv.commit(batch, Durability::Synced).unwrap();
+    drop(kv);
+    std::fs::remove_dir(dir.path().join("load")).ok();
+    let before = files(&dir);
+    let kv = read(&dir, SPECS).unwrap();
+    assert_eq!(kv.mode(), OpenMode::Read);
+    assert_eq!(kv.snapshot().get(ORDERED, b"k").unwrap(), Some(b"v".to_vec()));
+    assert_eq!(rows(&kv, ORDERED, &ALL), [(b"k".to_vec(), b"v".to_vec())]);
+    let mut batch = Batch::new();
+    batch.put(ORDERED, b"k", b"w");
+    let refused = kv.commit(batch, Durability::Synced);
+    assert!(matches!(refused, Err(KvError::ReadOnly)), "{refused:?}");
+    drop(kv);
+    assert_eq!(files(&dir), before);
+}
+
+#[test]
+fn readers_share_a_database_and_a_writer_has_it_alone() {
+    let dir = TempDir::new().unwrap();
+    let writer = open(&dir);
+    let refused = read(&dir, SPECS);
+    assert!(matches!(refused, Err(KvError::InUse { .. })), "{refused:?}");
+    drop(writer);
+    let (first, second) = (read(&dir, SPECS).unwrap(), read(&dir, SPECS).unwrap());
+    for reader in [first, second] {
+        let refused = RocksKv::open(dir.path(), SPECS, options(), OpenMode::Existing);
+        assert!(matches!(refused, Err(KvError::InUse { .. })), "{refused:?}");
+        drop(reader);
+    }
+    drop(open(&dir));
+}
+
+#[test]
+fn a_reader_does_not_bring_an_older_database_up_to_date() {
+    let dir = TempDir::new().unwrap();
+    let older = &SPECS[..2];
+    let kv = RocksKv::open(dir.path(), older, options(), OpenMode::Create).unwrap();
+    let mut batch = Batch::new();
+    batch.put(POINTS, b"k", b"v");
+    kv.commit(batch, Durability::Synced).unwrap();
+    drop(kv);
+    let refused = read(&dir, SPECS);
+    assert!(matches!(refused, Err(KvError::Outdated { table: "ordered", .. })), "{refused:?}");
+    assert!(!RocksKv::tables_on_disk(dir.path()).unwrap().contains(&"ordered".to_owned()));
+    drop(RocksKv::open(dir.path(), SPECS, options(), OpenMode::Existing).unwrap());
+    assert!(read(&dir, SPECS).is_ok());
 }
 
 #[test]
 fn a_table_that_is_not_in_the_list_is_refused() {
     let dir = TempDir::new().unwrap();
     drop(open(&dir));
-    let opened = RocksKv::open(dir.path(), &SPECS[..2], options(), true);
+    let opened = RocksKv::open(dir.path(), &SPECS[..2], options(), OpenMode::Create);
     assert!(matches!(opened, Err(KvError::UnexpectedTable { name }) if name == "ordered"));
 }
 
@@ -158,7 +230,7 @@ fn a_database_is_blank_until_its_first_row() {
     let path = dir.path().join("database");
     assert!(RocksKv::is_blank(&path).unwrap());
     assert!(!path.exists());
-    let kv = RocksKv::open(&path, SPECS, options(), true).unwrap();
+    let kv = RocksKv::open(&path, SPECS, options(), OpenMode::Create).unwrap();
     assert!(RocksKv::is_blank(&path).unwrap());
     let mut batch = Batch::new();
     batch.put(ORDERED, b"k", b"v");
@@ -202,7 +274,7 @@ fn a_read_that_nobody_waits_for_ends_early() {
     let dir = TempDir::new().unwrap();
     let mut options = options();
     options.is_unwanted = is_unwanted;
-    let rocks = RocksKv::open(dir.path(), SPECS, options, true).unwrap();
+    let rocks = RocksKv::open(dir.path(), SPECS, options, OpenMode::Create).unwrap();
     let mut batch = Batch::new();
     for row in 0..ROWS {
         batch.put(ORDERED, &row.to_be_bytes(), b"1");

@@ -9,7 +9,7 @@ mod circles;
 use std::sync::Arc;
 
 use utxokeep_core::node::Policy;
-use utxokeep_kv::{Durability, MemoryKv, RocksKv, RocksOptions};
+use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::{postgres::TestDatabase, pruner::OpenedPruneStore, pruner_tests};
 use utxokeep_txstore::{Blobs, NodeStore, Settings, TABLES};
@@ -28,14 +28,15 @@ fn memory(policy: Policy) -> Option<OpenedPruneStore> {
 fn files(policy: Policy) -> Option<OpenedPruneStore> {
     let settings = Settings { inline_body_bytes_max: 0, ..with(policy) };
     let kv = MemoryKv::new(TABLES);
-    let blobs = Blobs::open("memory:", Durability::Buffered, 5_000).unwrap();
+    let blobs = Blobs::open("memory:", Durability::Buffered, 5_000, OpenMode::Create).unwrap();
     let store = NodeStore::on_kv(kv, settings, Durability::Buffered).unwrap();
     Some((Arc::new(store.with_blobs(blobs)), None))
 }
 
 fn rocksdb(policy: Policy) -> Option<OpenedPruneStore> {
     let dir = tempfile::tempdir().unwrap();
-    let kv = RocksKv::open(dir.path(), TABLES, RocksOptions::within(16 << 20), true).unwrap();
+    let kv = RocksKv::open(dir.path(), TABLES, RocksOptions::within(16 << 20), OpenMode::Create)
+        .unwrap();
     let store = NodeStore::on_kv(kv, with(policy), Durability::Buffered).unwrap();
     Some((Arc::new(store), Some(Box::new(dir))))
 }

@@ -26,7 +26,7 @@ use utxokeep_core::{
         SpendAndCreate, SpendFlags,
     },
 };
-use utxokeep_kv::{Batch, Durability, Kv, KvError, TableId};
+use utxokeep_kv::{Batch, Durability, Kv, KvError, OpenMode, TableId};
 use utxokeep_pruner::{JobState, Phase, Pruner, PrunerSettings, RunReport};
 use utxokeep_testkit::pruner::StillClock;
 use utxokeep_txstore::{
@@ -247,7 +247,7 @@ fn a_record_that_does_not_decode_is_kept_and_does_not_hold_up_the_others() {
 fn with_files(kv: &Faulty, dir: &std::path::Path) -> Arc<dyn PruneStore> {
     let settings = Settings { inline_body_bytes_max: 0, ..Settings::default() };
     let url = format!("file:{}", dir.display());
-    let blobs = Blobs::open(&url, Durability::Buffered, 5_000).unwrap();
+    let blobs = Blobs::open(&url, Durability::Buffered, 5_000, OpenMode::Create).unwrap();
     let store = NodeStore::on_kv(kv.0.clone(), settings, Durability::Buffered).unwrap();
     Arc::new(store.with_blobs(blobs))
 }

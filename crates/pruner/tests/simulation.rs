@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use utxokeep_core::node::Check;
-use utxokeep_kv::{Durability, MemoryKv, RocksKv, RocksOptions};
+use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_testkit::pruner::{SimulationConfig, simulate};
 use utxokeep_txstore::{NodeStore, ProofFault, PruneStore, Settings, TABLES};
 
@@ -83,7 +83,7 @@ fn no_seed_breaks_an_invariant_on_rocksdb_reopened_again_and_again() {
         simulate(config, &mut |store| {
             drop(store);
             let options = RocksOptions::within(16 << 20);
-            let kv = RocksKv::open(dir.path(), TABLES, options, true).unwrap();
+            let kv = RocksKv::open(dir.path(), TABLES, options, OpenMode::Create).unwrap();
             Arc::new(NodeStore::on_kv(kv, settings(), Durability::Buffered).unwrap())
         })
         .unwrap();

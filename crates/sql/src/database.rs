@@ -13,6 +13,7 @@ use crate::value::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use utxokeep_core::OpenMode;
 
 /// Counter of attempts that were repeated, with the labels `engine` and `reason`.
 pub const RETRIES_METRIC: &str = "utxokeep_sql_retries_total";
@@ -42,6 +43,7 @@ pub struct Database {
 
 struct Inner {
     engine: Engine,
+    mode: OpenMode,
     retries_max: u32,
     is_unwanted: fn() -> bool,
     retry_base_ms: u64,
@@ -67,7 +69,7 @@ enum Attempt<T, E> {
 impl Database {
     /// Opens `sqlite:FILE` or `postgres://user:password@host/name`.
     ///
-    /// A `SQLite` file is created when it is missing. Connections to `PostgreSQL` are encrypted
+    /// A `SQLite` file is created when it is missing and [`Options::mode`] allows it. Connections to `PostgreSQL` are encrypted
     /// where the server can, and `sslmode` in the URL insists on it: `require`, `verify-ca` and
     /// `verify-full`, with `sslrootcert=FILE`. A URL may name several hosts, separated by commas;
     /// with `target_session_attrs=read-write` the one that takes writes is used. A server that
@@ -85,6 +87,7 @@ impl Database {
         };
         let inner = Inner {
             engine,
+            mode: options.mode,
             retries_max: options.retries_max,
             is_unwanted: options.is_unwanted,
             retry_base_ms: options.retry_base_ms,
@@ -93,6 +96,11 @@ impl Database {
             retries: AtomicU64::new(0),
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// How it was opened.
+    pub fn mode(&self) -> OpenMode {
+        self.inner.mode
     }
 
     /// Which engine this is.
@@ -155,7 +163,7 @@ impl Database {
         &self,
         body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.repeat(Mode::Write(Isolation::ReadCommitted), body)
+        self.write_at(Isolation::ReadCommitted, body)
     }
 
     /// Like [`Database::write`], at another isolation level.
@@ -164,7 +172,19 @@ impl Database {
         isolation: Isolation,
         body: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        if !self.inner.mode.may_write() {
+            return Err(SqlError::ReadOnly.into());
+        }
         self.repeat(Mode::Write(isolation), body)
+    }
+
+    /// Runs `body` in a write transaction that it always ends with an error, so that nothing is
+    /// changed, however the database was opened.
+    pub(crate) fn rehearse<E: From<SqlError>>(
+        &self,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<std::convert::Infallible, E>,
+    ) -> Result<std::convert::Infallible, E> {
+        self.repeat(Mode::Write(Isolation::ReadCommitted), body)
     }
 
     /// Runs `body` on one snapshot, which is taken by its first statement. Writes are refused.

@@ -119,6 +119,15 @@ pub enum SqlError {
         /// The log beside it.
         log: std::path::PathBuf,
     },
+    /// There is no file, or an empty one, where a database was expected.
+    #[error("there is no database at {}; nothing was created", file.display())]
+    NotFound {
+        /// Where it was looked for.
+        file: std::path::PathBuf,
+    },
+    /// A write to a database that was opened for reading.
+    #[error("the database is open for reading only; nothing was changed")]
+    ReadOnly,
     /// A text that not every engine can store.
     #[error("a text holds a NUL character, which cannot be stored; nothing was changed")]
     NulInText,
@@ -161,6 +170,11 @@ impl SqlError {
     /// Whether the same transaction may succeed when it is run again.
     pub fn is_transient(&self) -> bool {
         self.retry_reason().is_some()
+    }
+
+    /// Whether a database, or what belongs in it, is not there.
+    pub const fn is_missing(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::Migration(MigrationError::Missing { .. }))
     }
 
     /// Whether a constraint of this kind refused the change.
@@ -291,6 +305,25 @@ pub enum MigrationError {
         component: String,
         /// Version that is out of order.
         version: u32,
+    },
+    /// The database has none of the tables, and was not opened to create them.
+    #[error("the database has no tables of {component}; nothing was created")]
+    Missing {
+        /// Part of the schema.
+        component: String,
+    },
+    /// The database lacks steps, and was opened for reading.
+    #[error(
+        "the schema of {component} is at version {found} and this program needs {known}; nothing was \
+         changed: `utxokeep serve`, or any command that writes to it, brings it up to date"
+    )]
+    Outdated {
+        /// Part of the schema.
+        component: String,
+        /// Version in the database.
+        found: u32,
+        /// Version that the program needs.
+        known: u32,
     },
     /// The version to go down to is above the present one.
     #[error("the schema of {component} is at version {found}, below the target {target}")]

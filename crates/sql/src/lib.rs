@@ -38,4 +38,5 @@ pub use options::{Dialect, Durability, Options};
 pub use server::Promises;
 pub use sqlite_file::DatabaseTrouble;
 pub use transaction::{Isolation, Transaction};
+pub use utxokeep_core::OpenMode;
 pub use value::{Row, Value};

@@ -13,6 +13,7 @@ use crate::options::Dialect;
 use crate::transaction::Transaction;
 use crate::value::Value;
 use sha2::{Digest, Sha256};
+use utxokeep_core::{Found, NotOpened, OpenMode};
 
 /// One step of a schema. Steps count up from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,10 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS utxokeep_migrations (
     PRIMARY KEY (component, version)
 )";
 
+const HAS_TABLE_SQLITE: &str =
+    "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'utxokeep_migrations'";
+const HAS_TABLE_POSTGRES: &str = "SELECT 1 WHERE to_regclass('utxokeep_migrations') IS NOT NULL";
+
 const SELECT_APPLIED: &str = "SELECT version, name, checksum, applied_at_us
     FROM utxokeep_migrations WHERE component = $1 ORDER BY version";
 
@@ -79,7 +84,8 @@ const TAKE_TURN: &str =
 /// How often tables are made anew because another program made them at the same moment.
 const CREATED_MEANWHILE_MAX: usize = 5;
 
-/// Brings `component` up to the newest of `migrations`; does nothing when it is there.
+/// Brings `component` up to the newest of `migrations`; does nothing when it is there. A database
+/// that was not opened to be created, or to be changed, is refused where that would be needed.
 pub fn migrate_up(
     database: &Database,
     component: &str,
@@ -87,6 +93,9 @@ pub fn migrate_up(
     now_us: i64,
 ) -> Result<MigrationReport, SqlError> {
     check_order(component, migrations)?;
+    if let Some(version) = usable_version(database, component, migrations)? {
+        return Ok(MigrationReport { from: version, to: version });
+    }
     create(database)?;
     database.write(|tx| {
         let from = prepare(tx, component, migrations)?;
@@ -107,6 +116,35 @@ pub fn migrate_up(
         let to = migrations.last().map_or(from, |step| step.version);
         Ok(MigrationReport { from, to })
     })
+}
+
+/// Version of a database that may not be changed, or not be created, and need not; `None` if there are
+/// steps to be taken, or commits to be marked.
+fn usable_version(
+    database: &Database,
+    component: &str,
+    migrations: &[Migration],
+) -> Result<Option<u32>, SqlError> {
+    let mode = database.mode();
+    if mode == OpenMode::Create {
+        return Ok(None);
+    }
+    let applied = applied_migrations(database, component)?;
+    let found = known_version(&applied, component, migrations)?;
+    let known = migrations.last().map_or(0, |step| step.version);
+    let state = match found {
+        0 => Found::Nothing,
+        older if older < known => Found::Older,
+        _ => Found::Current,
+    };
+    let component = component.to_owned();
+    match mode.decide(state) {
+        Err(NotOpened::Missing) => Err(MigrationError::Missing { component }.into()),
+        Err(NotOpened::Outdated) => {
+            Err(MigrationError::Outdated { component, found, known }.into())
+        }
+        Ok(_) => Ok(Some(found).filter(|_| !mode.may_write())),
+    }
 }
 
 /// Takes `component` down to `to_version`, newest step first; 0 takes everything back.
@@ -139,8 +177,16 @@ pub fn applied_migrations(
     database: &Database,
     component: &str,
 ) -> Result<Vec<AppliedMigration>, SqlError> {
-    create(database)?;
-    database.write(|tx| read_applied(tx, component))
+    database.read(|tx| {
+        let has_table = match tx.dialect() {
+            Dialect::Sqlite => HAS_TABLE_SQLITE,
+            Dialect::Postgres => HAS_TABLE_POSTGRES,
+        };
+        match tx.query_opt(has_table, &[], |_| Ok(()))? {
+            Some(()) => read_applied(tx, component),
+            None => Ok(Vec::new()),
+        }
+    })
 }
 
 /// Version of the database, once it is sure that the program knows every step in it.
@@ -152,14 +198,22 @@ fn prepare(
     if tx.dialect() == Dialect::Postgres {
         tx.query(TAKE_TURN, &[], |_| Ok(()))?;
     }
-    let applied = read_applied(tx, component)?;
+    known_version(&read_applied(tx, component)?, component, migrations)
+}
+
+/// The same, of the steps that it has.
+fn known_version(
+    applied: &[AppliedMigration],
+    component: &str,
+    migrations: &[Migration],
+) -> Result<u32, SqlError> {
     let found = applied.last().map_or(0, |step| step.version);
     let known = migrations.last().map_or(0, |step| step.version);
     let component = component.to_owned();
     if found > known {
         return Err(MigrationError::Newer { component, found, known }.into());
     }
-    for (expected, (step, present)) in (1..).zip(migrations.iter().zip(&applied)) {
+    for (expected, (step, present)) in (1..).zip(migrations.iter().zip(applied)) {
         let version = present.version;
         if version != expected {
             return Err(MigrationError::Gap { component, version }.into());

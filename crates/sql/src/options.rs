@@ -3,6 +3,7 @@
 use crate::error::SqlError;
 use crate::url::ServerUrl;
 use std::path::PathBuf;
+use utxokeep_core::OpenMode;
 
 /// The engines behind one API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +116,11 @@ pub struct Options {
     pub statement_cache_max: usize,
     /// What a commit waits for.
     pub durability: Durability,
-    /// `PostgreSQL` schema to live in; created when it is missing. `SQLite` refuses it.
+    /// Whether the database must exist, and whether it may be changed. [`crate::migrate_up`] keeps to
+    /// it too.
+    pub mode: OpenMode,
+    /// `PostgreSQL` schema to live in; created when it is missing and [`Options::mode`] allows it.
+    /// `SQLite` refuses it.
     pub schema: Option<String>,
     /// Asked on the thread of a read, again and again: whether nobody waits for its answer any more.
     /// Then it ends with [`SqlError::Unwanted`]. What writes is never asked.
@@ -133,6 +138,7 @@ impl Default for Options {
             commit_doubt_wait_ms: 30_000,
             statement_cache_max: 256,
             durability: Durability::Synced,
+            mode: OpenMode::Create,
             schema: None,
             is_unwanted: || false,
         }

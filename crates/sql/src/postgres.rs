@@ -23,6 +23,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Statement};
+use utxokeep_core::OpenMode;
 
 /// Statements of one call that are under way at once.
 const PIPELINE_STATEMENTS_MAX: usize = 8;
@@ -90,7 +91,9 @@ impl PostgresEngine {
         let mut lease = engine.pool.take(|| engine.connect())?;
         lease.check_server()?;
         let promises = lease.ask_promises()?;
-        if let Some(schema) = &engine.options.schema {
+        if let Some(schema) = &engine.options.schema
+            && engine.options.mode == OpenMode::Create
+        {
             match lease.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")) {
                 // Two programs that start together may both find it missing.
                 Err(SqlError::Constraint { .. }) | Ok(()) => {}

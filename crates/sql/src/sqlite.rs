@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use utxokeep_core::{Found, OpenMode};
 
 /// Virtual machine steps between two looks at the clock: below a millisecond apart.
 const STEPS_PER_CLOCK_CHECK: i32 = 20_000;
@@ -39,6 +40,10 @@ pub(crate) struct SqliteEngine {
 impl SqliteEngine {
     pub(crate) fn open(file: PathBuf, options: Options) -> Result<Self, SqlError> {
         refuse_lost_file(&file)?;
+        let found = if has_bytes(&file) { Found::Current } else { Found::Nothing };
+        if options.mode.decide(found).is_err() {
+            return Err(SqlError::NotFound { file });
+        }
         let wait_max = Duration::from_millis(options.busy_timeout_ms);
         let engine = Self {
             file,
@@ -47,7 +52,7 @@ impl SqliteEngine {
             readers: Pool::new(options.connections_max - 1, wait_max),
             options,
         };
-        // Creates the file and shows early whether it is a database.
+        // Creates the file if it may, and shows early whether it is a database.
         engine.writer.take(|| engine.connect(true))?;
         let known = SqliteFile::at(&engine.file);
         let known = known.map_err(|error| SqlError::Unavailable { source: Box::new(error) })?;
@@ -79,12 +84,15 @@ impl SqliteEngine {
 /// `SQLite` takes a missing file for a new database and deletes the log beside it, which may hold
 /// everything.
 fn refuse_lost_file(file: &Path) -> Result<(), SqlError> {
-    let has_bytes = |file: &Path| file.metadata().is_ok_and(|found| found.len() > 0);
     let log = log_of(file);
     if !has_bytes(file) && has_bytes(&log) {
         return Err(SqlError::LostFile { file: file.to_owned(), log });
     }
     Ok(())
+}
+
+fn has_bytes(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
 }
 
 /// Where `SQLite` keeps the log of a database.
@@ -109,12 +117,15 @@ impl Pooled for SqliteConnection {
 
 impl SqliteConnection {
     fn open(file: &Path, writes: bool, options: &Options) -> Result<Self, SqlError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        // Who owns what is nobody else's business. The files beside it get the same rights. Where
-        // this fails, opening fails as well and says why.
-        let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+        // One that only reads is opened for writing too: it has to read the log, and whoever closes
+        // a database last removes the files beside it, which takes that right.
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        if options.mode == OpenMode::Create {
+            flags |= OpenFlags::SQLITE_OPEN_CREATE;
+            // Who owns what is nobody else's business. The files beside it get the same rights. Where
+            // this fails, opening fails as well and says why.
+            let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+        }
         let mut connection = Connection::open_with_flags(file, flags).map_err(error)?;
         connection.busy_timeout(Duration::from_millis(options.busy_timeout_ms)).map_err(error)?;
         let synchronous = match options.durability {
@@ -123,9 +134,15 @@ impl SqliteConnection {
         };
         let (query_only, cache_kib) =
             if writes { ("OFF", WRITER_CACHE_KIB) } else { ("ON", READER_CACHE_KIB) };
+        // The mode is a part of the file.
+        let (journal, query_only) = if options.mode.may_write() {
+            ("PRAGMA journal_mode = WAL;", query_only)
+        } else {
+            ("", "ON")
+        };
         connection
             .execute_batch(&format!(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous};
+                "{journal} PRAGMA synchronous = {synchronous};
                  PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;
                  PRAGMA cache_size = -{cache_kib}; PRAGMA wal_autocheckpoint = {LOG_PAGES_MAX};
                  PRAGMA query_only = {query_only}"

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use utxokeep_kv::{
-    Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, Trouble, Visitor,
+    Batch, Durability, Kv, KvError, OpenMode, Read, Scan, SortedRows, TableId, TableSize, Trouble,
+    Visitor,
 };
 
 /// What happens before a call reaches the engine. An error is answered in its place.
@@ -93,6 +94,10 @@ impl<K: Kv + 'static, H: Hook> Kv for HookedKv<K, H> {
     fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
         self.hook.load(tables, &finish)?;
         self.kv.load(tables, finish)
+    }
+
+    fn mode(&self) -> OpenMode {
+        self.kv.mode()
     }
 
     fn trouble(&self) -> Option<Trouble> {

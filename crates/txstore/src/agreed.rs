@@ -96,7 +96,8 @@ pub(crate) fn compare(view: &dyn View, numbers: &[(&'static str, u32)]) -> Resul
 }
 
 impl NodeStore {
-    /// Compares numbers with those of the store, which takes those it does not have yet.
+    /// Compares numbers with those of the store, which takes those it does not have yet, unless it is
+    /// only read.
     pub(crate) fn agree_on(
         &self,
         numbers: &[(&'static str, u32)],
@@ -117,6 +118,12 @@ impl NodeStore {
         // Nothing is written where nothing changes: the store may take no writes at present.
         if is_agreed {
             return Ok(Ok(()));
+        }
+        if !self.backend.mode().may_write() {
+            return match self.read(|facts| compare(facts.view, numbers)) {
+                Err(StoreError::Disagreement(disagreement)) => Ok(Err(disagreement)),
+                compared => compared.map(Ok),
+            };
         }
         self.change_states(|view| {
             let mut states = Vec::new();

@@ -5,7 +5,7 @@ use utxokeep_core::{
     node::{Changes, NodeTx, Slot, TxRecord},
 };
 
-use utxokeep_kv::Trouble;
+use utxokeep_kv::{OpenMode, Trouble};
 
 use crate::{agreed::AGREED, error::StoreError, kv::ProofFault};
 
@@ -190,6 +190,11 @@ pub trait Backend: Send + Sync {
     /// changes the same transactions meanwhile. `work` may run again from the start, where the
     /// engine had to give up and try once more.
     fn write(&self, touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError>;
+
+    /// How it was opened.
+    fn mode(&self) -> OpenMode {
+        OpenMode::Create
+    }
 
     /// Why no writes are taken at present, if so.
     fn trouble(&self) -> Option<Trouble> {

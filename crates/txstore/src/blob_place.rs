@@ -112,7 +112,8 @@ fn decide(known: Option<Known>, found: Option<[u8; LEN]>, new: [u8; LEN], adopts
 
 impl NodeStore {
     /// Makes sure that the place for large bodies is the one that the store used before. A store
-    /// without one takes the place, if it is nobody else's. With `adopts` it takes it as it is.
+    /// without one takes the place, if it is nobody else's. With `adopts` it takes it as it is. One
+    /// that is only read takes nothing.
     pub fn claim_blobs(&self, adopts: bool) -> Result<Result<(), WrongBlobStore>, StoreError> {
         let Some(blobs) = &self.blobs else { return Ok(Ok(())) };
         let place = || blobs.place();
@@ -122,6 +123,8 @@ impl NodeStore {
             let known = self.read(|facts| Known::read(facts.view))?;
             // Nothing is written where nothing changes: the store may take no writes at present.
             let step = match decide(known, found, new, adopts) {
+                // Whoever writes next takes the place.
+                Step::Remember(_) if !self.backend.mode().may_write() => Step::Done,
                 Step::Remember(_) => self.change_states(|view| {
                     let step = decide(Known::read(view)?, found, new, adopts);
                     let states = match &step {

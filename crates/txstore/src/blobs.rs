@@ -13,7 +13,7 @@ use object_store::{
 };
 use tokio::runtime::Runtime;
 use utxokeep_core::{Corrupt, Txid, node::BlobKind};
-use utxokeep_kv::Durability;
+use utxokeep_kv::{Durability, OpenMode};
 
 use crate::error::{BlobUrlError, StoreError};
 
@@ -51,13 +51,23 @@ impl fmt::Debug for Blobs {
 impl Blobs {
     /// Opens a blob store: `file:DIR`, `s3://BUCKET/PREFIX` with the credentials of the
     /// environment (`AWS_…`, `AWS_ENDPOINT` for other makers), or `memory:`.
-    pub fn open(url: &str, durability: Durability, timeout_ms: u64) -> Result<Self, BlobUrlError> {
+    pub fn open(
+        url: &str,
+        durability: Durability,
+        timeout_ms: u64,
+        mode: OpenMode,
+    ) -> Result<Self, BlobUrlError> {
         let refused = |error: object_store::Error| BlobUrlError::Refused {
             url: url.to_owned(),
             reason: error.to_string(),
         };
         let mut place = None;
         let store: Arc<dyn ObjectStore> = match url.split_once(':') {
+            // Nothing is there, and nothing may be made. What is empty answers the same.
+            Some(("file", dir)) if !mode.may_write() && !Path::new(dir).exists() => {
+                place = Some(PathBuf::from(dir));
+                Arc::new(InMemory::new())
+            }
             Some(("file", dir)) if !dir.is_empty() => {
                 let io = |error: std::io::Error| BlobUrlError::Refused {
                     url: url.to_owned(),
@@ -93,7 +103,10 @@ impl Blobs {
 
     /// Where it is, in words.
     pub(crate) fn place(&self) -> String {
-        self.store.to_string()
+        match &self.dir {
+            Some(dir) => dir.display().to_string(),
+            None => self.store.to_string(),
+        }
     }
 
     /// Name of the file by which a place is known again.
@@ -256,7 +269,7 @@ mod tests {
     fn files_are_written_listed_read_and_deleted() {
         let dir = tempfile::tempdir().unwrap();
         for url in [format!("file:{}", dir.path().join("new").display()), "memory:".to_owned()] {
-            let blobs = Blobs::open(&url, Durability::Synced, 5_000).unwrap();
+            let blobs = Blobs::open(&url, Durability::Synced, 5_000, OpenMode::Create).unwrap();
             assert_eq!(blobs.get(&named(1), BlobKind::Tx).unwrap(), None);
             blobs.put(&named(1), BlobKind::Tx, vec![1, 2]).unwrap();
             blobs.put(&named(1), BlobKind::Tx, vec![1, 2]).unwrap();
@@ -274,7 +287,8 @@ mod tests {
     #[test]
     fn urls_of_nothing_we_know_are_refused() {
         for url in ["", "file:", "ftp://host/dir", "s3:bucket", "memory:x"] {
-            let error = Blobs::open(url, Durability::Buffered, 1_000).unwrap_err();
+            let error =
+                Blobs::open(url, Durability::Buffered, 1_000, OpenMode::Create).unwrap_err();
             assert!(error.to_string().contains("file:DIR"), "{error}");
         }
     }

@@ -62,6 +62,20 @@ pub enum OpenError {
         /// Newest format this program knows.
         known: u64,
     },
+    /// The database is there, holds nothing, and was not opened to create a store in it.
+    #[error("there is no node store in the database; nothing was created")]
+    Missing,
+    /// The store was written by an older program, and was opened for reading.
+    #[error(
+        "the node store has format {found} and this program writes {known}; nothing was changed: \
+         `utxokeep serve`, or any command that writes to it, brings it up to date"
+    )]
+    OlderFormat {
+        /// Format of the store.
+        found: u64,
+        /// Format of this program.
+        known: u64,
+    },
     /// It is used with other numbers than it was made with.
     #[error(transparent)]
     Disagreement(#[from] Disagreement),

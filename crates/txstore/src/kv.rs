@@ -13,10 +13,10 @@ use std::{
 };
 
 use utxokeep_core::{
-    Corrupt, Txid,
+    Corrupt, Found, NotOpened, Opening, Txid,
     node::{TxRecord, encode_body, encode_record, encode_slot},
 };
-use utxokeep_kv::{Batch, Durability, Kv, Scan, TableId, Trouble};
+use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Scan, TableId, Trouble};
 
 pub use self::proofs::ProofFault;
 use self::{
@@ -62,25 +62,25 @@ struct ReliedOn {
 }
 
 impl<K: Kv> KvBackend<K> {
-    /// Opens a store on an engine that has all of [`crate::TABLES`].
+    /// Opens a store on an engine that has all of [`crate::TABLES`], in the mode of the engine.
     pub(crate) fn open(
         kv: K,
         durability: Durability,
         retention_blocks: u32,
     ) -> Result<Self, OpenError> {
-        match kv.get(META, FORMAT)? {
-            None => write_format(&kv)?,
-            Some(bytes) => {
-                let found = bytes.try_into().map(u64::from_be_bytes);
-                let found = found.map_err(|_| Corrupt::new("format version", "not 8 bytes long"));
-                let found = found.map_err(StoreError::from)?;
-                if found > FORMAT_VERSION {
-                    return Err(OpenError::NewerFormat { found, known: FORMAT_VERSION });
-                }
-                // From here on a program that does not know the format refuses the store.
-                if found < FORMAT_VERSION {
-                    write_format(&kv)?;
-                }
+        let format = format_of(&kv)?;
+        let found = match format {
+            None => Found::Nothing,
+            Some(FORMAT_VERSION) => Found::Current,
+            Some(_) => Found::Older,
+        };
+        match (kv.mode().decide(found), format.unwrap_or_default()) {
+            (Ok(Opening::Use), _) => {}
+            // From here on a program that does not know the format refuses the store.
+            (Ok(Opening::Create | Opening::Upgrade), _) => write_format(&kv)?,
+            (Err(NotOpened::Missing), _) => return Err(OpenError::Missing),
+            (Err(NotOpened::Outdated), found) => {
+                return Err(OpenError::OlderFormat { found, known: FORMAT_VERSION });
             }
         }
         let proofs = Proofs::open(&kv, retention_blocks)?;
@@ -176,6 +176,18 @@ impl<K: Kv> KvBackend<K> {
     }
 }
 
+/// The format of a store; `None` when nothing was ever written to it.
+fn format_of<K: Kv>(kv: &K) -> Result<Option<u64>, OpenError> {
+    let Some(bytes) = kv.get(META, FORMAT)? else { return Ok(None) };
+    let found = bytes.try_into().map(u64::from_be_bytes);
+    let found = found.map_err(|_| Corrupt::new("format version", "not 8 bytes long"));
+    let found = found.map_err(StoreError::from)?;
+    if found > FORMAT_VERSION {
+        return Err(OpenError::NewerFormat { found, known: FORMAT_VERSION });
+    }
+    Ok(Some(found))
+}
+
 /// Says of which format the rows are, before any of them is written.
 fn write_format<K: Kv>(kv: &K) -> Result<(), utxokeep_kv::KvError> {
     let mut batch = Batch::new();
@@ -184,6 +196,10 @@ fn write_format<K: Kv>(kv: &K) -> Result<(), utxokeep_kv::KvError> {
 }
 
 impl<K: Kv> Backend for KvBackend<K> {
+    fn mode(&self) -> OpenMode {
+        self.kv.mode()
+    }
+
     fn trouble(&self) -> Option<Trouble> {
         self.kv.trouble()
     }

@@ -22,7 +22,7 @@ mod write;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use utxokeep_core::Txid;
-use utxokeep_kv::{Trouble, crash_point};
+use utxokeep_kv::{OpenMode, Trouble, crash_point};
 use utxokeep_sql::{ConstraintKind, Database, Dialect, SqlError, Transaction, Value, migrate_up};
 
 pub use self::schema::{COMPONENT, MIGRATIONS};
@@ -56,8 +56,9 @@ struct SqlBackend {
 }
 
 impl NodeStore {
-    /// A store on a relational database, whose tables are made or brought up to date. `now_us` is
-    /// the time, in microseconds, that the database remembers for it.
+    /// A store on a relational database, whose tables are created or brought up to date as far as the
+    /// database was opened for that. `now_us` is the time, in microseconds, that the database
+    /// remembers for it.
     pub fn on_sql(database: Database, settings: Settings, now_us: i64) -> Result<Self, OpenError> {
         migrate_up(&database, COMPONENT, MIGRATIONS, now_us).map_err(StoreError::from)?;
         database.plan_by_index().map_err(StoreError::from)?;
@@ -154,6 +155,10 @@ fn lock_states(transaction: &mut Transaction<'_>) -> Result<(), SqlError> {
 }
 
 impl Backend for SqlBackend {
+    fn mode(&self) -> OpenMode {
+        self.database.mode()
+    }
+
     fn trouble(&self) -> Option<Trouble> {
         let trouble = self.database.trouble()?;
         Some(Trouble { reason: trouble.reason, passes: trouble.passes })

@@ -14,7 +14,7 @@ use utxokeep_core::{
         SpendFlags, SpendStatus, Stored, Witness,
     },
 };
-use utxokeep_kv::Durability;
+use utxokeep_kv::{Durability, OpenMode};
 use utxokeep_testkit::txstore::{coinbase, seed, spending};
 use utxokeep_txstore::{
     Amount, Blobs, Fields, NodeStore, PruneStore, Settings, StoreError, StoredTx, TxStore,
@@ -33,7 +33,7 @@ fn large(name: u8) -> NodeTx {
 
 fn with_files(store: NodeStore, dir: &Path) -> NodeStore {
     let url = format!("file:{}", dir.display());
-    store.with_blobs(Blobs::open(&url, Durability::Buffered, 5_000).unwrap())
+    store.with_blobs(Blobs::open(&url, Durability::Buffered, 5_000, OpenMode::Create).unwrap())
 }
 
 fn create(store: &dyn TxStore, tx: &NodeTx) -> Result<Result<(), NodeError>, StoreError> {

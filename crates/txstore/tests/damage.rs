@@ -12,7 +12,7 @@ use utxokeep_core::{
         SpendRequest, SpendingData, decode_slot, encode_slot,
     },
 };
-use utxokeep_kv::{Batch, Durability, Kv, Read, RocksKv, RocksOptions, TableId};
+use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Read, RocksKv, RocksOptions, TableId};
 use utxokeep_sql::{Database, SqlError, Value};
 use utxokeep_testkit::{
     postgres::TestDatabase,
@@ -45,7 +45,8 @@ fn after_damage(change: impl Fn(&mut Vec<u8>)) {
     let slots = TABLES.iter().position(|table| table.name == "tx_slots").unwrap();
     let table = TableId(u8::try_from(slots).unwrap());
     let key = OutPoint::new(tx.txid, 1).to_key();
-    let kv = RocksKv::open(dir.path(), TABLES, RocksOptions::within(16 << 20), false).unwrap();
+    let kv = RocksKv::open(dir.path(), TABLES, RocksOptions::within(16 << 20), OpenMode::Existing)
+        .unwrap();
     let mut row = kv.get(table, &key).unwrap().unwrap();
     change(&mut row);
     let mut batch = Batch::new();
@@ -196,7 +197,8 @@ fn said_of_child(engine: &str, tamper: &Tamper) -> Vec<String> {
     assert!(store.verify().unwrap().is_clean(), "{engine}");
     drop(store);
     if engine == "rocksdb" {
-        let kv = RocksKv::open(&path, TABLES, RocksOptions::within(16 << 20), false).unwrap();
+        let kv = RocksKv::open(&path, TABLES, RocksOptions::within(16 << 20), OpenMode::Existing)
+            .unwrap();
         let slots = TABLES.iter().position(|table| table.name == "tx_slots").unwrap();
         let table = TableId(u8::try_from(slots).unwrap());
         let key = OutPoint::new(parent.txid, 1).to_key();

@@ -13,7 +13,7 @@ use utxokeep_core::{
     Height,
     node::{CreateOptions, NodeTx},
 };
-use utxokeep_kv::Durability;
+use utxokeep_kv::{Durability, OpenMode};
 use utxokeep_testkit::txstore::seed;
 use utxokeep_txstore::{
     Blobs, Fields, NodeStore, PruneStore as _, Settings, StoreError, TxStore, WrongBlobStore,
@@ -53,7 +53,7 @@ fn bodies_go_to_a_bucket_come_back_and_go_with_their_records() {
     let Some(url) = url() else { return };
     for (engine, opened) in engines::all(settings()) {
         let place = format!("{url}/{engine}");
-        let open = || Blobs::open(&place, Durability::Synced, 20_000).unwrap();
+        let open = || Blobs::open(&place, Durability::Synced, 20_000, OpenMode::Create).unwrap();
         let store = opened.store.with_blobs(open());
         store.claim_blobs(false).unwrap().unwrap();
         let report = || store.check_blobs(i64::MAX, 0, false).unwrap().unwrap();

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use utxokeep_core::{Height, Txid};
-use utxokeep_kv::{Batch, Durability, Kv as _, Read as _, RocksKv, RocksOptions, TableId};
+use utxokeep_kv::{
+    Batch, Durability, Kv as _, OpenMode, Read as _, RocksKv, RocksOptions, TableId,
+};
 use utxokeep_sql::{Database, Options, migrate_down, migrate_up};
 use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_txstore::{
@@ -81,7 +83,9 @@ fn table(name: &str) -> TableId {
 #[test]
 fn a_store_of_format_1_is_upgraded_and_one_of_a_newer_program_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let raw = || RocksKv::open(dir.path(), TABLES, RocksOptions::within(16 << 20), true).unwrap();
+    let raw = || {
+        RocksKv::open(dir.path(), TABLES, RocksOptions::within(16 << 20), OpenMode::Create).unwrap()
+    };
     let open = || NodeStore::on_kv(raw(), Settings::default(), Durability::Buffered);
     let txid = Txid::from_bytes([7; 32]);
     let put = |rows: &[(&str, &[u8], &[u8])]| {
@@ -95,11 +99,21 @@ fn a_store_of_format_1_is_upgraded_and_one_of_a_newer_program_is_refused_by_name
         ("tx_meta", b"format", &1u64.to_be_bytes()),
         ("tx_records", txid.as_bytes(), OF_FORMAT_1),
     ]);
+    let read = || {
+        let options = RocksOptions::within(16 << 20);
+        let kv = RocksKv::open(dir.path(), TABLES, options, OpenMode::Read).unwrap();
+        NodeStore::on_kv(kv, Settings::default(), Durability::Buffered)
+    };
+    let error = read().unwrap_err().to_string();
+    assert!(error.contains("has format 1 and this program writes"), "{error}");
+    assert_eq!(raw().get(table("tx_meta"), b"format").unwrap().unwrap(), 1u64.to_be_bytes());
     let found = open().unwrap().get(&[txid], Fields::default()).unwrap().remove(0).unwrap();
     let record = found.record;
     assert_eq!((record.delete_at, record.spent_at), (Some(Height::new(300)), None));
     let format = raw().get(table("tx_meta"), b"format").unwrap().unwrap();
     assert_eq!(format, FORMAT_VERSION.to_be_bytes(), "older programs refuse it from now on");
+
+    assert!(read().unwrap().get(&[txid], Fields::default()).unwrap().remove(0).is_some());
 
     let newer = FORMAT_VERSION + 1;
     put(&[("tx_meta", b"format", &newer.to_be_bytes())]);

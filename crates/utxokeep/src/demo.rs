@@ -22,7 +22,7 @@ use tokio::{
 };
 use utxokeep_chains::Simulator;
 use utxokeep_index::{ChainIndex, OpenError, StoreError, peek_identity};
-use utxokeep_kv::{Kv as _, KvError, RocksKv};
+use utxokeep_kv::{Kv as _, KvError, OpenMode, RocksKv};
 
 use self::{
     miner::{Miner, Pace, Progress},
@@ -108,7 +108,8 @@ fn open(data: &Path, config: &Config) -> anyhow::Result<ChainIndex<RocksKv>> {
              address_hash on, and use a new data directory if this one was made without them"
         );
     }
-    ChainIndex::open_dir(data, settings, config.rocks_options(), true).with_context(opening)
+    ChainIndex::open_dir(data, settings, config.rocks_options(), OpenMode::Create)
+        .with_context(opening)
 }
 
 /// Shows how the chain grows until a signal comes or mining ends.

@@ -3,10 +3,11 @@
 use std::{path::Path, sync::Arc};
 
 use utxokeep_core::node::Policy;
-use utxokeep_kv::{Durability, MemoryKv, RocksKv, RocksOptions};
+use utxokeep_kv::{Durability, KvError, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
 use utxokeep_txstore::{
-    Agreement, BlobUrlError, Blobs, NodeStore, Settings, StoreError, TABLES, WrongBlobStore,
+    Agreement, BlobUrlError, Blobs, NodeStore, OpenError as TxOpenError, Settings, StoreError,
+    TABLES, WrongBlobStore,
 };
 
 use crate::{clock::now_us, config::TxStoreConfig};
@@ -30,6 +31,12 @@ pub enum OpenError {
         /// What stands before the first colon.
         engine: String,
     },
+    /// There is none, and none was to be created.
+    #[error("there is no node store at {place}; nothing was created: `utxokeep serve` makes one")]
+    Missing {
+        /// Where it was looked for.
+        place: String,
+    },
     /// The engine could not open it.
     #[error("cannot open the node store at {place}")]
     Store {
@@ -37,7 +44,7 @@ pub enum OpenError {
         place: String,
         /// What the engine says.
         #[source]
-        source: utxokeep_txstore::OpenError,
+        source: TxOpenError,
     },
     /// The place for large bodies could not be opened.
     #[error("txstore.blobs: {0}")]
@@ -50,33 +57,54 @@ pub enum OpenError {
 /// URLs that [`open`] takes.
 const ENGINES: &str = "rocksdb:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE or memory:";
 
-/// Opens the node store that `url` names; one that does not exist is made.
-pub fn open(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenError> {
-    open_with(url, config, Agreement::Compare)
+/// Opens the node store that `url` names.
+pub fn open(
+    url: &str,
+    config: &TxStoreConfig,
+    mode: OpenMode,
+) -> Result<Arc<NodeStore>, OpenError> {
+    open_with(url, config, mode, Agreement::Compare)
 }
 
 /// The same, which takes the place for large bodies as it is, also one that is not known.
-pub fn adopt_blobs(url: &str, config: &TxStoreConfig) -> Result<Arc<NodeStore>, OpenError> {
-    open_how(url, config, Agreement::Compare, true)
+pub fn adopt_blobs(
+    url: &str,
+    config: &TxStoreConfig,
+    mode: OpenMode,
+) -> Result<Arc<NodeStore>, OpenError> {
+    open_how(url, config, mode, Agreement::Compare, true)
 }
 
 /// The same, which says what to do where the store has other numbers than the configuration.
 pub fn open_with(
     url: &str,
     config: &TxStoreConfig,
+    mode: OpenMode,
     agreement: Agreement,
 ) -> Result<Arc<NodeStore>, OpenError> {
-    open_how(url, config, agreement, false)
+    open_how(url, config, mode, agreement, false)
 }
 
 fn open_how(
     url: &str,
     config: &TxStoreConfig,
+    mode: OpenMode,
     agreement: Agreement,
     adopts_blobs: bool,
 ) -> Result<Arc<NodeStore>, OpenError> {
     let (engine, place) = url.split_once(':').unwrap_or((url, ""));
-    let failed = |source| OpenError::Store { place: shown(engine, place).to_owned(), source };
+    let failed = |source| {
+        let place = shown(engine, place).to_owned();
+        match source {
+            TxOpenError::Missing | TxOpenError::Store(StoreError::Kv(KvError::NotFound { .. })) => {
+                OpenError::Missing { place }
+            }
+            TxOpenError::Store(StoreError::Sql(error)) if error.is_missing() => {
+                OpenError::Missing { place }
+            }
+            source => OpenError::Store { place, source },
+        }
+    };
     let settings = Settings { agreement, ..settings(config) };
     let store = match engine {
         "memory" => NodeStore::on_kv(MemoryKv::new(TABLES), settings, Durability::Buffered),
@@ -85,13 +113,14 @@ fn open_how(
         }
         "rocksdb" => {
             let options = RocksOptions::within(config.cache_mib.get() as usize * MIB);
-            let kv = RocksKv::open(Path::new(place), TABLES, options, true);
+            let kv = RocksKv::open(Path::new(place), TABLES, options, mode);
             kv.map_err(Into::into).and_then(|kv| NodeStore::on_kv(kv, settings, durability(config)))
         }
         "sqlite" | "postgres" | "postgresql" => {
             metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
             crate::access::warn_of_readers(engine, place);
-            let database = Database::open(url, &sql_options(config)).map_err(StoreError::from);
+            let options = Options { mode, ..sql_options(config) };
+            let database = Database::open(url, &options).map_err(StoreError::from);
             let opened = database.map_err(Into::into).inspect(|database| {
                 log_promises("node store", config.fsync, database);
             });
@@ -105,7 +134,7 @@ fn open_how(
         return Ok(Arc::new(store));
     }
     let timeout_ms = u64::from(config.blob_timeout_ms.get());
-    let blobs = Blobs::open(&config.blobs, durability(config), timeout_ms)?;
+    let blobs = Blobs::open(&config.blobs, durability(config), timeout_ms, mode)?;
     let store = store.with_blobs(blobs);
     // What is in memory is new each time.
     if config.blobs != "memory:" {
@@ -180,7 +209,7 @@ mod tests {
     use super::*;
 
     fn error(url: &str) -> String {
-        open(url, &TxStoreConfig::default()).err().unwrap().to_string()
+        open(url, &TxStoreConfig::default(), OpenMode::Create).err().unwrap().to_string()
     }
 
     #[test]
@@ -189,20 +218,20 @@ mod tests {
         let state = BlockState { height: Height::new(7), median_time: 8 };
         for engine in ["rocksdb", "sqlite"] {
             let url = format!("{engine}:{}", dir.path().join(engine).display());
-            let store = open(&url, &TxStoreConfig::default()).unwrap();
+            let store = open(&url, &TxStoreConfig::default(), OpenMode::Create).unwrap();
             store.set_block_state(state).unwrap().unwrap();
             if engine == "rocksdb" {
                 assert!(error(&url).starts_with("cannot open the node store at "));
             }
             drop(store);
-            let store = open(&url, &TxStoreConfig::default()).unwrap();
+            let store = open(&url, &TxStoreConfig::default(), OpenMode::Create).unwrap();
             assert_eq!(store.block_state().unwrap(), Some(state));
         }
     }
 
     #[test]
     fn wrong_urls_are_refused_without_showing_what_may_be_secret() {
-        assert!(open("memory:", &TxStoreConfig::default()).is_ok());
+        assert!(open("memory:", &TxStoreConfig::default(), OpenMode::Create).is_ok());
         assert!(error("rocksdb:").contains("does not say where"));
         for url in ["redis://me:secret@host/db", "", "data"] {
             let error = error(url);

@@ -32,8 +32,10 @@ use utxokeep_chains::BitcoinCodec;
 use utxokeep_core::{Network, wallet::WalletId};
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
-use utxokeep_sql::{Database, Isolation, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
-use utxokeep_wallet::{FeeRate, Ledger, Limits, Maturity, Micros, PaymentLimits, Wallet};
+use utxokeep_sql::{Database, Isolation, OpenMode, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
+use utxokeep_wallet::{
+    FeeRate, Ledger, LedgerError, Limits, Maturity, Micros, PaymentLimits, Wallet,
+};
 
 use crate::{clock::now_us, config::WalletConfig};
 
@@ -57,8 +59,8 @@ pub struct Wallets {
 }
 
 impl Wallets {
-    /// Opens the ledger that `url` names; one that does not exist is made.
-    pub fn open(url: &str, config: &WalletConfig) -> Result<Self, OpenError> {
+    /// Opens the ledger that `url` names.
+    pub fn open(url: &str, config: &WalletConfig, mode: OpenMode) -> Result<Self, OpenError> {
         let (engine, place) = url.split_once(':').unwrap_or((url, ""));
         match engine {
             "sqlite" | "postgres" | "postgresql" if place.is_empty() => {
@@ -69,11 +71,15 @@ impl Wallets {
         }
         metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
         crate::access::warn_of_readers(engine, place);
-        let failed = |source| OpenError::Ledger {
-            place: crate::node_store::shown(engine, place).to_owned(),
-            source,
+        let failed = |source: LedgerError| {
+            let place = crate::node_store::shown(engine, place).to_owned();
+            match source {
+                LedgerError::Sql(error) if error.is_missing() => OpenError::Missing { place },
+                source => OpenError::Ledger { place, source },
+            }
         };
-        let database = Database::open(url, &sql_options(config)).map_err(|e| failed(e.into()))?;
+        let options = Options { mode, ..sql_options(config) };
+        let database = Database::open(url, &options).map_err(|error| failed(error.into()))?;
         crate::node_store::log_promises("wallet ledger", config.fsync, &database);
         let ledger = Ledger::open(database, limits(config), Micros::new(now_us()));
         let isolation =
@@ -202,7 +208,9 @@ mod tests {
     #[test]
     fn wrong_urls_are_refused_without_showing_what_may_be_secret() {
         for url in ["redis://me:secret@host/db", "", "data", "rocksdb:x", "sqlite:"] {
-            let error = Wallets::open(url, &WalletConfig::default()).unwrap_err().to_string();
+            let error = Wallets::open(url, &WalletConfig::default(), OpenMode::Create)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("use sqlite:FILE"), "{error}");
             assert!(!error.contains("secret"), "{error}");
         }

@@ -25,7 +25,7 @@ use utxokeep_chains::{
 };
 use utxokeep_core::{Filter, IndexKey, Network, hex_encode};
 use utxokeep_index::{ChainIndex, ChainWriter, Settings, import_files};
-use utxokeep_kv::RocksOptions;
+use utxokeep_kv::{OpenMode, RocksOptions};
 use utxokeep_testkit::cardano::{Credential, enterprise, stake};
 
 use devnet::{
@@ -58,7 +58,8 @@ impl Api {
         change(&mut settings);
         let options = RocksOptions::within(32 << 20);
         let index =
-            ChainIndex::open_dir(&dir.path().join("data"), settings, options, true).unwrap();
+            ChainIndex::open_dir(&dir.path().join("data"), settings, options, OpenMode::Create)
+                .unwrap();
         let writer = ChainWriter::new(index.clone()).unwrap();
         drop(import_files(writer, &files, true, &mut |_| true).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use utxokeep_chains::{BlockFileWriter, BlockSource, write_block_file};
 use utxokeep_core::hex_decode;
 use utxokeep_index::tables::{ADDR, META, TABLES};
-use utxokeep_kv::{Batch, Durability, Kv, Read, RocksKv, RocksOptions, Scan};
+use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Read, RocksKv, RocksOptions, Scan};
 use utxokeep_testkit::{RegtestA, Truth};
 
 const TIP: &str = "117c39be64ec6a1b7e5c4cec0816434e1bd6a9e7ae0b645b3bbef6ae3f1d36f2";
@@ -92,7 +92,8 @@ impl User {
     }
 
     fn engine(&self) -> RocksKv {
-        RocksKv::open(&self.data(), TABLES, RocksOptions::within(16 << 20), false).unwrap()
+        RocksKv::open(&self.data(), TABLES, RocksOptions::within(16 << 20), OpenMode::Existing)
+            .unwrap()
     }
 }
 

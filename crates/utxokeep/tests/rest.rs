@@ -31,7 +31,7 @@ use utxokeep::{
 use utxokeep_chains::{parse_address_or_script, script_to_address};
 use utxokeep_core::{BlockHash, Height, hex_decode, hex_encode};
 use utxokeep_index::{ChainIndex, ChainWriter, Settings, import_files};
-use utxokeep_kv::{RocksKv, RocksOptions};
+use utxokeep_kv::{OpenMode, RocksKv, RocksOptions};
 use utxokeep_testkit::{RegtestA, sat};
 
 /// The node's `[txid, index, amount, height, coinbase]`.
@@ -43,7 +43,7 @@ const BUSY: &str = "51";
 const BAD: StatusCode = StatusCode::BAD_REQUEST;
 
 fn open(dir: &Path, settings: Settings) -> ChainIndex<RocksKv> {
-    ChainIndex::open_dir(dir, settings, RocksOptions::within(64 << 20), true).unwrap()
+    ChainIndex::open_dir(dir, settings, RocksOptions::within(64 << 20), OpenMode::Create).unwrap()
 }
 
 /// A database in a directory of its own, gone with its last user.

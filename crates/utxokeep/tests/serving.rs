@@ -14,7 +14,7 @@ use std::{
 use utxokeep_chains::Simulator;
 use utxokeep_core::Height;
 use utxokeep_index::{ChainIndex, Settings, Status};
-use utxokeep_kv::RocksOptions;
+use utxokeep_kv::{OpenMode, RocksOptions};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ fn grow(data: &Path, more: &[&str]) -> Output {
 fn status(data: &Path) -> Status {
     let settings = Settings::new(Simulator::NETWORK);
     let options = RocksOptions::within(32 << 20);
-    let index = ChainIndex::open_dir(data, settings, options, false).unwrap();
+    let index = ChainIndex::open_dir(data, settings, options, OpenMode::Existing).unwrap();
     let report = index.verify(&mut |_, _| {}).unwrap();
     assert_eq!(report.findings, []);
     index.status().unwrap()

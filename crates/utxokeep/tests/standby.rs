@@ -17,7 +17,7 @@ use utxokeep::{
     wallets::Wallets,
 };
 use utxokeep_core::{
-    Height, Network, Txid,
+    Height, Network, OpenMode, Txid,
     node::{CreateOptions, NodeTx, SlotState, SpendAndCreate, SpendFlags, Stored},
 };
 use utxokeep_sql::SqlError;
@@ -207,8 +207,8 @@ impl Acknowledged {
 }
 
 fn opened(url: &str) -> (std::sync::Arc<NodeStore>, Wallets) {
-    let store = node_store::open(url, &TxStoreConfig::default()).unwrap();
-    (store, Wallets::open(url, &WalletConfig::default()).unwrap())
+    let store = node_store::open(url, &TxStoreConfig::default(), OpenMode::Create).unwrap();
+    (store, Wallets::open(url, &WalletConfig::default(), OpenMode::Create).unwrap())
 }
 
 /// Clients that write until `until` calls of each kind were acknowledged; `during` runs beside

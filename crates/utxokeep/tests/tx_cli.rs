@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use utxokeep::{config::TxStoreConfig, node_store};
 use utxokeep_core::{
-    Height,
+    Height, OpenMode,
     node::{CreateOptions, MinedBlock, MinedInfo, NodeTx, SpendAndCreate, SpendFlags},
 };
 use utxokeep_testkit::txstore::{seed, spending};
@@ -36,7 +36,7 @@ impl User {
         let mut settings = TxStoreConfig::default();
         settings.blobs.clone_from(&blobs);
         settings.inline_body_kib_max = 1.try_into().unwrap();
-        let store = node_store::open(&url, &settings).unwrap();
+        let store = node_store::open(&url, &settings, OpenMode::Create).unwrap();
         let (at, options) = (Height::new(1_000), CreateOptions::default());
         let seeds = CreateOptions { may_lack_previous: true, ..options.clone() };
         store.create(&[(parent.clone(), seeds)], at).unwrap().remove(0).unwrap();

@@ -49,7 +49,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the ledger in `database` and brings its tables up to date.
+    /// Opens the ledger in `database`. Its tables are created and brought up to date as far as the
+    /// database was opened for that ([`Database::mode`]); else it is refused.
     pub fn open(database: Database, limits: Limits, now: Micros) -> Result<Self, LedgerError> {
         schema::migrate(&database, now)?;
         let isolation = Isolation::ReadCommitted;

@@ -108,33 +108,47 @@ impl Ledger {
         now: Micros,
     ) -> Result<Vec<TxDetail>, LedgerError> {
         let txs_max = rule.txs_max.min(self.limits.page_rows_max);
+        if matches!(pruning, Pruning::DryRun) {
+            return self.read_wallet_at(wallet, now, |session| {
+                Ok(self.choose_old(session, rule, txs_max)?.1)
+            });
+        }
         self.write_wallet_even_archived(wallet, now, |session| {
-            let mut chosen = BTreeMap::new();
-            if let Some(before) = rule.dead_before {
-                session.choose_dead(before, txs_max, &mut chosen)?;
-            }
-            if let Some(height) = rule.confirmed_up_to {
-                let depth = prune_depth(session.network, self.limits.prune_depth_blocks);
-                check_prune_depth(height, session.tip_height(), depth)?;
-                if let Some(lacks) = session.rescan_row()?.and_then(|row| row.rescan) {
-                    return Err(BadPrune::NotRescanned { next: lacks.next }.into());
-                }
-                session.choose_confirmed(height, txs_max, &mut chosen)?;
-            }
-            let mut gone = Vec::with_capacity(chosen.len());
-            for txid in chosen.values() {
-                gone.push(session.detail(txid)?);
-            }
-            match pruning {
-                Pruning::DryRun => return Ok(gone),
-                Pruning::Archive(write) => session.archive_pruned(&gone, write)?,
-                Pruning::Discard => {}
+            let (chosen, gone) = self.choose_old(session, rule, txs_max)?;
+            if let Pruning::Archive(write) = pruning {
+                session.archive_pruned(&gone, write)?;
             }
             session.note_pruned(&gone)?;
             let ids: Vec<i64> = chosen.into_keys().collect();
             session.remove(&ids)?;
             Ok(gone)
         })
+    }
+
+    /// What a rule lets go, and what it holds.
+    fn choose_old(
+        &self,
+        session: &mut Session<'_, '_>,
+        rule: &PruneRule,
+        txs_max: usize,
+    ) -> Result<(Chosen, Vec<TxDetail>), LedgerError> {
+        let mut chosen = Chosen::new();
+        if let Some(before) = rule.dead_before {
+            session.choose_dead(before, txs_max, &mut chosen)?;
+        }
+        if let Some(height) = rule.confirmed_up_to {
+            let depth = prune_depth(session.network, self.limits.prune_depth_blocks);
+            check_prune_depth(height, session.tip_height(), depth)?;
+            if let Some(lacks) = session.rescan_row()?.and_then(|row| row.rescan) {
+                return Err(BadPrune::NotRescanned { next: lacks.next }.into());
+            }
+            session.choose_confirmed(height, txs_max, &mut chosen)?;
+        }
+        let mut gone = Vec::with_capacity(chosen.len());
+        for txid in chosen.values() {
+            gone.push(session.detail(txid)?);
+        }
+        Ok((chosen, gone))
     }
 }
 

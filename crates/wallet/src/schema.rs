@@ -103,9 +103,12 @@ pub const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// Brings the tables to the version of this program.
+/// Brings the tables to the version of this program, as far as the database was opened for that.
 pub fn migrate(database: &Database, now: Micros) -> Result<MigrationReport, SqlError> {
     let report = migrate_up(database, COMPONENT, MIGRATIONS, now.get())?;
+    if !database.mode().may_write() {
+        return Ok(report);
+    }
     if report.from < schema_marks::VERSION {
         marks::mark_by_labels(database)?;
     }

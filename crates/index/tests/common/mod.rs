@@ -14,8 +14,8 @@ use utxokeep_chains::{BlockSource, SimCoin, SimTip, Simulator, SimulatorConfig, 
 use utxokeep_core::{Block, BlockHash, Header, Height, Network, hex_encode};
 use utxokeep_index::{ChainIndex, ChainWriter, Settings, tables::TABLES};
 use utxokeep_kv::{
-    Batch, Durability, Kv, KvError, MemoryKv, Read, RocksKv, RocksOptions, Scan, SortedRows,
-    TableId,
+    Batch, Durability, Kv, KvError, MemoryKv, OpenMode, Read, RocksKv, RocksOptions, Scan,
+    SortedRows, TableId,
 };
 use utxokeep_testkit::{ANYONE, Archive, HandTx, Hook, HookedKv, Model, ModelCoin, mine};
 
@@ -114,7 +114,7 @@ pub(crate) fn rocks_options() -> RocksOptions {
 impl Place for OnDisk {
     type K = RocksKv;
     fn open(&self, settings: Settings) -> ChainIndex<RocksKv> {
-        ChainIndex::open_dir(self.0.path(), settings, rocks_options(), true).unwrap()
+        ChainIndex::open_dir(self.0.path(), settings, rocks_options(), OpenMode::Create).unwrap()
     }
 }
 

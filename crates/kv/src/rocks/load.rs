@@ -81,13 +81,18 @@ impl RocksKv {
         self.complete(&intent).inspect_err(|error| self.writing.stop(&error.to_string()))
     }
 
+    /// Whether tables hold a part of a load that a crash interrupted.
+    pub(super) fn has_interrupted_load(&self) -> Result<bool, KvError> {
+        Ok(self.load_intent()?.is_some())
+    }
+
+    fn load_intent(&self) -> Result<Option<Vec<u8>>, KvError> {
+        self.db.get(INTENT_KEY).map_err(|error| KvError::rocks("reading the load intent", error))
+    }
+
     /// Finishes or discards what a crash left of a load.
     pub(super) fn finish_interrupted_load(&self) -> Result<(), KvError> {
-        let intent = self
-            .db
-            .get(INTENT_KEY)
-            .map_err(|error| KvError::rocks("reading the load intent", error))?;
-        if let Some(bytes) = intent {
+        if let Some(bytes) = self.load_intent()? {
             let intent = Intent::decode(&bytes).filter(|intent| self.has_tables_of(intent));
             self.complete(&intent.ok_or_else(|| KvError::Corrupt {
                 table: "default",

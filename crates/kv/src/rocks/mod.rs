@@ -8,6 +8,7 @@ mod acknowledged;
 mod files;
 mod load;
 mod lost;
+mod occupied;
 mod options;
 mod place;
 mod wal;
@@ -25,16 +26,19 @@ use rocksdb::{
     WriteOptions,
 };
 
+use utxokeep_core::{Found, Opening};
+
 use acknowledged::Acknowledged;
 use files::Files;
 pub use lost::{LogDamage, LogReport, LostRow};
+use occupied::Occupied;
 pub use options::RocksOptions;
 use place::Place;
 use writing::Writing;
 
 use crate::{
-    Batch, Durability, Kv, KvError, Read, Scan, SortedRows, TableId, TableSize, TableSpec, Trouble,
-    Visitor, crash,
+    Batch, Durability, Kv, KvError, OpenMode, Read, Scan, SortedRows, TableId, TableSize,
+    TableSpec, Trouble, Visitor, crash,
 };
 
 /// Rows of a scan between two looks whether somebody waits for them.
@@ -59,6 +63,9 @@ pub struct RocksKv {
     writing: Writing,
     acknowledged: Acknowledged,
     files: Files,
+    mode: OpenMode,
+    /// Let go last, after the database is closed. A look that minds nobody has none.
+    _occupied: Option<Occupied>,
 }
 
 /// A view of a [`RocksKv`].
@@ -68,27 +75,78 @@ pub struct RocksSnapshot<'a> {
 }
 
 impl RocksKv {
-    /// Opens the database in `dir`, creating it and its tables when `create` is set, and finishes
-    /// a load that a crash interrupted.
+    /// Opens the database in `dir`. Unless it is only read, missing tables are created, and a load
+    /// that a crash interrupted is finished.
+    ///
+    /// Reading writes nothing, not even a log for people, and excludes only programs that write. One
+    /// thing is done even then, because there is nothing whole to read without it: an interrupted
+    /// load is finished.
     pub fn open(
         dir: &Path,
         specs: &'static [TableSpec],
         options: RocksOptions,
-        create: bool,
+        mode: OpenMode,
     ) -> Result<Self, KvError> {
-        match place::look_for_logs(dir)? {
-            Place::Vacant if !create => return Err(KvError::NotFound { path: dir.to_owned() }),
-            Place::Vacant => std::fs::DirBuilder::new()
+        let found = match place::look_for_logs(dir)? {
+            Place::Vacant => Found::Nothing,
+            Place::Database | Place::WithoutLog { .. } => Found::Current,
+        };
+        match mode.decide(found) {
+            Err(_) => return Err(KvError::NotFound { path: dir.to_owned() }),
+            Ok(Opening::Create) => std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(dir)
                 .map_err(|error| KvError::engine("creating the database directory", error))?,
-            Place::Database | Place::WithoutLog { .. } => {
+            Ok(_) => {
                 Self::refuse_damaged_log(dir)?;
                 Self::refuse_unknown_tables(dir, specs)?;
             }
         }
-        Self::open_with(dir, specs, &options.database(), options)
+        if mode.may_write() {
+            return Self::open_with(dir, specs, &options.database(), options, mode);
+        }
+        match Self::open_to_read(dir, specs, &options)? {
+            Some(kv) => Ok(kv),
+            None => Self::open_with(dir, specs, &options.database(), options, mode),
+        }
+    }
+
+    /// Opens every table for reading; `None` when a load has to be finished first.
+    fn open_to_read(
+        dir: &Path,
+        specs: &'static [TableSpec],
+        options: &RocksOptions,
+    ) -> Result<Option<Self>, KvError> {
+        let occupied = Occupied::to_read(dir)?;
+        let on_disk = Self::tables_on_disk(dir)?;
+        if let Some(spec) = specs.iter().find(|spec| !on_disk.iter().any(|name| name == spec.name))
+        {
+            let path = dir.to_owned();
+            let is_blank = Self::is_blank(dir)?;
+            return Err(if is_blank {
+                KvError::NotFound { path }
+            } else {
+                KvError::Outdated { path, table: spec.name }
+            });
+        }
+        let mut database = options.database();
+        database.create_if_missing(false);
+        let tables = options.families(specs);
+        let db = DB::open_cf_descriptors_read_only(&database, dir, tables, false)
+            .map_err(|error| Self::explain(dir, error))?;
+        let kv = Self {
+            db,
+            specs,
+            options: options.clone(),
+            load_dir: dir.join("load"),
+            writing: Writing::never(),
+            acknowledged: Acknowledged::never(dir),
+            files: Files::of(dir),
+            mode: OpenMode::Read,
+            _occupied: Some(occupied),
+        };
+        Ok(if kv.has_interrupted_load()? { None } else { Some(kv) })
     }
 
     /// Opens the database in `dir` at the last good point of a damaged or lost log: what
@@ -108,7 +166,7 @@ impl RocksKv {
         }
         // RocksDB takes it itself.
         drop(lock);
-        Self::open_with(dir, specs, &options.recovery(), options)
+        Self::open_with(dir, specs, &options.recovery(), options, OpenMode::Existing)
     }
 
     /// Opens some tables of the database in `dir` for reading only, whoever has it open. Changes
@@ -120,8 +178,18 @@ impl RocksKv {
             .map_err(|error| Self::explain(dir, error))?;
         let load_dir = dir.join("load");
         let (writing, acknowledged) = (Writing::never(), Acknowledged::never(dir));
-        let files = Files::of(dir);
-        Ok(Self { db, specs, options, load_dir, writing, acknowledged, files })
+        let (files, mode) = (Files::of(dir), OpenMode::Read);
+        Ok(Self {
+            db,
+            specs,
+            options,
+            load_dir,
+            writing,
+            acknowledged,
+            files,
+            mode,
+            _occupied: None,
+        })
     }
 
     fn open_with(
@@ -129,7 +197,9 @@ impl RocksKv {
         specs: &'static [TableSpec],
         database: &rocksdb::Options,
         options: RocksOptions,
+        mode: OpenMode,
     ) -> Result<Self, KvError> {
+        let occupied = Some(Occupied::to_write(dir)?);
         let tables = options.families(specs);
         let before = place::tables(dir).unwrap_or_default();
         let db = DB::open_cf_descriptors(database, dir, tables).map_err(|error| {
@@ -138,11 +208,22 @@ impl RocksKv {
             }
             Self::explain(dir, error)
         })?;
-        let load_dir = dir.join("load");
         let acknowledged = Acknowledged::start(dir, db.latest_sequence_number())?;
-        let (writing, files) = (Writing::default(), Files::of(dir));
-        let kv = Self { db, specs, options, load_dir, writing, acknowledged, files };
+        let mut kv = Self {
+            db,
+            specs,
+            options,
+            load_dir: dir.join("load"),
+            writing: Writing::default(),
+            acknowledged,
+            files: Files::of(dir),
+            mode,
+            _occupied: occupied,
+        };
         kv.finish_interrupted_load()?;
+        if !mode.may_write() {
+            kv.writing = Writing::never();
+        }
         Ok(kv)
     }
 
@@ -459,6 +540,10 @@ impl Kv for RocksKv {
 
     fn load(&self, tables: &[&dyn SortedRows], finish: Batch) -> Result<(), KvError> {
         self.load_tables(tables, finish)
+    }
+
+    fn mode(&self) -> OpenMode {
+        self.mode
     }
 
     fn trouble(&self) -> Option<Trouble> {

@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeSet,
     fs::{self, File, OpenOptions},
-    io,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
@@ -55,7 +55,9 @@ pub(super) fn look_for_logs(dir: &Path) -> Result<Place, KvError> {
 pub(super) fn look(dir: &Path) -> Result<Place, KvError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Place::Vacant),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Place::Vacant);
+        }
         Err(error) => return Err(KvError::engine("looking into the database directory", error)),
     };
     let mut names = Vec::new();

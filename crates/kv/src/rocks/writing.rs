@@ -17,6 +17,8 @@ const FULL: &str = "IO error: No space left on device: ";
 /// Whether writes go through.
 #[derive(Debug, Default)]
 pub(super) struct Writing {
+    /// Open for reading; nothing is ever written.
+    is_read_only: bool,
     /// Looked at before each write, so that the lock is for bad days.
     is_stopped: AtomicBool,
     is_waiting: AtomicBool,
@@ -26,11 +28,14 @@ pub(super) struct Writing {
 impl Writing {
     /// Of a database that is open for reading.
     pub(super) fn never() -> Self {
-        Self { is_stopped: AtomicBool::new(true), ..Self::default() }
+        Self { is_read_only: true, ..Self::default() }
     }
 
     /// Whether a write may be tried.
     pub(super) fn check(&self) -> Result<(), KvError> {
+        if self.is_read_only {
+            return Err(KvError::ReadOnly);
+        }
         if self.is_stopped.load(Ordering::Acquire) { Err(KvError::Poisoned) } else { Ok(()) }
     }
 

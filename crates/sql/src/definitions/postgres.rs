@@ -73,7 +73,7 @@ pub(super) fn expected(
     database: &Database,
     migrations: &[Migration],
 ) -> Result<Option<Definitions>, SqlError> {
-    let made: Result<(), RolledBack> = database.write(|tx| {
+    let made = database.rehearse(|tx| {
         tx.execute(MAKE_TEMPORARY, &[])?;
         for step in migrations {
             tx.execute_batch(step.up)?;
@@ -82,7 +82,7 @@ pub(super) fn expected(
         Err(RolledBack::Read(read(tx, &schema)?))
     });
     match made {
-        Ok(()) => Ok(None),
+        Ok(never) => match never {},
         Err(RolledBack::Read(definitions)) => Ok(Some(definitions)),
         Err(RolledBack::Failed(error)) if postgres::is_not_allowed(&error) => Ok(None),
         Err(RolledBack::Failed(error)) => Err(error),

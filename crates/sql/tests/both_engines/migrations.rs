@@ -3,13 +3,14 @@
 use crate::place::{Place, on_both_engines};
 use std::thread;
 use utxokeep_sql::{
-    Database, Migration, MigrationError, MigrationReport, SqlError, applied_migrations,
-    migrate_down, migrate_up,
+    Database, Migration, MigrationError, MigrationReport, OpenMode, Options, SqlError,
+    applied_migrations, migrate_down, migrate_up,
 };
 
 on_both_engines!(
     steps_go_up_once_and_down_again,
     a_newer_database_is_refused,
+    only_creating_creates_and_reading_does_not_upgrade,
     a_changed_step_is_refused,
     a_step_that_fails_leaves_nothing,
     components_are_apart,
@@ -102,6 +103,36 @@ fn a_step_that_fails_leaves_nothing(place: &Place) {
     migrate_up(&database, "wallet", &steps, 0).unwrap_err();
     assert!(!has_table(&database, "coin") && !has_table(&database, "label"));
     assert_eq!(applied_migrations(&database, "wallet").unwrap(), []);
+}
+
+fn only_creating_creates_and_reading_does_not_upgrade(place: &Place) {
+    let mode = |mode| Options { mode, ..Options::default() };
+    let opened = |how| -> Result<MigrationReport, SqlError> {
+        migrate_up(&Database::open(place.url(), &mode(how))?, "wallet", &STEPS, 0)
+    };
+    for how in [OpenMode::Read, OpenMode::Existing] {
+        let error = opened(how).unwrap_err();
+        assert!(error.is_missing(), "{how:?}: {error:?}");
+    }
+    // Tables of another part are not ours.
+    migrate_up(&place.open(), "node", &STEPS[..1], 0).unwrap();
+    for how in [OpenMode::Read, OpenMode::Existing] {
+        let missing = MigrationError::Missing { component: "wallet".to_owned() };
+        assert_eq!(refusal(opened(how)), missing);
+    }
+    migrate_down(&place.open(), "node", &STEPS[..1], 0).unwrap();
+
+    migrate_up(&place.open(), "wallet", &STEPS[..1], 0).unwrap();
+    let outdated = MigrationError::Outdated { component: "wallet".to_owned(), found: 1, known: 2 };
+    assert_eq!(refusal(opened(OpenMode::Read)), outdated);
+    assert!(!has_table(&place.open(), "label"));
+    assert_eq!(opened(OpenMode::Existing).unwrap(), MigrationReport { from: 1, to: 2 });
+    assert_eq!(opened(OpenMode::Read).unwrap(), MigrationReport { from: 2, to: 2 });
+
+    let reader = place.open_with(&mode(OpenMode::Read));
+    let written: Result<u64, SqlError> =
+        reader.write(|tx| tx.execute("INSERT INTO label (name) VALUES ('x')", &[]));
+    assert!(matches!(written, Err(SqlError::ReadOnly)), "{written:?}");
 }
 
 fn components_are_apart(place: &Place) {

@@ -135,10 +135,12 @@ fn number(bytes: Option<Vec<u8>>) -> Result<u64, StoreError> {
 }
 
 impl Proofs {
-    /// Nothing is known yet; notes that the store was opened once more. `window_blocks` is how long
+    /// Nothing is known yet; notes that the store was opened once more, unless it is only read.
+    /// `window_blocks` is how long
     /// records are kept: with 0 nothing is ever deleted, and there is no journal.
     pub(super) fn open(kv: &impl Kv, window_blocks: u32) -> Result<Self, StoreError> {
-        if window_blocks == 0 {
+        let may_write = kv.mode().may_write();
+        if window_blocks == 0 && may_write {
             // Rows from before would miss who leaves from now on.
             clear(kv)?;
         }
@@ -151,9 +153,11 @@ impl Proofs {
         })?;
         let opened = number(kv.get(META, OPENED)?)?.saturating_add(1);
         let floor = u32::try_from(number(kv.get(META, FLOOR)?)?).unwrap_or(u32::MAX);
-        let mut batch = Batch::new();
-        batch.put(META, OPENED, &opened.to_be_bytes());
-        kv.commit(batch, Durability::Buffered)?;
+        if may_write {
+            let mut batch = Batch::new();
+            batch.put(META, OPENED, &opened.to_be_bytes());
+            kv.commit(batch, Durability::Buffered)?;
+        }
         Ok(Self {
             bytes_max: AtomicUsize::new(BYTES_MAX),
             gate: RwLock::default(),

@@ -4,7 +4,7 @@
 
 use std::{any::Any, path::Path};
 
-use utxokeep_kv::{Durability, MemoryKv, RocksKv, RocksOptions};
+use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_sql::{Database, Durability as SqlDurability, Options};
 use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_txstore::{Blobs, NodeStore, Settings, TABLES};
@@ -21,7 +21,7 @@ pub(crate) fn memory(settings: Settings) -> Opened {
 }
 
 pub(crate) fn open_rocksdb(dir: &Path, settings: Settings, durability: Durability) -> NodeStore {
-    let kv = RocksKv::open(dir, TABLES, RocksOptions::within(16 << 20), true).unwrap();
+    let kv = RocksKv::open(dir, TABLES, RocksOptions::within(16 << 20), OpenMode::Create).unwrap();
     NodeStore::on_kv(kv, settings, durability).unwrap()
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn postgres(settings: Settings) -> Option<Opened> {
 pub(crate) fn blobs(settings: Settings) -> Opened {
     let settings = Settings { inline_body_bytes_max: 0, ..settings };
     let opened = memory(settings);
-    let blobs = Blobs::open("memory:", Durability::Buffered, 5_000).unwrap();
+    let blobs = Blobs::open("memory:", Durability::Buffered, 5_000, OpenMode::Create).unwrap();
     Opened { store: opened.store.with_blobs(blobs), ..opened }
 }
 

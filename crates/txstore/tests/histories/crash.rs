@@ -15,7 +15,7 @@ use std::{
 };
 
 use utxokeep_core::Txid;
-use utxokeep_kv::Durability;
+use utxokeep_kv::{Durability, OpenMode};
 use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_txstore::{Blobs, NodeStore, Settings};
@@ -52,7 +52,7 @@ fn open(url: &str, blobs: &Path) -> NodeStore {
         None => engines::open_sql(url, settings),
     };
     let blobs = format!("file:{}", blobs.display());
-    store.with_blobs(Blobs::open(&blobs, Durability::Synced, 10_000).unwrap())
+    store.with_blobs(Blobs::open(&blobs, Durability::Synced, 10_000, OpenMode::Create).unwrap())
 }
 
 /// A history up to a step.

@@ -103,8 +103,8 @@ pub(super) enum Command {
     Pruner(Pruner),
     /// Watch wallets: balances, coins, payments to be signed elsewhere.
     ///
-    /// The ledger is an SQL database that several programs may use at the same time; a new one is made
-    /// where there is none. It knows scripts and public keys, never secrets. Amounts are whole numbers
+    /// The ledger is an SQL database that several programs may use at the same time. `create` and
+    /// `follow` make a new one where there is none; no other command does. It knows scripts and public keys, never secrets. Amounts are whole numbers
     /// in the smallest unit of the chain.
     Wallet(Wallet),
     /// Serve a database over REST, and the node store over gRPC.

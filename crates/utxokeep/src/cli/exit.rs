@@ -8,6 +8,7 @@ use utxokeep_index::{
 };
 use utxokeep_kv::KvError;
 use utxokeep_pruner::PrunerError;
+use utxokeep_sql::{MigrationError, SqlError};
 use utxokeep_txstore::{StoreError as TxStoreError, WrongBlobStore};
 use utxokeep_wallet::LedgerError;
 
@@ -45,8 +46,8 @@ pub(super) const EXITS: &[(Exit, &str)] = &[
     ),
     (
         Exit::Refused,
-        "refused: no database, no blocks that could be used, in use, other network, format or setting, out of window, or \
-         the wallet does not allow it now",
+        "refused: no database, store or ledger, no blocks that could be used, in use, other network, format or setting, \
+         out of window, or the wallet does not allow it now",
     ),
     (Exit::Unsound, "damaged data or block files, or verify found something wrong"),
     (Exit::Interrupted, "stopped by Ctrl-C; what was done stays done"),
@@ -189,11 +190,15 @@ impl Exit {
         match error {
             node_store::OpenError::Store { source, .. } => match source {
                 TxOpenError::Store(error) => Self::of_tx_store(error),
-                TxOpenError::NewerFormat { .. } | TxOpenError::Disagreement(_) => Self::Refused,
+                TxOpenError::NewerFormat { .. }
+                | TxOpenError::OlderFormat { .. }
+                | TxOpenError::Disagreement(_) => Self::Refused,
                 _ => Self::Failure,
             },
             node_store::OpenError::WrongBlobs(WrongBlobStore::Lost { .. }) => Self::Unsound,
-            node_store::OpenError::WrongBlobs(_) => Self::Refused,
+            node_store::OpenError::WrongBlobs(_) | node_store::OpenError::Missing { .. } => {
+                Self::Refused
+            }
             _ => Self::Usage,
         }
     }
@@ -202,7 +207,10 @@ impl Exit {
         match error {
             TxStoreError::Kv(error) => Self::of_kv(error),
             error if error.is_damage() => Self::Unsound,
-            TxStoreError::Disagreement(_) => Self::Refused,
+            TxStoreError::Disagreement(_)
+            | TxStoreError::Sql(SqlError::Migration(MigrationError::Outdated { .. })) => {
+                Self::Refused
+            }
             _ => Self::Failure,
         }
     }
@@ -278,9 +286,10 @@ impl Exit {
 
     const fn of_kv(error: &KvError) -> Self {
         match error {
-            KvError::InUse { .. } | KvError::NotFound { .. } | KvError::UnexpectedTable { .. } => {
-                Self::Refused
-            }
+            KvError::InUse { .. }
+            | KvError::NotFound { .. }
+            | KvError::Outdated { .. }
+            | KvError::UnexpectedTable { .. } => Self::Refused,
             _ if error.is_damage() => Self::Unsound,
             _ => Self::Failure,
         }

@@ -26,6 +26,13 @@ pub fn page() -> String {
     out
 }
 
+/// Every command with its options, for tests that walk all of them.
+#[doc(hidden)]
+#[must_use]
+pub fn tree() -> Command {
+    Cli::command()
+}
+
 fn append(out: &mut String, command: &mut Command, path: &str) {
     let help = command.render_long_help().to_string();
     let _ = write!(out, "\n## `{path}`\n\n```text\n");

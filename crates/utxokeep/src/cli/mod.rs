@@ -15,6 +15,7 @@ mod follow;
 mod help;
 mod import;
 mod interrupt;
+mod nature;
 mod open;
 mod output;
 mod progress;
@@ -54,7 +55,7 @@ use crate::{
     watched::Watched,
 };
 
-pub use self::help::page;
+pub use self::help::{page, tree};
 
 /// Reads the arguments of the process, does what they ask, and answers its exit code.
 #[must_use]
@@ -84,7 +85,7 @@ fn parse() -> Result<Cli, clap::Error> {
 }
 
 fn execute(cli: Cli) -> anyhow::Result<Exit> {
-    let session = Session::new(cli.global)?;
+    let session = Session::new(cli.global, nature::of(&cli.command))?;
     match cli.command {
         Command::Chain(command) => match command {
             Chain::Import(args) => import::import(&session, &args),
@@ -145,7 +146,7 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     };
     let mut answering = None;
     if let Some(url) = url {
-        let store = node_store::open(url, &config.txstore)?;
+        let store = node_store::open(url, &config.txstore, session.mode())?;
         served.store = Some(Watched::node_store(store.clone()));
         let items_max = config.txstore.batch_items_max.get() as usize;
         let mut of_store = GrpcServer::new(store.clone(), items_max, &config.grpc);

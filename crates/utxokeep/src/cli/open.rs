@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use utxokeep_core::Network;
 use utxokeep_index::{ChainIndex, OpenError, QueryError, Settings, View, peek_identity};
-use utxokeep_kv::{Kv, KvError, RocksKv};
+use utxokeep_kv::{Kv, KvError, OpenMode, RocksKv};
 
 use super::{
     args::{At, Global, Import},
@@ -21,15 +21,17 @@ pub(super) type Index = ChainIndex<RocksKv>;
 pub(super) struct Session {
     global: Global,
     config: Config,
+    mode: OpenMode,
 }
 
 impl Session {
-    pub(super) fn new(global: Global) -> anyhow::Result<Self> {
+    /// Of a command that opens data in this mode.
+    pub(super) fn new(global: Global, mode: OpenMode) -> anyhow::Result<Self> {
         let config = match &global.config {
             Some(path) => Config::load(path)?,
             None => Config::default(),
         };
-        Ok(Self { global, config })
+        Ok(Self { global, config, mode })
     }
 
     /// The same session, with what only an import may be told besides.
@@ -37,7 +39,7 @@ impl Session {
         let mut config = self.config.clone();
         config.chain.set_genesis(&args.genesis)?;
         config.chain.start_mid_chain |= args.start_mid_chain;
-        Ok(Self { global: self.global.clone(), config })
+        Ok(Self { global: self.global.clone(), config, mode: self.mode })
     }
 
     /// The same session, with the wallet ledger that the command line names, if it names one.
@@ -49,11 +51,16 @@ impl Session {
         if config.wallet.url.is_empty() {
             return Err(CliError::NoLedger);
         }
-        Ok(Self { global: self.global.clone(), config })
+        Ok(Self { global: self.global.clone(), config, mode: self.mode })
     }
 
     pub(super) const fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// How the command opens the data that it names.
+    pub(super) const fn mode(&self) -> OpenMode {
+        self.mode
     }
 
     pub(super) const fn json(&self) -> bool {
@@ -69,7 +76,7 @@ impl Session {
         &self.global.data
     }
 
-    /// Opens the database, which must exist. Its network and fixed settings are its own, unless
+    /// Opens the database, which must exist; a command that only reads changes nothing. Its network and fixed settings are its own, unless
     /// the configuration states others: then it is refused.
     pub(super) fn open(&self) -> anyhow::Result<Index> {
         let asked = self.config.network()?;
@@ -89,14 +96,15 @@ impl Session {
         };
         let settings = self.config.settings(asked.unwrap_or(identity.network), Some(&identity))?;
         let options = self.config.rocks_options();
-        let index = ChainIndex::open_dir(self.data(), settings, options, false)
+        let mode = self.mode.without_creating();
+        let index = ChainIndex::open_dir(self.data(), settings, options, mode)
             .with_context(|| self.opening())?;
         Ok(Some(index))
     }
 
     /// Makes a new database.
     pub(super) fn create(&self, settings: Settings) -> anyhow::Result<Index> {
-        ChainIndex::open_dir(self.data(), settings, self.config.rocks_options(), true)
+        ChainIndex::open_dir(self.data(), settings, self.config.rocks_options(), OpenMode::Create)
             .with_context(|| format!("cannot create a database at {}", self.data().display()))
     }
 

@@ -30,7 +30,7 @@ pub(super) fn open_with(
     agreement: Agreement,
 ) -> anyhow::Result<Arc<NodeStore>> {
     let url = url_of(session, url)?;
-    Ok(node_store::open_with(url, &session.config().txstore, agreement)?)
+    Ok(node_store::open_with(url, &session.config().txstore, session.mode(), agreement)?)
 }
 
 pub(super) fn url_of<'u>(session: &'u Session, url: Option<&'u str>) -> Result<&'u str, CliError> {
@@ -56,7 +56,7 @@ pub(super) fn adopt_blobs(session: &Session, args: &TxAdoptBlobs) -> anyhow::Res
     if config.blobs.is_empty() {
         return Err(CliError::NoBlobStore.into());
     }
-    node_store::adopt_blobs(url, config)?;
+    node_store::adopt_blobs(url, config, session.mode())?;
     output::result(session.json(), &Adopted { blobs: &config.blobs })?;
     Ok(Exit::Success)
 }

@@ -1,7 +1,7 @@
 //! `wallet …`: the wallet ledger.
 //!
 //! Each command makes the request that REST and gRPC would send, and prints the answer they would
-//! get. A new ledger is made where there is none.
+//! get. A new ledger is made by `create` and `follow` only.
 
 mod archive;
 mod directory;
@@ -92,7 +92,7 @@ struct Desk {
 impl Desk {
     fn open(session: &Session) -> anyhow::Result<Self> {
         let config = &session.config().wallet;
-        let wallets = Wallets::open(&config.url, config)?;
+        let wallets = Wallets::open(&config.url, config, session.mode())?;
         Ok(Self { wallets, ledger_url: config.url.clone(), json: session.json() })
     }
 

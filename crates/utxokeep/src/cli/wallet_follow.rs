@@ -296,7 +296,7 @@ fn poll(session: &Session) -> Duration {
 /// The ledger of the configuration.
 fn open(session: &Session) -> anyhow::Result<Wallets> {
     let config = &session.config().wallet;
-    Ok(Wallets::open(&config.url, config)?)
+    Ok(Wallets::open(&config.url, config, session.mode())?)
 }
 
 /// The ledger of the configuration, if that names one.

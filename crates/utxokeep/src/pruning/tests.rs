@@ -20,7 +20,9 @@ fn block(at: u32) -> BlockEvent {
 }
 
 fn start(config: &PrunerConfig) -> Pruning {
-    let store = node_store::open("memory:", &TxStoreConfig::default()).unwrap();
+    let store =
+        node_store::open("memory:", &TxStoreConfig::default(), utxokeep_core::OpenMode::Create)
+            .unwrap();
     Pruning::start(store, config).unwrap()
 }
 
@@ -44,7 +46,9 @@ fn is_completed(state: &JobState) -> bool {
 
 #[test]
 fn a_store_that_knows_its_height_is_pruned_at_the_start() {
-    let store = node_store::open("memory:", &TxStoreConfig::default()).unwrap();
+    let store =
+        node_store::open("memory:", &TxStoreConfig::default(), utxokeep_core::OpenMode::Create)
+            .unwrap();
     store.set_block_state(BlockState { height: height(7), median_time: 1 }).unwrap().unwrap();
     let pruning = Pruning::start(store, &PrunerConfig::default()).unwrap();
     assert!(is_completed(&wait_for(&pruning, 7)));

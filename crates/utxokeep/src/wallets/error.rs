@@ -30,6 +30,14 @@ pub enum OpenError {
         /// What stands before the first colon.
         engine: String,
     },
+    /// There is none, and none was to be created.
+    #[error(
+        "there is no wallet ledger at {place}; nothing was created: `utxokeep wallet create` makes one"
+    )]
+    Missing {
+        /// Where it was looked for.
+        place: String,
+    },
     /// The database could not be opened or brought up to date.
     #[error("cannot open the wallet ledger at {place}")]
     Ledger {
@@ -47,6 +55,7 @@ impl OpenError {
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::UnknownEngine { .. } | Self::NoPlace { .. } => ErrorKind::Invalid,
+            Self::Missing { .. } => ErrorKind::Refused,
             Self::Ledger { source, .. } => match source {
                 LedgerError::Sql(SqlError::Config { .. }) => ErrorKind::Invalid,
                 LedgerError::Sql(SqlError::Migration(_)) => ErrorKind::Refused,

@@ -390,7 +390,7 @@ fn bump_info(network: Network, plan: &BumpPlan, psbt: &UnsignedPsbt) -> BumpInfo
 
 #[cfg(test)]
 mod tests {
-    use utxokeep_core::wallet::output_weight;
+    use utxokeep_core::{OpenMode, wallet::output_weight};
 
     use super::*;
     use crate::{
@@ -409,7 +409,7 @@ mod tests {
     /// A wallet of taproot keys with one coin.
     fn rich(dir: &std::path::Path, amount: u64) -> Wallets {
         let url = format!("sqlite:{}", dir.join("ledger").display());
-        let wallets = Wallets::open(&url, &WalletConfig::default()).unwrap();
+        let wallets = Wallets::open(&url, &WalletConfig::default(), OpenMode::Create).unwrap();
         let (name, network) = ("w".to_owned(), "regtest".to_owned());
         let wallet =
             CreateWallet { name, chain: "bitcoin".to_owned(), network, birthday_height: None };

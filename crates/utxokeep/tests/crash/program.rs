@@ -17,7 +17,7 @@ use utxokeep_index::{
     ChainIndex,
     tables::{SIDE, SIDE_BODY, TABLES},
 };
-use utxokeep_kv::{Read, RocksKv, RocksOptions, Scan, TableId};
+use utxokeep_kv::{OpenMode, Read, RocksKv, RocksOptions, Scan, TableId};
 
 use crate::story::{State, Story, temp_dir};
 
@@ -164,7 +164,8 @@ impl Program {
     fn open(&self) -> ChainIndex<RocksKv> {
         let config = Config::parse(&self.config, "config.toml").unwrap();
         let settings = config.settings(Simulator::NETWORK, None).unwrap();
-        ChainIndex::open_dir(&self.data(), settings, config.rocks_options(), false).unwrap()
+        ChainIndex::open_dir(&self.data(), settings, config.rocks_options(), OpenMode::Existing)
+            .unwrap()
     }
 
     /// What is there after a crash, once the program itself has found nothing wrong with it;
@@ -210,7 +211,8 @@ impl Program {
 }
 
 fn tables_in(dir: &Path) -> Tables {
-    let kv = RocksKv::open(dir, TABLES, RocksOptions::within(16 << 20), false).unwrap();
+    let kv =
+        RocksKv::open(dir, TABLES, RocksOptions::within(16 << 20), OpenMode::Existing).unwrap();
     let rows = |table: TableId| {
         let mut rows = Vec::new();
         kv.scan(table, &Scan::ALL, &mut |key, value| {

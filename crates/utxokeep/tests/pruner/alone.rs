@@ -61,7 +61,12 @@ fn being_behind_fails_readiness_and_never_liveness() {
 #[test]
 fn it_needs_a_store_that_nobody_else_has() {
     let user = User::new("rocksdb", "");
-    let _open = utxokeep::node_store::open(&user.url, &crate::world::config()).unwrap();
+    let _open = utxokeep::node_store::open(
+        &user.url,
+        &crate::world::config(),
+        utxokeep_core::OpenMode::Create,
+    )
+    .unwrap();
     let (code, _, told) = user.run(&["pruner", "serve"]);
     assert_eq!(code, Some(4), "{told}");
     assert!(told.contains("in use"), "{told}");

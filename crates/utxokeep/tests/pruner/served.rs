@@ -38,7 +38,8 @@ pub(crate) struct Served {
 impl Served {
     /// A store with this many records that are due, which knows no height.
     pub(crate) fn start(due: usize, config: &PrunerConfig) -> Self {
-        let store = node_store::open("memory:", &world::config()).unwrap();
+        let store =
+            node_store::open("memory:", &world::config(), utxokeep_core::OpenMode::Create).unwrap();
         let world = World::fill(&store, due, None);
         let pruning = Pruning::start(store.clone(), config).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -2,7 +2,7 @@
 
 use utxokeep::{config::TxStoreConfig, node_store};
 use utxokeep_core::{
-    Height, OutPoint, Txid,
+    Height, OpenMode, OutPoint, Txid,
     node::{
         CreateOptions, MinedBlock, MinedInfo, NodeInput, NodeOutput, NodeTx, PreviousOutput,
         SpendAndCreate, SpendFlags,
@@ -72,12 +72,12 @@ fn set_height(store: &NodeStore, height: u32) {
 impl World {
     /// The node tells the store at `url` a height.
     pub(crate) fn tell_height(url: &str, height: u32) {
-        set_height(&node_store::open(url, &config()).unwrap(), height);
+        set_height(&node_store::open(url, &config(), OpenMode::Create).unwrap(), height);
     }
 
     /// Fills the store at `url`, which may know at which height the chain is.
     pub(crate) fn make(url: &str, due: usize, height: Option<u32>) -> Self {
-        Self::fill(&node_store::open(url, &config()).unwrap(), due, height)
+        Self::fill(&node_store::open(url, &config(), OpenMode::Create).unwrap(), due, height)
     }
 
     pub(crate) fn fill(store: &NodeStore, due: usize, height: Option<u32>) -> Self {
@@ -126,6 +126,6 @@ impl World {
     }
 
     pub(crate) fn due_left_at(&self, url: &str) -> usize {
-        self.due_left(node_store::open(url, &config()).unwrap().as_ref())
+        self.due_left(node_store::open(url, &config(), OpenMode::Create).unwrap().as_ref())
     }
 }

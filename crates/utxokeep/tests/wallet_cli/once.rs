@@ -220,7 +220,7 @@ fn keys_are_forgotten_and_bounded() {
         let user = user.with_coins(&COINS);
         let idempotency_keys_max = 2.try_into().unwrap();
         let config = WalletConfig { idempotency_keys_max, ..WalletConfig::default() };
-        let wallets = Wallets::open(&user.url, &config).unwrap();
+        let wallets = Wallets::open(&user.url, &config, utxokeep_core::OpenMode::Create).unwrap();
         let keychain = wallets.list_descriptors("hot", ListDescriptors::default()).unwrap()[0].id;
         let next = |key: &str| wallets.next_address("hot", keychain, Some(key));
         let first = next("a").unwrap();

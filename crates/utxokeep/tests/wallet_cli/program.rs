@@ -12,7 +12,7 @@ use utxokeep::{
     config::WalletConfig,
     wallets::{ApplyBlock, BlockPlace, BlockTx, Wallets},
 };
-use utxokeep_core::{Network, hex_encode};
+use utxokeep_core::{Network, OpenMode, hex_encode};
 
 /// An account of a regtest wallet that a real Bitcoin Core made.
 pub(crate) const DESCRIPTOR: &str = "wpkh([0c5f9a1e/84h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ/<0;1>/*)";
@@ -56,7 +56,7 @@ impl User {
 
     /// The ledger, without the program.
     pub(crate) fn wallets(&self) -> Wallets {
-        Wallets::open(&self.url, &WalletConfig::default()).unwrap()
+        Wallets::open(&self.url, &WalletConfig::default(), OpenMode::Create).unwrap()
     }
 
     pub(crate) fn apply_block(&self, height: u8, raws: Vec<String>) {

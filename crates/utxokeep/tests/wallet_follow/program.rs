@@ -13,7 +13,7 @@ use std::{
 };
 
 use utxokeep::{config::WalletConfig, wallets::Wallets};
-use utxokeep_core::{BlockHash, Height, Network};
+use utxokeep_core::{BlockHash, Height, Network, OpenMode};
 use utxokeep_wallet::{
     CoinQuery, ConfirmationRange, HistoryQuery, HistoryScope, Ledger, Micros, WalletId,
 };
@@ -74,7 +74,7 @@ impl Place {
 
     pub(crate) fn ledger(&self) -> Ledger {
         let config = WalletConfig { fsync: false, ..WalletConfig::default() };
-        Wallets::open(&self.url, &config).unwrap().ledger().clone()
+        Wallets::open(&self.url, &config, OpenMode::Create).unwrap().ledger().clone()
     }
 
     pub(crate) fn serve(&self) -> Serving {

@@ -36,7 +36,7 @@ impl Served {
 
     pub(crate) fn start(url: &str, config: &GrpcConfig) -> Self {
         let settings = WalletConfig { fsync: false, ..WalletConfig::default() };
-        let wallets = Wallets::open(url, &settings).unwrap();
+        let wallets = Wallets::open(url, &settings, utxokeep_core::OpenMode::Create).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()

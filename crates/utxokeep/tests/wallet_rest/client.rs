@@ -113,7 +113,7 @@ impl Api {
             .enable_all()
             .build()
             .unwrap();
-        let wallets = Wallets::open(url, wallet).unwrap();
+        let wallets = Wallets::open(url, wallet, utxokeep_core::OpenMode::Create).unwrap();
         let routes = router_of(None, Some(WalletState::new(wallets, rest)), None, Vec::new());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
