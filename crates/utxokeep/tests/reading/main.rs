@@ -6,8 +6,9 @@
 mod commands;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
+    hash::{DefaultHasher, Hasher as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -65,19 +66,32 @@ fn run(entry: &Entry, home: &Path, place: &str) -> Output {
     command.current_dir(home).env_clear().stdin(Stdio::null()).output().unwrap()
 }
 
-/// Everything below a directory: names, lengths, times and what is in the files.
-fn listing(dir: &Path) -> Vec<(PathBuf, u64, i64, i64, Vec<u8>)> {
-    let mut found = Vec::new();
+/// A file: when it was written, how long it is, and a hash of what is in it.
+#[derive(Debug, PartialEq, Eq)]
+struct Content {
+    written: (i64, i64),
+    bytes: u64,
+    hash: u64,
+}
+
+/// Everything below a directory; directories have no content. SQLite makes files for as long as it
+/// has a database open, so that the time of a directory says nothing.
+fn listing(dir: &Path) -> BTreeMap<PathBuf, Option<Content>> {
+    let mut found = BTreeMap::new();
     let mut open = vec![dir.to_owned()];
     while let Some(path) = open.pop() {
         let about = fs::symlink_metadata(&path).unwrap();
-        let content = if about.is_dir() { Vec::new() } else { fs::read(&path).unwrap() };
-        if about.is_dir() {
+        let content = if about.is_dir() {
             open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
-        }
-        found.push((path, about.len(), about.mtime(), about.mtime_nsec(), content));
+            None
+        } else {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(&fs::read(&path).unwrap());
+            let (written, hash) = ((about.mtime(), about.mtime_nsec()), hasher.finish());
+            Some(Content { written, bytes: about.len(), hash })
+        };
+        found.insert(path, content);
     }
-    found.sort();
     found
 }
 
