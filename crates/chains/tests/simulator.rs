@@ -8,7 +8,10 @@ use utxokeep_chains::{
     BlockSource, HeavyBlocks, SimCoin, SimTip, Simulator, SimulatorConfig, SourceError, TxMix,
     decode_block, script_key, script_type,
 };
-use utxokeep_core::{Block, BlockHash, Header, Height, IndexKey, OutPoint, Tx, Txid};
+use utxokeep_core::{
+    BLOCK_WEIGHT_MAX, Block, BlockHash, Header, Height, IndexKey, OutPoint, SIGOP_COST_MAX, Tx,
+    Txid,
+};
 
 #[derive(Clone, Copy)]
 struct Coin {
@@ -238,4 +241,23 @@ fn heavy_blocks_come_at_their_heights() {
         let outputs = checker.check(header, raw).outputs.len();
         assert_eq!(outputs > 1_900, matches!(height, 113 | 123), "height {height}: {outputs}");
     }
+}
+
+/// The first heavy blocks of each kind come from height 111 on.
+#[test]
+fn blocks_to_measure_with_keep_the_limits_of_bitcoin() {
+    let mut simulator = Simulator::new(SimulatorConfig::bench());
+    let mut largest = 0;
+    for _ in 0..160 {
+        let header = simulator.next().unwrap().unwrap();
+        let block = decode_block(simulator.raw(&header.hash).unwrap(), Simulator::NETWORK).unwrap();
+        let facts = block.bitcoin.as_ref().unwrap();
+        let stripped = u64::from(facts.stripped_bytes);
+        let weight = 3 * stripped + block.bytes.len() as u64;
+        assert!(weight <= BLOCK_WEIGHT_MAX && 4 * stripped <= BLOCK_WEIGHT_MAX, "{weight}");
+        // Half of what is allowed is left for what is not in plain sight.
+        assert!(4 * facts.legacy_sigops <= SIGOP_COST_MAX / 2, "{}", facts.legacy_sigops);
+        largest = largest.max(weight);
+    }
+    assert!(largest > BLOCK_WEIGHT_MAX / 4 * 3, "{largest}");
 }

@@ -17,6 +17,10 @@ pub mod wallet;
 
 pub use accumulator::MuHash;
 pub use chain::{
+    bitcoin::{
+        BLOCK_WEIGHT_MAX, BitcoinFacts, MEDIAN_BLOCKS, PastTimes, SIGOP_COST_MAX, TxLock, Unlock,
+        check_alone, is_final_sequence, median_time,
+    },
     block::{Block, Header, Output, SlotInfo, Tx},
     block_name::{BlockName, BlockNameError},
     cardano,
@@ -32,6 +36,7 @@ pub use chain::{
     rows::{
         AddressRow, AddressRowKey, BlockEntry, IndexKey, IndexTag, SpentAddressRow, row_outpoint,
     },
+    sigops::legacy_sigops,
     tree::{HeaderTree, Inserted, Node, Path},
     window::Window,
 };

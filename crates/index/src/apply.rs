@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use utxokeep_core::{
-    Block, BlockDelta, BlockEntry, BlockHash, ChainWork, CoinFacts, Created, Height, InvalidBlock,
-    InvalidTx, MissingInput, OutPoint, Place as BlockPlace, Prevout, Spent, Totals, Tx, UtxoRecord,
-    check_block, in_block_prevouts,
+    Block, BlockDelta, BlockEntry, BlockHash, ChainWork, CoinFacts, Corrupt, Created, Height,
+    InvalidBlock, InvalidTx, MissingInput, OutPoint, PastTimes, Place as BlockPlace, Prevout,
+    Spent, Totals, Tx, UtxoRecord, check_alone, check_block, in_block_prevouts,
 };
 use utxokeep_kv::{Kv, Read, TableId};
 
@@ -68,6 +68,7 @@ impl<K: Kv> ChainWriter<K> {
             Place::Next(height) => height,
         };
         let started = Instant::now();
+        let past = self.check_alone(block, height)?;
         let block = match self.with_rules(block) {
             Ok(block) => block,
             Err(error) => {
@@ -78,7 +79,7 @@ impl<K: Kv> ChainWriter<K> {
         let block = &*block;
         let mut effect = Effect::default();
         if self.index.settings.enabled {
-            effect = match self.stage_set(block, height) {
+            effect = match self.stage_set(block, height, &past) {
                 Err(error @ ApplyError::Store(_)) => {
                     // Only part of the block may be staged.
                     self.discard_staged()?;
@@ -104,6 +105,15 @@ impl<K: Kv> ChainWriter<K> {
             self.tell(Event { what, height, entry, took: started.elapsed() });
         }
         Ok(Applied::Connected(height))
+    }
+
+    /// Checks what a block shows without what it spends; answers the times of the blocks before it.
+    fn check_alone(&mut self, block: &Block, height: Height) -> Result<PastTimes, ApplyError> {
+        let (network, hash) = (self.index.settings.network(), block.header.hash);
+        let past = self.past_times()?;
+        check_alone(block, height, network, past.as_ref())
+            .map_err(|reason| ApplyError::Invalid { network, hash, height, reason })?;
+        Ok(past.unwrap_or_default())
     }
 
     /// The parent of a block in our chain: a boundary block in between is passed over.
@@ -186,7 +196,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Log entry of a block of the chain, staged ones included.
-    fn entry_at(&self, height: Height) -> Result<Option<BlockEntry>, StoreError> {
+    pub(crate) fn entry_at(&self, height: Height) -> Result<Option<BlockEntry>, StoreError> {
         match self.staged(BLOCKS, &height.to_key()) {
             Some(bytes) => Ok(Some(BlockEntry::decode(bytes)?)),
             None => crate::query::block_entry(&self.read(), height),
@@ -222,6 +232,7 @@ impl<K: Kv> ChainWriter<K> {
         self.side_rows.put(BLOCKS, &height.to_key(), &entry.encode());
         self.side_rows.put(HEIGHTS, entry.hash.as_bytes(), &height.to_key());
         self.side_rows.append(&std::mem::take(&mut self.with_next));
+        self.note_time(&entry.prev, entry.hash, entry.time);
         self.tip = Some(Tip { height, entry });
         self.boundary = None;
     }
@@ -255,7 +266,12 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Checks the block and stages its effects on the set.
-    fn stage_set(&mut self, block: &Block, height: Height) -> Result<Effect, ApplyError> {
+    fn stage_set(
+        &mut self,
+        block: &Block,
+        height: Height,
+        past: &PastTimes,
+    ) -> Result<Effect, ApplyError> {
         let network = self.index.settings.network();
         let hash = block.header.hash;
         let invalid = |reason| ApplyError::Invalid { network, hash, height, reason };
@@ -263,7 +279,8 @@ impl<K: Kv> ChainWriter<K> {
         let is_first = self.tip.is_none();
         let starts_mid_chain = is_first && !self.starts_its_chain(block);
         let missing = if starts_mid_chain { MissingInput::Count } else { self.missing_input() };
-        let checked = match check_block(block, height, network, &gathered.prevouts, missing) {
+        let prevouts = &gathered.prevouts;
+        let checked = match check_block(block, height, network, past, prevouts, missing) {
             Ok(checked) => checked,
             Err(reason) => return Err(invalid(self.first_reason(block, reason)?)),
         };
@@ -335,7 +352,8 @@ impl<K: Kv> ChainWriter<K> {
                 prevouts[at] = Prevout::InBlock(number);
                 found[at] = Found::InBlock;
             } else if let Some(id) = self.pending.find(outpoint) {
-                prevouts[at] = Prevout::Live(facts(&UtxoRecord::decode(self.pending.record(id))?));
+                let record = UtxoRecord::decode(self.pending.record(id))?;
+                prevouts[at] = Prevout::Live(facts(block, at, &record));
                 found[at] = Found::Young(id);
             } else if !self.pending.is_gone(outpoint) {
                 old.push((outpoint.to_key(), at));
@@ -355,17 +373,34 @@ impl<K: Kv> ChainWriter<K> {
             let (Some(value), at) = (value, old[number].1) else { return };
             match UtxoRecord::decode(value) {
                 Ok(record) => {
-                    prevouts[at] = Prevout::Live(facts(&record));
+                    prevouts[at] = Prevout::Live(facts(block, at, &record));
                     found[at] = Found::Old { start: bytes.len(), len: value.len() };
                     bytes.extend_from_slice(value);
                 }
                 Err(error) => damage = Some(error),
             }
         })?;
-        match damage {
-            Some(error) => Err(error.into()),
-            None => Ok(Gathered { prevouts, found, bytes, spender_in_block }),
+        if let Some(error) = damage {
+            return Err(error.into());
         }
+        self.add_times(block, &mut prevouts)?;
+        Ok(Gathered { prevouts, found, bytes, spender_in_block })
+    }
+
+    /// Looks up when outputs were created, where an input is locked for a time since.
+    fn add_times(&self, block: &Block, prevouts: &mut [Prevout]) -> Result<(), StoreError> {
+        let Some(rules) = &block.bitcoin else { return Ok(()) };
+        for (number, tx) in block.txs.iter().enumerate() {
+            let own = tx.inputs.start as usize..tx.inputs.end as usize;
+            for (at, prevout) in own.clone().zip(&mut prevouts[own]) {
+                if let Prevout::Live(coin) = prevout
+                    && rules.is_locked_in_seconds(number, at)
+                {
+                    coin.created_after = self.median_before(coin.height)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Live outputs that the block would create again, with their records.
@@ -393,8 +428,9 @@ impl<K: Kv> ChainWriter<K> {
         block: &Block,
         reason: InvalidBlock,
     ) -> Result<InvalidBlock, StoreError> {
-        if let InvalidBlock::WrongCoinbaseHeight { .. } | InvalidBlock::DuplicateInput { .. } =
-            reason
+        if let InvalidBlock::WrongCoinbaseHeight { .. }
+        | InvalidBlock::DuplicateInput { .. }
+        | InvalidBlock::TooHeavy { .. } = reason
         {
             return Ok(reason);
         }
@@ -516,8 +552,14 @@ fn invalid_txs(block: &Block) -> Vec<InvalidTx> {
         .collect()
 }
 
-const fn facts(record: &UtxoRecord<'_>) -> CoinFacts {
-    CoinFacts { value: record.value, height: record.height, is_coinbase: record.is_coinbase }
+fn facts(block: &Block, input: usize, record: &UtxoRecord<'_>) -> CoinFacts {
+    CoinFacts {
+        value: record.value,
+        height: record.height,
+        is_coinbase: record.is_coinbase,
+        sigop_cost: block.spending_sigop_cost(input, record.address),
+        created_after: 0,
+    }
 }
 
 enum Place {

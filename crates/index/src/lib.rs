@@ -33,6 +33,7 @@ mod side;
 mod staging;
 mod stats;
 pub mod tables;
+mod times;
 mod verify;
 mod writer;
 

@@ -19,6 +19,7 @@ use crate::{
     query::block_entry,
     staging::{Staging, WriterRead},
     stats,
+    times::KnownTimes,
 };
 
 /// Places in a batch are 32-bit numbers, whatever the configuration allows.
@@ -87,6 +88,8 @@ pub struct ChainWriter<K: Kv> {
     /// Rows that go with the next connected block, and nowhere if it is refused.
     pub(crate) with_next: Batch,
     pub(crate) staged_blocks: usize,
+    /// Times of the newest blocks.
+    pub(crate) times: KnownTimes,
     /// Commits that wait to become one.
     pub(crate) staging: Option<Staging>,
 }
@@ -129,6 +132,7 @@ impl<K: Kv> ChainWriter<K> {
             side_rows: Batch::new(),
             with_next: Batch::new(),
             staged_blocks: 0,
+            times: KnownTimes::default(),
             staging,
             index,
         })

@@ -464,6 +464,7 @@ fn bare_block(height: u32, prev: BlockHash, txs: &[Txid]) -> Block {
         inputs: Vec::new(),
         outputs: Vec::new(),
         bytes: vec![0x51],
+        bitcoin: None,
     };
     for (number, &txid) in (0u32..).zip(txs) {
         let (address, details) = (0..1, 0..0);

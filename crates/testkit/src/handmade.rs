@@ -89,14 +89,21 @@ pub fn mine(
 ) -> HandBlock {
     let outputs = rewards.iter().map(|(value, script)| (*value, script.to_vec())).collect();
     let coinbase = HandTx { inputs: Vec::new(), outputs }.bytes(Some((height, tag)));
-    let coinbase_txid = Txid::from_bytes(sha256d(&coinbase));
     let mut bodies = vec![coinbase];
     bodies.extend(txs.iter().map(|tx| tx.bytes(None)));
-
-    let mut raw = vec![0, 0, 0, 0x20];
-    raw.extend(prev.hash.as_bytes());
-    raw.extend(merkle_root(bodies.iter().map(|body| sha256d(body)).collect()));
     let time = u32::try_from(prev.time + 600).expect("test chains end before 2106");
+    let bodies: Vec<_> = bodies.into_iter().map(|body| (body.clone(), body)).collect();
+    seal(prev, 0x2000_0000, time, &bodies)
+}
+
+/// Mines a regtest block of transactions as they are: of each its bytes without and with witnesses.
+/// The first one is the coinbase.
+pub fn seal(prev: &Header, version: i32, time: u32, txs: &[(Vec<u8>, Vec<u8>)]) -> HandBlock {
+    let hashes: Vec<_> = txs.iter().map(|(stripped, _)| sha256d(stripped)).collect();
+    let coinbase = Txid::from_bytes(hashes[0]);
+    let mut raw = version.to_le_bytes().to_vec();
+    raw.extend(prev.hash.as_bytes());
+    raw.extend(merkle_root(hashes));
     raw.extend(time.to_le_bytes());
     raw.extend(0x207f_ffff_u32.to_le_bytes());
     raw.extend([0; 4]);
@@ -106,9 +113,11 @@ pub fn mine(
             decode_header(&raw).ok()
         })
         .expect("every second nonce meets the easiest target");
-    push_size(&mut raw, bodies.len());
-    raw.extend(bodies.concat());
-    HandBlock { header, raw, coinbase: coinbase_txid }
+    push_size(&mut raw, txs.len());
+    for (_, whole) in txs {
+        raw.extend(whole);
+    }
+    HandBlock { header, raw, coinbase }
 }
 
 /// Header of the first block of regtest.
@@ -118,7 +127,7 @@ pub fn regtest_genesis() -> Header {
 
 /// The height as a coinbase carries it: a small number as its own instruction, else pushed in as few
 /// little-endian bytes as keep it positive.
-fn height_script(height: u32) -> Vec<u8> {
+pub fn height_script(height: u32) -> Vec<u8> {
     if let Ok(small @ 1..=16) = u8::try_from(height) {
         return vec![0x50 + small];
     }
@@ -131,17 +140,20 @@ fn height_script(height: u32) -> Vec<u8> {
     number
 }
 
-fn push_size(bytes: &mut Vec<u8>, size: usize) {
-    match u16::try_from(size).expect("handmade transactions are small") {
-        small @ 0..0xfd => bytes.push(small.to_le_bytes()[0]),
+/// Appends a size as transactions and blocks carry it.
+pub fn push_size(bytes: &mut Vec<u8>, size: usize) {
+    match u32::try_from(size).expect("handmade transactions are small").to_le_bytes() {
+        [small @ 0..0xfd, 0, 0, 0] => bytes.push(small),
+        [low, high, 0, 0] => bytes.extend([0xfd, low, high]),
         large => {
-            bytes.push(0xfd);
-            bytes.extend(large.to_le_bytes());
+            bytes.push(0xfe);
+            bytes.extend(large);
         }
     }
 }
 
-fn sha256d(bytes: &[u8]) -> [u8; 32] {
+/// The hash of transactions and blocks.
+pub fn sha256d(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(Sha256::digest(bytes)).into()
 }
 

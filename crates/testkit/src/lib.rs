@@ -18,7 +18,10 @@ pub use answers::{
     ElectrsBalance, ElectrsScript, GetTxOut, MainnetTruth, MainnetTruthAt, RefusedByCore,
     ScanTxOutSet, ScannedTxOut, SpentTxOut, SpotCheck,
 };
-pub use handmade::{ANYONE, Archive, HandBlock, HandTx, NOBODY, mine, regtest_genesis};
+pub use handmade::{
+    ANYONE, Archive, HandBlock, HandTx, NOBODY, height_script, mine, push_size, regtest_genesis,
+    seal, sha256d,
+};
 pub use hooked::{Hook, HookedKv};
 pub use model::{Model, ModelBlock, ModelCoin, ModelSet, Refusal, digest_of, totals_of, utxos_of};
 pub use regtest::{Event, EventKind, RegtestA, Truth, sat};

@@ -3,12 +3,15 @@
 //! # Invariants
 //!
 //! * A decoded block has a valid proof of work, matches its merkle root, and has exactly one
-//!   coinbase, at the start. Scripts and witnesses are not verified.
+//!   coinbase, at the start. Scripts are counted and not run; witnesses are not verified.
 //! * Output scripts stay where they are: [`Block::bytes`] is the raw block itself.
 //! * Outputs nobody can ever spend are left out, as the reference node leaves them out of its set;
 //!   the indexes of the others keep their gaps.
 
-use utxokeep_core::{Block, Network, OutPoint, Output, Tx, Txid};
+use utxokeep_core::{
+    BitcoinFacts, Block, Network, OutPoint, Output, Tx, TxLock, Txid, Unlock, is_final_sequence,
+    legacy_sigops,
+};
 
 use super::{
     DecodeError, HEADER_LEN, hash::sha256d_parts, header::decode_header_of, merkle::merkle_root,
@@ -51,8 +54,10 @@ pub fn decode_block(raw: Vec<u8>, network: Network) -> Result<Block, DecodeError
         body.outputs.clear();
         body.txs.iter_mut().for_each(|tx| tx.outputs = 0..0);
     }
-    let Body { txs, inputs, outputs, claimed_height } = body;
-    Ok(Block { header, claimed_height, is_boundary: false, txs, inputs, outputs, bytes: raw })
+    let Body { txs, inputs, outputs, claimed_height, mut facts } = body;
+    facts.version = i32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
+    let (bitcoin, is_boundary) = (Some(facts), false);
+    Ok(Block { header, claimed_height, is_boundary, txs, inputs, outputs, bytes: raw, bitcoin })
 }
 
 /// The height a coinbase script starts with, pushed in its one shortest form.
@@ -78,6 +83,7 @@ struct Body {
     inputs: Vec<OutPoint>,
     outputs: Vec<Output>,
     claimed_height: Option<u32>,
+    facts: BitcoinFacts,
 }
 
 impl Body {
@@ -93,6 +99,12 @@ impl Body {
             inputs: Vec::with_capacity(raw.len() / 192),
             outputs: Vec::with_capacity(raw.len() / 96),
             claimed_height: None,
+            facts: BitcoinFacts {
+                stripped_bytes: offset_u32(reader.offset()),
+                locks: Vec::with_capacity(count),
+                unlocks: Vec::with_capacity(raw.len() / 192),
+                ..BitcoinFacts::default()
+            },
         };
         for _ in 0..count {
             let tx = body.read_tx(&mut reader)?;
@@ -108,7 +120,7 @@ impl Body {
         let start = reader.offset();
         let inputs_from = self.inputs.len();
         let outputs_from = self.outputs.len();
-        reader.skip(4)?;
+        let version = u32::from_le_bytes(*reader.array()?);
         let mut core_start = reader.offset();
         let mut input_count = reader.count(MIN_INPUT_BYTES)?;
         let has_witness = input_count == 0;
@@ -124,13 +136,20 @@ impl Body {
         if input_count == 0 {
             return Err(DecodeError::EmptyTx { offset: start });
         }
-        let is_coinbase = self.read_inputs(reader, input_count)?;
+        let (is_coinbase, is_final) = self.read_inputs(reader, input_count)?;
         let output_total = self.read_outputs(reader, start)?;
         let core_end = reader.offset();
-        if has_witness && !skip_witnesses(reader, input_count)? {
-            return Err(DecodeError::BadWitness { offset: start });
+        if has_witness {
+            let unlocks = &mut self.facts.unlocks[inputs_from..];
+            if !read_witnesses(reader, input_count, unlocks)? {
+                return Err(DecodeError::BadWitness { offset: start });
+            }
         }
         let lock_time = reader.array::<4>()?;
+        // Version and lock time have four bytes each.
+        self.facts.stripped_bytes += offset_u32(core_end - core_start) + 8;
+        let lock = TxLock { version, lock_time: u32::from_le_bytes(*lock_time), is_final };
+        self.facts.locks.push(lock);
 
         let txid = Txid::from_bytes(if has_witness {
             let version = reader.between(start, start + 4);
@@ -150,13 +169,19 @@ impl Body {
         })
     }
 
-    /// Reads the inputs of one transaction; answers whether it is the coinbase.
-    fn read_inputs(&mut self, reader: &mut Reader<'_>, count: usize) -> Result<bool, DecodeError> {
+    /// Reads the inputs of one transaction; answers whether it is the coinbase, and whether every
+    /// input says that the lock time does not count.
+    fn read_inputs(
+        &mut self,
+        reader: &mut Reader<'_>,
+        count: usize,
+    ) -> Result<(bool, bool), DecodeError> {
         let position = self.txs.len();
         let first_tx = position == 0;
         if first_tx && count != 1 {
             return Err(DecodeError::BadCoinbase { position });
         }
+        let mut is_final = true;
         for _ in 0..count {
             let txid = Txid::from_bytes(*reader.array()?);
             let index = u32::from_le_bytes(*reader.array()?);
@@ -167,13 +192,26 @@ impl Body {
             if !first_tx {
                 self.inputs.push(OutPoint::new(txid, index));
             }
-            let script = reader.string()?;
+            let place = reader.string()?;
+            let script = reader.between(place.start, place.end);
+            self.count_sigops(script);
+            let sequence = u32::from_le_bytes(*reader.array()?);
+            is_final &= is_final_sequence(sequence);
+            let script_place = offset_u32(place.start)..offset_u32(place.end);
             if first_tx {
-                self.claimed_height = claimed_height(reader.between(script.start, script.end));
+                self.claimed_height = claimed_height(script);
+                self.facts.coinbase_script_bytes = script_place.end - script_place.start;
+            } else {
+                let unlock = Unlock { sequence, script: script_place, last_witness: 0..0 };
+                self.facts.unlocks.push(unlock);
             }
-            reader.skip(4)?;
         }
-        Ok(first_tx)
+        Ok((first_tx, is_final))
+    }
+
+    fn count_sigops(&mut self, script: &[u8]) {
+        let sum = &mut self.facts.legacy_sigops;
+        *sum = sum.saturating_add(legacy_sigops(script));
     }
 
     /// Reads the outputs of one transaction; answers their sum, or `None` when it or an output is
@@ -194,6 +232,7 @@ impl Body {
             total = total.and_then(|sum| sum.checked_add(value)).filter(|sum| *sum <= MAX_MONEY);
             let place = reader.string()?;
             let script = reader.between(place.start, place.end);
+            self.count_sigops(script);
             if script.first() == Some(&OP_RETURN) || script.len() > MAX_SCRIPT_BYTES {
                 continue;
             }
@@ -205,14 +244,23 @@ impl Body {
     }
 }
 
-/// Skips one witness per input; answers whether any of them has an item.
-fn skip_witnesses(reader: &mut Reader<'_>, inputs: usize) -> Result<bool, DecodeError> {
+/// Reads one witness per input and notes where its last item lies; answers whether any has an item.
+fn read_witnesses(
+    reader: &mut Reader<'_>,
+    inputs: usize,
+    unlocks: &mut [Unlock],
+) -> Result<bool, DecodeError> {
     let mut any = false;
-    for _ in 0..inputs {
+    for input in 0..inputs {
         let items = reader.count(1)?;
         any |= items > 0;
+        let mut last = 0..0;
         for _ in 0..items {
-            reader.string()?;
+            last = reader.string()?;
+        }
+        // The coinbase spends nothing.
+        if let Some(unlock) = unlocks.get_mut(input) {
+            unlock.last_witness = offset_u32(last.start)..offset_u32(last.end);
         }
     }
     Ok(any)

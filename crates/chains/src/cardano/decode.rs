@@ -82,6 +82,7 @@ fn read_block(d: &mut Decoder<'_>, era: u8, genesis: &Genesis) -> Result<Block, 
         inputs,
         outputs,
         bytes,
+        bitcoin: None,
     })
 }
 

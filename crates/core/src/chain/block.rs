@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::details::Details;
+use super::{bitcoin::BitcoinFacts, details::Details, sigops::spending_sigop_cost};
 use crate::types::{BlockHash, ChainWork, OutPoint, Txid};
 
 /// Where a block lies in time, on chains that count slots.
@@ -87,6 +87,8 @@ pub struct Block {
     pub outputs: Vec<Output>,
     /// The bytes the addresses point into.
     pub bytes: Vec<u8>,
+    /// What the rules of Bitcoin look at besides.
+    pub bitcoin: Option<BitcoinFacts>,
 }
 
 impl Block {
@@ -122,6 +124,17 @@ impl Block {
     #[must_use]
     pub fn details_of(&self, output: &Output) -> Details<'_> {
         Details { bytes: &self.bytes[to_usize(&output.details)], fields: output.detail_fields }
+    }
+
+    /// Cost of the signature operations that input number `input` adds by spending an output with the
+    /// script `spent`: those behind a hash and in its witness.
+    #[must_use]
+    pub fn spending_sigop_cost(&self, input: usize, spent: &[u8]) -> u32 {
+        let unlock = self.bitcoin.as_ref().and_then(|facts| facts.unlocks.get(input));
+        unlock.map_or(0, |unlock| {
+            let (script, witness) = (to_usize(&unlock.script), to_usize(&unlock.last_witness));
+            spending_sigop_cost(spent, &self.bytes[script], &self.bytes[witness])
+        })
     }
 
     /// Address bytes of one output.

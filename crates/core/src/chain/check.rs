@@ -1,19 +1,24 @@
 //! Whether a block may be connected: inputs that are there and unspent, amounts, subsidy, maturity,
-//! and the height in the coinbase. Scripts, versions, times, sizes and locks are not looked at.
+//! locks, weight, signature operations, and the height in the coinbase. What a block shows without
+//! what it spends is looked at before, by [`crate::check_alone`]. Scripts are not run.
 //!
 //! The engine gathers facts (what each input spends), this module decides. It sees a block as
 //! Bitcoin Core's `ConnectBlock` does, and names the same reasons.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::block::{Block, Tx};
+use super::{
+    bitcoin::{self, PastTimes},
+    block::{Block, Tx},
+    sigops::LEGACY_SCALE,
+};
 use crate::{
     network::Network,
     types::{BlockHash, Height, OutPoint, Txid},
 };
 
 /// What the rules need to know of an output that is being spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CoinFacts {
     /// Amount in the chain's smallest unit.
     pub value: u64,
@@ -21,6 +26,11 @@ pub struct CoinFacts {
     pub height: Height,
     /// Created by a coinbase.
     pub is_coinbase: bool,
+    /// What [`Block::spending_sigop_cost`] says of the input.
+    pub sigop_cost: u32,
+    /// Median time of the blocks before the one that created it, in seconds. Looked at only where
+    /// [`crate::BitcoinFacts::is_locked_in_seconds`] says so.
+    pub created_after: u64,
 }
 
 /// What an input spends.
@@ -95,6 +105,73 @@ pub enum InvalidBlock {
     WrongCoinbaseHeight {
         /// What it claims, if anything.
         claimed: Option<u32>,
+    },
+    /// The block is too long, witnesses not counted, or has too many transactions.
+    #[error("bad-blk-length: the block has {bytes} bytes without witnesses")]
+    TooLong {
+        /// Its length without witnesses.
+        bytes: u32,
+    },
+    /// The block weighs too much.
+    #[error("bad-blk-weight: the block weighs {weight}, allowed are {max}", max = bitcoin::BLOCK_WEIGHT_MAX)]
+    TooHeavy {
+        /// Its weight.
+        weight: u64,
+    },
+    /// The script of the coinbase is too short or too long.
+    #[error("bad-cb-length: the script of the coinbase has {len} bytes, 2 to 100 are allowed")]
+    CoinbaseScriptLength {
+        /// Its length.
+        len: u32,
+    },
+    /// The signature operations of the block cost too much.
+    #[error(
+        "bad-blk-sigops: the signature operations cost {cost}, allowed are {max}",
+        max = bitcoin::SIGOP_COST_MAX
+    )]
+    TooManySigops {
+        /// Their cost, as far as they were counted.
+        cost: u32,
+    },
+    /// The block is not later than the blocks before it.
+    #[error("time-too-old: the time {time} is not after {median}, the median of the blocks before")]
+    TooEarly {
+        /// Time of the block.
+        time: u64,
+        /// Median time of the eleven blocks before.
+        median: u64,
+    },
+    /// The first block of a period is much earlier than the block before it.
+    #[error("time-timewarp-attack: the time {time} is too far before {previous}")]
+    Timewarp {
+        /// Time of the block.
+        time: u64,
+        /// Time of the block before.
+        previous: u64,
+    },
+    /// The version is older than the height allows.
+    #[error("bad-version(0x{version:08x}): from this height on it is at least {least}")]
+    OldVersion {
+        /// Version of the block.
+        version: i32,
+        /// The least that is allowed.
+        least: i32,
+    },
+    /// A transaction is in a block before its lock time.
+    #[error("bad-txns-nonfinal: {tx} is locked until {lock_time}")]
+    NotFinal {
+        /// The transaction.
+        tx: Txid,
+        /// Its lock time, a height or seconds.
+        lock_time: u32,
+    },
+    /// An input spends an output sooner after its creation than it says.
+    #[error("bad-txns-nonfinal: {tx} spends {outpoint} before its relative lock ends")]
+    RelativelyLocked {
+        /// The transaction.
+        tx: Txid,
+        /// The output.
+        outpoint: OutPoint,
     },
     /// The header does not carry the number the block has in its chain.
     #[error("wrong-block-number: the header says {claimed:?}, its place says {height}")]
@@ -179,6 +256,7 @@ pub fn check_block(
     block: &Block,
     height: Height,
     network: Network,
+    past: &PastTimes,
     prevouts: &[Prevout],
     missing: MissingInput,
 ) -> Result<Checked, InvalidBlock> {
@@ -190,12 +268,24 @@ pub fn check_block(
     if network.has_height_in_coinbase(height) && claimed != Some(height.get()) {
         return Err(InvalidBlock::WrongCoinbaseHeight { claimed });
     }
+    if let Some(facts) = &block.bitcoin {
+        bitcoin::check_weight(block, facts)?;
+    }
     let mut seen: FxHashSet<OutPoint> = FxHashSet::default();
     seen.reserve(block.inputs.len());
+    let connecting = Connecting { block, height, network, past, prevouts };
+    let legacy_sigops = block.bitcoin.as_ref().map_or(0, |facts| facts.legacy_sigops);
+    let mut sigop_cost = legacy_sigops.saturating_mul(LEGACY_SCALE);
+    let counts_hidden = network.counts_hidden_sigops(&block.header.hash);
     let mut fees = 0u64;
-    for tx in block.txs.iter().filter(|tx| !tx.is_coinbase) {
-        fees = fees.saturating_add(check_tx(block, tx, height, network, prevouts, &mut seen)?);
+    for (number, tx) in block.txs.iter().enumerate().filter(|(_, tx)| !tx.is_coinbase) {
+        let (fee, hidden) = connecting.check_tx(number, tx, &mut seen)?;
+        fees = fees.saturating_add(fee);
+        if counts_hidden {
+            sigop_cost = sigop_cost.saturating_add(hidden);
+        }
     }
+    bitcoin::check_sigops(sigop_cost)?;
     let allowed = network.subsidy(height).saturating_add(fees);
     let claimed = block.txs.first().filter(|tx| tx.is_coinbase).map_or(0, |tx| tx.output_total);
     // The first block's coinbase is outside the set, and outside the rule.
@@ -237,52 +327,89 @@ fn check_cardano(
     Ok(checked)
 }
 
-/// Checks one transaction and answers its fee.
-fn check_tx(
-    block: &Block,
-    tx: &Tx,
+/// A block of Bitcoin, where it is to be connected, and what it spends.
+struct Connecting<'a> {
+    block: &'a Block,
     height: Height,
     network: Network,
-    prevouts: &[Prevout],
-    seen: &mut FxHashSet<OutPoint>,
-) -> Result<u64, InvalidBlock> {
-    let inputs = block.inputs_of(tx);
-    let mut spent = 0u64;
-    for (at, &outpoint) in inputs.iter().enumerate() {
-        if !seen.insert(outpoint) {
-            return Err(if inputs[..at].contains(&outpoint) {
-                InvalidBlock::DuplicateInput { tx: tx.txid, outpoint }
-            } else {
-                InvalidBlock::MissingOrSpent { tx: tx.txid, outpoint }
-            });
+    past: &'a PastTimes,
+    prevouts: &'a [Prevout],
+}
+
+impl Connecting<'_> {
+    /// Checks one transaction and answers its fee, and the cost of signature operations that are not
+    /// in plain sight.
+    fn check_tx(
+        &self,
+        number: usize,
+        tx: &Tx,
+        seen: &mut FxHashSet<OutPoint>,
+    ) -> Result<(u64, u32), InvalidBlock> {
+        let Self { block, height, network, .. } = *self;
+        let inputs = block.inputs_of(tx);
+        let has_relative_locks = network.has_relative_locks(height);
+        let (mut spent, mut sigop_cost, mut locked) = (0u64, 0u32, None);
+        for (at, &outpoint) in inputs.iter().enumerate() {
+            if !seen.insert(outpoint) {
+                return Err(if inputs[..at].contains(&outpoint) {
+                    InvalidBlock::DuplicateInput { tx: tx.txid, outpoint }
+                } else {
+                    InvalidBlock::MissingOrSpent { tx: tx.txid, outpoint }
+                });
+            }
+            let input = tx.inputs.start as usize + at;
+            let facts = self
+                .coin(tx, input)
+                .ok_or(InvalidBlock::MissingOrSpent { tx: tx.txid, outpoint })?;
+            let age = facts.height.depth_below(height).unwrap_or(0);
+            let maturity = network.coinbase_maturity();
+            if facts.is_coinbase && age < maturity {
+                return Err(InvalidBlock::ImmatureCoinbase { tx: tx.txid, age, maturity });
+            }
+            spent = spent.saturating_add(facts.value);
+            sigop_cost = sigop_cost.saturating_add(facts.sigop_cost);
+            if has_relative_locks && locked.is_none() && !self.is_unlocked((number, input), &facts)
+            {
+                locked = Some(outpoint);
+            }
         }
-        let facts = match prevouts[tx.inputs.start as usize + at] {
-            Prevout::Live(facts) => facts,
+        let fee = spent.checked_sub(tx.output_total).ok_or(InvalidBlock::CreatesMoney {
+            tx: tx.txid,
+            spent,
+            created: tx.output_total,
+        })?;
+        match locked {
+            Some(outpoint) => Err(InvalidBlock::RelativelyLocked { tx: tx.txid, outpoint }),
+            None => Ok((fee, sigop_cost)),
+        }
+    }
+
+    fn is_unlocked(&self, place: (usize, usize), coin: &CoinFacts) -> bool {
+        let (created, now) = ((coin.height, coin.created_after), (self.height, self.past));
+        self.block.bitcoin.as_ref().is_none_or(|facts| facts.is_unlocked(place, created, now))
+    }
+
+    /// What input number `input`, of transaction `tx`, spends; `None` if that is not there.
+    fn coin(&self, tx: &Tx, input: usize) -> Option<CoinFacts> {
+        let block = self.block;
+        match self.prevouts[input] {
+            Prevout::Live(facts) => Some(facts),
             // Outputs are in block order: one at or behind ours belongs to us or to a later one.
             Prevout::InBlock(number) if number < tx.outputs.start => {
-                let is_coinbase = block
-                    .txs
-                    .first()
-                    .is_some_and(|first| first.is_coinbase && first.outputs.contains(&number));
-                let value = block.outputs[number as usize].value;
-                CoinFacts { value, height, is_coinbase }
+                let first = block.txs.first();
+                let output = &block.outputs[number as usize];
+                Some(CoinFacts {
+                    value: output.value,
+                    height: self.height,
+                    is_coinbase: first
+                        .is_some_and(|first| first.is_coinbase && first.outputs.contains(&number)),
+                    sigop_cost: block.spending_sigop_cost(input, block.address_of(output)),
+                    created_after: self.past.median,
+                })
             }
-            Prevout::InBlock(_) | Prevout::Missing => {
-                return Err(InvalidBlock::MissingOrSpent { tx: tx.txid, outpoint });
-            }
-        };
-        let age = facts.height.depth_below(height).unwrap_or(0);
-        let maturity = network.coinbase_maturity();
-        if facts.is_coinbase && age < maturity {
-            return Err(InvalidBlock::ImmatureCoinbase { tx: tx.txid, age, maturity });
+            Prevout::InBlock(_) | Prevout::Missing => None,
         }
-        spent = spent.saturating_add(facts.value);
     }
-    spent.checked_sub(tx.output_total).ok_or(InvalidBlock::CreatesMoney {
-        tx: tx.txid,
-        spent,
-        created: tx.output_total,
-    })
 }
 
 #[cfg(test)]
@@ -310,6 +437,7 @@ mod tests {
             inputs: vec![],
             outputs: vec![],
             bytes: vec![],
+            bitcoin: None,
         };
         for (number, (inputs, values)) in (0u8..).zip(txs) {
             let first_input = u32::try_from(block.inputs.len()).unwrap();
@@ -341,7 +469,8 @@ mod tests {
     }
 
     fn live(value: u64, height: u32, is_coinbase: bool) -> Prevout {
-        Prevout::Live(CoinFacts { value, height: Height::new(height), is_coinbase })
+        let height = Height::new(height);
+        Prevout::Live(CoinFacts { value, height, is_coinbase, ..CoinFacts::default() })
     }
 
     fn check(block: &Block, old_coins: &[Prevout]) -> Result<Checked, InvalidBlock> {
@@ -350,7 +479,8 @@ mod tests {
             .into_iter()
             .map(|found| found.map_or_else(|| *old_coins.next().unwrap(), Prevout::InBlock))
             .collect();
-        check_block(block, HEIGHT, NETWORK, &prevouts, MissingInput::Refuse)
+        let past = PastTimes::default();
+        check_block(block, HEIGHT, NETWORK, &past, &prevouts, MissingInput::Refuse)
     }
 
     #[test]
@@ -439,7 +569,7 @@ mod tests {
     fn cardano_wants_every_input_once_and_the_number_of_the_header() {
         let network = Network::CardanoPreview;
         let check = |block: &Block, prevouts: &[Prevout], missing| {
-            check_block(block, HEIGHT, network, prevouts, missing)
+            check_block(block, HEIGHT, network, &PastTimes::default(), prevouts, missing)
         };
         let spend = block(&[(&[old(1), old(2)], &[500])]);
         let live = live(5, 1, false);

@@ -166,6 +166,7 @@ impl FollowedChain for Made {
             inputs: Vec::new(),
             outputs: Vec::new(),
             bytes: Vec::new(),
+            bitcoin: None,
         };
         Ok(Some(BlockBody { block: block.into(), tx_places: Vec::new() }))
     }
