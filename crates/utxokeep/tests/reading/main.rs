@@ -268,9 +268,9 @@ fn a_command_that_reads_leaves_every_table_of_a_server_as_it_was() {
     for place in [Place::Store, Place::Ledger] {
         let Some(server) = TestDatabase::create_or_skip() else { return };
         if place == Place::Store {
-            make_store(server.url())
+            make_store(server.url());
         } else {
-            make_ledger(server.url())
+            make_ledger(server.url());
         }
         let reads = |entry: &&Entry| entry.place == place && matches!(entry.does, Does::Read(_));
         for entry in COMMANDS.iter().filter(reads) {
