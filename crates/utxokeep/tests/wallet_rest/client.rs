@@ -190,9 +190,10 @@ impl Api {
 
     /// Applies a block of regtest on top of the one below.
     pub(crate) fn apply(&self, height: u32, transactions: &[Value]) -> Reply {
-        let parent = (height > FIRST).then(|| block_hash(height - 1));
-        let body =
-            json!({ "block": block(height), "parent": parent, "transactions": transactions });
+        let mut body = json!({ "block": block(height), "transactions": transactions });
+        if height > FIRST {
+            body["parent"] = block_hash(height - 1).into();
+        }
         self.post("/api/v1/ledger/bitcoin/regtest/blocks", &body)
     }
 }

@@ -29,6 +29,10 @@ fn what_cannot_be_right_is_refused_and_changes_nothing() {
         ("transactions", json!({ "raw": "0102", "seen": "mempool" }), "bad_request"),
         ("leases", json!({ "outpoints": ["here"] }), "bad_request"),
         ("prune", json!({}), "bad_request"),
+        // What is not given is left out.
+        ("prune", json!({ "dead_older_than_secs": 1, "confirmed_up_to": null }), "bad_request"),
+        (WALLETS, json!({ "name": "v", "network": "regtest", "birthday": null }), "bad_request"),
+        ("selections", json!({ "value": 1, "fee_rate": 1, "lease": null }), "bad_request"),
     ];
     for (path, body, code) in cases {
         let path = if path == WALLETS { path.to_owned() } else { format!("{wallet}/{path}") };

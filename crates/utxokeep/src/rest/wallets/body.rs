@@ -26,7 +26,7 @@ impl<T: DeserializeOwned> FromRequest<WalletState> for Posted<T> {
     async fn from_request(request: Request, state: &WalletState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         let bytes = read(body, state).await?;
-        let values = values(&bytes);
+        let Shape { values, has_null } = Shape::of(&bytes);
         let values_max = VALUES_MIN + bytes.len() / BYTES_PER_VALUE;
         if values > values_max {
             return Err(ApiError::BadBody(format!(
@@ -39,6 +39,9 @@ impl<T: DeserializeOwned> FromRequest<WalletState> for Posted<T> {
         // It was read within the limit.
         DefaultBodyLimit::disable().apply(&mut whole);
         match Json::from_request(whole, state).await {
+            Ok(Json(_)) if has_null => {
+                Err(ApiError::BadBody("it has a null; leave out what is not given".to_owned()))
+            }
             Ok(Json(body)) => Ok(Self(body)),
             Err(rejection) => Err(json_error(&rejection)),
         }
@@ -76,19 +79,32 @@ const VALUE_BYTES: usize = 256;
 const VALUES_MIN: usize = 100_000;
 const BYTES_PER_VALUE: usize = 32;
 
-/// About how many values a text of JSON holds: what stands between its commas and brackets.
-fn values(json: &[u8]) -> usize {
-    let (mut count, mut is_text, mut is_escaped) = (0, false, false);
-    for byte in json {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_text => is_escaped = true,
-            b'"' => is_text = !is_text,
-            b',' | b'[' | b'{' if !is_text => count += 1,
-            _ => {}
+/// What a text of JSON shows before it is decoded.
+#[derive(Debug, PartialEq, Eq, Default)]
+struct Shape {
+    /// About how many values it holds: what stands between its commas and brackets.
+    values: usize,
+    /// Whether a value is null. No request has such a value: the decoder would take it for one that
+    /// is not given.
+    has_null: bool,
+}
+
+impl Shape {
+    fn of(json: &[u8]) -> Self {
+        let (mut shape, mut is_text, mut is_escaped) = (Self::default(), false, false);
+        for byte in json {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' if is_text => is_escaped = true,
+                b'"' => is_text = !is_text,
+                b',' | b'[' | b'{' if !is_text => shape.values += 1,
+                // No other word of JSON begins with it or has it inside.
+                b'n' if !is_text => shape.has_null = true,
+                _ => {}
+            }
         }
+        shape
     }
-    count
 }
 
 /// A body of lines of JSON. A page of another server could post plain text without asking first.
@@ -121,7 +137,15 @@ mod tests {
 
     #[test]
     fn values_are_counted_outside_of_texts_only() {
+        let values = |json: &[u8]| Shape::of(json).values;
         assert_eq!(values(br#"{"a,b":"[,\",{","c":[1,2]}"#), 4);
         assert_eq!(values(b"\"\",".repeat(1_000).as_slice()), 1_000);
+    }
+
+    #[test]
+    fn a_null_is_seen_outside_of_texts_only() {
+        let has_null = |json: &[u8]| Shape::of(json).has_null;
+        assert!(has_null(br#"{"a":null}"#) && has_null(b"[1,null]") && has_null(b" null"));
+        assert!(!has_null(br#"{"null":"null","n":"\"null","b":[true,false,1e3]}"#));
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct WithKey;
 
 impl IntoParams for WithKey {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let text = Object::with_type(SchemaType::from_iter([Type::String, Type::Null]));
+        let text = Object::with_type(SchemaType::new(Type::String));
         let what = "Sent again with the same key, the request is answered as before and changes \
                     nothing";
         let header =
