@@ -9,6 +9,7 @@ mod conflicts;
 mod conformance;
 mod disk;
 mod doors;
+mod hanging_up;
 mod limits;
 mod memory;
 mod program;

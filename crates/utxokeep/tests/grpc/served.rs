@@ -17,6 +17,7 @@ use tonic::{
 use utxokeep::{
     config::GrpcConfig,
     grpc::{GrpcServer, proto::tx_store_client::TxStoreClient},
+    memory::Budget,
 };
 use utxokeep_core::node::Policy;
 use utxokeep_kv::{Batch, Durability, Kv, KvError, MemoryKv};
@@ -47,6 +48,15 @@ impl Served {
     }
 
     pub(crate) fn start(store: Arc<dyn TxStore>, config: &GrpcConfig) -> Self {
+        Self::start_within(store, config, Budget::default())
+    }
+
+    /// A server whose calls share this memory.
+    pub(crate) fn start_within(
+        store: Arc<dyn TxStore>,
+        config: &GrpcConfig,
+        memory: Budget,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -55,7 +65,7 @@ impl Served {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let server = GrpcServer::new(store, ITEMS_MAX, config);
+        let server = GrpcServer::new(store, ITEMS_MAX, config).with_memory(memory);
         let task = runtime.spawn(server.serve(listener, async {
             let _ = stopped.await;
         }));

@@ -131,6 +131,47 @@ fn requests_beyond_those_that_are_worked_on_are_told_to_come_back() {
     });
 }
 
+/// Makes every read of a wallet endless: there is no end to the chains that it may be on.
+const ENDLESS: &str = "ALTER TABLE chains RENAME TO chains_kept;
+    CREATE VIEW chains AS
+    WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)
+    SELECT n.id, 'x' AS chain, 'x' AS network, 0 AS tip_height, NULL AS tip_hash
+    FROM n WHERE n.id < 0";
+
+#[test]
+fn a_read_whose_client_hangs_up_ends_and_leaves_its_place_to_others() {
+    let rest = RestConfig {
+        concurrent_requests_max: count(1),
+        request_timeout_ms: count(600_000),
+        ..RestConfig::default()
+    };
+    let api = Api::with(&rest, &WalletConfig::default());
+    api.wallet("w");
+    let database = Database::open(&api.ledger_url(), &Options::default()).unwrap();
+    database.write(|tx| tx.execute_batch(ENDLESS)).unwrap();
+    // Needs a place like any other request, and no row.
+    let is_place_free = || match api.get("/api/v1/wallets?cursor=x") {
+        Reply { status: 400, .. } => true,
+        refused => {
+            refused.bad(503, "overloaded");
+            false
+        }
+    };
+    let mut client = TcpStream::connect(api.address).unwrap();
+    let head = "GET /api/v1/wallets HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    client.write_all(head.as_bytes()).unwrap();
+    let wait_until = |wanted: bool, what: &str| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while is_place_free() != wanted {
+            assert!(Instant::now() < deadline, "{what}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait_until(false, "the read never took its place");
+    drop(client);
+    wait_until(true, "the place of a client that is gone is never free");
+}
+
 #[test]
 fn a_write_that_outlives_its_request_is_carried_out() {
     let rest = RestConfig { request_timeout_ms: count(300), ..RestConfig::default() };
