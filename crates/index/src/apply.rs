@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use utxokeep_core::{
-    Block, BlockDelta, BlockEntry, BlockHash, ChainWork, CoinFacts, Corrupt, Created, Height,
-    InvalidBlock, InvalidTx, MissingInput, OutPoint, PastTimes, Place as BlockPlace, Prevout,
-    Spent, Totals, Tx, UtxoRecord, check_alone, check_block, in_block_prevouts,
+    Block, BlockDelta, BlockEntry, BlockHash, ChainWork, CoinFacts, Created, Height, InvalidBlock,
+    InvalidTx, MissingInput, OutPoint, PastTimes, Place as BlockPlace, Prevout, Spent, Totals, Tx,
+    UtxoRecord, check_alone, check_block, in_block_prevouts,
 };
 use utxokeep_kv::{Kv, Read, TableId};
 

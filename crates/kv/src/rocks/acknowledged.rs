@@ -365,10 +365,12 @@ mod tests {
     #[test]
     #[ignore = "prints a measurement"]
     fn what_a_commit_pays_for_its_mark() {
-        use crate::{Access, RocksKv, RocksOptions, TableSpec};
+        use crate::{Access, OpenMode, RocksKv, RocksOptions, TableSpec};
         const SPECS: &[TableSpec] = &[TableSpec { name: "rows", access: Access::Point }];
         let dir = tempfile::TempDir::new().unwrap();
-        let kv = RocksKv::open(dir.path(), SPECS, RocksOptions::within(512 << 20), true).unwrap();
+        let kv =
+            RocksKv::open(dir.path(), SPECS, RocksOptions::within(512 << 20), OpenMode::Create)
+                .unwrap();
         let mut number = 0u64;
         let mut run = |is_marked: bool, durability: Durability, commits: u32| {
             let (started, cpu_started) = (std::time::Instant::now(), cpu_ns());

@@ -6,8 +6,8 @@
 use utxokeep_core::OpenMode;
 
 use super::args::{
-    Address, Chain, Command, Labels, Lease, Prune, Pruner, Tx, Utxo, WalletAddress, WalletCommand,
-    WalletDescriptor,
+    Address, Chain, Command, Consumers, Labels, Lease, Prune, Pruner, Tx, Utxo, WalletAddress,
+    WalletCommand, WalletDescriptor,
 };
 
 /// A command that writes only if it is told to.
@@ -35,7 +35,8 @@ const fn of_chain(command: &Chain) -> OpenMode {
         Chain::Import(_) | Chain::Follow(_) => OpenMode::Create,
         Chain::Status | Chain::Digest(_) | Chain::Verify => OpenMode::Read,
         Chain::Rollback(args) => writes_if(!args.dry_run),
-        Chain::Prune(_) => OpenMode::Existing,
+        Chain::Prune(_) | Chain::Consumers(Consumers::Forget { .. }) => OpenMode::Existing,
+        Chain::Consumers(Consumers::List) => OpenMode::Read,
         Chain::Recover(args) => writes_if(args.accept_loss),
     }
 }

@@ -152,7 +152,9 @@ fn a_log_is_followed_up_and_down_until_it_stops() {
 #[test]
 fn a_reorganisation_that_ends_at_the_same_height_or_happens_while_nobody_follows_is_told() {
     let config = PrunerConfig { gate_poll_ms: 5.try_into().unwrap(), ..Default::default() };
-    let store = node_store::open("memory:", &TxStoreConfig::default()).unwrap();
+    let store =
+        node_store::open("memory:", &TxStoreConfig::default(), utxokeep_core::OpenMode::Create)
+            .unwrap();
     let mut chain = Chain::new();
     chain.mine_to(20);
     for is_down in [false, true] {
