@@ -134,9 +134,8 @@ fn requests_beyond_those_that_are_worked_on_are_told_to_come_back() {
 /// Makes every read of a wallet endless: there is no end to the chains that it may be on.
 const ENDLESS: &str = "ALTER TABLE chains RENAME TO chains_kept;
     CREATE VIEW chains AS
-    WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)
-    SELECT n.id, 'x' AS chain, 'x' AS network, 0 AS tip_height, NULL AS tip_hash
-    FROM n WHERE n.id < 0";
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+    SELECT chains_kept.* FROM n CROSS JOIN chains_kept WHERE n.i < 0";
 
 #[test]
 fn a_read_whose_client_hangs_up_ends_and_leaves_its_place_to_others() {
