@@ -24,6 +24,7 @@ mod preserve;
 mod prune;
 mod raw;
 mod record;
+mod recount;
 mod slot;
 mod source;
 mod spend;
@@ -47,6 +48,7 @@ pub use mined::MinedInfo;
 pub use prune::{Check, PruneRules, Pruned, Spends, Verdict};
 pub use raw::RawTxError;
 pub use record::{MinedBlock, Policy, Reassignment, TxRecord};
+pub use recount::{RecordFault, Retentions};
 pub use slot::{Slot, SlotState, SpendingData};
 pub use source::Source;
 pub use spend::{

@@ -5,7 +5,10 @@
 //! prunes, and changed on purpose only, which is recorded.
 
 pub use utxokeep_core::node::Disagreement;
-use utxokeep_core::{Corrupt, Height, node::Policy};
+use utxokeep_core::{
+    Corrupt, Height,
+    node::{Policy, Retentions},
+};
 
 use crate::{backend::View, engine::NodeStore, error::StoreError};
 
@@ -55,11 +58,14 @@ pub struct Agreed {
 /// Name of the number that pruners have in common.
 pub(crate) const SAFETY_WINDOW: &str = "safety_window_blocks";
 
+/// Name of the number that delete-at heights are made with.
+const RETENTION: &str = "retention_blocks";
+
 /// What opening a store compares.
 #[must_use]
 pub fn of_policy(policy: &Policy) -> [(&'static str, u32); 3] {
     [
-        ("retention_blocks", policy.retention_blocks),
+        (RETENTION, policy.retention_blocks),
         ("coinbase_maturity_blocks", policy.coinbase_maturity),
         ("unmined_retention_blocks", policy.unmined_retention_blocks),
     ]
@@ -93,6 +99,22 @@ pub(crate) fn compare(view: &dyn View, numbers: &[(&'static str, u32)]) -> Resul
         }
     }
     Ok(())
+}
+
+/// The retentions that the store has ever had, as far as it remembers.
+pub(crate) fn retentions(view: &dyn View, policy: &Policy) -> Result<Retentions, StoreError> {
+    let stored = view.state(&name_of(RETENTION))?.as_deref().map(number).transpose()?;
+    let now = stored.unwrap_or(policy.retention_blocks);
+    let mut found = Retentions { least_blocks: now, most_blocks: now };
+    for (name, value) in view.states(CHANGED, None, CHANGES_MAX)? {
+        let change = parse_change(&name, &value)?;
+        if change.name == RETENTION {
+            let Retentions { least_blocks, most_blocks } = found;
+            found.least_blocks = least_blocks.min(change.from).min(change.to);
+            found.most_blocks = most_blocks.max(change.from).max(change.to);
+        }
+    }
+    Ok(found)
 }
 
 impl NodeStore {

