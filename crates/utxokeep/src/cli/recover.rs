@@ -99,7 +99,8 @@ impl Human for Recovery {
             lines.row(format!("  and {} more: --json lists them", self.names_total - SHOWN_MAX));
         }
         let result = if self.recovered {
-            "opened at the last good point; what was left of the logs is in its directory lost"
+            "opened at the last good point; what was left of the logs is in its directory lost; run \
+             `chain verify` or `tx verify` next"
         } else {
             "nothing was changed; --accept-loss opens the database without it"
         };
