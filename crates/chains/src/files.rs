@@ -78,6 +78,7 @@ pub struct BlockFiles {
     locations: Vec<Location>,
     by_hash: FxHashMap<BlockHash, u32>,
     report: ScanReport,
+    without_blocks: Vec<PathBuf>,
     cursor: usize,
 }
 
@@ -100,16 +101,21 @@ impl BlockFiles {
             locations: Vec::new(),
             by_hash: FxHashMap::default(),
             report: ScanReport::default(),
+            without_blocks: Vec::new(),
             cursor: 0,
         };
         let mut spool = Spool::new(spool_dir, options.unpack);
         let mut bytes_before = 0;
+        let mut has_blocks = vec![false; paths.len()];
         for input in &inputs {
             let mut report_done = |done: u64| progress(bytes_before + done, bytes_total);
-            files.scan_input(input, network, &mut spool, &mut report_done)?;
+            let found = files.scan_input(input, network, &mut spool, &mut report_done)?;
+            has_blocks[input.source] |= found > 0;
             bytes_before += input.len;
         }
         progress(bytes_total, bytes_total);
+        let empty = paths.iter().zip(has_blocks).filter(|(_, has_blocks)| !has_blocks);
+        files.without_blocks = empty.map(|(path, _)| path.clone()).collect();
         match inputs.first() {
             Some(first) if files.headers.is_empty() && files.report.garbage_bytes > 0 => {
                 Err(SourceError::NoBlocks { path: first.path.clone(), network })
@@ -118,20 +124,25 @@ impl BlockFiles {
         }
     }
 
+    /// Answers how many blocks were found, known ones too.
     fn scan_input(
         &mut self,
         input: &Input,
         network: Network,
         spool: &mut Spool<'_>,
         progress: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<(), SourceError> {
+    ) -> Result<u64, SourceError> {
         let storage = match input.compression()? {
             None => Storage::plain(input),
             Some(compression) => spool.unpack(input, compression, progress)?,
         };
         let number = u32::try_from(self.storages.len()).expect("fewer files than a u32 counts");
         let is_plain = storage.is_plain();
-        let mut found = |found: Found| self.record(&found, number);
+        let mut count = 0;
+        let mut found = |found: Found| {
+            count += 1;
+            self.record(&found, number);
+        };
         // The progress of a compressed file was told while it was unpacked.
         let whole = input.len;
         let mut on_bytes = |done| progress(if is_plain { done } else { whole });
@@ -141,7 +152,7 @@ impl BlockFiles {
         self.report.truncated += report.truncated;
         self.report.bad_headers += report.bad_headers;
         self.storages.push(storage);
-        Ok(())
+        Ok(count)
     }
 
     fn record(&mut self, found: &Found, input: u32) {
@@ -154,6 +165,12 @@ impl BlockFiles {
         self.headers.push(found.header);
         self.locations.push(Location { input, offset: found.offset, len: found.len });
         self.report.blocks += 1;
+    }
+
+    /// Those of the paths in which there is no whole block: empty files, files of zeros.
+    #[must_use]
+    pub fn without_blocks(&self) -> &[PathBuf] {
+        &self.without_blocks
     }
 
     /// What the scan found and skipped.

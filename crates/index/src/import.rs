@@ -15,7 +15,7 @@ use utxokeep_core::{Block, BlockHash, Header, HeaderTree, Height};
 use utxokeep_kv::Kv;
 
 use crate::{
-    ChainWriter, FollowReport, Follower, Mode,
+    ChainWriter, FollowReport, Follower, Mode, RefusedBlock,
     error::{ApplyError, FollowError},
     side::chain_node,
 };
@@ -67,6 +67,7 @@ pub fn import_files<K: Kv>(
     let headers = follower.unknown_of(files.headers())?;
     // A crash may have left a branch half way, whether or not a file has anything new.
     follower.resume(files)?;
+    let damaged_first = damaged_first_block(&follower, files)?;
     let plan = if bulk { bulk_plan(&follower, &headers) } else { Vec::new() };
     let mut loaded = Loaded { hashes: FxHashSet::default(), is_stopped: false };
     if !plan.is_empty() {
@@ -84,7 +85,24 @@ pub fn import_files<K: Kv>(
         follow(follower, files, &rest, total, progress)?
     };
     report.connected += connected + first;
+    report.refused.extend(damaged_first);
     Ok((writer, report))
+}
+
+/// The program knows the first block of its networks, and so never takes it from files. One that
+/// differs there shows that the files are damaged.
+fn damaged_first_block<K: Kv>(
+    follower: &Follower<K>,
+    files: &dyn BlockList,
+) -> Result<Option<RefusedBlock>, FollowError> {
+    let settings = follower.writer().index().settings();
+    let Some(known) = settings.decoder.first_block() else { return Ok(None) };
+    let hash = settings.network().genesis_hash();
+    if !files.headers().iter().any(|header| header.hash == hash) || files.raw(&hash)? == known {
+        return Ok(None);
+    }
+    let reason = "its bytes are not those of the first block of the network".to_owned();
+    Ok(Some(RefusedBlock { hash, height: Height::GENESIS, reason, is_damage: true }))
 }
 
 /// Starts an empty database with the block that the chain starts with: the first by slot among

@@ -342,6 +342,8 @@ fn a_damaged_block_file_does_not_end_with_code_0() {
     let first_len = raws[0].len();
     let report = run("a body", &raws[..50], &|bytes| bytes[8 + first_len + 8 + 100] ^= 1);
     assert_eq!(report["refused"][0]["damaged"], true);
+    let report = run("the first block", &raws[..50], &|bytes| bytes[8 + 150] ^= 1);
+    assert_eq!(report["refused"][0]["height"], 0);
     run("a header", &raws[..50], &|bytes| bytes[8 + first_len + 8 + 10] ^= 1);
     run("a frame", &raws[..50], &|bytes| bytes[8 + first_len] ^= 1);
     // Sound files heal it.
@@ -376,6 +378,54 @@ fn an_import_that_finds_nothing_new_is_done_and_one_without_blocks_is_refused() 
         let output = user.run(&import);
         assert_eq!(output.status.code(), Some(4), "{output:?}");
         assert!(stderr(&output).contains("none of the blocks could be used"), "{output:?}");
+    }
+}
+
+/// Zeros that a node reserved behind its blocks are no such thing, and neither is a file of them in
+/// its directory.
+#[test]
+fn a_source_without_a_block_is_refused_also_beside_others() {
+    let user = User::new();
+    let mut blocks = RegtestA::default().block_files();
+    let mut raws = Vec::new();
+    while let Some(header) = blocks.next().unwrap() {
+        raws.push(blocks.raw(&header.hash).unwrap());
+    }
+    let dir = user.home.path().join("blocks");
+    std::fs::create_dir(&dir).unwrap();
+    let (good, bad) = (dir.join("blk00000.dat"), dir.join("blk00001.dat"));
+    write_block_file(&good, RegtestA::NETWORK, &raws).unwrap();
+    let mut bytes = std::fs::read(&good).unwrap();
+    bytes.resize(bytes.len() + (1 << 20), 0);
+    std::fs::write(&good, bytes).unwrap();
+    let import = ["chain", "import", "--network", "regtest"];
+    for content in [Vec::new(), vec![0; 1 << 16]] {
+        std::fs::write(&bad, content).unwrap();
+        for sources in [&[&bad][..], &[&good, &bad]] {
+            let sources: Vec<_> = sources.iter().map(|path| path.to_str().unwrap()).collect();
+            let told = user.refused(4, &[&import[..], &sources].concat());
+            assert!(told.contains("blk00001.dat has no block"), "{told}");
+            assert!(!user.data().exists(), "nothing was made");
+        }
+    }
+    let report = user.json(&[&import[..], &[dir.to_str().unwrap()]].concat());
+    assert_eq!(report["best_hash"], TIP);
+}
+
+#[test]
+fn a_compressed_file_that_is_cut_or_damaged_is_named_damaged() {
+    let user = User::new();
+    let sound = std::fs::read(RegtestA::default().path("blocks.dat.xz")).unwrap();
+    let file = user.home.path().join("blocks.dat.xz");
+    let mut flipped = sound.clone();
+    flipped[sound.len() / 2] ^= 1;
+    let cuts = [8, sound.len() / 2, sound.len() - 1].map(|len| sound[..len].to_vec());
+    for bytes in [&cuts[..], &[flipped]].concat() {
+        std::fs::write(&file, &bytes).unwrap();
+        let import = ["chain", "import", "--network", "regtest", file.to_str().unwrap()];
+        let told = user.refused(5, &import);
+        assert!(told.contains("fetch the file again"), "{} bytes: {told}", bytes.len());
+        assert!(!user.data().exists(), "nothing was made");
     }
 }
 

@@ -41,6 +41,7 @@ pub struct CardanoFiles {
     places: Vec<Place>,
     by_hash: FxHashMap<BlockHash, u32>,
     report: CardanoFilesReport,
+    without_blocks: Vec<PathBuf>,
     cursor: usize,
 }
 
@@ -103,6 +104,9 @@ impl CardanoFiles {
             self.record(&info, place, boundaries);
             offset += len;
         }
+        if offset == 0 {
+            self.without_blocks.push(path.to_owned());
+        }
         self.files.push(BlockFile { path: path.to_owned(), is_hex });
         Ok(())
     }
@@ -131,6 +135,12 @@ impl CardanoFiles {
     #[must_use]
     pub fn number(&self, hash: &BlockHash) -> Option<u32> {
         self.place(hash).map(|place| place.number)
+    }
+
+    /// Those of the files in which there is no block at all.
+    #[must_use]
+    pub fn without_blocks(&self) -> &[PathBuf] {
+        &self.without_blocks
     }
 
     /// What was found.

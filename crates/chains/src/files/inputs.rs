@@ -24,6 +24,8 @@ pub(super) enum Compression {
 #[derive(Debug, Clone)]
 pub(super) struct Input {
     pub(super) path: PathBuf,
+    /// Which of the paths that were asked for it stands for, or lies in.
+    pub(super) source: usize,
     /// Length on disk.
     pub(super) len: u64,
     /// Zeros when the file is not obfuscated.
@@ -53,7 +55,7 @@ pub(super) fn expand(
     explicit_key: Option<XorKey>,
 ) -> Result<Vec<Input>, SourceError> {
     let mut inputs = Vec::new();
-    for path in paths {
+    for (source, path) in paths.iter().enumerate() {
         let metadata = fs::metadata(path).map_err(|source| read_error(path, source))?;
         let files = if metadata.is_dir() { block_files_in(path)? } else { vec![path.clone()] };
         for file in files {
@@ -62,7 +64,7 @@ pub(super) fn expand(
                 Some(key) => key,
                 None => key_beside(&file)?,
             };
-            inputs.push(Input { path: file, len, key });
+            inputs.push(Input { path: file, source, len, key });
         }
     }
     Ok(inputs)

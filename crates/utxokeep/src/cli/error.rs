@@ -201,6 +201,16 @@ pub(super) enum CliError {
         /// Name of the wallet.
         wallet: String,
     },
+    /// A source of an import that holds nothing.
+    #[error(
+        "{} has no block (it is empty, has only zeros, or ends inside its first block), so that none \
+         of the blocks could be used; nothing was changed: leave it out, or fetch it again",
+        path.display()
+    )]
+    NoBlocks {
+        /// The file or directory.
+        path: PathBuf,
+    },
     /// A file cannot be read.
     #[error("cannot read {}; nothing was changed", path.display())]
     ReadFile {

@@ -86,6 +86,7 @@ impl Exit {
                 | CliError::NoUndo
                 | CliError::NoKeychain { .. }
                 | CliError::OtherContent { .. }
+                | CliError::NoBlocks { .. }
                 | CliError::PrunerRefused { .. }
                 | CliError::PrunerWantsToken { .. } => Self::Refused,
                 CliError::RunFailed { .. }
@@ -98,8 +99,8 @@ impl Exit {
                 _ => Self::Usage,
             });
         }
-        if matches!(cause.downcast_ref(), Some(SourceError::Stopped)) {
-            return Some(Self::Interrupted);
+        if let Some(error) = cause.downcast_ref::<SourceError>() {
+            return Self::of_source(error);
         }
         if cause.is::<ConfigError>() || cause.is::<OwnerError>() || cause.is::<TooFewDescriptors>()
         {
@@ -154,6 +155,17 @@ impl Exit {
             return Some(Self::of_kv(error));
         }
         cause.downcast_ref::<StoreError>().map(Self::of_store)
+    }
+
+    fn of_source(error: &SourceError) -> Option<Self> {
+        match error {
+            SourceError::Stopped => Some(Self::Interrupted),
+            // What the disk says has a number; anything else is about the bytes.
+            SourceError::Decompress { source, .. } if source.raw_os_error().is_none() => {
+                Some(Self::Unsound)
+            }
+            _ => None,
+        }
     }
 
     /// What is wrapped transparently has no place of its own among the causes.

@@ -10,7 +10,9 @@ use utxokeep_chains::{
 };
 use utxokeep_core::Network;
 
-use super::{args::Import, interrupt::Interrupt, open::Session, progress::Progress};
+use super::{
+    args::Import, error::CliError, interrupt::Interrupt, open::Session, progress::Progress,
+};
 
 /// What was found; fields that have no meaning on a chain are absent.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -83,6 +85,14 @@ impl Sources {
         let options = ScanOptions { xor_key, unpack, progress: Some(&mut on_bytes) };
         let files = BlockFiles::open(&args.sources, network, spool_dir, options);
         progress.finish();
+        let files = files.map_err(anyhow::Error::from).and_then(|files| {
+            let found = files.report();
+            // Of damaged files, what is sound is imported, and the report tells the rest.
+            if found.garbage_bytes == 0 && found.bad_headers == 0 {
+                refuse_empty(files.without_blocks())?;
+            }
+            Ok(files)
+        });
         if files.is_err() {
             // Removes only an empty directory: the one made above, when nothing came of it.
             let _ = fs::remove_dir(spool_dir);
@@ -114,9 +124,19 @@ impl Sources {
         }
         let genesis = decoder.genesis().context(CardanoDecodeError::NoGenesis)?;
         let files = CardanoFiles::open(&paths, genesis)?;
+        refuse_empty(files.without_blocks())?;
         scan.blocks += files.report().blocks;
         scan.duplicates = Some(files.report().duplicates);
         scan.boundary_blocks = Some(files.report().boundary_blocks);
         Ok(Self { immutable, files: Some(Box::new(files)), scan })
+    }
+}
+
+/// A file that was named and has no block is a mistake, even beside others: it was cut, or its
+/// content was lost.
+fn refuse_empty(without_blocks: &[PathBuf]) -> Result<(), CliError> {
+    match without_blocks.first() {
+        Some(path) => Err(CliError::NoBlocks { path: path.clone() }),
+        None => Ok(()),
     }
 }
