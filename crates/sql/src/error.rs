@@ -83,7 +83,7 @@ pub enum SqlError {
     #[error("an earlier statement of the transaction failed; the transaction is rolled back")]
     Aborted,
     /// A column holds another type than the one asked for, or a null.
-    #[error("column {index} is {found}, expected {expected}")]
+    #[error("a stored row is damaged: column {index} is {found}, expected {expected}")]
     ColumnType {
         /// Index in the result, from 0.
         index: usize,
@@ -167,6 +167,18 @@ pub enum SqlError {
 }
 
 impl SqlError {
+    /// Whether what is stored is damaged, so that only a copy helps.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Damaged { .. }
+                | Self::BadRow { .. }
+                | Self::ColumnType { .. }
+                | Self::LostFile { .. }
+        )
+    }
+
     /// Whether the same transaction may succeed when it is run again.
     pub fn is_transient(&self) -> bool {
         self.retry_reason().is_some()

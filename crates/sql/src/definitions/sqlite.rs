@@ -11,6 +11,10 @@ use crate::options::Dialect;
 use crate::sqlite;
 use crate::transaction::Transaction;
 
+/// The first table of every database, which tells the program that made it.
+const FIRST_TABLE: &str = "utxokeep_migrations";
+const STRICT: &str = " STRICT";
+
 const SELECT: &str = "SELECT type, tbl_name, name, sql FROM sqlite_schema WHERE sql IS NOT NULL";
 
 pub(super) fn expected(migrations: &[Migration]) -> Result<Definitions, SqlError> {
@@ -36,17 +40,31 @@ pub(super) fn stored(tx: &mut Transaction<'_>) -> Result<Definitions, SqlError> 
         found.insert(object, definition);
         Ok(())
     })?;
+    // An older program made tables that are not strict; what it made stays as it is.
+    let is_first = |object: &Object| object.kind == Kind::Table && object.name == FIRST_TABLE;
+    let first = found.iter().find(|(object, _)| is_first(object));
+    if first.is_some_and(|(_, definition)| !definition.ends_with(STRICT)) {
+        for (object, definition) in &mut found {
+            if object.kind == Kind::Table && !definition.ends_with(STRICT) {
+                definition.push_str(STRICT);
+            }
+        }
+    }
     Ok(Definitions(found))
 }
 
 fn read(kind: &str, table: &str, name: &str, sql: &str) -> Result<(Object, String), SqlError> {
     let (table, name) = (table.to_owned(), name.to_owned());
-    Ok((Object { kind: Kind::from_name(kind)?, table, name }, normalised(sql)))
+    let (mut definition, is_strict) = normalised(sql);
+    if is_strict {
+        definition.push_str(STRICT);
+    }
+    Ok((Object { kind: Kind::from_name(kind)?, table, name }, definition))
 }
 
 /// A statement without what means nothing: spaces, and quotes around names. A table that an older
-/// program made has other words for whole numbers and is not strict; it holds the same rows.
-fn normalised(sql: &str) -> String {
+/// program made has other words for whole numbers. Whether it is strict is told apart.
+fn normalised(sql: &str) -> (String, bool) {
     let mut words: Vec<String> = Vec::new();
     let mut rest = sql;
     while let Some(first) = rest.chars().next() {
@@ -65,11 +83,11 @@ fn normalised(sql: &str) -> String {
             _ => words.push(word.to_owned()),
         }
     }
-    if words.last().is_some_and(|word| word == "STRICT") {
-        words.pop();
+    let is_strict = words.pop_if(|word| word == "STRICT").is_some();
+    if is_strict {
         words.pop_if(|word| word == ",");
     }
-    words.join(" ")
+    (words.join(" "), is_strict)
 }
 
 #[cfg(test)]
@@ -82,14 +100,16 @@ mod tests {
             "CREATE TABLE t (a INT NOT NULL, CHECK (a IN ('b  c')))",
             "CREATE TABLE \"t\"(a BIGINT NOT NULL,\n CHECK (a IN ('b  c'))) STRICT",
         ];
-        assert_eq!(normalised(same[0]), normalised(same[1]));
+        assert_eq!(normalised(same[0]).0, normalised(same[1]).0);
+        assert!(!normalised(same[0]).1 && normalised(same[1]).1);
         let kept = "CREATE TABLE t (a INT) WITHOUT ROWID";
-        assert_eq!(normalised(kept), normalised("CREATE TABLE t (a INT) WITHOUT ROWID, STRICT"));
+        let strict = normalised("CREATE TABLE t (a INT) WITHOUT ROWID, STRICT");
+        assert_eq!((normalised(kept).0, true), strict);
         for other in [
             "CREATE TABLE t (a INT NOT NULL, CHECK (a IN ('b c')))",
             "CREATE TABLE t (a INT, CHECK (a IN ('b  c')))",
         ] {
-            assert_ne!(normalised(same[0]), normalised(other));
+            assert_ne!(normalised(same[0]).0, normalised(other).0);
         }
     }
 }

@@ -101,6 +101,15 @@ const WEAKER: &[Change] = &[
             "column amount of coin is not as the ledger made it",
         ],
     ),
+    (
+        "PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(sql, ' STRICT', '') WHERE name = 'names'",
+        "ALTER TABLE names ALTER COLUMN owner TYPE NUMERIC",
+        &[
+            "table names is not as the ledger made it",
+            "column owner of names is not as the ledger made it",
+        ],
+    ),
 ];
 
 /// What only `PostgreSQL` can do.
@@ -138,6 +147,13 @@ const HARMLESS: &[(&str, &str)] = &[
     (
         "CREATE TRIGGER own AFTER INSERT ON other BEGIN DELETE FROM other; END",
         "ALTER INDEX coin_once SET (fillfactor = 70); ALTER TABLE coin SET (fillfactor = 70)",
+    ),
+    // As an older program made every table.
+    (
+        "PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(replace(sql, ', STRICT', ''), ' STRICT', '')
+             WHERE type = 'table'",
+        "ANALYZE coin",
     ),
 ];
 

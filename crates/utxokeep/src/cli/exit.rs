@@ -1,6 +1,6 @@
 //! Exit codes, and which error has which.
 
-use std::fmt::Write;
+use std::{fmt::Write, io};
 
 use utxokeep_chains::SourceError;
 use utxokeep_index::{
@@ -47,7 +47,7 @@ pub(super) const EXITS: &[(Exit, &str)] = &[
     (
         Exit::Refused,
         "refused: no database, store or ledger, no blocks that could be used, in use, other network, format or setting, \
-         out of window, or the wallet does not allow it now",
+         out of window, a file that exists already, or the wallet does not allow it now",
     ),
     (Exit::Unsound, "damaged data or block files, or verify found something wrong"),
     (Exit::Interrupted, "stopped by Ctrl-C; what was done stays done"),
@@ -75,6 +75,12 @@ impl Exit {
     fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Self> {
         if let Some(error) = cause.downcast_ref::<CliError>() {
             return Some(match error {
+                // One code for every file that is there already.
+                CliError::WriteFile { source, .. }
+                    if source.kind() == io::ErrorKind::AlreadyExists =>
+                {
+                    Self::Refused
+                }
                 CliError::UnknownOutput(_)
                 | CliError::UnknownTransaction { .. }
                 | CliError::NotPreserved
@@ -218,6 +224,7 @@ impl Exit {
     fn of_tx_store(error: &TxStoreError) -> Self {
         match error {
             TxStoreError::Kv(error) => Self::of_kv(error),
+            TxStoreError::Sql(error) if error.is_damage() => Self::Unsound,
             error if error.is_damage() => Self::Unsound,
             TxStoreError::Disagreement(_)
             | TxStoreError::Sql(SqlError::Migration(MigrationError::Outdated { .. })) => {
@@ -324,6 +331,7 @@ pub(super) fn after_help() -> String {
 #[cfg(test)]
 mod tests {
     use utxokeep_core::Height;
+    use utxokeep_sql::SqlError;
 
     use super::*;
 
@@ -336,7 +344,12 @@ mod tests {
             source: utxokeep_txstore::OpenError::from(in_use()),
         };
         let no_engine = node_store::OpenError::UnknownEngine { engine: "x".to_owned() };
-        let cases: [(anyhow::Error, Exit); 14] = [
+        let fraction = || SqlError::ColumnType {
+            index: 1,
+            expected: "an integer",
+            found: "a fraction".to_owned(),
+        };
+        let cases: [(anyhow::Error, Exit); 16] = [
             (anyhow::Error::new(deep).context("rolling back"), Exit::Refused),
             (OpenError::from(in_use()).into(), Exit::Refused),
             (StoreError::from(in_use()).into(), Exit::Refused),
@@ -348,6 +361,8 @@ mod tests {
             (LedgerError::WalletNameNotFound("x".to_owned()).into(), Exit::NotFound),
             (WalletsError::from(LedgerError::NoCodec).into(), Exit::Usage),
             (LedgerError::Damaged { what: "x".to_owned() }.into(), Exit::Unsound),
+            (LedgerError::Sql(fraction()).into(), Exit::Unsound),
+            (TxStoreError::Sql(fraction()).into(), Exit::Unsound),
             (wallets::OpenError::NoPlace { engine: "sqlite".to_owned() }.into(), Exit::Usage),
             (CliError::NoLedger.into(), Exit::Usage),
             (anyhow::anyhow!("anything else"), Exit::Failure),

@@ -272,9 +272,7 @@ const fn kind_of_sql(error: &SqlError) -> ErrorKind {
         | SqlError::CommitUnknown { .. }
         | SqlError::DiskFull { .. }
         | SqlError::StatementTimeout { .. } => ErrorKind::Unavailable,
-        SqlError::Damaged { .. } | SqlError::BadRow { .. } | SqlError::LostFile { .. } => {
-            ErrorKind::Damaged
-        }
+        _ if error.is_damage() => ErrorKind::Damaged,
         _ => ErrorKind::Internal,
     }
 }

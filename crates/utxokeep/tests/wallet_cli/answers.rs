@@ -148,7 +148,7 @@ fn labels_move_from_one_wallet_to_another() {
     let export = ["wallet", "labels", "export", "hot", "--out", "labels.jsonl"];
     assert_eq!(user.json(&export), json!({ "labels": 1 }));
     assert_eq!(fs::read_to_string(user.path("labels.jsonl")).unwrap(), lines);
-    let told = user.refused(1, &export);
+    let told = user.refused(4, &export);
     assert!(told.contains("not replaced"), "{told}");
 
     user.json(&["wallet", "create", "other", "--network", "regtest"]);

@@ -156,8 +156,8 @@ fn a_payment_that_is_sent_again_finds_its_file() {
         assert_eq!(std::fs::read(&place).unwrap(), written);
     }
     // Another request never writes there, and leases nothing.
-    user.refused(1, &[&pay[..], &["another"]].concat());
-    user.refused(1, &pay[..pay.len() - 1]);
+    user.refused(4, &[&pay[..], &["another"]].concat());
+    user.refused(4, &pay[..pay.len() - 1]);
     std::fs::write(&place, b"something else").unwrap();
     let told = user.refused(4, &[&pay[..], &["k"]].concat());
     assert!(told.contains("other content"), "{told}");

@@ -178,7 +178,7 @@ fn a_payment_that_cannot_be_made_leaves_no_lease_and_no_file() {
     }
     assert_eq!(user.json(&["wallet", "lease", "list", "hot"])["items"], json!([]));
     std::fs::write(user.path("new.psbt"), "mine").unwrap();
-    user.refused(1, &[&psbt[..], &["--pay", &to]].concat());
+    user.refused(4, &[&psbt[..], &["--pay", &to]].concat());
     assert_eq!(std::fs::read_to_string(user.path("new.psbt")).unwrap(), "mine");
     assert_eq!(user.json(&["wallet", "lease", "list", "hot"])["items"], json!([]));
 }

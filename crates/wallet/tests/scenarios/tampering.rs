@@ -648,3 +648,31 @@ fn an_address_that_the_descriptor_does_not_derive_is_never_handed_out() {
         assert!(matches!(ledger.next_change(w.wallet), Err(LedgerError::Damaged { .. })));
     });
 }
+
+/// A table that is not strict takes a fraction where a whole number belongs.
+#[test]
+fn a_table_that_is_not_strict_any_more_is_found_and_a_fraction_in_it_is_damage() {
+    on_sqlite(|url| {
+        let wallet = {
+            let ledger = open(url);
+            filled(&ledger).wallet
+        };
+        let change = |sql: &str| {
+            let file = url.strip_prefix("sqlite:").unwrap();
+            rusqlite::Connection::open(file).unwrap().execute_batch(sql).unwrap();
+        };
+        change(
+            "PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = replace(replace(sql, ', STRICT', ''), ' STRICT', '')
+                 WHERE name = 'utxos'",
+        );
+        let found = open(url).verify(wallet).unwrap();
+        let examples: Vec<_> = found.iter().flat_map(|finding| &finding.examples).collect();
+        assert_eq!(examples, ["table utxos is not as the ledger made it"]);
+        change("UPDATE utxos SET amount = amount + 0.5 WHERE id = 4");
+        match open(url).verify(wallet) {
+            Err(LedgerError::Sql(error)) => assert!(error.is_damage(), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    });
+}
