@@ -9,6 +9,7 @@ mod reads;
 mod recorder;
 mod tip;
 mod txstore;
+mod wakeup;
 mod wallet;
 
 use std::path::{Path, PathBuf};
@@ -62,6 +63,9 @@ struct Args {
     /// Coins of the wallet that is measured; 10,000 unless the wallet ledger is measured alone.
     #[arg(long)]
     wallet_coins: Option<u64>,
+    /// Measure only how soon a block reaches the wallet ledger.
+    #[arg(long)]
+    wakeup_only: bool,
     /// Measure only the Cardano chain.
     #[arg(long)]
     cardano_only: bool,
@@ -92,6 +96,9 @@ fn main() -> anyhow::Result<()> {
         let sizes = args.wallet_coins.map_or(wallet::SIZES.to_vec(), |coins| vec![coins]);
         return wallet::measure(dir.path(), &sizes);
     }
+    if args.wakeup_only {
+        return wakeup::measure(dir.path());
+    }
     if !args.cardano_only {
         let network = Network::find("bitcoin", &args.network)?;
         let files = if args.files.is_empty() {
@@ -113,6 +120,7 @@ fn main() -> anyhow::Result<()> {
     }
     txstore::measure(dir.path())?;
     pruner::measure(dir.path(), args.prune_due)?;
+    wakeup::measure(dir.path())?;
     wallet::measure(dir.path(), &[args.wallet_coins.unwrap_or(10_000)])
 }
 

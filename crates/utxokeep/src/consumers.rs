@@ -77,7 +77,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for StepFailed {
 
 /// The thread of a consumer. Dropping it ends the thread after the block that it works on.
 #[derive(Debug)]
-pub(crate) struct ConsumerThread {
+pub struct ConsumerThread {
     is_stopped: Arc<AtomicBool>,
     signal: TipSignal,
     thread: Option<JoinHandle<()>>,

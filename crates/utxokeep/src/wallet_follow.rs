@@ -30,7 +30,6 @@ use utxokeep_wallet::{
     FollowError, FollowOptions, FollowReport, Ledger, Micros, NearEdge, WorseBranch,
 };
 
-pub(crate) use self::background::WalletConsumer;
 use self::chain::IndexedChain;
 pub use self::{error::WalletFollowError, meter::METRICS, scan::Scanned};
 use crate::clock::now_us;

@@ -23,11 +23,7 @@ use super::{
     output::{self, Human, Lines},
     progress::Progress,
 };
-use crate::{
-    consumers::ConsumerThread,
-    wallet_follow::{WalletConsumer, WalletFollower},
-    wallets::Wallets,
-};
+use crate::{consumers::ConsumerThread, wallet_follow::WalletFollower, wallets::Wallets};
 
 /// How often a waiting command looks whether it is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -361,7 +357,5 @@ pub(super) fn in_background(
     }
     let from = Height::new(session.config().wallet.follow_from_height);
     let follower = WalletFollower::new(wallets.ledger().clone(), index.clone(), bodies, from);
-    let state = wallets.follower().clone();
-    let consumer = WalletConsumer::new(follower);
-    Ok(Some(ConsumerThread::start(consumer, index.tip_signal(), poll(session), state)?))
+    Ok(Some(follower.in_background(poll(session), wallets.follower().clone())?))
 }

@@ -1,14 +1,16 @@
 //! Following beside the server: the ledger as a consumer of the chain log.
 
+use std::{io, time::Duration};
+
 use utxokeep_index::{ConsumerNeeds, Cursor};
 use utxokeep_kv::Kv;
 
 use super::{Step, WalletFollowError, WalletFollower, meter};
-use crate::consumers::{LogConsumer, StepFailed, Stepped};
+use crate::consumers::{ConsumerThread, FollowerState, LogConsumer, StepFailed, Stepped};
 
 /// The follower of a ledger, and what it has said already.
 #[derive(Debug)]
-pub(crate) struct WalletConsumer<K> {
+struct WalletConsumer<K> {
     follower: WalletFollower<K>,
     is_registered: bool,
     is_behind: bool,
@@ -20,7 +22,7 @@ impl<K: Kv> WalletConsumer<K> {
     /// Name under which its cursor is kept.
     const NAME: &'static str = "wallets";
 
-    pub(crate) fn new(follower: WalletFollower<K>) -> Self {
+    fn new(follower: WalletFollower<K>) -> Self {
         meter::describe();
         Self {
             follower,
@@ -69,6 +71,19 @@ impl<K: Kv> WalletConsumer<K> {
             tracing::info!(%height, "the wallet ledger is at the tip");
         }
         self.is_behind = !step.is_done;
+    }
+}
+
+impl<K: Kv + 'static> WalletFollower<K> {
+    /// Follows on a thread of its own, until that is dropped. A block wakes it; `look_after` is how
+    /// long it sleeps at the most, for rescans that other programs ask for.
+    pub fn in_background(
+        self,
+        look_after: Duration,
+        state: FollowerState,
+    ) -> io::Result<ConsumerThread> {
+        let signal = self.index.tip_signal().clone();
+        ConsumerThread::start(WalletConsumer::new(self), &signal, look_after, state)
     }
 }
 
