@@ -8,7 +8,6 @@ use utxokeep_core::{
     },
 };
 use utxokeep_kv::KvError;
-use utxokeep_sql::SqlError;
 
 use crate::{
     agreed::{Agreement, Disagreement, SAFETY_WINDOW, compare, of_policy},
@@ -310,11 +309,8 @@ impl StoreError {
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         match self {
-            Self::Corrupt(_)
-            | Self::BlobMissing(_)
-            | Self::Sql(
-                SqlError::Damaged { .. } | SqlError::BadRow { .. } | SqlError::LostFile { .. },
-            ) => true,
+            Self::Corrupt(_) | Self::BlobMissing(_) => true,
+            Self::Sql(error) => error.is_damage(),
             Self::Kv(error) => error.is_damage(),
             _ => false,
         }

@@ -169,10 +169,10 @@ pub(crate) fn held<K: Kv>(index: &ChainIndex<K>) -> Result<Held, StoreError> {
         match needed {
             Some(needed) if !index.settings.window.is_left_behind(tip, needed, lag_max) => {
                 if consumer.needs == ConsumerNeeds::Changes {
-                    held.changes_above = lowest(held.changes_above, needed);
+                    lower(&mut held.changes_above, needed);
                 }
                 if consumer.cursor.height() != Some(needed) {
-                    held.undone_above = lowest(held.undone_above, needed);
+                    lower(&mut held.undone_above, needed);
                 }
             }
             _ => detach(&consumer, tip, &mut batch),
@@ -196,8 +196,8 @@ fn detach(consumer: &ConsumerStatus, tip: Height, batch: &mut Batch) {
     );
 }
 
-fn lowest(held: Option<Height>, needed: Height) -> Option<Height> {
-    Some(held.map_or(needed, |held| held.min(needed)))
+fn lower(held: &mut Option<Height>, needed: Height) {
+    *held = Some(held.map_or(needed, |held| held.min(needed)));
 }
 
 /// The highest block of the chain that a consumer has; `None` when its branch is unknown.
@@ -273,14 +273,14 @@ impl<K: Kv> ChainIndex<K> {
     /// apart; `None` when there is no such consumer.
     pub fn watermark(&self, except: &[&str]) -> Result<Option<Height>, StoreError> {
         let view = self.view()?;
-        let mut lowest_of_all = None;
+        let mut lowest = None;
         for consumer in all(&view.read)? {
             if consumer.is_attached() && !except.contains(&consumer.name.as_str()) {
                 let reached = needed(&view, &consumer)?.unwrap_or(Height::GENESIS);
-                lowest_of_all = lowest(lowest_of_all, reached);
+                lower(&mut lowest, reached);
             }
         }
-        Ok(lowest_of_all)
+        Ok(lowest)
     }
 
     fn consumer(&self, name: &str) -> Result<ConsumerStatus, LogError> {
@@ -336,8 +336,7 @@ mod tests {
             let row = batch.rows().next().unwrap();
             assert_eq!((row.table, row.key), (META, b"consumer/a-1".as_slice()));
             let value = row.value.unwrap();
-            let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!(hex, bytes);
+            assert_eq!(utxokeep_core::hex_encode(value), bytes);
             assert_eq!(ConsumerStatus::decode(row.key, value).unwrap(), consumer);
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use utxokeep_core::{
-    Height, OutPoint, Txid,
+    Height, OpenMode, OutPoint, Txid,
     node::{
         BlobKind, CreateOptions, MinedBlock, MinedInfo, NodeTx, PruneRules, Pruned, SpendAndCreate,
         SpendFlags, TxRecord, decode_record, encode_record,
@@ -55,7 +55,12 @@ pub(crate) fn table(name: &str) -> TableId {
 pub(crate) fn worlds() -> Vec<World> {
     let settings = Settings { inline_body_bytes_max: INLINE_MAX, ..Settings::default() };
     let dir = TempDir::new().unwrap();
-    let kv = RocksKv::open(&dir.path().join("db"), TABLES, RocksOptions::within(16 << 20), true);
+    let kv = RocksKv::open(
+        &dir.path().join("db"),
+        TABLES,
+        RocksOptions::within(16 << 20),
+        OpenMode::Create,
+    );
     let kv = HookedKv::new(kv.unwrap(), Silent);
     let store = NodeStore::on_kv(kv.clone(), settings, Durability::Buffered).unwrap();
     let mut worlds = vec![World::fill("rocksdb", store, Below::Rocks(kv), (dir, None))];
@@ -90,7 +95,9 @@ impl World {
     ) -> Self {
         let files = place.0.path().join("files");
         let blobs = format!("file:{}", files.display());
-        let store = store.with_blobs(Blobs::open(&blobs, Durability::Buffered, 5_000).unwrap());
+        let store = store.with_blobs(
+            Blobs::open(&blobs, Durability::Buffered, 5_000, OpenMode::Create).unwrap(),
+        );
         let txs = tell_story(&store);
         let world = Self { engine, store, below, txs, files, _place: place };
         let report = world.store.verify().unwrap();

@@ -224,7 +224,6 @@ impl Exit {
     fn of_tx_store(error: &TxStoreError) -> Self {
         match error {
             TxStoreError::Kv(error) => Self::of_kv(error),
-            TxStoreError::Sql(error) if error.is_damage() => Self::Unsound,
             error if error.is_damage() => Self::Unsound,
             TxStoreError::Disagreement(_)
             | TxStoreError::Sql(SqlError::Migration(MigrationError::Outdated { .. })) => {

@@ -33,10 +33,11 @@ pub(super) const fn of(command: &Command) -> OpenMode {
 const fn of_chain(command: &Chain) -> OpenMode {
     match command {
         Chain::Import(_) | Chain::Follow(_) => OpenMode::Create,
-        Chain::Status | Chain::Digest(_) | Chain::Verify => OpenMode::Read,
+        Chain::Status | Chain::Digest(_) | Chain::Verify | Chain::Consumers(Consumers::List) => {
+            OpenMode::Read
+        }
         Chain::Rollback(args) => writes_if(!args.dry_run),
         Chain::Prune(_) | Chain::Consumers(Consumers::Forget { .. }) => OpenMode::Existing,
-        Chain::Consumers(Consumers::List) => OpenMode::Read,
         Chain::Recover(args) => writes_if(args.accept_loss),
     }
 }
