@@ -67,7 +67,9 @@ pub fn import_files<K: Kv>(
     let headers = follower.unknown_of(files.headers())?;
     // A crash may have left a branch half way, whether or not a file has anything new.
     follower.resume(files)?;
-    let damaged_first = damaged_first_block(&follower, files)?;
+    // Files whose blocks are in the database already are not read again.
+    let is_new = follower.writer().tip().is_none_or(|tip| tip.height == Height::GENESIS);
+    let damaged_first = if is_new { damaged_first_block(&follower, files)? } else { None };
     let plan = if bulk { bulk_plan(&follower, &headers) } else { Vec::new() };
     let mut loaded = Loaded { hashes: FxHashSet::default(), is_stopped: false };
     if !plan.is_empty() {

@@ -1,11 +1,10 @@
 use std::thread;
 
-use utxokeep_chains::{Simulator, SimulatorConfig};
-use utxokeep_core::Network;
-use utxokeep_index::{ChainWriter, ConsumerNeeds, Cursor, Follower, Settings, tables::TABLES};
+use utxokeep_core::{Header, Network};
+use utxokeep_index::{ChainWriter, ConsumerNeeds, Cursor, Settings, tables::TABLES};
 use utxokeep_kv::MemoryKv;
 use utxokeep_pruner::{JobState, PrunerError};
-use utxokeep_testkit::Archive;
+use utxokeep_testkit::{ANYONE, mine};
 use utxokeep_txstore::{BlockState, TxStore as _};
 
 use super::*;
@@ -89,41 +88,43 @@ fn with_a_persister_nothing_runs_before_it_reported() {
 /// A chain database in memory, and blocks for it.
 struct Chain {
     index: ChainIndex<MemoryKv>,
-    follower: Option<Follower<MemoryKv>>,
-    archive: Archive,
-    simulator: Simulator,
+    writer: ChainWriter<MemoryKv>,
+    headers: Vec<Header>,
+    /// Tells blocks of one branch from those of another.
+    branch: u64,
 }
 
 impl Chain {
     fn new() -> Self {
         let settings = Settings::new(Network::BitcoinRegtest);
+        let first = settings.decoder.decode(settings.decoder.first_block().unwrap()).unwrap();
         let index = ChainIndex::open(MemoryKv::new(TABLES), settings).unwrap();
-        let follower = Follower::new(ChainWriter::new(index.clone()).unwrap()).unwrap();
-        let simulator = Simulator::new(SimulatorConfig::default());
-        Self { index, follower: Some(follower), archive: Archive::default(), simulator }
+        let mut writer = ChainWriter::new(index.clone()).unwrap();
+        writer.apply(&first).unwrap();
+        Self { index, writer, headers: vec![first.header], branch: 0 }
+    }
+
+    fn tip(&self) -> u32 {
+        self.writer.tip().unwrap().height.get()
     }
 
     fn mine_to(&mut self, target: u32) {
-        let follower = self.follower.as_mut().unwrap();
-        while follower.writer().tip().unwrap().height < height(target) {
-            let (header, raw) = self.simulator.mine_next();
-            self.archive.push(header, raw);
-            follower.accept(&header, &self.archive).unwrap();
+        while self.tip() < target {
+            let parent = self.headers.last().unwrap();
+            let mined = mine(parent, self.tip() + 1, self.branch, &[(50, ANYONE)], &[]);
+            let block = self.index.settings().decoder.decode(mined.raw).unwrap();
+            self.writer.apply(&block).unwrap();
+            self.headers.push(block.header);
         }
     }
 
-    /// Undoes blocks by hand and connects them again: the tip ends at the height it had.
-    fn reconnect_above(&mut self, fork: u32) {
-        self.roll_back(fork);
-        for header in self.archive.headers() {
-            self.follower.as_mut().unwrap().accept(header, &self.archive).unwrap();
-        }
-    }
-
-    fn roll_back(&mut self, fork: u32) {
-        let (mut writer, _) = self.follower.take().unwrap().into_writer().unwrap();
-        writer.rollback(height(fork)).unwrap();
-        self.follower = Some(Follower::new(writer).unwrap());
+    /// Leaves the chain above a block for another branch, which ends at the same height.
+    fn reorganise_above(&mut self, fork: u32) {
+        let tip = self.tip();
+        self.writer.rollback(height(fork)).unwrap();
+        self.headers.truncate(fork as usize + 1);
+        self.branch += 1;
+        self.mine_to(tip);
     }
 
     fn cursor(&self, at: u32) -> Cursor {
@@ -141,9 +142,7 @@ fn a_log_is_followed_up_and_down_until_it_stops() {
     chain.mine_to(11);
     assert!(is_completed(&wait_for(&pruning, 11)));
     assert!(pruning.follower().runs());
-    let began = std::time::Instant::now();
     pruning.stop();
-    assert!(began.elapsed() < Duration::from_secs(10), "it does not sleep on when it is stopped");
     chain.mine_to(12);
     thread::sleep(Duration::from_millis(50));
     assert_eq!(pruning.pruner().jobs(1).unwrap()[0].height, height(11), "it is stopped");
@@ -160,7 +159,7 @@ fn a_reorganisation_that_ends_at_the_same_height_or_happens_while_nobody_follows
     for is_down in [false, true] {
         let pruning = Pruning::start(store.clone(), &config).unwrap();
         pruning.follow_log(&chain.index).unwrap();
-        let tip = chain.follower.as_ref().unwrap().writer().tip().unwrap().height.get();
+        let tip = chain.tip();
         // What the node says reaches ahead, so that only the reorganisation can take it back.
         let assembly = Assembly { is_running: true, height: height(tip + 9) };
         pruning.assembly_changed(assembly).unwrap();
@@ -169,12 +168,12 @@ fn a_reorganisation_that_ends_at_the_same_height_or_happens_while_nobody_follows
         let pruning = if is_down {
             pruning.stop();
             drop(pruning);
-            chain.reconnect_above(tip - 2);
+            chain.reorganise_above(tip - 2);
             let pruning = Pruning::start(store.clone(), &config).unwrap();
             pruning.follow_log(&chain.index).unwrap();
             pruning
         } else {
-            chain.reconnect_above(tip - 2);
+            chain.reorganise_above(tip - 2);
             pruning
         };
         // Blocks of the new branch wait until the node has said again what it reached.

@@ -189,8 +189,11 @@ pub(super) struct Ready {
     status: &'static str,
     /// What it needs.
     dependencies: Vec<Dependency>,
-    /// What keeps the next run of the pruner from starting. Waiting alone is no fault.
-    pruner_waits_for: Vec<Waits>,
+    /// What keeps the next run of the pruner from starting, where there is one. Waiting alone is no
+    /// fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pruner_waits_for: Option<Vec<Waits>>,
 }
 
 /// Whether the program lives
@@ -218,11 +221,11 @@ pub(super) async fn live() -> Response {
 )]
 pub(super) async fn ready(State(operations): State<Operations>) -> Response {
     let mut dependencies = operations.dependencies().await;
-    let mut pruner_waits_for = Vec::new();
+    let mut pruner_waits_for = None;
     if let Some(pruning) = operations.pruning {
         let (needs, waits_for) = pruner::health(pruning).await;
         dependencies.extend(needs);
-        pruner_waits_for = waits_for;
+        pruner_waits_for = Some(waits_for);
     }
     let (code, status) = if dependencies.iter().all(Dependency::is_there) {
         (StatusCode::OK, "ready")

@@ -65,6 +65,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry("chain rollback", &["3"], Place::Chain, Does::Change),
     entry("chain verify", &[], Place::Chain, DONE),
     entry("chain prune", &[], Place::Chain, Does::Change),
+    entry("chain consumers list", &[], Place::Chain, DONE),
+    entry("chain consumers forget", &["nobody"], Place::Chain, Does::Change),
     entry("chain recover", &[], Place::Chain, DONE),
     entry("chain recover", &["--accept-loss"], Place::Chain, Does::Change),
     entry("utxo show", &[TXID, "0"], Place::Chain, NOT_KNOWN),

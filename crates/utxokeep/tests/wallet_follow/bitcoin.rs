@@ -252,7 +252,7 @@ fn a_missing_body_is_named_and_following_goes_on_once_it_is_there() {
 
     write_blocks(&blocks, "blk00001.dat", |hash| !first.contains(hash));
     wait_for_tip(&ledger, NETWORK, (LAST, hash_at(LAST)));
-    assert!(serving.log().contains("goes on"), "{}", serving.log());
+    assert!(serving.log().contains("resumes"), "{}", serving.log());
     serving.wait_for_health("ok");
     serving.stop();
     assert_eq!(coins(&ledger, wallet), expected(LAST));
