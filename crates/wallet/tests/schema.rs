@@ -122,8 +122,9 @@ fn every_table_of_sqlite_is_strict() {
     });
 }
 
+/// S128.
 #[test]
-fn s128_every_step_goes_up_and_down_and_up() {
+fn every_migration_goes_up_and_down_and_up() {
     on_both(|database| {
         let newest = migrate(database, Micros::new(1)).unwrap().to;
         assert_eq!(Some(newest), MIGRATIONS.last().map(|step| step.version));

@@ -172,8 +172,9 @@ mod tests {
         Txid::from_bytes([n; 32])
     }
 
+    /// S126.
     #[test]
-    fn s126_parents_come_first_and_the_rest_keeps_its_order() {
+    fn parents_come_first_and_the_rest_keeps_its_order() {
         let batch = [
             (id(4), vec![id(3)]),
             (id(9), vec![]),

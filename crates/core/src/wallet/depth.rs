@@ -103,8 +103,9 @@ mod tests {
         Height::new(raw)
     }
 
+    /// S105.
     #[test]
-    fn s105_confirmations_count_the_block_itself() {
+    fn confirmations_count_the_block_itself() {
         assert_eq!(confirmations(Some(h(10)), Some(h(15))), 6);
         assert_eq!(confirmations(Some(h(10)), Some(h(10))), 1);
         assert_eq!(confirmations(Some(h(11)), Some(h(10))), 0);

@@ -151,25 +151,30 @@ fn is_victim() -> bool {
     true
 }
 
+/// S120.
 #[test]
-fn s120_death_between_select_and_commit_on_sqlite() {
+fn death_between_select_and_commit_leaves_all_or_nothing_on_sqlite() {
     if is_victim() {
         return;
     }
     within_patience(|| {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", dir.path().join("wallet.db").display());
-        survives("crash::s120_death_between_select_and_commit_on_sqlite", &url);
+        survives("crash::death_between_select_and_commit_leaves_all_or_nothing_on_sqlite", &url);
     });
 }
 
+/// S120.
 #[test]
-fn s120_death_between_select_and_commit_on_postgres() {
+fn death_between_select_and_commit_leaves_all_or_nothing_on_postgres() {
     if is_victim() {
         return;
     }
     within_patience(|| {
         let Some(database) = TestDatabase::create_or_skip() else { return };
-        survives("crash::s120_death_between_select_and_commit_on_postgres", database.url());
+        survives(
+            "crash::death_between_select_and_commit_leaves_all_or_nothing_on_postgres",
+            database.url(),
+        );
     });
 }

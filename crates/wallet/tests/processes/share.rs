@@ -132,25 +132,27 @@ fn is_process() -> bool {
     true
 }
 
+/// S118.
 #[test]
-fn s118_four_processes_share_a_wallet_on_sqlite() {
+fn four_processes_share_a_wallet_on_sqlite() {
     if is_process() {
         return;
     }
     within_patience(|| {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", dir.path().join("wallet.db").display());
-        share("share::s118_four_processes_share_a_wallet_on_sqlite", &url);
+        share("share::four_processes_share_a_wallet_on_sqlite", &url);
     });
 }
 
+/// S118.
 #[test]
-fn s118_four_processes_share_a_wallet_on_postgres() {
+fn four_processes_share_a_wallet_on_postgres() {
     if is_process() {
         return;
     }
     within_patience(|| {
         let Some(database) = TestDatabase::create_or_skip() else { return };
-        share("share::s118_four_processes_share_a_wallet_on_postgres", database.url());
+        share("share::four_processes_share_a_wallet_on_postgres", database.url());
     });
 }

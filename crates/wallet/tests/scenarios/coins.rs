@@ -10,21 +10,22 @@ use utxokeep_wallet::{
 use crate::world::{NETWORK, SECOND, World, coins_of, mint, out, outside, own, pay};
 
 crate::on_both!(
-    s100_one_coin,
-    s101_coins_come_by_amount_in_pages,
-    s103_coins_by_confirmations,
-    s104_balance_lines,
-    s121_labels_of_transactions,
-    s122_labels_need_no_transaction,
-    s123_outputs_to_watch,
-    s124_an_address_stays_used,
-    s125_history_in_both_directions_and_in_pages,
-    s127_damaged_rows_are_refused_or_found,
+    a_spent_or_unknown_output_is_not_a_coin,
+    coins_come_by_amount_in_pages,
+    coins_are_filtered_by_confirmations,
+    each_coin_counts_in_one_line_of_the_balance,
+    a_label_outlives_confirmation_and_an_empty_one_deletes_it,
+    labels_need_no_transaction,
+    outputs_are_watched_until_a_block_spends_them,
+    an_address_stays_used,
+    history_pages_are_ordered_in_both_directions,
+    damaged_rows_are_refused_or_found,
     wallets_live_on_their_chain,
     the_view_and_the_classes_agree,
 );
 
-fn s100_one_coin(w: &mut World<'_>) {
+/// S100.
+fn a_spent_or_unknown_output_is_not_a_coin(w: &mut World<'_>) {
     let pending = pay(1, &[outside(1)], &[50]);
     w.create(&pending);
     assert_eq!(w.ledger.coin(w.wallet, &out(&pending, 0), w.now).unwrap().amount, coins_of(50));
@@ -35,7 +36,8 @@ fn s100_one_coin(w: &mut World<'_>) {
     }
 }
 
-fn s101_coins_come_by_amount_in_pages(w: &mut World<'_>) {
+/// S101.
+fn coins_come_by_amount_in_pages(w: &mut World<'_>) {
     let high = pay(9, &[outside(9)], &[10]);
     let receive = pay(5, &[outside(1)], &[30, 10, 20, 10, 40]);
     let low = pay(1, &[outside(2)], &[25, 10]);
@@ -57,7 +59,8 @@ fn s101_coins_come_by_amount_in_pages(w: &mut World<'_>) {
     assert_eq!(order[6..], [out(&receive, 0), out(&receive, 4)]);
 }
 
-fn s103_coins_by_confirmations(w: &mut World<'_>) {
+/// S103.
+fn coins_are_filtered_by_confirmations(w: &mut World<'_>) {
     let old = pay(1, &[outside(1)], &[10]);
     let new = pay(2, &[outside(2)], &[20]);
     let unmined = pay(3, &[outside(3)], &[30]);
@@ -80,7 +83,8 @@ fn s103_coins_by_confirmations(w: &mut World<'_>) {
     assert_eq!(amounts(1, Some(1)), [20]);
 }
 
-fn s104_balance_lines(w: &mut World<'_>) {
+/// S104.
+fn each_coin_counts_in_one_line_of_the_balance(w: &mut World<'_>) {
     assert_eq!(w.balance().total(), 0);
     let confirmed = pay(1, &[outside(1)], &[100, 5]);
     w.mine(&[&confirmed, &mint(2, &[1_000])]);
@@ -100,7 +104,8 @@ fn s104_balance_lines(w: &mut World<'_>) {
     assert_eq!(w.ledger.balance(w.wallet, &any, w.now).unwrap().confirmed, 1_100);
 }
 
-fn s121_labels_of_transactions(w: &mut World<'_>) {
+/// S121.
+fn a_label_outlives_confirmation_and_an_empty_one_deletes_it(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     let read = |w: &World<'_>| w.ledger.tx_label(w.wallet, &receive.txid).unwrap();
@@ -118,7 +123,8 @@ fn s121_labels_of_transactions(w: &mut World<'_>) {
     assert_eq!(read(w), None);
 }
 
-fn s122_labels_need_no_transaction(w: &mut World<'_>) {
+/// S122.
+fn labels_need_no_transaction(w: &mut World<'_>) {
     let later = pay(1, &[outside(1)], &[50]);
     w.ledger.set_tx_label(w.wallet, &later.txid, "planned", w.now).unwrap();
     w.mempool(&later);
@@ -129,7 +135,8 @@ fn s122_labels_need_no_transaction(w: &mut World<'_>) {
     assert!(matches!(error, LedgerError::WalletNotFound(_)));
 }
 
-fn s123_outputs_to_watch(w: &mut World<'_>) {
+/// S123.
+fn outputs_are_watched_until_a_block_spends_them(w: &mut World<'_>) {
     let unspent = pay(1, &[outside(1)], &[10, 20]);
     let spent = pay(2, &[outside(2)], &[30]);
     let dead = pay(3, &[outside(3)], &[40]);
@@ -144,7 +151,8 @@ fn s123_outputs_to_watch(w: &mut World<'_>) {
     assert_eq!(watched, [(out(&unspent, 0), own(0)), (out(&unspent, 1), own(1))]);
 }
 
-fn s124_an_address_stays_used(w: &mut World<'_>) {
+/// S124.
+fn an_address_stays_used(w: &mut World<'_>) {
     let used = |w: &World<'_>| {
         let addresses = w.ledger.addresses(w.wallet, 0, 100).unwrap();
         addresses.into_iter().filter(|a| a.used).map(|a| a.script).collect::<Vec<_>>()
@@ -175,7 +183,8 @@ fn pages(w: &World<'_>, scope: HistoryScope, direction: Direction) -> Vec<u8> {
     }
 }
 
-fn s125_history_in_both_directions_and_in_pages(w: &mut World<'_>) {
+/// S125.
+fn history_pages_are_ordered_in_both_directions(w: &mut World<'_>) {
     let txs: Vec<NewTx> = (1..=6u8).map(|name| pay(name, &[outside(name)], &[10])).collect();
     w.mempool(&txs[5]);
     w.mine(&[&txs[1], &txs[0]]);
@@ -191,7 +200,8 @@ fn s125_history_in_both_directions_and_in_pages(w: &mut World<'_>) {
     assert_eq!(pages(w, HistoryScope::All, Direction::Backward), [5, 4, 3, 1, 2, 6]);
 }
 
-fn s127_damaged_rows_are_refused_or_found(w: &mut World<'_>) {
+/// S127.
+fn damaged_rows_are_refused_or_found(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     let write = |sql: &str| w.ledger.database().write(|tx| tx.execute(sql, &[]));

@@ -123,19 +123,22 @@ fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres")
 }
 
-fn s118b_the_lock_is_enough(url: &str) {
+/// S118b.
+fn read_committed_with_the_lock_needs_no_retries(url: &str) {
     let outcome = fight(url, Isolation::ReadCommitted, 0);
     assert_eq!((outcome.complete, outcome.gave_up, outcome.retries), (26, 0, 0));
 }
 
-fn s118c_serializable_repeats_until_all_are_served(url: &str) {
+/// S118c.
+fn serializable_repeats_until_all_are_served(url: &str) {
     let outcome = fight(url, Isolation::Serializable, 500);
     assert_eq!((outcome.complete, outcome.gave_up), (26, 0));
     // On SQLite there is one writer at a time at any level.
     assert_eq!(outcome.retries > 0, is_postgres(url), "{} retries", outcome.retries);
 }
 
-fn s118d_serializable_gives_up_after_its_limit(url: &str) {
+/// S118d.
+fn serializable_gives_up_after_its_limit(url: &str) {
     let outcome = fight(url, Isolation::Serializable, 1);
     assert_eq!(outcome.gave_up > 0, is_postgres(url));
     assert!(outcome.complete > 0);
@@ -145,18 +148,18 @@ mod sqlite {
     use crate::world::on_sqlite;
 
     #[test]
-    fn s118b_the_lock_is_enough() {
-        on_sqlite(super::s118b_the_lock_is_enough);
+    fn read_committed_with_the_lock_needs_no_retries() {
+        on_sqlite(super::read_committed_with_the_lock_needs_no_retries);
     }
 
     #[test]
-    fn s118c_serializable_repeats_until_all_are_served() {
-        on_sqlite(super::s118c_serializable_repeats_until_all_are_served);
+    fn serializable_repeats_until_all_are_served() {
+        on_sqlite(super::serializable_repeats_until_all_are_served);
     }
 
     #[test]
-    fn s118d_serializable_gives_up_after_its_limit() {
-        on_sqlite(super::s118d_serializable_gives_up_after_its_limit);
+    fn serializable_gives_up_after_its_limit() {
+        on_sqlite(super::serializable_gives_up_after_its_limit);
     }
 }
 
@@ -164,17 +167,17 @@ mod postgres {
     use crate::world::on_postgres;
 
     #[test]
-    fn s118b_the_lock_is_enough() {
-        on_postgres(super::s118b_the_lock_is_enough);
+    fn read_committed_with_the_lock_needs_no_retries() {
+        on_postgres(super::read_committed_with_the_lock_needs_no_retries);
     }
 
     #[test]
-    fn s118c_serializable_repeats_until_all_are_served() {
-        on_postgres(super::s118c_serializable_repeats_until_all_are_served);
+    fn serializable_repeats_until_all_are_served() {
+        on_postgres(super::serializable_repeats_until_all_are_served);
     }
 
     #[test]
-    fn s118d_serializable_gives_up_after_its_limit() {
-        on_postgres(super::s118d_serializable_gives_up_after_its_limit);
+    fn serializable_gives_up_after_its_limit() {
+        on_postgres(super::serializable_gives_up_after_its_limit);
     }
 }

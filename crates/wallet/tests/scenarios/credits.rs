@@ -12,13 +12,13 @@ use utxokeep_wallet::{
 use crate::world::{SECOND, World, coins_of, mint, out, outside, own, pay};
 
 crate::on_both!(
-    s015_only_published_transactions_have_a_block,
-    s019_a_transaction_of_nothing_is_refused,
-    s022_a_credit_must_be_paid_by_its_output,
-    s023b_a_key_in_data_is_not_paid,
-    s024_a_bare_multisig_is_credited_to_a_member,
-    s025_another_member_does_not_take_it_over,
-    s043_owners_are_found_inside_the_transaction,
+    only_published_transactions_have_a_block,
+    a_transaction_of_nothing_is_refused,
+    a_credit_must_be_paid_by_its_output,
+    a_key_in_data_is_not_paid,
+    a_bare_multisig_is_credited_to_a_member,
+    another_member_does_not_take_it_over,
+    owners_are_found_inside_the_transaction,
 );
 
 fn key(fill: u8) -> Vec<u8> {
@@ -53,7 +53,8 @@ fn pays_multisig(owner: u8) -> NewTx {
     tx
 }
 
-fn s015_only_published_transactions_have_a_block(w: &mut World<'_>) {
+/// S015.
+fn only_published_transactions_have_a_block(w: &mut World<'_>) {
     // A block makes everything published, whatever it was before.
     let txs: Vec<NewTx> = (1..=4).map(|name| pay(name, &[outside(name)], &[10])).collect();
     w.create(&txs[0]);
@@ -77,7 +78,8 @@ fn s015_only_published_transactions_have_a_block(w: &mut World<'_>) {
     w.check();
 }
 
-fn s019_a_transaction_of_nothing_is_refused(w: &mut World<'_>) {
+/// S019.
+fn a_transaction_of_nothing_is_refused(w: &mut World<'_>) {
     w.mine(&[]);
     let empty = pay(1, &[], &[]);
     let no_inputs = pay(2, &[], &[50]);
@@ -99,7 +101,8 @@ fn s019_a_transaction_of_nothing_is_refused(w: &mut World<'_>) {
     assert_eq!(w.balance().total(), 0);
 }
 
-fn s022_a_credit_must_be_paid_by_its_output(w: &mut World<'_>) {
+/// S022.
+fn a_credit_must_be_paid_by_its_output(w: &mut World<'_>) {
     let mut tx = pay(1, &[outside(1)], &[50, 60]);
     // Both scripts are watched; the outputs pay them the other way round.
     tx.credits = Credits::To(vec![(0, own(1)), (1, own(0))]);
@@ -120,7 +123,8 @@ fn s022_a_credit_must_be_paid_by_its_output(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&tx, 1)]);
 }
 
-fn s023b_a_key_in_data_is_not_paid(w: &mut World<'_>) {
+/// S023b.
+fn a_key_in_data_is_not_paid(w: &mut World<'_>) {
     watch_keys(w);
     let mut tx = pay(1, &[outside(1)], &[50]);
     tx.outputs[0].script = [&[0x6a], key(1).as_slice()].concat();
@@ -130,7 +134,8 @@ fn s023b_a_key_in_data_is_not_paid(w: &mut World<'_>) {
     assert!(w.unmined().is_empty() && w.coins().is_empty());
 }
 
-fn s024_a_bare_multisig_is_credited_to_a_member(w: &mut World<'_>) {
+/// S024.
+fn a_bare_multisig_is_credited_to_a_member(w: &mut World<'_>) {
     watch_keys(w);
     let tx = pays_multisig(2);
     w.mempool(&tx);
@@ -155,7 +160,8 @@ fn s024_a_bare_multisig_is_credited_to_a_member(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&tx, 1)]);
 }
 
-fn s025_another_member_does_not_take_it_over(w: &mut World<'_>) {
+/// S025.
+fn another_member_does_not_take_it_over(w: &mut World<'_>) {
     watch_keys(w);
     w.mempool(&pays_multisig(2));
     let error = w.record(&pays_multisig(1), Seen::Mempool).unwrap_err();
@@ -169,9 +175,9 @@ fn s025_another_member_does_not_take_it_over(w: &mut World<'_>) {
     assert_eq!(w.coins().len(), 2);
 }
 
-/// Somebody adds an address while we record a payment to it. Whoever comes second sees what the
-/// first did, because owners are looked up behind the lock of the wallet.
-fn s043_owners_are_found_inside_the_transaction(w: &mut World<'_>) {
+/// S043. Somebody adds an address while we record a payment to it. Whoever comes second sees what
+/// the first did, because owners are looked up behind the lock of the wallet.
+fn owners_are_found_inside_the_transaction(w: &mut World<'_>) {
     let new = own(200);
     let mut tx = pay(1, &[outside(1)], &[50]);
     tx.outputs[0].script.clone_from(&new);

@@ -10,16 +10,16 @@ use utxokeep_wallet::{
 use crate::world::{NETWORK, SECOND, World, mint, out, outside, pay};
 
 crate::on_both!(
-    s040_a_batch_for_another_wallet_is_refused_whole,
-    s048b_three_spenders_of_one_coin,
-    s060b_a_failure_while_losers_give_way_undoes_everything,
-    s078b_the_mempool_has_the_last_word,
+    a_batch_for_another_wallet_is_refused_whole,
+    each_further_spender_of_a_coin_must_be_declared,
+    a_failure_while_losers_give_way_undoes_everything,
+    the_mempool_has_the_last_word,
     blocks_that_a_wallet_has_not_looked_at_are_named_with_the_reason,
-    s092b_birthdays_go_back_with_the_chain,
+    birthdays_go_back_with_the_chain,
     a_birthday_never_lies_above_a_payment,
-    s093b_a_block_that_cannot_be_deleted_stays,
-    s127b_damaged_values_are_loud,
-    s129_a_closed_ledger_answers_nothing,
+    a_block_that_cannot_be_deleted_stays,
+    damaged_values_are_loud,
+    a_closed_ledger_answers_nothing,
 );
 
 const TABLES: [&str; 9] = [
@@ -82,7 +82,8 @@ fn mend(w: &World<'_>, table: &str) {
     }
 }
 
-fn s040_a_batch_for_another_wallet_is_refused_whole(w: &mut World<'_>) {
+/// S040.
+fn a_batch_for_another_wallet_is_refused_whole(w: &mut World<'_>) {
     let two = w.ledger.create_wallet("two", NETWORK, w.now).unwrap().id;
     let good = pay(1, &[outside(1)], &[50]);
     let mut bad = pay(2, &[outside(2)], &[50]);
@@ -101,7 +102,8 @@ fn s040_a_batch_for_another_wallet_is_refused_whole(w: &mut World<'_>) {
     w.check();
 }
 
-fn s048b_three_spenders_of_one_coin(w: &mut World<'_>) {
+/// S048b.
+fn each_further_spender_of_a_coin_must_be_declared(w: &mut World<'_>) {
     let funding = pay(1, &[outside(1)], &[50]);
     w.mine(&[&funding]);
     let spenders = [2, 3, 4].map(|name| pay(name, &[out(&funding, 0)], &[40]));
@@ -132,7 +134,8 @@ fn s048b_three_spenders_of_one_coin(w: &mut World<'_>) {
     assert_eq!(edges.len(), 2);
 }
 
-fn s060b_a_failure_while_losers_give_way_undoes_everything(w: &mut World<'_>) {
+/// S060b.
+fn a_failure_while_losers_give_way_undoes_everything(w: &mut World<'_>) {
     let funding = pay(1, &[outside(1)], &[50]);
     w.mine(&[&funding]);
     let loser = pay(2, &[out(&funding, 0)], &[40]);
@@ -165,7 +168,8 @@ fn s060b_a_failure_while_losers_give_way_undoes_everything(w: &mut World<'_>) {
     assert_eq!((w.state(&loser), w.state(&below)), (TxState::Replaced, TxState::Failed));
 }
 
-fn s078b_the_mempool_has_the_last_word(w: &mut World<'_>) {
+/// S078b.
+fn the_mempool_has_the_last_word(w: &mut World<'_>) {
     let funding = pay(1, &[outside(1)], &[50]);
     w.mine(&[&funding]);
     let parent = pay(2, &[out(&funding, 0)], &[40]);
@@ -206,7 +210,8 @@ fn blocks_that_a_wallet_has_not_looked_at_are_named_with_the_reason(w: &mut Worl
     assert_eq!(unseen(w), Some(Unseen { from, reason: UnseenReason::Rescan }));
 }
 
-fn s092b_birthdays_go_back_with_the_chain(w: &mut World<'_>) {
+/// S092b.
+fn birthdays_go_back_with_the_chain(w: &mut World<'_>) {
     let two = w.ledger.create_wallet("two", NETWORK, w.now).unwrap().id;
     let receive = pay(1, &[outside(1)], &[50]);
     w.mine(&[&receive]);
@@ -251,7 +256,8 @@ fn a_birthday_never_lies_above_a_payment(w: &mut World<'_>) {
     w.check();
 }
 
-fn s093b_a_block_that_cannot_be_deleted_stays(w: &mut World<'_>) {
+/// S093b.
+fn a_block_that_cannot_be_deleted_stays(w: &mut World<'_>) {
     w.mine(&[]);
     let reward = mint(1, &[50]);
     let receive = pay(2, &[outside(2)], &[30]);
@@ -292,7 +298,8 @@ fn lift_checks(w: &World<'_>) {
 /// Something that reads what is damaged.
 type Reader = fn(&World<'_>) -> Result<(), LedgerError>;
 
-fn s127b_damaged_values_are_loud(w: &mut World<'_>) {
+/// S127b.
+fn damaged_values_are_loud(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     let terms = LeaseTerms::until(LeaseId::from_bytes([1; 32]), 60 * SECOND);
@@ -349,7 +356,8 @@ fn s127b_damaged_values_are_loud(w: &mut World<'_>) {
     }
 }
 
-fn s129_a_closed_ledger_answers_nothing(w: &mut World<'_>) {
+/// S129.
+fn a_closed_ledger_answers_nothing(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mine(&[&receive]);
     let closed = w.ledger.clone().with_isolation(utxokeep_sql::Isolation::Serializable);

@@ -14,11 +14,11 @@ use utxokeep_wallet::{
 use crate::world::{NETWORK, World, out, outside, own, pay};
 
 crate::on_both!(
-    s102_scopes_of_coins_are_checked,
-    s130_a_payment_below_the_horizon_moves_nothing,
-    s130b_a_number_without_a_key_is_skipped,
-    s130c_the_last_number_is_handed_out_once,
-    s130d_imported_scripts_have_no_horizon,
+    coins_of_an_unknown_or_foreign_scope_are_refused,
+    a_payment_below_the_horizon_moves_nothing,
+    a_number_without_a_key_is_skipped,
+    the_last_number_is_handed_out_once,
+    imported_scripts_have_no_horizon,
 );
 
 const LAST: u32 = (1 << 31) - 1;
@@ -104,7 +104,8 @@ fn record(ledger: &Ledger, w: &World<'_>, tx: &NewTx) {
     w.check();
 }
 
-fn s102_scopes_of_coins_are_checked(w: &mut World<'_>) {
+/// S102.
+fn coins_of_an_unknown_or_foreign_scope_are_refused(w: &mut World<'_>) {
     let ledger = counting(w);
     let id = watch(&ledger, w, "none");
     record(&ledger, w, &pays(1, numbered(2)));
@@ -136,7 +137,8 @@ fn s102_scopes_of_coins_are_checked(w: &mut World<'_>) {
     assert!(matches!(empty, Err(LedgerError::InvalidArgument { .. })));
 }
 
-fn s130_a_payment_below_the_horizon_moves_nothing(w: &mut World<'_>) {
+/// S130.
+fn a_payment_below_the_horizon_moves_nothing(w: &mut World<'_>) {
     let ledger = counting(w);
     let id = watch(&ledger, w, "none");
     assert_eq!(counts(w, id), (0, 3));
@@ -149,7 +151,8 @@ fn s130_a_payment_below_the_horizon_moves_nothing(w: &mut World<'_>) {
     assert_eq!(ledger.reveal_next_address(w.wallet, id, w.now).unwrap().index, 3);
 }
 
-fn s130b_a_number_without_a_key_is_skipped(w: &mut World<'_>) {
+/// S130b.
+fn a_number_without_a_key_is_skipped(w: &mut World<'_>) {
     let ledger = counting(w);
     let id = watch(&ledger, w, "1");
     w.check();
@@ -167,7 +170,8 @@ fn s130b_a_number_without_a_key_is_skipped(w: &mut World<'_>) {
     assert!(ledger.reveal_next_address(other, id, w.now).is_err());
 }
 
-fn s130c_the_last_number_is_handed_out_once(w: &mut World<'_>) {
+/// S130c.
+fn the_last_number_is_handed_out_once(w: &mut World<'_>) {
     let ledger = counting(w);
     let far = NewDescriptor { next_index: Some(LAST), ..NewDescriptor::new("far") };
     let error = ledger.add_descriptor(w.wallet, &far, w.now).unwrap_err();
@@ -188,7 +192,8 @@ fn s130c_the_last_number_is_handed_out_once(w: &mut World<'_>) {
     assert_eq!(counts(w, id), (LAST + 1, LAST + 1));
 }
 
-fn s130d_imported_scripts_have_no_horizon(w: &mut World<'_>) {
+/// S130d.
+fn imported_scripts_have_no_horizon(w: &mut World<'_>) {
     let ledger = counting(w);
     let id = watch(&ledger, w, "none!");
     assert_eq!(counts(w, id), (0, 1));

@@ -9,53 +9,55 @@ use utxokeep_wallet::{
 use crate::world::{NETWORK, World, coins_of, foreign, mint, out, outside, own, pay};
 
 crate::on_both!(
-    s001_a_new_wallet_is_empty,
-    s002_an_unmined_receive_is_unconfirmed,
-    s003_the_same_unmined_again_changes_nothing,
-    s004_a_block_confirms_it,
-    s005_the_same_block_again_changes_nothing,
-    s006_the_mempool_does_not_unconfirm,
-    s007_a_spent_out_transaction_gets_no_new_coins,
-    s008_a_late_duplicate_leaves_one_change_coin,
-    s009_confirming_leaves_no_unmined_residue,
-    s010_two_unmined_confirm_in_one_block,
-    s011_raw_bytes_come_back_as_given,
-    s012_a_credit_has_a_row_and_a_coin,
-    s013_a_coinbase_is_published_with_its_block,
-    s014_a_coinbase_without_a_block_is_refused,
-    s016_only_seeing_a_dead_one_again_revives_it,
-    s017_a_credit_beyond_the_outputs_is_refused,
-    s018_the_same_input_twice_is_refused,
-    s020_amounts_beyond_any_chain_are_refused,
-    s020b_the_highest_block_there_can_be_fits,
-    s021_a_credit_to_an_unknown_script_is_refused,
-    s023_a_data_output_is_never_ours,
-    s026_an_exact_duplicate_is_one_row,
-    s027_a_duplicate_with_a_new_credit_adds_it,
-    s028_a_parent_that_becomes_ours_is_spent_at_once,
-    s029_a_stored_label_stays,
-    s030_confirming_keeps_row_label_and_time,
-    s031_a_block_above_the_tip_is_refused,
-    s032_another_hash_at_the_height_is_refused,
-    s033_another_time_of_the_block_is_refused,
-    s034_pending_becomes_published,
-    s035_published_does_not_become_pending,
-    s036_a_dead_transaction_in_a_block_is_revived,
-    s037_a_block_confirms_and_becomes_the_tip,
-    s038_a_batch_below_the_tip_makes_its_block,
-    s039_a_batch_without_a_tip_is_stored,
-    s040_an_unknown_wallet_is_refused,
-    s041_a_child_before_its_parent_in_a_batch,
-    s042_a_child_before_its_parent_in_a_block,
-    s044_two_wallets_see_the_same_transaction,
+    a_new_wallet_is_empty,
+    an_unmined_receive_is_unconfirmed,
+    the_same_unmined_again_changes_nothing,
+    a_block_confirms_an_unmined_receive,
+    the_same_block_again_changes_nothing,
+    the_mempool_does_not_unconfirm,
+    a_spent_out_transaction_gets_no_new_coins,
+    a_late_duplicate_leaves_one_change_coin,
+    confirming_leaves_no_unmined_residue,
+    two_unmined_confirm_in_one_block,
+    raw_bytes_come_back_as_given,
+    a_credit_has_a_row_and_a_coin,
+    a_coinbase_is_published_with_its_block,
+    a_coinbase_without_a_block_is_refused,
+    only_seeing_a_dead_one_again_revives_it,
+    a_credit_beyond_the_outputs_is_refused,
+    the_same_input_twice_is_refused,
+    amounts_beyond_any_chain_are_refused,
+    the_highest_block_there_can_be_fits,
+    a_credit_to_an_unknown_script_is_refused,
+    a_data_output_is_never_ours,
+    an_exact_duplicate_is_one_row,
+    a_duplicate_with_a_new_credit_adds_it,
+    a_parent_that_becomes_ours_is_spent_at_once,
+    a_stored_label_stays,
+    confirming_keeps_row_label_and_time,
+    a_block_above_the_tip_is_refused,
+    another_hash_at_the_height_is_refused,
+    another_time_of_the_block_is_refused,
+    pending_becomes_published,
+    published_does_not_become_pending,
+    a_dead_transaction_in_a_block_is_revived,
+    a_block_confirms_and_becomes_the_tip,
+    a_batch_below_the_tip_makes_its_block,
+    a_batch_without_a_tip_is_stored,
+    an_unknown_wallet_is_refused,
+    a_batch_may_have_a_child_before_its_parent,
+    a_block_may_have_a_child_before_its_parent,
+    wallets_keep_their_own_coins_and_labels_of_a_shared_transaction,
 );
 
-fn s001_a_new_wallet_is_empty(w: &mut World<'_>) {
+/// S001.
+fn a_new_wallet_is_empty(w: &mut World<'_>) {
     assert_eq!(w.balance().total(), 0);
     assert!(w.coins().is_empty() && w.unmined().is_empty());
 }
 
-fn s002_an_unmined_receive_is_unconfirmed(w: &mut World<'_>) {
+/// S002.
+fn an_unmined_receive_is_unconfirmed(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50, -7]);
     w.mempool(&receive);
     let balance = w.balance();
@@ -64,7 +66,8 @@ fn s002_an_unmined_receive_is_unconfirmed(w: &mut World<'_>) {
     assert_eq!(w.unmined(), [receive.txid]);
 }
 
-fn s003_the_same_unmined_again_changes_nothing(w: &mut World<'_>) {
+/// S003.
+fn the_same_unmined_again_changes_nothing(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     assert_eq!(w.mempool(&receive).change, Change::Inserted);
     assert_eq!(w.mempool(&receive).change, Change::Unchanged);
@@ -72,7 +75,8 @@ fn s003_the_same_unmined_again_changes_nothing(w: &mut World<'_>) {
     assert_eq!(w.ledger.history(w.wallet, &HistoryQuery::default()).unwrap().len(), 1);
 }
 
-fn s004_a_block_confirms_it(w: &mut World<'_>) {
+/// S004.
+fn a_block_confirms_an_unmined_receive(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     w.mine(&[&receive]);
@@ -80,7 +84,8 @@ fn s004_a_block_confirms_it(w: &mut World<'_>) {
     assert!(w.unmined().is_empty());
 }
 
-fn s005_the_same_block_again_changes_nothing(w: &mut World<'_>) {
+/// S005.
+fn the_same_block_again_changes_nothing(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let linked = w.mine(&[&receive]);
     let again =
@@ -91,7 +96,8 @@ fn s005_the_same_block_again_changes_nothing(w: &mut World<'_>) {
     assert_eq!(w.balance().confirmed, 50);
 }
 
-fn s006_the_mempool_does_not_unconfirm(w: &mut World<'_>) {
+/// S006.
+fn the_mempool_does_not_unconfirm(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mine(&[&receive]);
     let recorded = w.mempool(&receive);
@@ -100,7 +106,8 @@ fn s006_the_mempool_does_not_unconfirm(w: &mut World<'_>) {
     assert_eq!(w.balance().confirmed, 50);
 }
 
-fn s007_a_spent_out_transaction_gets_no_new_coins(w: &mut World<'_>) {
+/// S007.
+fn a_spent_out_transaction_gets_no_new_coins(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let spend = pay(2, &[out(&receive, 0)], &[-49]);
     w.mine(&[&receive, &spend]);
@@ -109,7 +116,8 @@ fn s007_a_spent_out_transaction_gets_no_new_coins(w: &mut World<'_>) {
     assert_eq!(w.balance().total(), 0);
 }
 
-fn s008_a_late_duplicate_leaves_one_change_coin(w: &mut World<'_>) {
+/// S008.
+fn a_late_duplicate_leaves_one_change_coin(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let spend = pay(2, &[out(&receive, 0)], &[-20, 29]);
     w.mine(&[&receive]);
@@ -119,7 +127,8 @@ fn s008_a_late_duplicate_leaves_one_change_coin(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&spend, 1)]);
 }
 
-fn s009_confirming_leaves_no_unmined_residue(w: &mut World<'_>) {
+/// S009.
+fn confirming_leaves_no_unmined_residue(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     w.mine(&[&receive]);
@@ -129,7 +138,8 @@ fn s009_confirming_leaves_no_unmined_residue(w: &mut World<'_>) {
     assert_eq!((detail.inputs.len(), detail.outputs.len()), (1, 1));
 }
 
-fn s010_two_unmined_confirm_in_one_block(w: &mut World<'_>) {
+/// S010.
+fn two_unmined_confirm_in_one_block(w: &mut World<'_>) {
     let first = pay(1, &[outside(1)], &[50]);
     let second = pay(2, &[outside(2)], &[30]);
     w.mempool(&second);
@@ -145,7 +155,8 @@ fn s010_two_unmined_confirm_in_one_block(w: &mut World<'_>) {
     assert_eq!(ids, [first.txid, second.txid]);
 }
 
-fn s011_raw_bytes_come_back_as_given(w: &mut World<'_>) {
+/// S011.
+fn raw_bytes_come_back_as_given(w: &mut World<'_>) {
     let mut receive = pay(1, &[outside(1)], &[50]);
     let raw = receive.raw.take();
     w.mempool(&receive);
@@ -155,7 +166,8 @@ fn s011_raw_bytes_come_back_as_given(w: &mut World<'_>) {
     assert_eq!(w.ledger.transaction(w.wallet, &receive.txid).unwrap().raw, receive.raw);
 }
 
-fn s012_a_credit_has_a_row_and_a_coin(w: &mut World<'_>) {
+/// S012.
+fn a_credit_has_a_row_and_a_coin(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[-9, 50, 20]);
     w.create(&receive);
     let detail = w.ledger.transaction(w.wallet, &receive.txid).unwrap();
@@ -163,7 +175,8 @@ fn s012_a_credit_has_a_row_and_a_coin(w: &mut World<'_>) {
     assert_eq!(w.balance().pending, 70);
 }
 
-fn s013_a_coinbase_is_published_with_its_block(w: &mut World<'_>) {
+/// S013.
+fn a_coinbase_is_published_with_its_block(w: &mut World<'_>) {
     let reward = mint(1, &[50]);
     w.mine(&[&reward]);
     assert_eq!(w.state(&reward), TxState::Confirmed(Height::new(100)));
@@ -171,7 +184,8 @@ fn s013_a_coinbase_is_published_with_its_block(w: &mut World<'_>) {
     assert_eq!((w.balance().confirmed, w.balance().immature), (0, 50));
 }
 
-fn s014_a_coinbase_without_a_block_is_refused(w: &mut World<'_>) {
+/// S014.
+fn a_coinbase_without_a_block_is_refused(w: &mut World<'_>) {
     let reward = mint(1, &[50]);
     for seen in [Seen::Created, Seen::Mempool] {
         let error = w.record(&reward, seen).unwrap_err();
@@ -181,7 +195,8 @@ fn s014_a_coinbase_without_a_block_is_refused(w: &mut World<'_>) {
     assert!(w.coins().is_empty());
 }
 
-fn s016_only_seeing_a_dead_one_again_revives_it(w: &mut World<'_>) {
+/// S016.
+fn only_seeing_a_dead_one_again_revives_it(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.create(&receive);
     w.ledger.abandon(w.wallet, &receive.txid, w.now).unwrap();
@@ -192,7 +207,8 @@ fn s016_only_seeing_a_dead_one_again_revives_it(w: &mut World<'_>) {
     assert_eq!(w.balance().untrusted_unconfirmed, 50);
 }
 
-fn s017_a_credit_beyond_the_outputs_is_refused(w: &mut World<'_>) {
+/// S017.
+fn a_credit_beyond_the_outputs_is_refused(w: &mut World<'_>) {
     let mut receive = pay(1, &[outside(1)], &[50]);
     receive.credits = Credits::Exactly(vec![1]);
     let error = w.record(&receive, Seen::Mempool).unwrap_err();
@@ -200,21 +216,24 @@ fn s017_a_credit_beyond_the_outputs_is_refused(w: &mut World<'_>) {
     assert!(w.unmined().is_empty());
 }
 
-fn s018_the_same_input_twice_is_refused(w: &mut World<'_>) {
+/// S018.
+fn the_same_input_twice_is_refused(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1), outside(2), outside(1)], &[50]);
     let error = w.record(&receive, Seen::Mempool).unwrap_err();
     assert!(matches!(error, LedgerError::InvalidTx { .. }));
     assert!(w.unmined().is_empty());
 }
 
-fn s020_amounts_beyond_any_chain_are_refused(w: &mut World<'_>) {
+/// S020.
+fn amounts_beyond_any_chain_are_refused(w: &mut World<'_>) {
     let half = 30_000_000_000_000_000;
     let receive = pay(1, &[outside(1)], &[half, half]);
     assert!(matches!(w.record(&receive, Seen::Mempool), Err(LedgerError::Amount(_))));
     assert!(w.unmined().is_empty());
 }
 
-fn s020b_the_highest_block_there_can_be_fits(w: &mut World<'_>) {
+/// S020b.
+fn the_highest_block_there_can_be_fits(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let highest = w.block_at(u32::MAX);
     w.mine(&[]);
@@ -229,7 +248,8 @@ fn s020b_the_highest_block_there_can_be_fits(w: &mut World<'_>) {
     assert_eq!(w.balance().total(), 0);
 }
 
-fn s021_a_credit_to_an_unknown_script_is_refused(w: &mut World<'_>) {
+/// S021.
+fn a_credit_to_an_unknown_script_is_refused(w: &mut World<'_>) {
     let mut receive = pay(1, &[outside(1)], &[50, -5]);
     receive.credits = Credits::Exactly(vec![0, 1]);
     let error = w.record(&receive, Seen::Mempool).unwrap_err();
@@ -240,7 +260,8 @@ fn s021_a_credit_to_an_unknown_script_is_refused(w: &mut World<'_>) {
     assert_eq!(w.balance().total(), 50);
 }
 
-fn s023_a_data_output_is_never_ours(w: &mut World<'_>) {
+/// S023.
+fn a_data_output_is_never_ours(w: &mut World<'_>) {
     let mut receive = pay(1, &[outside(1)], &[50]);
     // A data push of our script is not a payment to it.
     receive.outputs[0].script = [foreign(22), own(0)].concat();
@@ -251,7 +272,8 @@ fn s023_a_data_output_is_never_ours(w: &mut World<'_>) {
     assert!(matches!(error, LedgerError::AddressNotFound { index: 0 }));
 }
 
-fn s026_an_exact_duplicate_is_one_row(w: &mut World<'_>) {
+/// S026.
+fn an_exact_duplicate_is_one_row(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50, 20]);
     for seen in [Seen::Created, Seen::Created, Seen::Mempool, Seen::Mempool] {
         w.record(&receive, seen).unwrap();
@@ -259,7 +281,8 @@ fn s026_an_exact_duplicate_is_one_row(w: &mut World<'_>) {
     assert_eq!(w.outpoints().len(), 2);
 }
 
-fn s027_a_duplicate_with_a_new_credit_adds_it(w: &mut World<'_>) {
+/// S027.
+fn a_duplicate_with_a_new_credit_adds_it(w: &mut World<'_>) {
     let mut receive = pay(1, &[outside(1)], &[50, 20]);
     receive.credits = Credits::Exactly(vec![0]);
     w.mempool(&receive);
@@ -269,7 +292,8 @@ fn s027_a_duplicate_with_a_new_credit_adds_it(w: &mut World<'_>) {
     assert_eq!(w.balance().total(), 70);
 }
 
-fn s028_a_parent_that_becomes_ours_is_spent_at_once(w: &mut World<'_>) {
+/// S028.
+fn a_parent_that_becomes_ours_is_spent_at_once(w: &mut World<'_>) {
     let mut receive = pay(1, &[outside(1)], &[50]);
     receive.credits = Credits::Exactly(vec![]);
     let spend = pay(2, &[out(&receive, 0)], &[40]);
@@ -285,7 +309,8 @@ fn s028_a_parent_that_becomes_ours_is_spent_at_once(w: &mut World<'_>) {
     assert_eq!(w.balance().trusted_unconfirmed, 40);
 }
 
-fn s029_a_stored_label_stays(w: &mut World<'_>) {
+/// S029.
+fn a_stored_label_stays(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     for label in ["rent", "other", ""] {
         let options =
@@ -295,7 +320,8 @@ fn s029_a_stored_label_stays(w: &mut World<'_>) {
     assert_eq!(w.ledger.tx_label(w.wallet, &receive.txid).unwrap().as_deref(), Some("rent"));
 }
 
-fn s030_confirming_keeps_row_label_and_time(w: &mut World<'_>) {
+/// S030.
+fn confirming_keeps_row_label_and_time(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let options =
         RecordOptions { replaces: false, label: Some("rent".to_owned()), ..Default::default() };
@@ -309,7 +335,8 @@ fn s030_confirming_keeps_row_label_and_time(w: &mut World<'_>) {
     assert_eq!(w.ledger.tx_label(w.wallet, &receive.txid).unwrap().as_deref(), Some("rent"));
 }
 
-fn s031_a_block_above_the_tip_is_refused(w: &mut World<'_>) {
+/// S031.
+fn a_block_above_the_tip_is_refused(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     w.mine(&[]);
@@ -319,7 +346,8 @@ fn s031_a_block_above_the_tip_is_refused(w: &mut World<'_>) {
     assert_eq!(w.state(&receive), TxState::Unconfirmed);
 }
 
-fn s032_another_hash_at_the_height_is_refused(w: &mut World<'_>) {
+/// S032.
+fn another_hash_at_the_height_is_refused(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     w.mine(&[]);
@@ -330,7 +358,8 @@ fn s032_another_hash_at_the_height_is_refused(w: &mut World<'_>) {
     assert_eq!(w.state(&receive), TxState::Unconfirmed);
 }
 
-fn s033_another_time_of_the_block_is_refused(w: &mut World<'_>) {
+/// S033.
+fn another_time_of_the_block_is_refused(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let mut block = w.mine(&[&receive]).block;
     block.time = block.time.plus(1);
@@ -338,7 +367,8 @@ fn s033_another_time_of_the_block_is_refused(w: &mut World<'_>) {
     assert!(matches!(error, LedgerError::BlockMismatch { .. }));
 }
 
-fn s034_pending_becomes_published(w: &mut World<'_>) {
+/// S034.
+fn pending_becomes_published(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.create(&receive);
     assert_eq!(w.balance().pending, 50);
@@ -350,7 +380,8 @@ fn s034_pending_becomes_published(w: &mut World<'_>) {
     assert_eq!(w.state(&other), TxState::Unconfirmed);
 }
 
-fn s035_published_does_not_become_pending(w: &mut World<'_>) {
+/// S035.
+fn published_does_not_become_pending(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     assert_eq!(w.create(&receive).state, TxState::Unconfirmed);
@@ -363,7 +394,8 @@ fn s035_published_does_not_become_pending(w: &mut World<'_>) {
     assert!(matches!(error, LedgerError::InvalidTx { .. }));
 }
 
-fn s036_a_dead_transaction_in_a_block_is_revived(w: &mut World<'_>) {
+/// S036.
+fn a_dead_transaction_in_a_block_is_revived(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     w.ledger.abandon(w.wallet, &receive.txid, w.now).unwrap();
@@ -373,14 +405,16 @@ fn s036_a_dead_transaction_in_a_block_is_revived(w: &mut World<'_>) {
     assert_eq!(w.ledger.tip(NETWORK).unwrap().unwrap().0, Height::new(100));
 }
 
-fn s037_a_block_confirms_and_becomes_the_tip(w: &mut World<'_>) {
+/// S037.
+fn a_block_confirms_and_becomes_the_tip(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let block = w.mine(&[&receive]).block;
     assert_eq!(w.ledger.tip(NETWORK).unwrap(), Some((block.height, block.hash)));
     assert_eq!(w.with_confirmations(1), 50);
 }
 
-fn s038_a_batch_below_the_tip_makes_its_block(w: &mut World<'_>) {
+/// S038.
+fn a_batch_below_the_tip_makes_its_block(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mine(&[]);
     w.mine_to(110);
@@ -389,7 +423,8 @@ fn s038_a_batch_below_the_tip_makes_its_block(w: &mut World<'_>) {
     assert_eq!((w.with_confirmations(6), w.with_confirmations(7)), (50, 0));
 }
 
-fn s039_a_batch_without_a_tip_is_stored(w: &mut World<'_>) {
+/// S039.
+fn a_batch_without_a_tip_is_stored(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let batch = [(receive.clone(), Seen::Block(w.block_at(105), Some(3)))];
     w.ledger.record_batch(w.wallet, &batch, w.now).unwrap();
@@ -399,7 +434,8 @@ fn s039_a_batch_without_a_tip_is_stored(w: &mut World<'_>) {
     assert_eq!(w.balance().confirmed, 0);
 }
 
-fn s040_an_unknown_wallet_is_refused(w: &mut World<'_>) {
+/// S040.
+fn an_unknown_wallet_is_refused(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let stranger = utxokeep_wallet::WalletId::new(999);
     let batch = [(receive, Seen::Mempool)];
@@ -407,7 +443,8 @@ fn s040_an_unknown_wallet_is_refused(w: &mut World<'_>) {
     assert!(matches!(error, LedgerError::WalletNotFound(wallet) if wallet == stranger));
 }
 
-fn s041_a_child_before_its_parent_in_a_batch(w: &mut World<'_>) {
+/// S041.
+fn a_batch_may_have_a_child_before_its_parent(w: &mut World<'_>) {
     let parent = pay(1, &[outside(1)], &[50]);
     let child = pay(2, &[out(&parent, 0)], &[40]);
     let batch = [(child.clone(), Seen::Mempool), (parent.clone(), Seen::Mempool)];
@@ -417,7 +454,8 @@ fn s041_a_child_before_its_parent_in_a_batch(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&child, 0)]);
 }
 
-fn s042_a_child_before_its_parent_in_a_block(w: &mut World<'_>) {
+/// S042.
+fn a_block_may_have_a_child_before_its_parent(w: &mut World<'_>) {
     let parent = pay(1, &[outside(1)], &[50]);
     let child = pay(2, &[out(&parent, 0)], &[-40]);
     w.mine(&[&child, &parent]);
@@ -425,7 +463,8 @@ fn s042_a_child_before_its_parent_in_a_block(w: &mut World<'_>) {
     assert_eq!(w.state(&child), TxState::Confirmed(Height::new(100)));
 }
 
-fn s044_two_wallets_see_the_same_transaction(w: &mut World<'_>) {
+/// S044.
+fn wallets_keep_their_own_coins_and_labels_of_a_shared_transaction(w: &mut World<'_>) {
     let two = w.ledger.create_wallet("two", NETWORK, w.now).unwrap().id;
     w.watch(two, 1..2);
     let receive = pay(1, &[outside(1)], &[50, 20]);

@@ -11,29 +11,29 @@ use utxokeep_wallet::{
 use crate::world::{SECOND, World, coins_of, mint, out, outside, pay};
 
 crate::on_both!(
-    s106_an_unknown_output_is_not_leased,
-    s107_a_second_owner_is_refused,
-    s108_only_the_owner_releases,
-    s109_renewing_extends_until_the_end,
+    an_unknown_output_is_not_leased,
+    a_second_owner_is_refused,
+    only_the_owner_releases,
+    renewing_extends_until_the_end,
     renewing_never_shortens_a_lease,
-    s110_leased_coins_are_not_available,
-    s111_coins_without_leased_ones,
-    s112_a_confirmed_spend_ends_the_lease,
-    s113_only_expired_leases_are_deleted,
-    s114_expired_leases_are_not_listed,
-    s115_a_lease_lasts_longer_than_nothing,
-    s116_spent_outputs_are_not_leased,
-    s117_an_expired_lease_is_taken_over,
-    s117b_leasing_is_all_or_nothing,
-    s117c_leases_of_spent_outputs_are_listed_with_what_spends_them,
-    s117d_renewing_a_free_or_expired_or_foreign_lease_is_refused,
-    s117e_abandoning_and_removing_release_the_payers_leases,
-    s117f_an_expired_hold_is_not_revived_by_a_block,
-    s117g_cleaning_is_bounded_and_leaves_active_and_held_leases,
-    s118_sixteen_threads_get_disjoint_coins,
-    s119_a_lease_is_held_until_the_spend_is_deep,
-    s120_a_failed_selection_leaves_no_lease,
-    s120b_a_lost_connection_leaves_no_lease,
+    leased_coins_are_not_available,
+    leased_coins_are_left_out_on_request,
+    a_confirmed_spend_ends_the_lease,
+    only_expired_leases_are_deleted,
+    expired_leases_are_not_listed,
+    a_lease_lasts_longer_than_nothing,
+    spent_outputs_are_not_leased,
+    an_expired_lease_is_taken_over,
+    leasing_is_all_or_nothing,
+    leases_of_spent_outputs_are_listed_with_what_spends_them,
+    renewing_a_free_or_expired_or_foreign_lease_is_refused,
+    abandoning_and_removing_release_the_payers_leases,
+    an_expired_hold_is_not_revived_by_a_block,
+    cleaning_is_bounded_and_leaves_active_and_held_leases,
+    sixteen_threads_get_disjoint_coins,
+    a_lease_is_held_until_the_spend_is_deep,
+    a_failed_selection_leaves_no_lease,
+    a_lost_connection_leaves_no_lease,
     select_answers_with_what_there_is,
     a_shortage_names_its_true_reason,
     no_inputs_at_all_are_refused,
@@ -75,12 +75,14 @@ fn funded(w: &mut World<'_>, name: u8, amounts: &[i64]) -> NewTx {
     funding
 }
 
-fn s106_an_unknown_output_is_not_leased(w: &mut World<'_>) {
+/// S106.
+fn an_unknown_output_is_not_leased(w: &mut World<'_>) {
     assert!(matches!(lease(w, 1, outside(1)), Err(LedgerError::UtxoNotFound(_))));
     assert!(matches!(release(w, 1, outside(1)), Err(LedgerError::UtxoNotFound(_))));
 }
 
-fn s107_a_second_owner_is_refused(w: &mut World<'_>) {
+/// S107.
+fn a_second_owner_is_refused(w: &mut World<'_>) {
     let confirmed = funded(w, 1, &[50]);
     let unconfirmed = pay(2, &[outside(2)], &[20]);
     w.mempool(&unconfirmed);
@@ -90,7 +92,8 @@ fn s107_a_second_owner_is_refused(w: &mut World<'_>) {
     }
 }
 
-fn s108_only_the_owner_releases(w: &mut World<'_>) {
+/// S108.
+fn only_the_owner_releases(w: &mut World<'_>) {
     let coin = out(&funded(w, 1, &[50]), 0);
     lease(w, 1, coin).unwrap();
     assert!(matches!(release(w, 2, coin), Err(LedgerError::NotLeaseOwner { .. })));
@@ -102,7 +105,8 @@ fn s108_only_the_owner_releases(w: &mut World<'_>) {
     assert!(leased(w).is_empty());
 }
 
-fn s109_renewing_extends_until_the_end(w: &mut World<'_>) {
+/// S109.
+fn renewing_extends_until_the_end(w: &mut World<'_>) {
     let coin = out(&funded(w, 1, &[50]), 0);
     lease(w, 1, coin).unwrap();
     w.tick(30 * SECOND);
@@ -129,7 +133,8 @@ fn renewing_never_shortens_a_lease(w: &mut World<'_>) {
     assert_eq!(ends, [end, w.now.plus(60 * SECOND)]);
 }
 
-fn s110_leased_coins_are_not_available(w: &mut World<'_>) {
+/// S110.
+fn leased_coins_are_not_available(w: &mut World<'_>) {
     let coin = out(&funded(w, 1, &[50, 20]), 0);
     lease(w, 1, coin).unwrap();
     let balance = w.balance();
@@ -138,7 +143,8 @@ fn s110_leased_coins_are_not_available(w: &mut World<'_>) {
     assert_eq!(w.balance().available(), 70);
 }
 
-fn s111_coins_without_leased_ones(w: &mut World<'_>) {
+/// S111.
+fn leased_coins_are_left_out_on_request(w: &mut World<'_>) {
     let funding = funded(w, 1, &[50, 20]);
     lease(w, 1, out(&funding, 0)).unwrap();
     let query = CoinQuery { with_leased: false, ..CoinQuery::default() };
@@ -148,7 +154,8 @@ fn s111_coins_without_leased_ones(w: &mut World<'_>) {
     assert_eq!(flags, [false, true]);
 }
 
-fn s112_a_confirmed_spend_ends_the_lease(w: &mut World<'_>) {
+/// S112.
+fn a_confirmed_spend_ends_the_lease(w: &mut World<'_>) {
     let funding = funded(w, 1, &[50]);
     lease(w, 1, out(&funding, 0)).unwrap();
     // A lease does not keep anybody from spending.
@@ -162,7 +169,8 @@ fn s112_a_confirmed_spend_ends_the_lease(w: &mut World<'_>) {
     lease(w, 2, out(&funding, 0)).unwrap();
 }
 
-fn s113_only_expired_leases_are_deleted(w: &mut World<'_>) {
+/// S113.
+fn only_expired_leases_are_deleted(w: &mut World<'_>) {
     let funding = funded(w, 1, &[50, 20]);
     lease(w, 1, out(&funding, 0)).unwrap();
     w.tick(30 * SECOND);
@@ -172,7 +180,8 @@ fn s113_only_expired_leases_are_deleted(w: &mut World<'_>) {
     assert_eq!(leased(w), [out(&funding, 1)]);
 }
 
-fn s114_expired_leases_are_not_listed(w: &mut World<'_>) {
+/// S114.
+fn expired_leases_are_not_listed(w: &mut World<'_>) {
     let coin = out(&funded(w, 1, &[50]), 0);
     lease(w, 1, coin).unwrap();
     assert_eq!(leased(w), [coin]);
@@ -181,7 +190,8 @@ fn s114_expired_leases_are_not_listed(w: &mut World<'_>) {
     assert_eq!(clean(w), 1);
 }
 
-fn s115_a_lease_lasts_longer_than_nothing(w: &mut World<'_>) {
+/// S115.
+fn a_lease_lasts_longer_than_nothing(w: &mut World<'_>) {
     let coin = out(&funded(w, 1, &[50]), 0);
     for duration_us in [0, -1] {
         let terms = LeaseTerms::until(owner(1), duration_us);
@@ -190,7 +200,8 @@ fn s115_a_lease_lasts_longer_than_nothing(w: &mut World<'_>) {
     }
 }
 
-fn s116_spent_outputs_are_not_leased(w: &mut World<'_>) {
+/// S116.
+fn spent_outputs_are_not_leased(w: &mut World<'_>) {
     let funding = funded(w, 1, &[50]);
     let coin = out(&funding, 0);
     w.mempool(&pay(2, &[coin], &[-49]));
@@ -199,7 +210,8 @@ fn s116_spent_outputs_are_not_leased(w: &mut World<'_>) {
     assert!(leased(w).is_empty());
 }
 
-fn s117_an_expired_lease_is_taken_over(w: &mut World<'_>) {
+/// S117.
+fn an_expired_lease_is_taken_over(w: &mut World<'_>) {
     let coin = out(&funded(w, 1, &[50]), 0);
     lease(w, 1, coin).unwrap();
     w.tick(60 * SECOND);
@@ -207,7 +219,8 @@ fn s117_an_expired_lease_is_taken_over(w: &mut World<'_>) {
     assert!(matches!(release(w, 1, coin), Err(LedgerError::NotLeaseOwner { .. })));
 }
 
-fn s117b_leasing_is_all_or_nothing(w: &mut World<'_>) {
+/// S117b.
+fn leasing_is_all_or_nothing(w: &mut World<'_>) {
     let funding = funded(w, 1, &[50, 20]);
     lease(w, 2, out(&funding, 1)).unwrap();
     let both = [out(&funding, 0), out(&funding, 1)];
@@ -216,7 +229,8 @@ fn s117b_leasing_is_all_or_nothing(w: &mut World<'_>) {
     assert_eq!(leased(w), [both[1]]);
 }
 
-fn s117c_leases_of_spent_outputs_are_listed_with_what_spends_them(w: &mut World<'_>) {
+/// S117c.
+fn leases_of_spent_outputs_are_listed_with_what_spends_them(w: &mut World<'_>) {
     let coin = out(&funded(w, 1, &[50]), 0);
     lease(w, 1, coin).unwrap();
     let spend = pay(2, &[coin], &[-49]);
@@ -230,7 +244,8 @@ fn s117c_leases_of_spent_outputs_are_listed_with_what_spends_them(w: &mut World<
     assert!(matches!(release(w, 1, coin), Err(LedgerError::UtxoNotFound(_))));
 }
 
-fn s117d_renewing_a_free_or_expired_or_foreign_lease_is_refused(w: &mut World<'_>) {
+/// S117d.
+fn renewing_a_free_or_expired_or_foreign_lease_is_refused(w: &mut World<'_>) {
     let funding = funded(w, 1, &[50, 20]);
     let [coin, free] = [out(&funding, 0), out(&funding, 1)];
     let renew = |w: &World<'_>, n, outputs: &[OutPoint]| {
@@ -252,7 +267,8 @@ fn s117d_renewing_a_free_or_expired_or_foreign_lease_is_refused(w: &mut World<'_
     assert!(matches!(renew(w, 1, &[coin]), Err(LedgerError::NotLeased { .. })));
 }
 
-fn s117e_abandoning_and_removing_release_the_payers_leases(w: &mut World<'_>) {
+/// S117e.
+fn abandoning_and_removing_release_the_payers_leases(w: &mut World<'_>) {
     let funding = funded(w, 1, &[50, 20, 30]);
     let coins = [0, 1, 2].map(|index| out(&funding, index));
     let of = |n: u8| RecordOptions { owner: Some(owner(n)), ..RecordOptions::default() };
@@ -292,7 +308,8 @@ fn s117e_abandoning_and_removing_release_the_payers_leases(w: &mut World<'_>) {
     assert!(leased(w).is_empty());
 }
 
-fn s117f_an_expired_hold_is_not_revived_by_a_block(w: &mut World<'_>) {
+/// S117f.
+fn an_expired_hold_is_not_revived_by_a_block(w: &mut World<'_>) {
     let coin = out(&funded(w, 1, &[50]), 0);
     let held = LeaseTerms { hold_confirmations: Some(3), ..terms(1) };
     w.ledger.acquire_leases(w.wallet, &[coin], &held, w.now).unwrap();
@@ -302,7 +319,8 @@ fn s117f_an_expired_hold_is_not_revived_by_a_block(w: &mut World<'_>) {
     assert_eq!(clean(w), 0);
 }
 
-fn s117g_cleaning_is_bounded_and_leaves_active_and_held_leases(w: &mut World<'_>) {
+/// S117g.
+fn cleaning_is_bounded_and_leaves_active_and_held_leases(w: &mut World<'_>) {
     let funding = funded(w, 1, &[10, 20, 30, 40, 50]);
     let coins: Vec<OutPoint> = (0..5).map(|index| out(&funding, index)).collect();
     let held = LeaseTerms { hold_confirmations: Some(9), ..terms(1) };
@@ -329,7 +347,8 @@ fn request(value: u64) -> SelectionRequest {
     SelectionRequest::new(coins_of(value), FeeRate::per_vbyte(1), 7)
 }
 
-fn s118_sixteen_threads_get_disjoint_coins(w: &mut World<'_>) {
+/// S118.
+fn sixteen_threads_get_disjoint_coins(w: &mut World<'_>) {
     for name in 1..=8 {
         funded(w, name, &[10_000; 10]);
     }
@@ -369,7 +388,8 @@ fn s118_sixteen_threads_get_disjoint_coins(w: &mut World<'_>) {
     assert_eq!(w.ledger.leases(w.wallet, 0, 100, w.now).unwrap().len(), 78);
 }
 
-fn s119_a_lease_is_held_until_the_spend_is_deep(w: &mut World<'_>) {
+/// S119.
+fn a_lease_is_held_until_the_spend_is_deep(w: &mut World<'_>) {
     let funding = funded(w, 1, &[50]);
     let coin = out(&funding, 0);
     let held = LeaseTerms { hold_confirmations: Some(3), ..terms(1) };
@@ -395,14 +415,16 @@ fn s119_a_lease_is_held_until_the_spend_is_deep(w: &mut World<'_>) {
     assert_eq!(w.state(&spend), TxState::Confirmed(Height::new(101)));
 }
 
-fn s120_a_failed_selection_leaves_no_lease(w: &mut World<'_>) {
+/// S120.
+fn a_failed_selection_leaves_no_lease(w: &mut World<'_>) {
     funded(w, 1, &[10_000, 10_000]);
     let error = w.ledger.select_and_lease(w.wallet, &request(20_000), &terms(1), w.now);
     assert!(matches!(error, Err(LedgerError::InsufficientFunds { .. })));
     assert!(leased(w).is_empty());
 }
 
-fn s120b_a_lost_connection_leaves_no_lease(w: &mut World<'_>) {
+/// S120b.
+fn a_lost_connection_leaves_no_lease(w: &mut World<'_>) {
     let coin = funded(w, 1, &[10_000]);
     // The same rows as a selection writes, in a transaction that never ends well.
     let lost = w.ledger.database().write(|tx| {

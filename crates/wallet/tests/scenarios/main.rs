@@ -1,7 +1,8 @@
 //! Scenarios of the ledger, each written once and run on `SQLite` and on `PostgreSQL`.
 //!
-//! Names start with a number. Those that are missing here stand beside the rules (105, 126), in
-//! the test of the schema (128), and in the one with several processes.
+//! Each is named by its rule; a comment has its number in the list of scenarios. Numbers that are
+//! missing here stand beside the rules (S105, S126), in the test of the schema (S128), and in those
+//! with several processes.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 

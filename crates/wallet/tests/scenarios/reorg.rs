@@ -9,27 +9,28 @@ use utxokeep_wallet::{
 use crate::world::{NETWORK, World, mint, out, outside, pay};
 
 crate::on_both!(
-    s079_a_disconnected_receive_is_unconfirmed,
-    s080_a_rollback_above_the_tip_changes_nothing,
-    s081_a_spend_outlives_two_disconnects,
-    s082_the_double_spent_original_confirms_after_all,
-    s083_maturity_by_confirmations,
-    s084_to_s087_spending_at_maturity_and_back,
-    s088_disconnecting_the_coinbase_leaves_nothing,
-    s089_descendants_of_an_orphan_fail,
-    s090_an_orphan_comes_back_and_so_does_its_child,
-    s091_a_payment_is_never_orphaned,
-    s092_a_rollback_takes_off_what_was_asked_and_no_more,
-    s093_a_refused_disconnect_leaves_the_tip,
-    s094_rewinding_one_wallet_leaves_the_other,
-    s095_order_in_a_block_is_the_order_of_the_block,
-    s096_orphans_stay_apart_from_other_coins,
-    s097_disconnecting_twice_is_harmless,
-    s098_a_hundred_blocks_with_many_transactions,
-    s099_disconnect_and_reconnect_is_identity,
+    a_disconnected_receive_is_unconfirmed,
+    a_rollback_above_the_tip_changes_nothing,
+    a_spend_outlives_two_disconnects,
+    the_double_spent_original_confirms_after_all,
+    a_coinbase_matures_under_a_hundred_blocks,
+    undone_spends_of_a_matured_coinbase_give_the_balance_back,
+    disconnecting_the_coinbase_leaves_nothing,
+    descendants_of_an_orphan_fail,
+    an_orphan_comes_back_and_so_does_its_child,
+    a_payment_is_never_orphaned,
+    a_rollback_takes_off_what_was_asked_and_no_more,
+    a_refused_disconnect_leaves_the_tip,
+    rewinding_one_wallet_leaves_the_other,
+    order_in_a_block_is_the_order_of_the_block,
+    orphans_stay_apart_from_other_coins,
+    disconnecting_twice_is_harmless,
+    a_rollback_of_ten_thousand_transactions_takes_seconds,
+    disconnect_and_reconnect_is_identity,
 );
 
-fn s079_a_disconnected_receive_is_unconfirmed(w: &mut World<'_>) {
+/// S079.
+fn a_disconnected_receive_is_unconfirmed(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mine(&[]);
     w.mine(&[&receive]);
@@ -38,7 +39,8 @@ fn s079_a_disconnected_receive_is_unconfirmed(w: &mut World<'_>) {
     assert_eq!(w.unmined(), [receive.txid]);
 }
 
-fn s080_a_rollback_above_the_tip_changes_nothing(w: &mut World<'_>) {
+/// S080.
+fn a_rollback_above_the_tip_changes_nothing(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mine(&[&receive]);
     let tip = w.ledger.tip(NETWORK).unwrap();
@@ -46,7 +48,8 @@ fn s080_a_rollback_above_the_tip_changes_nothing(w: &mut World<'_>) {
     assert_eq!(w.balance().confirmed, 50);
 }
 
-fn s081_a_spend_outlives_two_disconnects(w: &mut World<'_>) {
+/// S081.
+fn a_spend_outlives_two_disconnects(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let spend = pay(2, &[out(&receive, 0)], &[-10, 39]);
     w.mine(&[&receive]);
@@ -59,7 +62,8 @@ fn s081_a_spend_outlives_two_disconnects(w: &mut World<'_>) {
     assert_eq!(w.balance().untrusted_unconfirmed, 39);
 }
 
-fn s082_the_double_spent_original_confirms_after_all(w: &mut World<'_>) {
+/// S082.
+fn the_double_spent_original_confirms_after_all(w: &mut World<'_>) {
     let original = pay(1, &[outside(1)], &[50]);
     let double = pay(2, &[outside(1)], &[45]);
     let spend = pay(3, &[out(&double, 0)], &[-10, 30]);
@@ -76,7 +80,8 @@ fn s082_the_double_spent_original_confirms_after_all(w: &mut World<'_>) {
     assert!(w.unmined().is_empty());
 }
 
-fn s083_maturity_by_confirmations(w: &mut World<'_>) {
+/// S083.
+fn a_coinbase_matures_under_a_hundred_blocks(w: &mut World<'_>) {
     let reward = mint(1, &[30, 20]);
     w.mine(&[&reward]);
     w.mine_to(199);
@@ -89,7 +94,8 @@ fn s083_maturity_by_confirmations(w: &mut World<'_>) {
     assert_eq!([0, 102, 103].map(|min| w.with_confirmations(min)), [50, 50, 0]);
 }
 
-fn s084_to_s087_spending_at_maturity_and_back(w: &mut World<'_>) {
+/// S084 to S087.
+fn undone_spends_of_a_matured_coinbase_give_the_balance_back(w: &mut World<'_>) {
     let reward = mint(1, &[20, 30]);
     w.mine(&[&reward]);
     w.mine_to(200);
@@ -109,7 +115,8 @@ fn s084_to_s087_spending_at_maturity_and_back(w: &mut World<'_>) {
     assert_eq!(table(w), [35, 30, 30, 30, 0]);
 }
 
-fn s088_disconnecting_the_coinbase_leaves_nothing(w: &mut World<'_>) {
+/// S088.
+fn disconnecting_the_coinbase_leaves_nothing(w: &mut World<'_>) {
     let reward = mint(1, &[20, 30]);
     w.mine(&[]);
     w.mine(&[&reward]);
@@ -120,7 +127,8 @@ fn s088_disconnecting_the_coinbase_leaves_nothing(w: &mut World<'_>) {
     assert!(w.unmined().is_empty() && w.coins().is_empty());
 }
 
-fn s089_descendants_of_an_orphan_fail(w: &mut World<'_>) {
+/// S089.
+fn descendants_of_an_orphan_fail(w: &mut World<'_>) {
     let reward = mint(1, &[50]);
     w.mine(&[]);
     w.mine(&[&reward]);
@@ -135,7 +143,8 @@ fn s089_descendants_of_an_orphan_fail(w: &mut World<'_>) {
     assert_eq!(summary.invalidated_by, Some(reward.txid));
 }
 
-fn s090_an_orphan_comes_back_and_so_does_its_child(w: &mut World<'_>) {
+/// S090.
+fn an_orphan_comes_back_and_so_does_its_child(w: &mut World<'_>) {
     let reward = mint(1, &[50]);
     let child = pay(2, &[out(&reward, 0)], &[40]);
     w.mine(&[]);
@@ -151,7 +160,8 @@ fn s090_an_orphan_comes_back_and_so_does_its_child(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&child, 0)]);
 }
 
-fn s091_a_payment_is_never_orphaned(w: &mut World<'_>) {
+/// S091.
+fn a_payment_is_never_orphaned(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mine(&[]);
     w.mine(&[&receive]);
@@ -163,7 +173,8 @@ fn s091_a_payment_is_never_orphaned(w: &mut World<'_>) {
     assert!(orphan.unwrap_err().is_constraint(utxokeep_sql::ConstraintKind::Check));
 }
 
-fn s092_a_rollback_takes_off_what_was_asked_and_no_more(w: &mut World<'_>) {
+/// S092.
+fn a_rollback_takes_off_what_was_asked_and_no_more(w: &mut World<'_>) {
     let first = pay(1, &[outside(1)], &[50]);
     let second = pay(2, &[outside(2)], &[30]);
     w.mine(&[&first]);
@@ -180,7 +191,8 @@ fn s092_a_rollback_takes_off_what_was_asked_and_no_more(w: &mut World<'_>) {
     assert_eq!((w.balance().confirmed, w.unconfirmed()), (0, 80));
 }
 
-fn s093_a_refused_disconnect_leaves_the_tip(w: &mut World<'_>) {
+/// S093.
+fn a_refused_disconnect_leaves_the_tip(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let low = w.mine(&[]);
     w.mine(&[&receive]);
@@ -195,7 +207,8 @@ fn s093_a_refused_disconnect_leaves_the_tip(w: &mut World<'_>) {
     assert_eq!(w.balance().confirmed, 50);
 }
 
-fn s094_rewinding_one_wallet_leaves_the_other(w: &mut World<'_>) {
+/// S094.
+fn rewinding_one_wallet_leaves_the_other(w: &mut World<'_>) {
     let two = w.ledger.create_wallet("two", NETWORK, w.now).unwrap().id;
     w.watch(two, 0..10);
     let receive = pay(1, &[outside(1)], &[50]);
@@ -211,7 +224,8 @@ fn s094_rewinding_one_wallet_leaves_the_other(w: &mut World<'_>) {
     assert_eq!(w.balance().confirmed, 50);
 }
 
-fn s095_order_in_a_block_is_the_order_of_the_block(w: &mut World<'_>) {
+/// S095.
+fn order_in_a_block_is_the_order_of_the_block(w: &mut World<'_>) {
     let first = pay(1, &[outside(1)], &[50]);
     let second = pay(2, &[outside(2)], &[50]);
     w.mempool(&second);
@@ -224,7 +238,8 @@ fn s095_order_in_a_block_is_the_order_of_the_block(w: &mut World<'_>) {
     assert_eq!(order, [(first.txid, Some(0)), (second.txid, Some(1))]);
 }
 
-fn s096_orphans_stay_apart_from_other_coins(w: &mut World<'_>) {
+/// S096.
+fn orphans_stay_apart_from_other_coins(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     let reward = mint(2, &[70]);
     w.mine(&[&receive]);
@@ -239,7 +254,8 @@ fn s096_orphans_stay_apart_from_other_coins(w: &mut World<'_>) {
     assert_eq!(w.state(&child), TxState::Failed);
 }
 
-fn s097_disconnecting_twice_is_harmless(w: &mut World<'_>) {
+/// S097.
+fn disconnecting_twice_is_harmless(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mine(&[]);
     w.mine(&[&receive]);
@@ -259,7 +275,8 @@ fn numbered(number: u32, inputs: &[OutPoint]) -> NewTx {
     tx
 }
 
-fn s098_a_hundred_blocks_with_many_transactions(w: &mut World<'_>) {
+/// S098.
+fn a_rollback_of_ten_thousand_transactions_takes_seconds(w: &mut World<'_>) {
     w.mine(&[]);
     for block in 0..100u32 {
         let txs: Vec<NewTx> = (0..100)
@@ -288,7 +305,8 @@ fn everything(w: &World<'_>) -> (Vec<TxSummary>, Vec<utxokeep_wallet::Coin>) {
     (history, w.coins())
 }
 
-fn s099_disconnect_and_reconnect_is_identity(w: &mut World<'_>) {
+/// S099.
+fn disconnect_and_reconnect_is_identity(w: &mut World<'_>) {
     let funding = pay(1, &[outside(1)], &[50, 60]);
     let reward = mint(2, &[25]);
     let spend = pay(3, &[out(&funding, 0)], &[-10, 39]);

@@ -8,41 +8,41 @@ use utxokeep_wallet::{
 use crate::world::{World, coins_of, mint, open, out, outside, pay};
 
 crate::on_both!(
-    s045_a_confirmed_spend_leaves_the_change,
-    s046_an_unconfirmed_debit_counts_its_change,
-    s047_giving_a_spend_up_restores_the_coin,
-    s048_a_second_unmined_spender_is_a_conflict,
-    s049_of_two_double_spends_the_first_confirms,
-    s050_of_two_double_spends_the_second_confirms,
-    s051_one_block_transaction_beats_three,
-    s052_a_foreign_input_is_double_spent,
-    s053_a_declared_replacement_moves_the_pointer,
-    s053b_a_pending_replacement_waits_until_published,
-    s053c_a_waiting_replacement_pushes_out_only_what_it_was_made_for,
-    s054_spending_from_a_failed_parent_is_refused,
-    s055_a_confirmed_winner_fails_the_branch,
-    s056_a_confirmed_winner_on_a_foreign_input,
-    s057_a_stored_winner_confirms,
-    s058_a_loser_below_a_loser_is_a_direct_loser,
-    s059_a_winner_without_rivals_changes_nothing_else,
-    s061_a_late_parent_links_its_child,
-    s062_a_late_parent_of_a_confirmed_and_an_unmined_child,
-    s063_a_late_parent_ignores_a_replaced_child,
-    s064_a_late_parent_with_several_credits,
-    s065_a_failed_transaction_still_shows_its_inputs,
-    s066_abandoning_fails_the_branch,
-    s067_what_cannot_be_abandoned,
-    s068_removing_a_leaf_frees_its_inputs,
-    s069_a_parent_with_an_own_child_stays,
-    s070_a_parent_with_a_foreign_output_spent_stays,
-    s071_a_failed_child_does_not_keep_its_parent,
-    s072_what_cannot_be_removed,
-    s073_a_block_takes_one_of_two_inputs,
-    s074_the_loser_comes_back_in_a_longer_chain,
-    s075_replacing_twice_frees_the_first_inputs,
-    s076_parent_and_child_lose_and_come_back,
-    s077_abandoned_and_seen_again,
-    s078_confirmed_cannot_be_abandoned,
+    a_confirmed_spend_leaves_the_change,
+    an_unconfirmed_debit_counts_its_change,
+    giving_a_spend_up_restores_the_coin,
+    a_second_unmined_spender_is_a_conflict,
+    of_two_double_spends_the_first_confirms,
+    of_two_double_spends_the_second_confirms,
+    one_block_transaction_beats_three,
+    a_double_spend_of_a_foreign_input_fails_the_receive,
+    a_declared_replacement_moves_the_pointer,
+    a_pending_replacement_waits_until_published,
+    a_waiting_replacement_pushes_out_only_what_it_was_made_for,
+    spending_from_a_failed_parent_is_refused,
+    a_confirmed_winner_fails_the_branch,
+    a_confirmed_winner_on_a_foreign_input_fails_the_branch,
+    a_stored_winner_that_confirms_replaces_its_rival,
+    a_loser_below_a_loser_is_a_direct_loser,
+    a_winner_without_rivals_changes_nothing_else,
+    a_late_parent_links_its_child,
+    a_late_parent_is_spent_by_its_confirmed_child_and_fails_the_unmined_one,
+    a_late_parent_ignores_a_replaced_child,
+    a_late_parent_links_each_credit_to_its_spender,
+    a_failed_transaction_still_shows_its_inputs,
+    abandoning_fails_the_branch,
+    only_live_unconfirmed_transactions_are_abandoned,
+    removing_a_leaf_frees_its_inputs,
+    a_parent_with_an_own_child_stays,
+    a_parent_with_a_foreign_output_spent_stays,
+    a_failed_child_does_not_keep_its_parent,
+    only_live_unconfirmed_transactions_are_removed,
+    a_block_that_takes_one_of_two_inputs_frees_the_other,
+    the_loser_comes_back_in_a_longer_chain,
+    replacing_twice_frees_the_first_inputs,
+    parent_and_child_lose_and_come_back,
+    publishing_an_abandoned_transaction_revives_it_without_its_child,
+    a_confirmed_spend_cannot_be_abandoned,
 );
 
 fn funded(w: &mut World<'_>, name: u8, amount: i64) -> NewTx {
@@ -51,7 +51,8 @@ fn funded(w: &mut World<'_>, name: u8, amount: i64) -> NewTx {
     funding
 }
 
-fn s045_a_confirmed_spend_leaves_the_change(w: &mut World<'_>) {
+/// S045.
+fn a_confirmed_spend_leaves_the_change(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let spend = pay(2, &[out(&funding, 0)], &[-20, 29]);
     w.mine(&[&spend]);
@@ -61,7 +62,8 @@ fn s045_a_confirmed_spend_leaves_the_change(w: &mut World<'_>) {
     assert_eq!((summary.fee, summary.delta()), (Some(1), -21));
 }
 
-fn s046_an_unconfirmed_debit_counts_its_change(w: &mut World<'_>) {
+/// S046.
+fn an_unconfirmed_debit_counts_its_change(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let mut spend = pay(2, &[out(&funding, 0)], &[20, 29]);
     spend.credits = utxokeep_wallet::Credits::Exactly(vec![]);
@@ -75,7 +77,8 @@ fn s046_an_unconfirmed_debit_counts_its_change(w: &mut World<'_>) {
     assert_eq!((w.balance().confirmed, w.balance().trusted_unconfirmed), (0, 49));
 }
 
-fn s047_giving_a_spend_up_restores_the_coin(w: &mut World<'_>) {
+/// S047.
+fn giving_a_spend_up_restores_the_coin(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let spend = pay(2, &[out(&funding, 0)], &[-20, 29]);
     w.mempool(&spend);
@@ -84,7 +87,8 @@ fn s047_giving_a_spend_up_restores_the_coin(w: &mut World<'_>) {
     assert_eq!(w.balance().confirmed, 50);
 }
 
-fn s048_a_second_unmined_spender_is_a_conflict(w: &mut World<'_>) {
+/// S048.
+fn a_second_unmined_spender_is_a_conflict(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let first = pay(2, &[out(&funding, 0)], &[40]);
     let second = pay(3, &[out(&funding, 0)], &[30]);
@@ -110,15 +114,18 @@ fn double_spend(w: &mut World<'_>, first_wins: bool) {
     assert!(w.unmined().is_empty());
 }
 
-fn s049_of_two_double_spends_the_first_confirms(w: &mut World<'_>) {
+/// S049.
+fn of_two_double_spends_the_first_confirms(w: &mut World<'_>) {
     double_spend(w, true);
 }
 
-fn s050_of_two_double_spends_the_second_confirms(w: &mut World<'_>) {
+/// S050.
+fn of_two_double_spends_the_second_confirms(w: &mut World<'_>) {
     double_spend(w, false);
 }
 
-fn s051_one_block_transaction_beats_three(w: &mut World<'_>) {
+/// S051.
+fn one_block_transaction_beats_three(w: &mut World<'_>) {
     let a = funded(w, 1, 50);
     let b = funded(w, 2, 60);
     let one = pay(3, &[out(&a, 0)], &[41]);
@@ -138,7 +145,8 @@ fn s051_one_block_transaction_beats_three(w: &mut World<'_>) {
     assert!(edges.iter().all(|edge| edge.reason == InvalidReason::DoubleSpent));
 }
 
-fn s052_a_foreign_input_is_double_spent(w: &mut World<'_>) {
+/// S052.
+fn a_double_spend_of_a_foreign_input_fails_the_receive(w: &mut World<'_>) {
     let receive = pay(1, &[outside(1)], &[50]);
     w.mempool(&receive);
     let other = pay(2, &[outside(1)], &[30]);
@@ -147,7 +155,8 @@ fn s052_a_foreign_input_is_double_spent(w: &mut World<'_>) {
     assert_eq!((w.balance().confirmed, w.balance().total()), (30, 30));
 }
 
-fn s053_a_declared_replacement_moves_the_pointer(w: &mut World<'_>) {
+/// S053.
+fn a_declared_replacement_moves_the_pointer(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let first = pay(2, &[out(&funding, 0)], &[-20, 29]);
     let bump = pay(3, &[out(&funding, 0)], &[-20, 25]);
@@ -163,7 +172,8 @@ fn s053_a_declared_replacement_moves_the_pointer(w: &mut World<'_>) {
     assert_eq!(summary.invalidated_by, Some(bump.txid));
 }
 
-fn s053b_a_pending_replacement_waits_until_published(w: &mut World<'_>) {
+/// S053b.
+fn a_pending_replacement_waits_until_published(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let first = pay(2, &[out(&funding, 0)], &[-20, 29]);
     let bump = pay(3, &[out(&funding, 0)], &[-20, 25]);
@@ -183,8 +193,8 @@ fn s053b_a_pending_replacement_waits_until_published(w: &mut World<'_>) {
     assert_eq!(w.state(&first), TxState::Replaced);
 }
 
-/// The replacement adds a coin, waits, and somebody else spends that coin meanwhile.
-fn s053c_a_waiting_replacement_pushes_out_only_what_it_was_made_for(w: &mut World<'_>) {
+/// S053c. The replacement adds a coin, waits, and somebody else spends that coin meanwhile.
+fn a_waiting_replacement_pushes_out_only_what_it_was_made_for(w: &mut World<'_>) {
     let (funding, added) = (funded(w, 1, 50), funded(w, 2, 10));
     let first = pay(3, &[out(&funding, 0)], &[-49]);
     w.mempool(&first);
@@ -204,7 +214,8 @@ fn s053c_a_waiting_replacement_pushes_out_only_what_it_was_made_for(w: &mut Worl
     w.check();
 }
 
-fn s054_spending_from_a_failed_parent_is_refused(w: &mut World<'_>) {
+/// S054.
+fn spending_from_a_failed_parent_is_refused(w: &mut World<'_>) {
     let parent = pay(1, &[outside(1)], &[50]);
     w.mempool(&parent);
     w.ledger.abandon(w.wallet, &parent.txid, w.now).unwrap();
@@ -215,7 +226,8 @@ fn s054_spending_from_a_failed_parent_is_refused(w: &mut World<'_>) {
     assert!(matches!(w.ledger.transaction(w.wallet, &child.txid), Err(LedgerError::TxNotFound(_))));
 }
 
-fn s055_a_confirmed_winner_fails_the_branch(w: &mut World<'_>) {
+/// S055.
+fn a_confirmed_winner_fails_the_branch(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let a = pay(2, &[out(&funding, 0)], &[40]);
     let b = pay(3, &[out(&a, 0)], &[30]);
@@ -232,7 +244,8 @@ fn s055_a_confirmed_winner_fails_the_branch(w: &mut World<'_>) {
     assert!(w.coins().is_empty());
 }
 
-fn s056_a_confirmed_winner_on_a_foreign_input(w: &mut World<'_>) {
+/// S056.
+fn a_confirmed_winner_on_a_foreign_input_fails_the_branch(w: &mut World<'_>) {
     let a = pay(2, &[outside(1)], &[40]);
     let b = pay(3, &[out(&a, 0)], &[30]);
     w.mempool(&a);
@@ -244,7 +257,8 @@ fn s056_a_confirmed_winner_on_a_foreign_input(w: &mut World<'_>) {
     assert_eq!(w.balance().total(), 0);
 }
 
-fn s057_a_stored_winner_confirms(w: &mut World<'_>) {
+/// S057.
+fn a_stored_winner_that_confirms_replaces_its_rival(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let first = pay(2, &[out(&funding, 0)], &[40]);
     let second = pay(3, &[out(&funding, 0)], &[30]);
@@ -257,7 +271,8 @@ fn s057_a_stored_winner_confirms(w: &mut World<'_>) {
     assert_eq!(w.ledger.replacements(w.wallet, &first.txid, 10).unwrap().len(), 1);
 }
 
-fn s058_a_loser_below_a_loser_is_a_direct_loser(w: &mut World<'_>) {
+/// S058.
+fn a_loser_below_a_loser_is_a_direct_loser(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let a = pay(2, &[out(&funding, 0)], &[40]);
     let b = pay(3, &[out(&a, 0), outside(9)], &[30]);
@@ -271,7 +286,8 @@ fn s058_a_loser_below_a_loser_is_a_direct_loser(w: &mut World<'_>) {
     assert_eq!((w.state(&a), w.state(&b)), (TxState::Replaced, TxState::Replaced));
 }
 
-fn s059_a_winner_without_rivals_changes_nothing_else(w: &mut World<'_>) {
+/// S059.
+fn a_winner_without_rivals_changes_nothing_else(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let other = pay(5, &[outside(5)], &[7]);
     w.mempool(&other);
@@ -281,7 +297,8 @@ fn s059_a_winner_without_rivals_changes_nothing_else(w: &mut World<'_>) {
     assert_eq!(w.unmined(), [other.txid, spend.txid]);
 }
 
-fn s061_a_late_parent_links_its_child(w: &mut World<'_>) {
+/// S061.
+fn a_late_parent_links_its_child(w: &mut World<'_>) {
     let parent = pay(1, &[outside(1)], &[50]);
     let child = pay(2, &[out(&parent, 0)], &[40]);
     w.mempool(&child);
@@ -293,7 +310,8 @@ fn s061_a_late_parent_links_its_child(w: &mut World<'_>) {
     assert_eq!(w.balance().trusted_unconfirmed, 40);
 }
 
-fn s062_a_late_parent_of_a_confirmed_and_an_unmined_child(w: &mut World<'_>) {
+/// S062.
+fn a_late_parent_is_spent_by_its_confirmed_child_and_fails_the_unmined_one(w: &mut World<'_>) {
     let parent = pay(1, &[outside(1)], &[50]);
     let unmined = pay(2, &[out(&parent, 0)], &[40]);
     let below = pay(3, &[out(&unmined, 0)], &[35]);
@@ -308,7 +326,8 @@ fn s062_a_late_parent_of_a_confirmed_and_an_unmined_child(w: &mut World<'_>) {
     assert_eq!((w.state(&unmined), w.state(&below)), (TxState::Failed, TxState::Failed));
 }
 
-fn s063_a_late_parent_ignores_a_replaced_child(w: &mut World<'_>) {
+/// S063.
+fn a_late_parent_ignores_a_replaced_child(w: &mut World<'_>) {
     let parent = pay(1, &[outside(1)], &[50]);
     let old = pay(2, &[out(&parent, 0)], &[40]);
     let new = pay(3, &[out(&parent, 0), outside(3)], &[45]);
@@ -319,7 +338,8 @@ fn s063_a_late_parent_ignores_a_replaced_child(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&parent, 0)]);
 }
 
-fn s064_a_late_parent_with_several_credits(w: &mut World<'_>) {
+/// S064.
+fn a_late_parent_links_each_credit_to_its_spender(w: &mut World<'_>) {
     let parent = pay(1, &[outside(1)], &[50, 60, 70]);
     let first = pay(2, &[out(&parent, 0)], &[40]);
     let both = pay(3, &[out(&parent, 1), out(&parent, 2)], &[120]);
@@ -332,7 +352,8 @@ fn s064_a_late_parent_with_several_credits(w: &mut World<'_>) {
     assert_eq!(w.balance().trusted_unconfirmed, 160);
 }
 
-fn s065_a_failed_transaction_still_shows_its_inputs(w: &mut World<'_>) {
+/// S065.
+fn a_failed_transaction_still_shows_its_inputs(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let spend = pay(2, &[out(&funding, 0), outside(7)], &[40]);
     w.mempool(&spend);
@@ -343,7 +364,8 @@ fn s065_a_failed_transaction_still_shows_its_inputs(w: &mut World<'_>) {
     assert_eq!(detail.summary.spent, 50);
 }
 
-fn s066_abandoning_fails_the_branch(w: &mut World<'_>) {
+/// S066.
+fn abandoning_fails_the_branch(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let a = pay(2, &[out(&funding, 0)], &[-10, 30]);
     let b = pay(3, &[out(&a, 1)], &[20]);
@@ -362,7 +384,8 @@ fn s066_abandoning_fails_the_branch(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&funding, 0)]);
 }
 
-fn s067_what_cannot_be_abandoned(w: &mut World<'_>) {
+/// S067.
+fn only_live_unconfirmed_transactions_are_abandoned(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let reward = mint(2, &[50]);
     w.mine(&[&reward]);
@@ -379,7 +402,8 @@ fn s067_what_cannot_be_abandoned(w: &mut World<'_>) {
     assert!(matches!(error, LedgerError::Refused { refused: Refused::NotLive(_), .. }));
 }
 
-fn s068_removing_a_leaf_frees_its_inputs(w: &mut World<'_>) {
+/// S068.
+fn removing_a_leaf_frees_its_inputs(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let spend = pay(2, &[out(&funding, 0)], &[40]);
     w.mempool(&spend);
@@ -389,7 +413,8 @@ fn s068_removing_a_leaf_frees_its_inputs(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&funding, 0)]);
 }
 
-fn s069_a_parent_with_an_own_child_stays(w: &mut World<'_>) {
+/// S069.
+fn a_parent_with_an_own_child_stays(w: &mut World<'_>) {
     let parent = pay(1, &[outside(1)], &[50]);
     let child = pay(2, &[out(&parent, 0)], &[40]);
     w.mempool(&parent);
@@ -399,7 +424,8 @@ fn s069_a_parent_with_an_own_child_stays(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&child, 0)]);
 }
 
-fn s070_a_parent_with_a_foreign_output_spent_stays(w: &mut World<'_>) {
+/// S070.
+fn a_parent_with_a_foreign_output_spent_stays(w: &mut World<'_>) {
     let parent = pay(1, &[outside(1)], &[50, -9]);
     let child = pay(2, &[out(&parent, 1)], &[4]);
     w.mempool(&parent);
@@ -408,7 +434,8 @@ fn s070_a_parent_with_a_foreign_output_spent_stays(w: &mut World<'_>) {
     assert!(matches!(error, LedgerError::NotALeaf(_)));
 }
 
-fn s071_a_failed_child_does_not_keep_its_parent(w: &mut World<'_>) {
+/// S071.
+fn a_failed_child_does_not_keep_its_parent(w: &mut World<'_>) {
     let parent = pay(1, &[outside(1)], &[50]);
     let child = pay(2, &[out(&parent, 0)], &[40]);
     w.mempool(&parent);
@@ -419,7 +446,8 @@ fn s071_a_failed_child_does_not_keep_its_parent(w: &mut World<'_>) {
     assert_eq!(w.balance().total(), 0);
 }
 
-fn s072_what_cannot_be_removed(w: &mut World<'_>) {
+/// S072.
+fn only_live_unconfirmed_transactions_are_removed(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let failed = pay(3, &[outside(3)], &[1]);
     w.mempool(&failed);
@@ -430,7 +458,8 @@ fn s072_what_cannot_be_removed(w: &mut World<'_>) {
     assert!(matches!(remove(&pay(9, &[outside(9)], &[1])), LedgerError::TxNotFound(_)));
 }
 
-fn s073_a_block_takes_one_of_two_inputs(w: &mut World<'_>) {
+/// S073.
+fn a_block_that_takes_one_of_two_inputs_frees_the_other(w: &mut World<'_>) {
     let a = funded(w, 1, 50);
     let b = funded(w, 2, 60);
     let both = pay(3, &[out(&a, 0), out(&b, 0)], &[100]);
@@ -443,7 +472,8 @@ fn s073_a_block_takes_one_of_two_inputs(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&b, 0)]);
 }
 
-fn s074_the_loser_comes_back_in_a_longer_chain(w: &mut World<'_>) {
+/// S074.
+fn the_loser_comes_back_in_a_longer_chain(w: &mut World<'_>) {
     let a = funded(w, 1, 50);
     let b = funded(w, 2, 60);
     let both = pay(3, &[out(&a, 0), out(&b, 0)], &[100]);
@@ -460,7 +490,8 @@ fn s074_the_loser_comes_back_in_a_longer_chain(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&both, 0)]);
 }
 
-fn s075_replacing_twice_frees_the_first_inputs(w: &mut World<'_>) {
+/// S075.
+fn replacing_twice_frees_the_first_inputs(w: &mut World<'_>) {
     let coins = [funded(w, 1, 10), funded(w, 2, 20), funded(w, 3, 30)];
     let u = coins.each_ref().map(|tx| out(tx, 0));
     let one = pay(4, &[u[0], u[1]], &[-29]);
@@ -476,7 +507,8 @@ fn s075_replacing_twice_frees_the_first_inputs(w: &mut World<'_>) {
     assert!(w.outpoints().is_empty());
 }
 
-fn s076_parent_and_child_lose_and_come_back(w: &mut World<'_>) {
+/// S076.
+fn parent_and_child_lose_and_come_back(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let parent = pay(2, &[out(&funding, 0)], &[40]);
     let child = pay(3, &[out(&parent, 0)], &[30]);
@@ -493,7 +525,8 @@ fn s076_parent_and_child_lose_and_come_back(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&child, 0)]);
 }
 
-fn s077_abandoned_and_seen_again(w: &mut World<'_>) {
+/// S077.
+fn publishing_an_abandoned_transaction_revives_it_without_its_child(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let parent = pay(2, &[out(&funding, 0)], &[40]);
     let child = pay(3, &[out(&parent, 0)], &[30]);
@@ -507,7 +540,8 @@ fn s077_abandoned_and_seen_again(w: &mut World<'_>) {
     assert_eq!(w.outpoints(), [out(&parent, 0)]);
 }
 
-fn s078_confirmed_cannot_be_abandoned(w: &mut World<'_>) {
+/// S078.
+fn a_confirmed_spend_cannot_be_abandoned(w: &mut World<'_>) {
     let funding = funded(w, 1, 50);
     let spend = pay(2, &[out(&funding, 0)], &[40]);
     w.mempool(&spend);
@@ -516,8 +550,8 @@ fn s078_confirmed_cannot_be_abandoned(w: &mut World<'_>) {
     assert_eq!(w.balance().confirmed, 40);
 }
 
-/// A chain of dependents longer than the limit is refused whole.
-fn s060_a_cascade_beyond_the_limit_changes_nothing(url: &str) {
+/// S060. A chain of dependents longer than the limit is refused whole.
+fn a_cascade_beyond_the_limit_changes_nothing(url: &str) {
     let limits = Limits { cascade_txs_max: 5, ..Limits::default() };
     let ledger = open(url, limits);
     let mut w = World::new(&ledger);
@@ -541,12 +575,12 @@ fn s060_a_cascade_beyond_the_limit_changes_nothing(url: &str) {
 
 mod limited {
     #[test]
-    fn s060_on_sqlite() {
-        crate::world::on_sqlite(super::s060_a_cascade_beyond_the_limit_changes_nothing);
+    fn a_cascade_beyond_the_limit_changes_nothing_on_sqlite() {
+        crate::world::on_sqlite(super::a_cascade_beyond_the_limit_changes_nothing);
     }
 
     #[test]
-    fn s060_on_postgres() {
-        crate::world::on_postgres(super::s060_a_cascade_beyond_the_limit_changes_nothing);
+    fn a_cascade_beyond_the_limit_changes_nothing_on_postgres() {
+        crate::world::on_postgres(super::a_cascade_beyond_the_limit_changes_nothing);
     }
 }
