@@ -1,7 +1,8 @@
 //! The conformance suite of safe deletion: every timeline, edge case and rule, for every engine;
 //! and a simulation that no seed may break.
 //!
-//! [`pruner_tests!`](crate::pruner_tests) makes a test of each scenario for an engine.
+//! Each scenario is named by its rule, with the code of the specification, where it has one, in a
+//! comment. [`pruner_tests!`](crate::pruner_tests) makes a test of each for an engine.
 
 #![allow(clippy::unwrap_used, clippy::similar_names, reason = "scenarios are tests")]
 
@@ -50,48 +51,92 @@ macro_rules! scenarios {
 
 scenarios! {
     timelines {
-        timeline_1000_1288_1289, scenario_a_long_running_block_assembly,
-        scenario_b_reorganisation, edge_case_1_child_never_mined,
-        edge_case_2_child_mined_very_late, edge_case_3_reorganisation, edge_case_4_restart,
-        multi_child_100_200_488_500, timeline_before_and_after_persisting,
+        a_parent_goes_288_blocks_after_its_child_was_mined,
+        a_due_parent_stays_while_its_child_is_unmined,
+        a_parent_stays_when_a_reorganisation_unmines_its_child,
+        a_parent_stays_for_ever_when_its_child_is_never_mined,
+        the_wait_of_a_parent_starts_when_a_late_child_is_mined,
+        the_wait_of_a_parent_starts_anew_when_its_child_is_mined_again,
+        a_parent_of_an_unmined_child_survives_the_first_run_after_a_restart,
+        a_parent_waits_for_its_youngest_child,
+        nothing_that_is_due_above_the_persisted_height_goes,
     }
     tables {
-        t_timeline_1000_1288_1289, t_scenario_a_long_running_block_assembly,
-        t_scenario_b_reorganisation, t_edge_case_1_child_never_mined,
-        t_edge_case_2_child_mined_very_late, t_edge_case_3_reorganisation, t_edge_case_4_restart,
-        t_multi_child_100_200_488_500, t_what_an_operator_preserves_outlives_the_child,
-        t_an_evicted_child_leaves_the_preservation,
+        the_service_deletes_a_parent_288_blocks_after_its_child_was_mined,
+        the_service_keeps_a_due_parent_for_its_unmined_child,
+        the_service_keeps_a_parent_when_a_reorganisation_unmines_its_child,
+        the_service_keeps_a_parent_whose_child_is_never_mined,
+        the_service_waits_288_blocks_after_a_child_that_was_mined_late,
+        the_service_waits_anew_when_a_child_is_mined_again,
+        the_service_keeps_the_parent_of_an_unmined_child_over_a_restart,
+        the_service_waits_for_the_youngest_child,
+        what_an_operator_preserves_outlives_the_child,
+        an_evicted_child_leaves_the_preservation,
     }
     rules {
-        r_conflicting_and_mined_is_kept, r_conflicting_chains_do_not_leak,
-        r_preserved_before_it_is_due, r_dah, r_height_zero_and_edges, r_idem, r_child_missing, r_conflicting_due,
-        r_preserved_due, r_marker_scope, r_replay, r_create_sees_markers, s_deleted_child_after_unspend, x_reaped_spender, r_1768, r_live_coin, r_explain,
-        r_dry_run_and_backlog, r_undo, r_restore_of_any_height_is_bounded, r_many_children,
+        a_conflicting_record_that_is_mined_is_kept,
+        chains_of_conflicting_records_do_not_leak,
+        a_record_preserved_before_it_is_due_stays,
+        a_record_goes_at_its_deletion_height_and_marks_a_surviving_parent,
+        pruning_refuses_height_zero_and_takes_any_other,
+        pruning_a_height_again_deletes_nothing,
+        a_missing_child_without_a_marker_keeps_its_parent,
+        a_due_conflicting_record_goes_though_unspent_and_unmined,
+        a_record_preserved_after_it_was_listed_stays,
+        only_a_parent_that_survives_the_pass_is_marked,
+        a_pruned_child_is_not_stored_again,
+        creating_a_pruned_child_is_refused,
+        a_marker_outlives_the_spend_that_is_taken_back,
+        nobody_wins_against_a_pruned_spender,
+        a_parent_survives_a_child_that_reorganisations_mark_again_and_again,
+        a_parent_with_a_live_output_survives_its_preservation,
+        explain_says_why_and_until_when_a_record_stays,
+        a_dry_run_foretells_the_run_and_deletes_nothing,
+        a_pruned_record_is_restored_with_everything_it_had,
+        restoring_at_any_height_is_bounded,
+        a_parent_of_many_children_waits_for_the_last_one,
     }
     runs {
-        r_bounded, r_phase_1, r_phase_1_order_protects, w_service, w_pause,
-        w_pause_outlives_the_program, w_health, w_cancel,
+        bounded_chunks_delete_and_mark_everything_due,
+        parents_of_old_unmined_transactions_are_preserved,
+        what_phase_1_preserves_phase_2_leaves_alone,
+        the_service_reaches_the_newest_block_and_never_goes_back,
+        a_paused_pruner_completes_no_height,
+        a_pause_outlives_the_program,
+        health_names_the_dependency_at_fault,
+        a_run_out_of_time_stops_and_the_next_one_resumes,
     }
     settled {
-        p_settled_child_lets_parents_go, p_settled_child_is_taken_off_its_block,
-        p_settled_child_leaves_the_longest_chain, p_settled_child_is_in_a_second_block_too,
-        p_settled_child_loses_a_conflict, p_settled_child_is_deleted_by_hand,
-        p_settled_child_is_pruned_and_restored, p_settled_child_is_replaced,
+        a_settled_child_lets_its_parents_go,
+        a_settled_child_that_loses_its_block_keeps_its_parents,
+        a_settled_child_off_the_longest_chain_keeps_its_parents,
+        a_settled_child_in_two_blocks_counts_from_the_higher_one,
+        a_settled_child_that_loses_a_conflict_keeps_its_parents,
+        a_settled_child_deleted_by_hand_keeps_its_parents,
+        a_settled_child_that_is_restored_counts_as_it_stands,
+        a_settled_child_that_is_replaced_counts_no_more,
     }
     heights {
-        h_wrong_height_deletes_nothing_and_silences_nobody, h_a_fresh_store_refuses_heights,
-        h_a_node_that_was_away_catches_up, h_what_the_node_said_survives_a_restart,
-        h_after_a_restart_nothing_goes_before_the_node_reports_again,
-        h_the_start_of_one_service_closes_only_its_own_gate,
-        h_a_retention_that_was_changed_stops_a_service_before_its_first_phase,
-        h_with_a_persister_at_95_and_the_chain_at_100,
-        h_a_height_that_a_persister_took_back_deletes_nothing, h_nothing_completes_above_the_newest_block,
-        h_reports_at_the_same_time_are_all_remembered, h_the_last_runs_survive_a_restart,
-        h_every_pruner_has_the_window_of_the_store,
-        h_a_window_that_was_changed_stops_whoever_has_the_old_one,
+        a_wrong_height_deletes_nothing_and_silences_nobody,
+        a_fresh_store_refuses_heights,
+        a_node_that_was_away_catches_up,
+        what_the_node_said_survives_a_restart,
+        after_a_restart_nothing_goes_before_the_node_reports_again,
+        the_start_of_one_service_closes_only_its_own_gate,
+        a_retention_that_was_changed_stops_a_service_before_its_first_phase,
+        the_safe_height_is_that_of_the_persister,
+        a_height_that_a_persister_took_back_deletes_nothing,
+        nothing_completes_above_the_newest_block,
+        reports_at_the_same_time_are_all_remembered,
+        the_last_runs_survive_a_restart,
+        every_pruner_has_the_window_of_the_store,
+        a_window_that_was_changed_stops_whoever_has_the_old_one,
     }
     races {
-        r_preserve_against_delete, r_delete_against_respend, r_chunks_against_each_other,
-        r_chunks_in_a_circle, r_unmining_against_pruning,
+        an_accepted_preserve_is_never_lost,
+        taking_a_spend_back_and_deleting_exclude_each_other,
+        parent_and_child_in_two_chunks_may_both_go,
+        chunks_never_wait_in_a_circle,
+        parents_stay_when_their_children_are_unmined_during_pruning,
     }
 }

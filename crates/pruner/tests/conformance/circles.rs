@@ -20,14 +20,18 @@ use utxokeep_core::{
 use utxokeep_sql::{Database, Options, SqlError, Value};
 use utxokeep_testkit::{
     postgres::TestDatabase,
-    pruner::{PruneStage, r_chunks_in_a_circle, r_unmining_against_pruning},
+    pruner::{
+        PruneStage, chunks_never_wait_in_a_circle,
+        parents_stay_when_their_children_are_unmined_during_pruning,
+    },
     txstore::{seed, spending},
 };
 use utxokeep_txstore::{Agreement, NodeStore, ProofFault, PruneStore, Settings, TxStore};
 
 const WINDOW: &str = "safety_window_blocks";
 
-const SCENARIOS: [fn(&PruneStage); 2] = [r_chunks_in_a_circle, r_unmining_against_pruning];
+const SCENARIOS: [fn(&PruneStage); 2] =
+    [chunks_never_wait_in_a_circle, parents_stay_when_their_children_are_unmined_during_pruning];
 
 fn open(database: &Database, settings: Settings, fault: Option<ProofFault>) -> NodeStore {
     let store = NodeStore::on_sql(database.clone(), settings, 0).unwrap();

@@ -28,7 +28,7 @@ fn tell_block_state(stage: &PruneStage, height: u32) {
     stage.store.set_block_state(state).unwrap().unwrap();
 }
 
-pub(super) fn h_wrong_height_deletes_nothing_and_silences_nobody(stage: &PruneStage) {
+pub(super) fn a_wrong_height_deletes_nothing_and_silences_nobody(stage: &PruneStage) {
     let parent = young(stage);
     let pruner = stage.pruner(PrunerSettings::default());
     stage.reach(1_001);
@@ -49,7 +49,7 @@ pub(super) fn h_wrong_height_deletes_nothing_and_silences_nobody(stage: &PruneSt
     assert!(matches!(pruner.run_at(at(1_003)).state, JobState::Completed(_)));
 }
 
-pub(super) fn h_a_fresh_store_refuses_heights(stage: &PruneStage) {
+pub(super) fn a_fresh_store_refuses_heights(stage: &PruneStage) {
     let parent = young(stage);
     let pruner = stage.pruner(PrunerSettings::default());
     for asked in [None, Some(at(1_300)), Some(at(u32::MAX))] {
@@ -65,7 +65,7 @@ pub(super) fn h_a_fresh_store_refuses_heights(stage: &PruneStage) {
 }
 
 /// Away from 1002 on; the first block it reports is held, the second is believed.
-pub(super) fn h_a_node_that_was_away_catches_up(stage: &PruneStage) {
+pub(super) fn a_node_that_was_away_catches_up(stage: &PruneStage) {
     let parent = young(stage);
     stage.reach(1_002);
     let pruner = stage.pruner(PrunerSettings::default());
@@ -80,7 +80,7 @@ pub(super) fn h_a_node_that_was_away_catches_up(stage: &PruneStage) {
     assert_eq!((known.newest(), known.held()), (Some(at(5_000)), None), "a person agrees");
 }
 
-pub(super) fn h_what_the_node_said_survives_a_restart(stage: &PruneStage) {
+pub(super) fn what_the_node_said_survives_a_restart(stage: &PruneStage) {
     let parent = young(stage);
     stage.reach(1_300);
     let stopped = Assembly { is_running: false, height: at(1_300) };
@@ -135,7 +135,7 @@ fn last(pruner: &Pruner) -> Option<JobState> {
 
 /// With default settings, and the same for a store that was never told of block assembly: there a
 /// service goes on at once.
-pub(super) fn h_after_a_restart_nothing_goes_before_the_node_reports_again(stage: &PruneStage) {
+pub(super) fn after_a_restart_nothing_goes_before_the_node_reports_again(stage: &PruneStage) {
     let parent = young(stage);
     stage.reach(1_288);
     let is_complete = |pruner: &Pruner| matches!(last(pruner), Some(JobState::Completed(_)));
@@ -160,7 +160,7 @@ pub(super) fn h_after_a_restart_nothing_goes_before_the_node_reports_again(stage
 }
 
 /// Two services over one store: what the node said to the first stays said, while the second waits.
-pub(super) fn h_the_start_of_one_service_closes_only_its_own_gate(stage: &PruneStage) {
+pub(super) fn the_start_of_one_service_closes_only_its_own_gate(stage: &PruneStage) {
     let parent = young(stage);
     stage.reach(1_288);
     let is_complete = |pruner: &Pruner| matches!(last(pruner), Some(JobState::Completed(_)));
@@ -187,7 +187,7 @@ pub(super) fn h_the_start_of_one_service_closes_only_its_own_gate(stage: &PruneS
 }
 
 /// Preservations that end set new heights, so a service with an old retention does not end them.
-pub(super) fn h_a_retention_that_was_changed_stops_a_service_before_its_first_phase(
+pub(super) fn a_retention_that_was_changed_stops_a_service_before_its_first_phase(
     stage: &PruneStage,
 ) {
     let parent = young(stage);
@@ -206,7 +206,7 @@ pub(super) fn h_a_retention_that_was_changed_stops_a_service_before_its_first_ph
 }
 
 /// The example of the persister, with default settings.
-pub(super) fn h_with_a_persister_at_95_and_the_chain_at_100(stage: &PruneStage) {
+pub(super) fn the_safe_height_is_that_of_the_persister(stage: &PruneStage) {
     let pruner = stage.pruner(PrunerSettings::default());
     for height in [1, 100] {
         pruner.block_mined(at(height)).unwrap();
@@ -230,7 +230,7 @@ pub(super) fn h_with_a_persister_at_95_and_the_chain_at_100(stage: &PruneStage) 
 }
 
 /// A persister that was wrong once, and a node that is wrong once later, are not two witnesses.
-pub(super) fn h_a_height_that_a_persister_took_back_deletes_nothing(stage: &PruneStage) {
+pub(super) fn a_height_that_a_persister_took_back_deletes_nothing(stage: &PruneStage) {
     let parent = young(stage);
     stage.reach(1_002);
     let pruner = stage.pruner(PrunerSettings::default());
@@ -246,7 +246,7 @@ pub(super) fn h_a_height_that_a_persister_took_back_deletes_nothing(stage: &Prun
     assert!(stage.is_there(&parent));
 }
 
-pub(super) fn h_nothing_completes_above_the_newest_block(stage: &PruneStage) {
+pub(super) fn nothing_completes_above_the_newest_block(stage: &PruneStage) {
     let pruner = stage.pruner(PrunerSettings::default());
     assert!(matches!(stage.run(&pruner, 500).state, JobState::Completed(_)));
     pruner.report(&[ChainReport::Reorganised(at(490))]).unwrap();
@@ -257,7 +257,7 @@ pub(super) fn h_nothing_completes_above_the_newest_block(stage: &PruneStage) {
 }
 
 /// What was run survives a restart, and is bounded.
-pub(super) fn h_the_last_runs_survive_a_restart(stage: &PruneStage) {
+pub(super) fn the_last_runs_survive_a_restart(stage: &PruneStage) {
     let settings = PrunerSettings { job_history_max: 3, ..PrunerSettings::default() };
     let pruner = stage.pruner(settings.clone());
     assert_eq!(pruner.status().unwrap().last, None);
@@ -282,7 +282,7 @@ pub(super) fn h_the_last_runs_survive_a_restart(stage: &PruneStage) {
 }
 
 /// Two programs that disagree over what may go are never both right.
-pub(super) fn h_every_pruner_has_the_window_of_the_store(stage: &PruneStage) {
+pub(super) fn every_pruner_has_the_window_of_the_store(stage: &PruneStage) {
     let window =
         |safety_window_blocks| PrunerSettings { safety_window_blocks, ..PrunerSettings::default() };
     drop(stage.pruner(window(288)));
@@ -298,7 +298,7 @@ pub(super) fn h_every_pruner_has_the_window_of_the_store(stage: &PruneStage) {
 }
 
 /// A service that runs on while somebody changes the window.
-pub(super) fn h_a_window_that_was_changed_stops_whoever_has_the_old_one(stage: &PruneStage) {
+pub(super) fn a_window_that_was_changed_stops_whoever_has_the_old_one(stage: &PruneStage) {
     let parent = young(stage);
     let pruner = stage.pruner(PrunerSettings::default());
     stage.reach(1_300);
@@ -321,7 +321,7 @@ pub(super) fn h_a_window_that_was_changed_stops_whoever_has_the_old_one(stage: &
 }
 
 /// Several programs tell a store different things at the same moment.
-pub(super) fn h_reports_at_the_same_time_are_all_remembered(stage: &PruneStage) {
+pub(super) fn reports_at_the_same_time_are_all_remembered(stage: &PruneStage) {
     stage.reach(100);
     for round in 101..=110 {
         let height = at(round);

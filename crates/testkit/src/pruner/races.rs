@@ -35,8 +35,9 @@ fn race<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + 
     })
 }
 
-/// A preserve that was accepted is never lost; one that came too late says so.
-pub(super) fn r_preserve_against_delete(stage: &PruneStage) {
+/// R-preserved-due, the race. A preserve that was accepted is never lost; one that came too late
+/// says so.
+pub(super) fn an_accepted_preserve_is_never_lost(stage: &PruneStage) {
     for _ in 0..ROUNDS {
         let (parent, child) = pair(stage, 1);
         let (kept, held) = race(
@@ -50,7 +51,7 @@ pub(super) fn r_preserve_against_delete(stage: &PruneStage) {
 }
 
 /// Taking a spend back and deleting exclude each other.
-pub(super) fn r_delete_against_respend(stage: &PruneStage) {
+pub(super) fn taking_a_spend_back_and_deleting_exclude_each_other(stage: &PruneStage) {
     for _ in 0..ROUNDS {
         let (parent, child) = pair(stage, 1);
         let request = unspend_of(&parent, 0, &child, 300);
@@ -65,7 +66,7 @@ pub(super) fn r_delete_against_respend(stage: &PruneStage) {
 }
 
 /// Parent and child in two chunks at once: the child leaves a marker, or the parent is gone.
-pub(super) fn r_chunks_against_each_other(stage: &PruneStage) {
+pub(super) fn parent_and_child_in_two_chunks_may_both_go(stage: &PruneStage) {
     for _ in 0..ROUNDS {
         let (parent, child) = pair(stage, 1);
         let last = spending(3, &[(&child, 0)], &[4]);
@@ -82,7 +83,7 @@ pub(super) fn r_chunks_against_each_other(stage: &PruneStage) {
 
 /// Transactions of a chain in two chunks at once, so that each chunk holds parents and children of
 /// the other: nobody waits in a circle, and everything that may go does.
-pub(super) fn r_chunks_in_a_circle(stage: &PruneStage) {
+pub(super) fn chunks_never_wait_in_a_circle(stage: &PruneStage) {
     const LENGTH: u8 = 24;
     for _ in 0..10 {
         let mut chain = vec![seed(1, &[5])];
@@ -110,7 +111,7 @@ pub(super) fn r_chunks_in_a_circle(stage: &PruneStage) {
 
 /// A reorganisation takes children off their block while their parents are looked at, over and
 /// over: parents whose children are not settled stay, and nobody waits in a circle.
-pub(super) fn r_unmining_against_pruning(stage: &PruneStage) {
+pub(super) fn parents_stay_when_their_children_are_unmined_during_pruning(stage: &PruneStage) {
     const FAMILIES: u8 = 20;
     let (mut parents, mut old, mut young) = (Vec::new(), Vec::new(), Vec::new());
     for name in 0..FAMILIES {

@@ -23,8 +23,11 @@ fn deleted_children(stage: &PruneStage, tx: &NodeTx) -> u32 {
     stage.record(tx).expect("it is stored").deleted_children
 }
 
-/// Two that are due at different heights; a surviving parent is marked, a missing one not made.
-pub(super) fn r_dah(stage: &PruneStage) {
+/// R-dah. Two that are due at different heights; a surviving parent is marked, a missing one not
+/// made.
+pub(super) fn a_record_goes_at_its_deletion_height_and_marks_a_surviving_parent(
+    stage: &PruneStage,
+) {
     let survivor = seed(1, &[5, 5, 5]);
     stage.mined(&survivor, 1);
     let mut early = spending(2, &[(&survivor, 0)], &[0]);
@@ -46,7 +49,8 @@ pub(super) fn r_dah(stage: &PruneStage) {
     assert!(!stage.is_there(&missing));
 }
 
-pub(super) fn r_height_zero_and_edges(stage: &PruneStage) {
+/// R-height0.
+pub(super) fn pruning_refuses_height_zero_and_takes_any_other(stage: &PruneStage) {
     let rules = PruneRules::at(at(0), WINDOW);
     assert_eq!(stage.store.prune(&[], &rules).unwrap(), Err(NodeError::HeightZero));
     assert_eq!(stage.prune(&[], u32::MAX), []);
@@ -59,7 +63,8 @@ pub(super) fn r_height_zero_and_edges(stage: &PruneStage) {
     assert_eq!((report.examined, report.deleted), (0, 0));
 }
 
-pub(super) fn r_idem(stage: &PruneStage) {
+/// R-idem.
+pub(super) fn pruning_a_height_again_deletes_nothing(stage: &PruneStage) {
     let [_, second, _] = grandchild(stage);
     let pruner = stage.pruner(PrunerSettings::default());
     for deleted in [1, 0] {
@@ -71,7 +76,8 @@ pub(super) fn r_idem(stage: &PruneStage) {
     }
 }
 
-pub(super) fn r_child_missing(stage: &PruneStage) {
+/// R-child-missing.
+pub(super) fn a_missing_child_without_a_marker_keeps_its_parent(stage: &PruneStage) {
     let [_, second, third] = grandchild(stage);
     stage.store.delete(&[third.txid]).unwrap();
     assert_eq!(stage.prune_one(&second, 5_000), Some(KeepReason::ChildMissing), "no marker");
@@ -86,7 +92,8 @@ pub(super) fn r_child_missing(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&marked, 400 + WINDOW), None, "the marker proves the child");
 }
 
-pub(super) fn r_conflicting_due(stage: &PruneStage) {
+/// R-conflicting-due.
+pub(super) fn a_due_conflicting_record_goes_though_unspent_and_unmined(stage: &PruneStage) {
     let parent = seed(1, &[5]);
     stage.mined(&parent, 5);
     let loser = spending(2, &[(&parent, 0)], &[4, 4]);
@@ -100,7 +107,7 @@ pub(super) fn r_conflicting_due(stage: &PruneStage) {
 }
 
 /// A node that forgets to process a conflict, or is in between the two calls.
-pub(super) fn r_conflicting_and_mined_is_kept(stage: &PruneStage) {
+pub(super) fn a_conflicting_record_that_is_mined_is_kept(stage: &PruneStage) {
     let loser = seed(1, &[5]);
     let options = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
     stage.store_with(&loser, 1_000, &options).unwrap();
@@ -115,7 +122,7 @@ pub(super) fn r_conflicting_and_mined_is_kept(stage: &PruneStage) {
 }
 
 /// Parents with a child each, all lost at one height, in chunks that separate them.
-pub(super) fn r_conflicting_chains_do_not_leak(stage: &PruneStage) {
+pub(super) fn chains_of_conflicting_records_do_not_leak(stage: &PruneStage) {
     let mut all = Vec::new();
     for name in 1..=60 {
         let parent = seed(name, &[5]);
@@ -139,7 +146,7 @@ pub(super) fn r_conflicting_chains_do_not_leak(stage: &PruneStage) {
 }
 
 /// Somebody holds evidence in advance.
-pub(super) fn r_preserved_before_it_is_due(stage: &PruneStage) {
+pub(super) fn a_record_preserved_before_it_is_due_stays(stage: &PruneStage) {
     let parent = seed(1, &[5]);
     stage.mined(&parent, 10);
     assert_eq!(stage.store.preserve(&[parent.txid], at(100_000)).unwrap(), 1);
@@ -148,7 +155,8 @@ pub(super) fn r_preserved_before_it_is_due(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&parent, 50_000), Some(KeepReason::Preserved));
 }
 
-pub(super) fn r_preserved_due(stage: &PruneStage) {
+/// R-preserved-due.
+pub(super) fn a_record_preserved_after_it_was_listed_stays(stage: &PruneStage) {
     let [_, second, _] = grandchild(stage);
     let due = stage.store.due(at(10 + WINDOW), None, 10).unwrap();
     assert_eq!(due, [(at(10 + WINDOW), second.txid)]);
@@ -157,7 +165,8 @@ pub(super) fn r_preserved_due(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&second, 10 + WINDOW), Some(KeepReason::Preserved));
 }
 
-pub(super) fn r_marker_scope(stage: &PruneStage) {
+/// R-marker-scope.
+pub(super) fn only_a_parent_that_survives_the_pass_is_marked(stage: &PruneStage) {
     let [first, second, third] = grandchild(stage);
     let last = spending(4, &[(&first, 0), (&third, 0)], &[0]);
     stage.mined(&last, 20);
@@ -169,7 +178,8 @@ pub(super) fn r_marker_scope(stage: &PruneStage) {
     assert_eq!(stage.prune(&[&third], height), [None]);
 }
 
-pub(super) fn r_replay(stage: &PruneStage) {
+/// R-replay.
+pub(super) fn a_pruned_child_is_not_stored_again(stage: &PruneStage) {
     let [first, second, _] = grandchild(stage);
     assert_eq!(stage.prune_one(&second, 10 + WINDOW), None);
     let again = stage.store_with(&second, 400, &CreateOptions::default());
@@ -178,7 +188,7 @@ pub(super) fn r_replay(stage: &PruneStage) {
 }
 
 /// `Create` alone takes no pruned child for new either: its output was spent once.
-pub(super) fn r_create_sees_markers(stage: &PruneStage) {
+pub(super) fn creating_a_pruned_child_is_refused(stage: &PruneStage) {
     let [first, second, _] = grandchild(stage);
     assert_eq!(stage.prune_one(&second, 10 + WINDOW), None);
     let options = CreateOptions::default();
@@ -193,9 +203,9 @@ pub(super) fn r_create_sees_markers(stage: &PruneStage) {
     create(&spending(9, &[(&first, 1)], &[4])).unwrap().remove(0).expect("another one is new");
 }
 
-/// The marker outlives the spend: taking that back does not let the pruned child in again, but
-/// another spender.
-pub(super) fn s_deleted_child_after_unspend(stage: &PruneStage) {
+/// S-deleted-child, S-deleted-child-after-unspend. The marker outlives the spend: taking that back
+/// does not let the pruned child in again, but another spender.
+pub(super) fn a_marker_outlives_the_spend_that_is_taken_back(stage: &PruneStage) {
     let [first, second, _] = grandchild(stage);
     assert_eq!(stage.prune_one(&second, 10 + WINDOW), None);
     let refused = |answer: Result<_, NodeError>| match answer {
@@ -214,8 +224,9 @@ pub(super) fn s_deleted_child_after_unspend(stage: &PruneStage) {
     assert_eq!(deleted_children(stage, &first), 1);
 }
 
-/// Letting a transaction win against a spender that was pruned is refused: it was final.
-pub(super) fn x_reaped_spender(stage: &PruneStage) {
+/// X-process, reaped spender. Letting a transaction win against a spender that was pruned is
+/// refused: it was final.
+pub(super) fn nobody_wins_against_a_pruned_spender(stage: &PruneStage) {
     let [first, second, _] = grandchild(stage);
     let rival = spending(9, &[(&first, 1)], &[4]);
     let conflicting = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
@@ -226,8 +237,10 @@ pub(super) fn x_reaped_spender(stage: &PruneStage) {
     assert!(is_refused, "{answer:?}");
 }
 
-/// A child is unmined, a reorganisation marks it anew each time, and its parent falls due.
-pub(super) fn r_1768(stage: &PruneStage) {
+/// R-1768. A child is unmined, a reorganisation marks it anew each time, and its parent falls due.
+pub(super) fn a_parent_survives_a_child_that_reorganisations_mark_again_and_again(
+    stage: &PruneStage,
+) {
     let parent = seed(1, &[5]);
     let child = spending(2, &[(&parent, 0)], &[4]);
     stage.mined(&parent, 900);
@@ -241,8 +254,9 @@ pub(super) fn r_1768(stage: &PruneStage) {
     }
 }
 
-/// A parent with a live output is preserved and the preservation ends: it is never deleted.
-pub(super) fn r_live_coin(stage: &PruneStage) {
+/// R-live-coin. A parent with a live output is preserved and the preservation ends: it is never
+/// deleted.
+pub(super) fn a_parent_with_a_live_output_survives_its_preservation(stage: &PruneStage) {
     let parent = seed(1, &[5, 5]);
     let (first, second) = (spending(2, &[(&parent, 0)], &[0]), spending(3, &[(&parent, 1)], &[4]));
     stage.mined(&parent, 10);
@@ -259,7 +273,7 @@ pub(super) fn r_live_coin(stage: &PruneStage) {
     assert_eq!(stage.due(&parent), None);
 }
 
-pub(super) fn r_explain(stage: &PruneStage) {
+pub(super) fn explain_says_why_and_until_when_a_record_stays(stage: &PruneStage) {
     let parent = seed(1, &[5, 5]);
     let (a, b) = (spending(2, &[(&parent, 0)], &[4]), spending(3, &[(&parent, 1)], &[4]));
     stage.mined(&parent, 900);
@@ -285,7 +299,7 @@ pub(super) fn r_explain(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&parent, 1_588), None, "it says when, and then it is so");
 }
 
-pub(super) fn r_dry_run_and_backlog(stage: &PruneStage) {
+pub(super) fn a_dry_run_foretells_the_run_and_deletes_nothing(stage: &PruneStage) {
     let [_, second, third] = grandchild(stage);
     stage.mined(&spending(4, &[(&third, 0)], &[3]), 20);
     let pruner = stage.pruner(PrunerSettings::default());
@@ -303,7 +317,7 @@ pub(super) fn r_dry_run_and_backlog(stage: &PruneStage) {
     assert_eq!(report.deleted, rehearsed.deleted, "what was rehearsed is what happens");
 }
 
-pub(super) fn r_undo(stage: &PruneStage) {
+pub(super) fn a_pruned_record_is_restored_with_everything_it_had(stage: &PruneStage) {
     let [first, second, third] = grandchild(stage);
     stage.mined(&spending(4, &[(&third, 0)], &[0]), 10);
     let before = stage.record(&second).unwrap();
@@ -335,7 +349,7 @@ pub(super) fn r_undo(stage: &PruneStage) {
 
 /// Any height may be named: work depends on what can be restored, and the record is not preserved
 /// for ever.
-pub(super) fn r_restore_of_any_height_is_bounded(stage: &PruneStage) {
+pub(super) fn restoring_at_any_height_is_bounded(stage: &PruneStage) {
     let [_, second, third] = grandchild(stage);
     stage.mined(&spending(4, &[(&third, 0)], &[0]), 10);
     let pruner = stage.pruner(PrunerSettings { undo_blocks: 2, ..PrunerSettings::default() });
@@ -351,7 +365,7 @@ pub(super) fn r_restore_of_any_height_is_bounded(stage: &PruneStage) {
     assert_eq!(until, Some(at(height + preserved)));
 }
 
-pub(super) fn r_many_children(stage: &PruneStage) {
+pub(super) fn a_parent_of_many_children_waits_for_the_last_one(stage: &PruneStage) {
     let parent = seed(1, &[5; 100]);
     stage.mined(&parent, 10);
     let children: Vec<NodeTx> =

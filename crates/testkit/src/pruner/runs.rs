@@ -28,7 +28,8 @@ fn due(stage: &PruneStage, count: u8) -> (NodeTx, Vec<NodeTx>) {
     (parent, txs)
 }
 
-pub(super) fn r_bounded(stage: &PruneStage) {
+/// R-bounded.
+pub(super) fn bounded_chunks_delete_and_mark_everything_due(stage: &PruneStage) {
     for parallel_chunks in [1, 3] {
         let (parent, txs) = due(stage, 5);
         let settings =
@@ -41,7 +42,8 @@ pub(super) fn r_bounded(stage: &PruneStage) {
     }
 }
 
-pub(super) fn r_phase_1(stage: &PruneStage) {
+/// R-phase1.
+pub(super) fn parents_of_old_unmined_transactions_are_preserved(stage: &PruneStage) {
     let settings = |unmined, preserved| PrunerSettings {
         unmined_retention_blocks: unmined,
         parent_preservation_blocks: preserved,
@@ -70,7 +72,7 @@ pub(super) fn r_phase_1(stage: &PruneStage) {
 }
 
 /// What phase 1 protects, phase 2 of the same run sees as preserved.
-pub(super) fn r_phase_1_order_protects(stage: &PruneStage) {
+pub(super) fn what_phase_1_preserves_phase_2_leaves_alone(stage: &PruneStage) {
     let parent = seed(1, &[5]);
     stage.mined(&parent, 900);
     stage.unmined(&spending(2, &[(&parent, 0)], &[4]), 1_000);
@@ -87,8 +89,8 @@ pub(super) fn r_phase_1_order_protects(stage: &PruneStage) {
     assert_eq!(completed(&stage.run(&pruner, until + WINDOW)).deleted, 1);
 }
 
-/// With threads of its own: blocks come, and what is due goes.
-pub(super) fn w_service(stage: &PruneStage) {
+/// W-coalesce. With threads of its own: blocks come, and what is due goes.
+pub(super) fn the_service_reaches_the_newest_block_and_never_goes_back(stage: &PruneStage) {
     let (_, txs) = due(stage, 20);
     let clock = Arc::new(MonotonicClock::default());
     let settings = PrunerSettings { chunk_rows: 3, ..PrunerSettings::default() };
@@ -115,7 +117,7 @@ pub(super) fn w_service(stage: &PruneStage) {
     pruner.shut_down();
 }
 
-pub(super) fn w_pause(stage: &PruneStage) {
+pub(super) fn a_paused_pruner_completes_no_height(stage: &PruneStage) {
     let (_, txs) = due(stage, 1);
     let pruner = stage.pruner(PrunerSettings::default());
     pruner.pause();
@@ -132,7 +134,7 @@ pub(super) fn w_pause(stage: &PruneStage) {
 }
 
 /// A pause is kept in the store: who starts next finds it.
-pub(super) fn w_pause_outlives_the_program(stage: &PruneStage) {
+pub(super) fn a_pause_outlives_the_program(stage: &PruneStage) {
     let (_, txs) = due(stage, 1);
     stage.pruner(PrunerSettings::default()).pause();
     let next = stage.pruner(PrunerSettings::default());
@@ -145,7 +147,8 @@ pub(super) fn w_pause_outlives_the_program(stage: &PruneStage) {
     assert_eq!(completed(&last.run_at(at(10 + WINDOW))).deleted, 1);
 }
 
-pub(super) fn w_health(stage: &PruneStage) {
+/// W-health.
+pub(super) fn health_names_the_dependency_at_fault(stage: &PruneStage) {
     let fine = stage.pruner(PrunerSettings::default());
     assert!(fine.health().is_ready());
     let strict = PrunerSettings { requires_assembly_state: true, ..PrunerSettings::default() };
@@ -174,7 +177,7 @@ impl utxokeep_pruner::Clock for Hasty {
 }
 
 /// A run whose time is over stops after a chunk, and the next one goes on behind it.
-pub(super) fn w_cancel(stage: &PruneStage) {
+pub(super) fn a_run_out_of_time_stops_and_the_next_one_resumes(stage: &PruneStage) {
     let (parent, _) = due(stage, 6);
     let blocked = spending(90, &[(&parent, 6)], &[0]);
     stage.store_with(&blocked, 10, &CreateOptions::default()).unwrap();

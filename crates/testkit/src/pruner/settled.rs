@@ -28,13 +28,13 @@ fn family(stage: &PruneStage) -> ([NodeTx; 2], NodeTx) {
 }
 
 /// Without any of what follows the parents may go.
-pub(super) fn p_settled_child_lets_parents_go(stage: &PruneStage) {
+pub(super) fn a_settled_child_lets_its_parents_go(stage: &PruneStage) {
     let ([first, second], child) = family(stage);
     assert_eq!(stage.prune(&[&first, &second], HEIGHT), [None, None]);
     assert!(stage.is_there(&child));
 }
 
-pub(super) fn p_settled_child_is_taken_off_its_block(stage: &PruneStage) {
+pub(super) fn a_settled_child_that_loses_its_block_keeps_its_parents(stage: &PruneStage) {
     let ([first, second], child) = family(stage);
     stage.orphan(&child, 10);
     assert_eq!(stage.prune(&[&first, &second], HEIGHT), [UNMINED, UNMINED]);
@@ -43,7 +43,7 @@ pub(super) fn p_settled_child_is_taken_off_its_block(stage: &PruneStage) {
     assert_eq!(stage.prune(&[&first, &second], 400 + WINDOW), [None, None]);
 }
 
-pub(super) fn p_settled_child_leaves_the_longest_chain(stage: &PruneStage) {
+pub(super) fn a_settled_child_off_the_longest_chain_keeps_its_parents(stage: &PruneStage) {
     let ([first, second], child) = family(stage);
     let mark = |is_on, height| {
         let answer = stage.store.mark_on_longest_chain(&[child.txid], is_on, at(height));
@@ -57,7 +57,7 @@ pub(super) fn p_settled_child_leaves_the_longest_chain(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&second, HEIGHT + 1_000), UNMINED);
 }
 
-pub(super) fn p_settled_child_is_in_a_second_block_too(stage: &PruneStage) {
+pub(super) fn a_settled_child_in_two_blocks_counts_from_the_higher_one(stage: &PruneStage) {
     let ([first, _], child) = family(stage);
     stage.mine(&child, 200);
     assert_eq!(stage.prune_one(&first, 200 + WINDOW - 1), YOUNG, "the greater height counts");
@@ -65,13 +65,13 @@ pub(super) fn p_settled_child_is_in_a_second_block_too(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&first, HEIGHT), None, "and then only the first is left");
 }
 
-pub(super) fn p_settled_child_loses_a_conflict(stage: &PruneStage) {
+pub(super) fn a_settled_child_that_loses_a_conflict_keeps_its_parents(stage: &PruneStage) {
     let ([first, _], child) = family(stage);
     stage.store.set_conflicting(&[child.txid], true, at(300)).unwrap().remove(0).unwrap();
     assert_eq!(stage.prune_one(&first, HEIGHT), Some(KeepReason::ChildUnknown));
 }
 
-pub(super) fn p_settled_child_is_deleted_by_hand(stage: &PruneStage) {
+pub(super) fn a_settled_child_deleted_by_hand_keeps_its_parents(stage: &PruneStage) {
     let ([first, second], child) = family(stage);
     assert_eq!(stage.store.delete(&[child.txid]).unwrap(), 1);
     let missing = Some(KeepReason::ChildMissing);
@@ -81,7 +81,7 @@ pub(super) fn p_settled_child_is_deleted_by_hand(stage: &PruneStage) {
 }
 
 /// A child that was pruned and comes back by hand, or by restoring, counts as it stands.
-pub(super) fn p_settled_child_is_pruned_and_restored(stage: &PruneStage) {
+pub(super) fn a_settled_child_that_is_restored_counts_as_it_stands(stage: &PruneStage) {
     let ([first, second], child) = family(stage);
     stage.mined(&spending(6, &[(&child, 0)], &[4]), 12);
     for parent in [&first, &second] {
@@ -100,7 +100,7 @@ pub(super) fn p_settled_child_is_pruned_and_restored(stage: &PruneStage) {
 }
 
 /// A spend is taken back and another transaction spends the output: only that one counts.
-pub(super) fn p_settled_child_is_replaced(stage: &PruneStage) {
+pub(super) fn a_settled_child_that_is_replaced_counts_no_more(stage: &PruneStage) {
     let ([first, second], child) = family(stage);
     let request = unspend_of(&first, 0, &child, 300);
     assert_eq!(stage.store.unspend(&[request]).unwrap(), [Ok(true)]);

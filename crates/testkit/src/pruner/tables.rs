@@ -32,7 +32,10 @@ fn goes(stage: &PruneStage, pruner: &Pruner, tx: &NodeTx, height: u32) {
     assert!(!stage.is_there(tx), "it is still there at {height}");
 }
 
-pub(super) fn t_timeline_1000_1288_1289(stage: &PruneStage) {
+/// R-287/288.
+pub(super) fn the_service_deletes_a_parent_288_blocks_after_its_child_was_mined(
+    stage: &PruneStage,
+) {
     let (parent, child) = spent_at_1000(stage);
     let pruner = service(stage);
     stays(stage, &pruner, &parent, &[1_000]);
@@ -42,7 +45,8 @@ pub(super) fn t_timeline_1000_1288_1289(stage: &PruneStage) {
     assert!(stage.is_there(&child));
 }
 
-pub(super) fn t_scenario_a_long_running_block_assembly(stage: &PruneStage) {
+/// Scenario A, a long-running block assembly.
+pub(super) fn the_service_keeps_a_due_parent_for_its_unmined_child(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     let pruner = service(stage);
     stays(stage, &pruner, &parent, &[1_000, 1_200, 1_288, 1_300]);
@@ -51,7 +55,10 @@ pub(super) fn t_scenario_a_long_running_block_assembly(stage: &PruneStage) {
     goes(stage, &pruner, &parent, 1_589);
 }
 
-pub(super) fn t_scenario_b_reorganisation(stage: &PruneStage) {
+/// Scenario B, a reorganisation.
+pub(super) fn the_service_keeps_a_parent_when_a_reorganisation_unmines_its_child(
+    stage: &PruneStage,
+) {
     let (parent, child) = spent_at_1000(stage);
     let pruner = service(stage);
     stage.mine(&child, 1_100);
@@ -63,14 +70,15 @@ pub(super) fn t_scenario_b_reorganisation(stage: &PruneStage) {
     goes(stage, &pruner, &parent, 1_678);
 }
 
-pub(super) fn t_edge_case_1_child_never_mined(stage: &PruneStage) {
+/// R-child-unmined, edge case 1.
+pub(super) fn the_service_keeps_a_parent_whose_child_is_never_mined(stage: &PruneStage) {
     let (parent, _) = spent_at_1000(stage);
     let pruner = service(stage);
     stays(stage, &pruner, &parent, &[1_000, 1_144, 1_288, 1_500, 2_000, 3_439, 3_440, 9_000]);
 }
 
-/// What phase 1 kept for the child ends when the child is mined.
-pub(super) fn t_edge_case_2_child_mined_very_late(stage: &PruneStage) {
+/// R-child-unmined, edge case 2. What phase 1 kept for the child ends when the child is mined.
+pub(super) fn the_service_waits_288_blocks_after_a_child_that_was_mined_late(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     let pruner = service(stage);
     for height in [1_000, 1_143, 1_144, 1_288, 1_499] {
@@ -85,7 +93,8 @@ pub(super) fn t_edge_case_2_child_mined_very_late(stage: &PruneStage) {
     assert!(stage.is_there(&child));
 }
 
-pub(super) fn t_edge_case_3_reorganisation(stage: &PruneStage) {
+/// R-reorg, edge case 3.
+pub(super) fn the_service_waits_anew_when_a_child_is_mined_again(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     let pruner = service(stage);
     stage.mine(&child, 1_100);
@@ -97,8 +106,8 @@ pub(super) fn t_edge_case_3_reorganisation(stage: &PruneStage) {
     goes(stage, &pruner, &parent, 1_588);
 }
 
-/// Shut down at 1400 before anything was preserved, started at 1500.
-pub(super) fn t_edge_case_4_restart(stage: &PruneStage) {
+/// R-restart, edge case 4. Shut down at 1400 before anything was preserved, started at 1500.
+pub(super) fn the_service_keeps_the_parent_of_an_unmined_child_over_a_restart(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     stays(stage, &service(stage), &parent, &[1_100]);
     let restarted = service(stage);
@@ -108,7 +117,8 @@ pub(super) fn t_edge_case_4_restart(stage: &PruneStage) {
     goes(stage, &restarted, &parent, 1_789);
 }
 
-pub(super) fn t_multi_child_100_200_488_500(stage: &PruneStage) {
+/// R-multi-child.
+pub(super) fn the_service_waits_for_the_youngest_child(stage: &PruneStage) {
     let parent = seed(1, &[5, 5]);
     let (a, b) = (spending(2, &[(&parent, 0)], &[4]), spending(3, &[(&parent, 1)], &[4]));
     let pruner = service(stage);
@@ -124,7 +134,7 @@ pub(super) fn t_multi_child_100_200_488_500(stage: &PruneStage) {
 }
 
 /// A mined child ends what phase 1 did, never what somebody asked for.
-pub(super) fn t_what_an_operator_preserves_outlives_the_child(stage: &PruneStage) {
+pub(super) fn what_an_operator_preserves_outlives_the_child(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     let pruner = service(stage);
     stays(stage, &pruner, &parent, &[1_288]);
@@ -138,7 +148,7 @@ pub(super) fn t_what_an_operator_preserves_outlives_the_child(stage: &PruneStage
 }
 
 /// An evicted child can be sent again as long as the preservation lasts.
-pub(super) fn t_an_evicted_child_leaves_the_preservation(stage: &PruneStage) {
+pub(super) fn an_evicted_child_leaves_the_preservation(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     let pruner = service(stage);
     stays(stage, &pruner, &parent, &[1_288]);

@@ -19,7 +19,8 @@ pub(super) fn spent_at_1000(stage: &PruneStage) -> (NodeTx, NodeTx) {
     (parent, child)
 }
 
-pub(super) fn timeline_1000_1288_1289(stage: &PruneStage) {
+/// R-287/288.
+pub(super) fn a_parent_goes_288_blocks_after_its_child_was_mined(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     stage.mine(&child, 1_001);
     assert_eq!(stage.prune_one(&parent, 1_287), Some(KeepReason::NotDue));
@@ -27,14 +28,16 @@ pub(super) fn timeline_1000_1288_1289(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&parent, 1_289), None, "1289 - 1001 = 288");
 }
 
-pub(super) fn scenario_a_long_running_block_assembly(stage: &PruneStage) {
+/// Scenario A, a long-running block assembly.
+pub(super) fn a_due_parent_stays_while_its_child_is_unmined(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     assert_eq!(stage.prune_one(&parent, 1_200), Some(KeepReason::NotDue));
     assert_eq!(stage.prune_one(&parent, 1_288), UNMINED);
     assert!(stage.is_there(&parent) && stage.is_there(&child), "at 1300 it still validates");
 }
 
-pub(super) fn scenario_b_reorganisation(stage: &PruneStage) {
+/// Scenario B, a reorganisation.
+pub(super) fn a_parent_stays_when_a_reorganisation_unmines_its_child(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     stage.mine(&child, 1_100);
     assert_eq!(stage.prune_one(&parent, 1_288), YOUNG);
@@ -42,14 +45,16 @@ pub(super) fn scenario_b_reorganisation(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&parent, 1_300), UNMINED);
 }
 
-pub(super) fn edge_case_1_child_never_mined(stage: &PruneStage) {
+/// R-child-unmined, edge case 1.
+pub(super) fn a_parent_stays_for_ever_when_its_child_is_never_mined(stage: &PruneStage) {
     let (parent, _) = spent_at_1000(stage);
     for height in [1_288, 1_500, 2_000] {
         assert_eq!(stage.prune_one(&parent, height), UNMINED, "at {height}");
     }
 }
 
-pub(super) fn edge_case_2_child_mined_very_late(stage: &PruneStage) {
+/// R-child-unmined, edge case 2.
+pub(super) fn the_wait_of_a_parent_starts_when_a_late_child_is_mined(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     assert_eq!(stage.prune_one(&parent, 1_288), UNMINED);
     stage.mine(&child, 1_500);
@@ -57,7 +62,8 @@ pub(super) fn edge_case_2_child_mined_very_late(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&parent, 1_788), None, "1788 - 1500 = 288");
 }
 
-pub(super) fn edge_case_3_reorganisation(stage: &PruneStage) {
+/// R-reorg, edge case 3.
+pub(super) fn the_wait_of_a_parent_starts_anew_when_its_child_is_mined_again(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     stage.mine(&child, 1_100);
     stage.orphan(&child, 1_100);
@@ -67,8 +73,11 @@ pub(super) fn edge_case_3_reorganisation(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&parent, 1_588), None, "1588 - 1300 = 288");
 }
 
-/// Shut down at 1400, started at 1500, and the first thing that happens is a deletion.
-pub(super) fn edge_case_4_restart(stage: &PruneStage) {
+/// R-restart, edge case 4. Shut down at 1400, started at 1500, and the first thing that happens is
+/// a deletion.
+pub(super) fn a_parent_of_an_unmined_child_survives_the_first_run_after_a_restart(
+    stage: &PruneStage,
+) {
     let (parent, child) = spent_at_1000(stage);
     assert_eq!(stage.record(&parent).unwrap().preserve_until, None, "nothing was preserved");
     // Even with phase 1 left out, so that the order of phases cannot be what saves it.
@@ -79,8 +88,8 @@ pub(super) fn edge_case_4_restart(stage: &PruneStage) {
     assert!(stage.is_there(&parent) && stage.is_there(&child));
 }
 
-/// Child A spends output 0 at 100, child B output 1 at 200; A is reorganised away.
-pub(super) fn multi_child_100_200_488_500(stage: &PruneStage) {
+/// R-multi-child. Child A spends output 0 at 100, child B output 1 at 200; A is reorganised away.
+pub(super) fn a_parent_waits_for_its_youngest_child(stage: &PruneStage) {
     let parent = seed(1, &[5, 5]);
     let (a, b) = (spending(2, &[(&parent, 0)], &[4]), spending(3, &[(&parent, 1)], &[4]));
     stage.mined(&parent, 90);
@@ -94,8 +103,8 @@ pub(super) fn multi_child_100_200_488_500(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&parent, 778), None);
 }
 
-/// Current height 1300, persister at 1280: nothing that is due above 1280 goes.
-pub(super) fn timeline_before_and_after_persisting(stage: &PruneStage) {
+/// R-persister. Current height 1300, persister at 1280: nothing that is due above 1280 goes.
+pub(super) fn nothing_that_is_due_above_the_persisted_height_goes(stage: &PruneStage) {
     let parent = seed(1, &[5]);
     let child = spending(2, &[(&parent, 0)], &[4]);
     stage.mined(&parent, 900);

@@ -10,7 +10,8 @@ use utxokeep_core::{
 
 use super::stage::{RETENTION, Stage, at, seed, spending};
 
-pub(super) fn s_partial(stage: &Stage) {
+/// S-partial.
+pub(super) fn a_spend_keeps_what_it_could_get_when_the_spender_has_a_record(stage: &Stage) {
     let tx = seed(1, &[5, 5, 5]);
     stage.create(&tx, 1).unwrap();
     let mut request = Stage::request(&spending(2, &[(&tx, 0), (&tx, 1), (&tx, 2)], &[9]), 2);
@@ -28,7 +29,8 @@ pub(super) fn s_partial(stage: &Stage) {
     assert_eq!(stage.record(&tx).spent, 2);
 }
 
-pub(super) fn s_large_duplicate(stage: &Stage) {
+/// S-large-duplicate.
+pub(super) fn an_output_named_often_in_a_batch_counts_once(stage: &Stage) {
     let tx = seed(1, &[1; 1_000]);
     stage.create_mined(&tx, 1);
     let request = |name: u8, vouts: std::ops::Range<u32>| {
@@ -48,7 +50,8 @@ pub(super) fn s_large_duplicate(stage: &Stage) {
     assert_eq!((stage.record(&tx).spent, stage.due(&tx)), (1_000, Some(5 + RETENTION)));
 }
 
-pub(super) fn s_idem_dah(stage: &Stage) {
+/// S-idem-heals-DAH.
+pub(super) fn the_same_spend_again_sets_a_missing_deletion_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
     let spend = spending(2, &[(&tx, 0)], &[4]);
@@ -61,7 +64,8 @@ pub(super) fn s_idem_dah(stage: &Stage) {
     assert_eq!((stage.record(&tx).spent, stage.due(&tx)), (1, Some(30 + RETENTION)));
 }
 
-pub(super) fn u_frozen(stage: &Stage) {
+/// U-frozen.
+pub(super) fn a_frozen_output_has_no_spend_to_take_back(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_frozen: true, ..CreateOptions::default() };
     stage.create_with(&tx, 1, &options).unwrap();
@@ -69,7 +73,8 @@ pub(super) fn u_frozen(stage: &Stage) {
     assert_eq!(stage.status(&tx, 0), SpendStatus::Frozen, "nothing to take back");
 }
 
-pub(super) fn d_counter(stage: &Stage) {
+/// D-counter.
+pub(super) fn the_counter_of_spent_outputs_is_a_recount(stage: &Stage) {
     let tx = seed(1, &[1; 8]);
     stage.create_mined(&tx, 1);
     let spends: Vec<_> = (0..8u8).map(|v| spending(v + 2, &[(&tx, u32::from(v))], &[1])).collect();
@@ -93,8 +98,8 @@ pub(super) fn d_counter(stage: &Stage) {
     assert_eq!(stage.record(&tx).spent, 0, "never below");
 }
 
-/// A thousand transactions in, a thousand spent, in a few calls.
-pub(super) fn sanity(stage: &Stage) {
+/// Sanity. A thousand transactions in, a thousand spent, in a few calls.
+pub(super) fn a_thousand_transactions_are_created_and_spent_in_batches(stage: &Stage) {
     let id = |kind: u8, number: u32| {
         let mut bytes = [kind; 32];
         bytes[..4].copy_from_slice(&number.wrapping_mul(0x9e37_79b9).to_be_bytes());

@@ -22,7 +22,8 @@ fn ids(txs: &[NodeTx]) -> Vec<Txid> {
     txs.iter().map(|tx| tx.txid).collect()
 }
 
-pub(super) fn m_postcondition(stage: &Stage) {
+/// M-postcondition.
+pub(super) fn mining_answers_each_transaction_with_all_its_blocks(stage: &Stage) {
     let txs: Vec<_> = (1..=5).map(|name| seed(name, &[5])).collect();
     for tx in &txs {
         stage.create(tx, 1).unwrap();
@@ -44,7 +45,8 @@ pub(super) fn m_postcondition(stage: &Stage) {
     assert_eq!(answers, [Ok(vec![]), Ok(vec![7])]);
 }
 
-pub(super) fn m_empty(stage: &Stage) {
+/// M-empty.
+pub(super) fn mining_nothing_is_fine_and_a_block_needs_a_height(stage: &Stage) {
     for unset in [false, true] {
         assert!(stage.store.set_mined(&[], &info(1, 2, unset)).unwrap().is_empty());
     }
@@ -57,9 +59,9 @@ pub(super) fn m_empty(stage: &Stage) {
     assert!(stage.record(&tx).blocks.is_empty());
 }
 
-/// Block A at 10 loses against B and C at 10 and 11: two transactions are in both branches, one
-/// only in A, one only in C.
-pub(super) fn l_reorg(stage: &Stage) {
+/// L-reorg. Block A at 10 loses against B and C at 10 and 11: two transactions are in both
+/// branches, one only in A, one only in C.
+pub(super) fn a_reorganisation_moves_transactions_to_the_blocks_of_the_other_branch(stage: &Stage) {
     let both: Vec<_> = (1..=2).map(|name| seed(name, &[5])).collect();
     let (only_a, only_c) = (seed(3, &[5]), seed(4, &[5]));
     for tx in both.iter().chain([&only_a, &only_c]) {
@@ -95,7 +97,8 @@ pub(super) fn l_reorg(stage: &Stage) {
     assert!(both.iter().all(|tx| stage.due(tx) == Some(13 + RETENTION)));
 }
 
-pub(super) fn p_expire_conflicting(stage: &Stage) {
+/// P-expire, conflicting.
+pub(super) fn an_expired_preservation_makes_a_conflicting_record_due(stage: &Stage) {
     let (lost, live) = (seed(1, &[5]), seed(2, &[5]));
     let options = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
     for tx in [&lost, &live] {
@@ -110,7 +113,8 @@ pub(super) fn p_expire_conflicting(stage: &Stage) {
     assert_eq!(stage.due(&live), None, "it won, and its output is live");
 }
 
-pub(super) fn p_expire_no_resurrect(stage: &Stage) {
+/// P-expire-no-resurrect.
+pub(super) fn an_expiring_preservation_revives_no_deleted_record(stage: &Stage) {
     let txs: Vec<_> = (1..=40).map(|name| seed(name, &[0])).collect();
     for tx in &txs {
         stage.create_mined(tx, 1);

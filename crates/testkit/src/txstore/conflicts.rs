@@ -12,7 +12,8 @@ fn conflicting(stage: &Stage, tx: &NodeTx, height: u32) {
     stage.create_with(tx, height, &options).unwrap();
 }
 
-pub(super) fn x_process(stage: &Stage) {
+/// X-process.
+pub(super) fn a_winner_takes_its_inputs_and_the_loser_gives_all_back(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create(&tx, 1).unwrap();
     let loser = spending(2, &[(&tx, 0), (&tx, 1)], &[9]);
@@ -30,7 +31,8 @@ pub(super) fn x_process(stage: &Stage) {
     assert_eq!(stage.due(&winner), None);
 }
 
-pub(super) fn x_not_conflicting(stage: &Stage) {
+/// X-process, not conflicting.
+pub(super) fn only_a_stored_conflicting_transaction_can_win(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let winner = spending(2, &[(&tx, 0)], &[4]);
@@ -42,7 +44,8 @@ pub(super) fn x_not_conflicting(stage: &Stage) {
     assert_eq!(answer, Err(NodeError::NotFound(absent)));
 }
 
-pub(super) fn x_frozen(stage: &Stage) {
+/// X-process, frozen.
+pub(super) fn nobody_wins_a_frozen_output(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_frozen: true, ..CreateOptions::default() };
     stage.create_with(&tx, 1, &options).unwrap();
@@ -53,7 +56,8 @@ pub(super) fn x_frozen(stage: &Stage) {
     assert!(stage.record(&winner).is_conflicting, "nothing changed");
 }
 
-pub(super) fn x_missing_parent(stage: &Stage) {
+/// X-process, missing parent.
+pub(super) fn nobody_wins_an_output_of_an_unknown_parent(stage: &Stage) {
     let absent = seed(1, &[5]);
     let winner = spending(2, &[(&absent, 0)], &[4]);
     conflicting(stage, &winner, 2);
@@ -61,7 +65,7 @@ pub(super) fn x_missing_parent(stage: &Stage) {
     assert_eq!(answer, Err(NodeError::NotFound(absent.txid)), "unknown is never absent");
 }
 
-pub(super) fn x_descendants(stage: &Stage) {
+pub(super) fn descendants_of_a_loser_lose_too(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let mut chain = vec![spending(2, &[(&tx, 0)], &[4])];
@@ -80,7 +84,8 @@ pub(super) fn x_descendants(stage: &Stage) {
     assert_eq!(stage.record(&chain[0]).spent, 0, "and gave back what they held");
 }
 
-pub(super) fn x_ghost(stage: &Stage) {
+/// X-process, ghost spender.
+pub(super) fn a_spender_without_a_record_loses_without_being_named(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 2).unwrap();
@@ -92,7 +97,8 @@ pub(super) fn x_ghost(stage: &Stage) {
     assert_eq!(stage.record(&tx).spent, 1);
 }
 
-pub(super) fn x_out_of_range(stage: &Stage) {
+/// X-process, out-of-range index.
+pub(super) fn nobody_wins_an_output_that_does_not_exist(stage: &Stage) {
     let tx = seed(1, &[5, 0]);
     stage.create(&tx, 1).unwrap();
     for (name, vout) in [(2, 1), (3, 2), (4, u32::MAX)] {
@@ -105,7 +111,7 @@ pub(super) fn x_out_of_range(stage: &Stage) {
     }
 }
 
-pub(super) fn x_set_conflicting(stage: &Stage) {
+pub(super) fn marking_a_conflict_answers_what_it_spends_and_who_spends_it(stage: &Stage) {
     let tx = seed(1, &[5, 5]);
     stage.create(&tx, 1).unwrap();
     let middle = spending(2, &[(&tx, 1), (&seed(9, &[5]), 0)], &[4, 4, 0]);
@@ -128,7 +134,8 @@ pub(super) fn x_set_conflicting(stage: &Stage) {
     assert!(stage.store.set_conflicting(&[], true, at(5)).unwrap().is_empty());
 }
 
-pub(super) fn x_wal(stage: &Stage) {
+/// X-wal.
+pub(super) fn a_conflict_intent_is_pending_once_until_it_is_complete(stage: &Stage) {
     let [a, b] = [1, 2].map(|name| seed(name, &[5]).txid);
     assert_eq!(stage.store.pending_conflict_intents(10).unwrap(), []);
     let first = ConflictIntent::new(at(7), vec![b, a]);
@@ -146,7 +153,8 @@ pub(super) fn x_wal(stage: &Stage) {
     assert_eq!(stage.store.block_state().unwrap(), None, "intents are nothing else's business");
 }
 
-pub(super) fn d_conflict_once(stage: &Stage) {
+/// D-conflict-once.
+pub(super) fn a_conflict_sets_the_deletion_height_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let set = |value, height| {

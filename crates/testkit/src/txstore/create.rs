@@ -8,7 +8,8 @@ use utxokeep_txstore::{BlockState, Decorated, Fields};
 
 use super::stage::{RETENTION, Stage, at, block, coinbase, seed, spending};
 
-pub(super) fn c_basic(stage: &Stage) {
+/// C-basic.
+pub(super) fn a_created_transaction_is_read_back(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create(&tx, 1).unwrap();
     let stored = stage.get(&tx).unwrap();
@@ -18,7 +19,8 @@ pub(super) fn c_basic(stage: &Stage) {
     assert_eq!((bare.body, bare.slots), (None, None), "only what was asked for");
 }
 
-pub(super) fn c_dup(stage: &Stage) {
+/// C-dup.
+pub(super) fn a_second_create_is_refused_and_the_rest_of_its_batch_is_not(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     assert_eq!(stage.create(&tx, 2), Err(NodeError::Exists(tx.txid)));
@@ -27,14 +29,16 @@ pub(super) fn c_dup(stage: &Stage) {
     assert!(answers[0].is_ok() && answers[1].is_err(), "items stand for themselves");
 }
 
-pub(super) fn c_dup_after_spend(stage: &Stage) {
+/// C-dup-after-spend.
+pub(super) fn a_second_create_of_a_spent_transaction_says_that_it_exists(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 2).unwrap();
     assert_eq!(stage.create(&tx, 3), Err(NodeError::Exists(tx.txid)));
 }
 
-pub(super) fn c_coinbase_boundary(stage: &Stage) {
+/// C-coinbase-boundary.
+pub(super) fn a_coinbase_is_spendable_from_its_maturity_height_on(stage: &Stage) {
     let tx = coinbase(1, &[50]);
     stage.create(&tx, 2).unwrap();
     assert!(stage.record(&tx).is_coinbase);
@@ -45,14 +49,16 @@ pub(super) fn c_coinbase_boundary(stage: &Stage) {
     stage.spend(&spend, 7).unwrap();
 }
 
-pub(super) fn c_zerosat(stage: &Stage) {
+/// C-zerosat.
+pub(super) fn a_spendable_output_of_zero_satoshis_counts(stage: &Stage) {
     let mut tx = seed(1, &[1, 1]);
     tx.outputs[1].satoshis = 0;
     stage.create(&tx, 1).unwrap();
     assert_eq!(stage.record(&tx).utxos, 2, "nothing of value, but spendable");
 }
 
-pub(super) fn c_opreturn(stage: &Stage) {
+/// C-opreturn.
+pub(super) fn a_data_output_cannot_be_spent(stage: &Stage) {
     let tx = seed(1, &[5, 0]);
     stage.create(&tx, 1).unwrap();
     assert_eq!(stage.record(&tx).utxos, 1);
@@ -61,7 +67,8 @@ pub(super) fn c_opreturn(stage: &Stage) {
     assert_eq!(error, SpendError::NotFound(OutPoint::new(tx.txid, 1)));
 }
 
-pub(super) fn c_opreturn_only_mined(stage: &Stage) {
+/// C-opreturn-only-mined.
+pub(super) fn a_transaction_of_data_only_is_due_when_created_mined(stage: &Stage) {
     let (mined, unmined) = (seed(1, &[0]), seed(2, &[0, 0]));
     stage.create_mined(&mined, 7);
     assert_eq!(stage.due(&mined), Some(7 + RETENTION));
@@ -69,7 +76,8 @@ pub(super) fn c_opreturn_only_mined(stage: &Stage) {
     assert_eq!(stage.due(&unmined), None);
 }
 
-pub(super) fn c_mined(stage: &Stage) {
+/// C-mined.
+pub(super) fn a_transaction_created_mined_has_each_block_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     let mined = vec![block(1, 3), block(2, 4), block(1, 3)];
     let options = CreateOptions { mined, ..CreateOptions::default() };
@@ -79,13 +87,15 @@ pub(super) fn c_mined(stage: &Stage) {
     assert_eq!(record.unmined_since, None);
 }
 
-pub(super) fn c_unmined(stage: &Stage) {
+/// C-unmined.
+pub(super) fn a_transaction_is_unmined_since_the_height_of_its_creation(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 200).unwrap();
     assert_eq!(stage.record(&tx).unmined_since, Some(at(200)));
 }
 
-pub(super) fn c_conflicting_parent(stage: &Stage) {
+/// C-conflicting-parent.
+pub(super) fn a_conflicting_child_is_listed_once_by_its_parent(stage: &Stage) {
     let parent = seed(1, &[5, 5]);
     stage.create(&parent, 1).unwrap();
     let child = spending(2, &[(&parent, 0), (&parent, 1)], &[9]);
@@ -98,14 +108,16 @@ pub(super) fn c_conflicting_parent(stage: &Stage) {
     assert_eq!(stage.due(&child), Some(2 + RETENTION));
 }
 
-pub(super) fn c_conflicting_missing_parent(stage: &Stage) {
+/// C-conflicting-missing-parent.
+pub(super) fn a_conflicting_child_needs_no_stored_parent(stage: &Stage) {
     let child = spending(2, &[(&seed(1, &[5]), 0)], &[4]);
     let options = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
     stage.create_with(&child, 2, &options).unwrap();
     assert!(stage.record(&child).is_conflicting);
 }
 
-pub(super) fn c_locked(stage: &Stage) {
+/// C-locked.
+pub(super) fn a_transaction_created_locked_is_spendable_once_unlocked(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_locked: true, ..CreateOptions::default() };
     stage.create_with(&tx, 1, &options).unwrap();
@@ -115,13 +127,14 @@ pub(super) fn c_locked(stage: &Stage) {
     stage.spend(&spend, 3).unwrap();
 }
 
-pub(super) fn c_no_outputs(stage: &Stage) {
+/// C-no-outputs.
+pub(super) fn a_transaction_without_outputs_is_refused(stage: &Stage) {
     let tx = seed(1, &[]);
     assert!(matches!(stage.create(&tx, 1), Err(NodeError::Invalid(_))));
     assert_eq!(stage.get(&tx), None);
 }
 
-pub(super) fn c_not_extended(stage: &Stage) {
+pub(super) fn inputs_without_their_previous_outputs_are_refused_unless_allowed(stage: &Stage) {
     let mut tx = spending(2, &[(&seed(1, &[5]), 0)], &[4]);
     tx.inputs[0].previous = None;
     assert!(matches!(stage.create(&tx, 1), Err(NodeError::Invalid(_))));
@@ -129,7 +142,8 @@ pub(super) fn c_not_extended(stage: &Stage) {
     stage.create_with(&tx, 1, &options).unwrap();
 }
 
-pub(super) fn c_large(stage: &Stage) {
+/// C-large.
+pub(super) fn a_transaction_of_many_outputs_is_spent_output_by_output(stage: &Stage) {
     let tx = seed(1, &vec![1; 20_000]);
     stage.create(&tx, 1).unwrap();
     assert_eq!(stage.record(&tx).utxos, 20_000);
@@ -138,13 +152,15 @@ pub(super) fn c_large(stage: &Stage) {
     assert_eq!(stage.status(&tx, 127), SpendStatus::Ok);
 }
 
-pub(super) fn g_notfound(stage: &Stage) {
+/// G-notfound.
+pub(super) fn an_unknown_transaction_is_not_found_without_an_error(stage: &Stage) {
     let tx = seed(1, &[5]);
     assert_eq!(stage.get(&tx), None);
     assert_eq!(stage.status(&tx, 0), SpendStatus::NotFound);
 }
 
-pub(super) fn g_spend_datas(stage: &Stage) {
+/// G-spenddatas.
+pub(super) fn only_spent_outputs_name_a_spender(stage: &Stage) {
     let tx = seed(1, &[1; 5]);
     stage.create(&tx, 1).unwrap();
     stage.spend(&spending(2, &[(&tx, 1), (&tx, 3)], &[2]), 2).unwrap();
@@ -153,7 +169,8 @@ pub(super) fn g_spend_datas(stage: &Stage) {
     assert_eq!(spent, [false, true, false, true, false]);
 }
 
-pub(super) fn b_decorate(stage: &Stage) {
+/// B-decorate.
+pub(super) fn each_outpoint_is_decorated_or_says_what_is_missing(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create(&tx, 1).unwrap();
     let outputs = [
@@ -167,7 +184,8 @@ pub(super) fn b_decorate(stage: &Stage) {
     assert_eq!(stage.store.decorate(&[]).unwrap(), []);
 }
 
-pub(super) fn h_zero(stage: &Stage) {
+/// H-zero.
+pub(super) fn height_zero_is_refused(stage: &Stage) {
     assert_eq!(stage.store.block_state().unwrap(), None);
     let zero = BlockState { height: at(0), median_time: 5 };
     assert_eq!(stage.store.set_block_state(zero).unwrap(), Err(NodeError::HeightZero));
@@ -177,7 +195,8 @@ pub(super) fn h_zero(stage: &Stage) {
     assert_eq!(stage.create(&seed(1, &[5]), 0), Err(NodeError::HeightZero));
 }
 
-pub(super) fn delete_complete(stage: &Stage) {
+/// K-delete-complete.
+pub(super) fn a_deleted_transaction_leaves_nothing_stale(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create(&tx, 1).unwrap();
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 2).unwrap();

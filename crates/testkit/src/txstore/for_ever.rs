@@ -4,7 +4,8 @@ use utxokeep_core::node::CreateOptions;
 
 use super::stage::{Stage, at, seed, spending};
 
-pub(super) fn d_r0(stage: &Stage) {
+/// D-R0.
+pub(super) fn without_retention_no_deletion_height_is_set(stage: &Stage) {
     let (tx, data, lost) = (seed(1, &[5]), seed(2, &[0]), seed(3, &[5]));
     stage.create_mined(&tx, 1);
     stage.create_mined(&data, 1);
@@ -23,7 +24,8 @@ pub(super) fn d_r0(stage: &Stage) {
     }
 }
 
-pub(super) fn p_expire_r0(stage: &Stage) {
+/// P-expire, R0.
+pub(super) fn without_retention_an_expired_preservation_is_only_cleared(stage: &Stage) {
     let tx = seed(1, &[0]);
     stage.create_mined(&tx, 1);
     assert_eq!(stage.store.preserve(&[tx.txid], at(20)).unwrap(), 1);

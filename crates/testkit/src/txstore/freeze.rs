@@ -17,7 +17,8 @@ fn unfreeze(stage: &Stage, tx: &utxokeep_core::node::NodeTx, vout: u32) -> Resul
     stage.store.unfreeze(&[output]).unwrap().remove(0)
 }
 
-pub(super) fn f_freeze(stage: &Stage) {
+/// F-freeze.
+pub(super) fn a_frozen_output_is_spendable_only_once_unfrozen(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create(&tx, 1).unwrap();
     freeze(stage, &tx, 1).unwrap();
@@ -32,7 +33,8 @@ pub(super) fn f_freeze(stage: &Stage) {
     stage.spend(&spend, 2).unwrap();
 }
 
-pub(super) fn f_errors(stage: &Stage) {
+/// F-again, F-spent, F-unfreeze-not-frozen.
+pub(super) fn only_unspent_outputs_are_frozen_and_only_frozen_ones_unfrozen(stage: &Stage) {
     let (tx, absent) = (seed(1, &[5, 6, 0]), seed(9, &[5]));
     stage.create(&tx, 1).unwrap();
     freeze(stage, &tx, 0).unwrap();
@@ -50,7 +52,8 @@ pub(super) fn f_errors(stage: &Stage) {
     assert!(matches!(wrong, Err(NodeError::Output(SpendError::Mismatch(_)))), "{wrong:?}");
 }
 
-pub(super) fn f_reassign(stage: &Stage) {
+/// F-reassign, F-boundary.
+pub(super) fn a_reassigned_output_is_the_new_owners_after_the_hold(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let outpoint = OutPoint::new(tx.txid, 0);
@@ -78,7 +81,8 @@ pub(super) fn f_reassign(stage: &Stage) {
     assert_eq!(stage.record(&tx).reassignments.len(), 1);
 }
 
-pub(super) fn f_hold_survives(stage: &Stage) {
+/// F-hold.
+pub(super) fn the_hold_of_a_reassigned_output_survives_freezing(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     freeze(stage, &tx, 0).unwrap();
@@ -90,7 +94,8 @@ pub(super) fn f_hold_survives(stage: &Stage) {
     assert_eq!(stage.view(&tx, 0, 11).status, SpendStatus::Immature);
 }
 
-pub(super) fn d_frozen_blocks(stage: &Stage) {
+/// D-frozen.
+pub(super) fn a_frozen_output_keeps_its_record_from_being_due(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create_mined(&tx, 1);
     freeze(stage, &tx, 1).unwrap();
@@ -98,7 +103,8 @@ pub(super) fn d_frozen_blocks(stage: &Stage) {
     assert_eq!(stage.due(&tx), None);
 }
 
-pub(super) fn d_reassigned_never(stage: &Stage) {
+/// D-reassigned.
+pub(super) fn a_record_with_a_reassigned_output_is_never_due(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
     freeze(stage, &tx, 0).unwrap();

@@ -4,7 +4,8 @@ use utxokeep_core::node::{CreateOptions, MinedInfo, NodeError};
 
 use super::stage::{RETENTION, Stage, at, block, seed, spending};
 
-pub(super) fn m_append_dedupe(stage: &Stage) {
+/// M-append, M-dedupe.
+pub(super) fn each_block_of_a_transaction_is_kept_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     assert_eq!(stage.mine(&tx, 123, 2), Ok(vec![123]));
@@ -12,7 +13,7 @@ pub(super) fn m_append_dedupe(stage: &Stage) {
     assert_eq!(stage.mine(&tx, 123, 2), Ok(vec![123, 124]));
 }
 
-pub(super) fn m_a_block_has_one_height(stage: &Stage) {
+pub(super) fn a_block_has_one_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     stage.mine(&tx, 7, 10).unwrap();
@@ -23,7 +24,7 @@ pub(super) fn m_a_block_has_one_height(stage: &Stage) {
     assert_eq!(stage.mine(&tx, 7, 11), Ok(vec![7]), "it was taken off first");
 }
 
-pub(super) fn m_heights_that_are_missing_are_named(stage: &Stage) {
+pub(super) fn heights_that_are_missing_are_named(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let mined = |height, unset| {
@@ -37,7 +38,8 @@ pub(super) fn m_heights_that_are_missing_are_named(stage: &Stage) {
     assert_eq!(mined(5, true), Err(NodeError::HeightMissing { field }));
 }
 
-pub(super) fn m_unset_middle(stage: &Stage) {
+/// M-unset.
+pub(super) fn losing_one_of_several_blocks_keeps_the_others(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     for id in 1..=3 {
@@ -48,7 +50,8 @@ pub(super) fn m_unset_middle(stage: &Stage) {
     assert_eq!((record.blocks, record.unmined_since), (vec![block(1, 11), block(3, 13)], None));
 }
 
-pub(super) fn m_unset_last(stage: &Stage) {
+/// M-unset-last.
+pub(super) fn losing_the_last_block_unmines_and_clears_the_deletion_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 5);
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 6).unwrap();
@@ -57,7 +60,8 @@ pub(super) fn m_unset_last(stage: &Stage) {
     assert_eq!((stage.record(&tx).unmined_since, stage.due(&tx)), (Some(at(6)), None));
 }
 
-pub(super) fn m_not_longest(stage: &Stage) {
+/// M-not-longest.
+pub(super) fn only_a_block_of_the_longest_chain_ends_being_unmined(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 3).unwrap();
     stage.set_mined(&tx, 1, 5, false, false).unwrap();
@@ -66,7 +70,8 @@ pub(super) fn m_not_longest(stage: &Stage) {
     assert_eq!(stage.record(&tx).unmined_since, None);
 }
 
-pub(super) fn m_only_being_mined_unlocks(stage: &Stage) {
+/// M-unlocks.
+pub(super) fn only_being_mined_unlocks(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_locked: true, ..CreateOptions::default() };
     stage.create_with(&tx, 1, &options).unwrap();
@@ -81,7 +86,8 @@ pub(super) fn m_only_being_mined_unlocks(stage: &Stage) {
     assert!(!stage.record(&tx).is_locked);
 }
 
-pub(super) fn m_missing(stage: &Stage) {
+/// M-missing.
+pub(super) fn mining_a_missing_transaction_is_refused_and_unmining_it_is_not(stage: &Stage) {
     let tx = seed(1, &[5]);
     assert_eq!(stage.mine(&tx, 1, 2), Err(NodeError::NotFound(tx.txid)));
     assert_eq!(stage.set_mined(&tx, 1, 2, true, true), Ok(vec![]), "gone is fine");
@@ -94,7 +100,8 @@ pub(super) fn m_missing(stage: &Stage) {
     assert!(stage.store.set_mined(&[], &info).unwrap().is_empty());
 }
 
-pub(super) fn m_dah_height(stage: &Stage) {
+/// M-dah-height.
+pub(super) fn a_deletion_height_counts_from_the_block_that_mined(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 100).unwrap();
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 100).unwrap();
@@ -102,7 +109,8 @@ pub(super) fn m_dah_height(stage: &Stage) {
     assert_eq!(stage.due(&tx), Some(900_000 + RETENTION), "of the block, not of a cached tip");
 }
 
-pub(super) fn l_mark(stage: &Stage) {
+/// L-mark.
+pub(super) fn leaving_and_joining_the_longest_chain_toggles_unmined_since(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 5);
     for (on, since) in [(true, None), (false, Some(at(96))), (true, None)] {
@@ -112,14 +120,16 @@ pub(super) fn l_mark(stage: &Stage) {
     assert!(stage.store.mark_on_longest_chain(&[], true, at(1)).unwrap().is_empty());
 }
 
-pub(super) fn l_keep_earliest(stage: &Stage) {
+/// L-keep-earliest.
+pub(super) fn an_unmined_record_keeps_its_earliest_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 100).unwrap();
     stage.mark(&tx, false, 300);
     assert_eq!(stage.record(&tx).unmined_since, Some(at(100)));
 }
 
-pub(super) fn l_backdate(stage: &Stage) {
+/// L-backdate.
+pub(super) fn a_record_that_leaves_the_chain_is_backdated_by_the_unmined_retention(stage: &Stage) {
     let (tx, young) = (seed(1, &[5]), seed(2, &[5]));
     stage.create_mined(&tx, 5);
     stage.create_mined(&young, 1);
@@ -129,7 +139,10 @@ pub(super) fn l_backdate(stage: &Stage) {
     assert_eq!(stage.record(&young).unmined_since, Some(at(1)));
 }
 
-pub(super) fn l_dah(stage: &Stage) {
+/// L-dah.
+pub(super) fn leaving_the_longest_chain_clears_the_deletion_height_and_joining_sets_it(
+    stage: &Stage,
+) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 5);
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 6).unwrap();
@@ -140,7 +153,8 @@ pub(super) fn l_dah(stage: &Stage) {
     assert_eq!(stage.due(&tx), Some(8 + RETENTION));
 }
 
-pub(super) fn d_all_spent_then_mined(stage: &Stage) {
+/// D-not-all-spent, D-all-spent-unmined, D-all-spent.
+pub(super) fn a_spent_record_is_due_once_it_is_mined(stage: &Stage) {
     let tx = seed(1, &[5, 5]);
     stage.create(&tx, 1).unwrap();
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 2).unwrap();
@@ -151,7 +165,8 @@ pub(super) fn d_all_spent_then_mined(stage: &Stage) {
     assert_eq!(stage.due(&tx), Some(4 + RETENTION));
 }
 
-pub(super) fn d_mined_then_last_spend(stage: &Stage) {
+/// D-mined.
+pub(super) fn a_mined_record_is_due_once_its_last_output_is_spent(stage: &Stage) {
     let tx = seed(1, &[5, 5]);
     stage.create_mined(&tx, 1);
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 5).unwrap();
@@ -160,7 +175,8 @@ pub(super) fn d_mined_then_last_spend(stage: &Stage) {
     assert_eq!(stage.due(&tx), Some(6 + RETENTION));
 }
 
-pub(super) fn d_forward_only(stage: &Stage) {
+/// D-forward-only.
+pub(super) fn a_deletion_height_only_moves_forward(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
     let spend = spending(2, &[(&tx, 0)], &[4]);
@@ -171,7 +187,8 @@ pub(super) fn d_forward_only(stage: &Stage) {
     assert_eq!(stage.due(&tx), Some(80 + RETENTION));
 }
 
-pub(super) fn d_unspend_clears(stage: &Stage) {
+/// D-unspend-clears.
+pub(super) fn taking_a_spend_back_clears_the_deletion_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
     let spend = spending(2, &[(&tx, 0)], &[4]);
@@ -180,7 +197,8 @@ pub(super) fn d_unspend_clears(stage: &Stage) {
     assert_eq!(stage.due(&tx), None);
 }
 
-pub(super) fn d_preserved_untouched(stage: &Stage) {
+/// D-preserved.
+pub(super) fn a_preserved_record_gets_no_deletion_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
     let spend = spending(2, &[(&tx, 0)], &[4]);
@@ -195,7 +213,7 @@ pub(super) fn d_preserved_untouched(stage: &Stage) {
 }
 
 /// A spend above the pruner's height that came while the record was kept.
-pub(super) fn d_spent_while_preserved(stage: &Stage) {
+pub(super) fn a_record_spent_while_preserved_is_due_after_the_spend(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 27);
     stage.store.preserve(&[tx.txid], at(31)).unwrap();
@@ -205,7 +223,7 @@ pub(super) fn d_spent_while_preserved(stage: &Stage) {
 }
 
 /// A reorganisation takes the block off, and the next one is lower than the spend.
-pub(super) fn d_mined_again_below_the_spend(stage: &Stage) {
+pub(super) fn a_record_mined_again_below_its_spend_is_due_after_the_spend(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 5);
     let child = spending(2, &[(&tx, 0)], &[4]);
@@ -220,7 +238,7 @@ pub(super) fn d_mined_again_below_the_spend(stage: &Stage) {
 }
 
 /// A node that tells of a block late, after outputs were spent above it.
-pub(super) fn d_mined_told_late(stage: &Stage) {
+pub(super) fn a_block_that_is_reported_late_does_not_hasten_the_deletion(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 30).unwrap();
@@ -228,7 +246,8 @@ pub(super) fn d_mined_told_late(stage: &Stage) {
     assert_eq!(stage.due(&tx), Some(30 + RETENTION));
 }
 
-pub(super) fn d_lock_clears(stage: &Stage) {
+/// D-lock-clears.
+pub(super) fn a_lock_clears_the_deletion_height_and_unlocking_sets_it(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 5).unwrap();
@@ -238,7 +257,8 @@ pub(super) fn d_lock_clears(stage: &Stage) {
     assert_eq!(stage.due(&tx), Some(7 + RETENTION));
 }
 
-pub(super) fn p_preserve(stage: &Stage) {
+/// P-preserve.
+pub(super) fn preserving_clears_the_deletion_height_and_is_never_shortened(stage: &Stage) {
     let (due, live) = (seed(1, &[5]), seed(2, &[5]));
     stage.create_mined(&due, 1);
     stage.create_mined(&live, 1);
@@ -255,7 +275,8 @@ pub(super) fn p_preserve(stage: &Stage) {
     assert_eq!(stage.record(&due).preserve_until, Some(at(150)));
 }
 
-pub(super) fn p_expire(stage: &Stage) {
+/// P-expire.
+pub(super) fn an_expired_preservation_makes_only_spent_records_due(stage: &Stage) {
     let (due, revived) = (seed(1, &[5]), seed(2, &[5]));
     for tx in [&due, &revived] {
         stage.create_mined(tx, 1);
@@ -273,7 +294,7 @@ pub(super) fn p_expire(stage: &Stage) {
     assert_eq!(stage.store.expire_preservations(at(99), 10).unwrap(), 0);
 }
 
-pub(super) fn p_unmined_iteration(stage: &Stage) {
+pub(super) fn unmined_records_are_listed_in_pages_up_to_the_cutoff(stage: &Stage) {
     let txs: Vec<_> = (1..=5).map(|name| seed(name, &[5])).collect();
     for (tx, height) in txs.iter().zip([30, 10, 20, 40, 10]) {
         stage.create(tx, height).unwrap();

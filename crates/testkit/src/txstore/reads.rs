@@ -13,7 +13,8 @@ use utxokeep_txstore::{BlockState, Decorated, ParentOutput};
 
 use super::stage::{RETENTION, Stage, at, block, coinbase, seed, spending};
 
-pub(super) fn c_coinbase(stage: &Stage) {
+/// C-coinbase.
+pub(super) fn only_a_coinbase_waits_for_maturity(stage: &Stage) {
     let tx = coinbase(1, &[50, 0]);
     stage.create(&tx, 2).unwrap();
     let stored = stage.get(&tx).unwrap();
@@ -34,7 +35,8 @@ fn seed_of(stage: &Stage) -> utxokeep_core::node::NodeTx {
     tx
 }
 
-pub(super) fn c_overrides(stage: &Stage) {
+/// C-txid-override, C-coinbase-override.
+pub(super) fn id_and_kind_are_what_the_caller_says(stage: &Stage) {
     let parent = seed(1, &[5]);
     stage.create(&parent, 1).unwrap();
     // Id and kind are what the caller says, whatever the bytes look like.
@@ -48,7 +50,7 @@ pub(super) fn c_overrides(stage: &Stage) {
     assert_eq!(stage.status(&parent, 0), SpendStatus::Ok, "a coinbase spends nothing");
 }
 
-pub(super) fn c_conflicting_dah(stage: &Stage) {
+pub(super) fn a_conflicting_record_is_due_however_it_became_conflicting(stage: &Stage) {
     let (at_create, later) = (seed(1, &[5]), seed(2, &[5]));
     let options = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
     stage.create_with(&at_create, 3, &options).unwrap();
@@ -62,7 +64,8 @@ pub(super) fn c_conflicting_dah(stage: &Stage) {
     assert_eq!(stage.due(&held), None, "a lock holds");
 }
 
-pub(super) fn p_decorate(stage: &Stage) {
+/// P-decorate.
+pub(super) fn previous_outputs_are_known_whether_data_or_spent(stage: &Stage) {
     let parent = seed(1, &[5, 0, 7]);
     stage.create(&parent, 1).unwrap();
     let extended = spending(2, &[(&parent, 0), (&parent, 1), (&parent, 2)], &[9]);
@@ -90,7 +93,7 @@ pub(super) fn p_decorate(stage: &Stage) {
     assert!(matches!(&found[..], [Decorated::Found(a), Decorated::Found(b)] if a == b));
 }
 
-pub(super) fn b_parent_outputs(stage: &Stage) {
+pub(super) fn a_parent_output_says_its_lowest_block_or_why_it_has_none(stage: &Stage) {
     let (mined, unmined) = (seed(1, &[5, 0]), seed(2, &[5]));
     let options =
         CreateOptions { mined: vec![block(1, 9), block(2, 4)], ..CreateOptions::default() };
@@ -117,7 +120,8 @@ pub(super) fn b_parent_outputs(stage: &Stage) {
     assert_eq!(stage.store.parent_outputs(&[]).unwrap(), []);
 }
 
-pub(super) fn h_pair(stage: &Stage) {
+/// H-zero, the pair.
+pub(super) fn height_and_time_of_the_chain_are_never_torn(stage: &Stage) {
     // Each writer keeps height and time in step; a reader must never see two halves.
     let state = |height: u32| BlockState { height: at(height), median_time: height * 7 };
     stage.store.set_block_state(state(1)).unwrap().unwrap();

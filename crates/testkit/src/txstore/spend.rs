@@ -12,7 +12,8 @@ use utxokeep_core::{
 
 use super::stage::{RETENTION, Stage, at, coinbase, seed, spending};
 
-pub(super) fn s_ok(stage: &Stage) {
+/// S-ok.
+pub(super) fn a_spend_names_its_spender_and_the_blocks_of_its_parent(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
     let spend = spending(2, &[(&tx, 0)], &[4]);
@@ -23,7 +24,8 @@ pub(super) fn s_ok(stage: &Stage) {
     assert_eq!(view.by, Some(SpendingData { txid: spend.txid, vin: 0 }));
 }
 
-pub(super) fn s_double(stage: &Stage) {
+/// S-double.
+pub(super) fn a_double_spend_is_refused_and_names_the_first_spender(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let first = spending(2, &[(&tx, 0)], &[4]);
@@ -33,7 +35,8 @@ pub(super) fn s_double(stage: &Stage) {
     assert_eq!(error, SpendError::Spent { outpoint: OutPoint::new(tx.txid, 0), by });
 }
 
-pub(super) fn s_idem(stage: &Stage) {
+/// S-idem.
+pub(super) fn the_same_spend_again_counts_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let spend = spending(2, &[(&tx, 0)], &[4]);
@@ -42,12 +45,14 @@ pub(super) fn s_idem(stage: &Stage) {
     assert_eq!(stage.record(&tx).spent, 1);
 }
 
-pub(super) fn s_nonexistent(stage: &Stage) {
+/// S-nonexistent.
+pub(super) fn spending_an_unknown_transaction_is_not_found(stage: &Stage) {
     let error = stage.spend_error(Stage::request(&spending(2, &[(&seed(1, &[5]), 0)], &[4]), 2));
     assert!(matches!(error, SpendError::NotFound(_)));
 }
 
-pub(super) fn s_blessed(stage: &Stage) {
+/// S-blessed.
+pub(super) fn a_stored_spender_may_spend_again_when_its_parent_is_gone(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let spend = spending(2, &[(&tx, 0)], &[4]);
@@ -56,7 +61,8 @@ pub(super) fn s_blessed(stage: &Stage) {
     assert_eq!(stage.spend(&spend, 3).unwrap().newly, 0, "its parent went after it was stored");
 }
 
-pub(super) fn s_hash_mismatch(stage: &Stage) {
+/// S-hash-mismatch.
+pub(super) fn a_spend_with_the_wrong_hash_is_refused(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let mut request = Stage::request(&spending(2, &[(&tx, 0)], &[4]), 2);
@@ -66,7 +72,8 @@ pub(super) fn s_hash_mismatch(stage: &Stage) {
     assert_eq!(stage.status(&tx, 0), SpendStatus::Ok);
 }
 
-pub(super) fn s_vout_out_of_range(stage: &Stage) {
+/// S-vout-out-of-range.
+pub(super) fn spending_an_output_out_of_range_is_not_found(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     for vout in [1, u32::MAX] {
@@ -75,7 +82,8 @@ pub(super) fn s_vout_out_of_range(stage: &Stage) {
     }
 }
 
-pub(super) fn s_conflicting(stage: &Stage) {
+/// S-conflicting.
+pub(super) fn outputs_of_a_conflicting_transaction_are_spent_only_with_the_flag(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
     stage.create_with(&tx, 1, &options).unwrap();
@@ -86,7 +94,8 @@ pub(super) fn s_conflicting(stage: &Stage) {
     stage.spend_request(request).unwrap();
 }
 
-pub(super) fn s_locked(stage: &Stage) {
+/// S-locked.
+pub(super) fn outputs_of_a_locked_transaction_are_spent_only_with_the_flag(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     stage.lock(&tx, true, 1);
@@ -97,7 +106,8 @@ pub(super) fn s_locked(stage: &Stage) {
     stage.spend_request(request).unwrap();
 }
 
-pub(super) fn s_precedence(stage: &Stage) {
+/// S-precedence.
+pub(super) fn a_refused_spend_says_the_first_reason_in_a_fixed_order(stage: &Stage) {
     let tx = coinbase(1, &[5]);
     let options = CreateOptions {
         is_conflicting: true,
@@ -119,7 +129,8 @@ pub(super) fn s_precedence(stage: &Stage) {
     assert!(matches!(stage.spend_error(request), SpendError::Frozen(_)));
 }
 
-pub(super) fn s_rollback_any_class(stage: &Stage) {
+/// S-rollback-any-class.
+pub(super) fn a_spender_without_a_record_spends_all_or_nothing(stage: &Stage) {
     let (free, locked) = (seed(1, &[5]), seed(2, &[5]));
     stage.create(&free, 1).unwrap();
     stage.create(&locked, 1).unwrap();
@@ -132,7 +143,8 @@ pub(super) fn s_rollback_any_class(stage: &Stage) {
     assert_eq!(stage.status(&free, 0), SpendStatus::Ok, "nothing was spent");
 }
 
-pub(super) fn s_no_rollback_if_record(stage: &Stage) {
+/// S-no-rollback-if-record.
+pub(super) fn a_refused_spend_keeps_earlier_spends_of_a_stored_spender(stage: &Stage) {
     let (first, second) = (seed(1, &[5]), seed(2, &[5]));
     stage.create(&first, 1).unwrap();
     stage.create(&second, 1).unwrap();
@@ -143,7 +155,7 @@ pub(super) fn s_no_rollback_if_record(stage: &Stage) {
     assert_eq!((stage.record(&first).spent, stage.record(&second).spent), (1, 1));
 }
 
-pub(super) fn s_height_zero(stage: &Stage) {
+pub(super) fn a_spend_needs_a_height_and_inputs(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let spend = spending(2, &[(&tx, 0)], &[4]);
@@ -152,7 +164,8 @@ pub(super) fn s_height_zero(stage: &Stage) {
     assert!(matches!(nothing, Err(NodeError::Invalid(_))), "{nothing:?}");
 }
 
-pub(super) fn s_concurrent_same(stage: &Stage) {
+/// S-concurrent-same.
+pub(super) fn concurrent_spends_of_one_spender_count_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let spend = spending(2, &[(&tx, 0)], &[4]);
@@ -164,7 +177,8 @@ pub(super) fn s_concurrent_same(stage: &Stage) {
     assert_eq!((newly, stage.record(&tx).spent), (1, 1));
 }
 
-pub(super) fn s_concurrent_diff(stage: &Stage) {
+/// S-concurrent-diff.
+pub(super) fn of_concurrent_spenders_one_wins_and_the_others_are_told(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let answers: Vec<_> = thread::scope(|scope| {
@@ -183,7 +197,8 @@ pub(super) fn s_concurrent_diff(stage: &Stage) {
     }
 }
 
-pub(super) fn s_concurrent_drain(stage: &Stage) {
+/// S-concurrent-drain.
+pub(super) fn concurrent_spends_of_every_output_make_the_record_due(stage: &Stage) {
     let tx = seed(1, &[1; 16]);
     stage.create_mined(&tx, 1);
     thread::scope(|scope| {
@@ -195,7 +210,7 @@ pub(super) fn s_concurrent_drain(stage: &Stage) {
     assert_eq!((stage.record(&tx).spent, stage.due(&tx)), (16, Some(5 + RETENTION)));
 }
 
-pub(super) fn s_duplicate_in_batch(stage: &Stage) {
+pub(super) fn a_spend_twice_in_a_batch_counts_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let request = Stage::request(&spending(2, &[(&tx, 0)], &[4]), 2);
@@ -207,7 +222,7 @@ pub(super) fn s_duplicate_in_batch(stage: &Stage) {
     assert_eq!(stage.record(&tx).spent, 1);
 }
 
-pub(super) fn s_same_output_twice_in_one_tx(stage: &Stage) {
+pub(super) fn a_transaction_that_spends_an_output_twice_is_refused(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let twice = spending(2, &[(&tx, 0), (&tx, 0)], &[9]);
@@ -216,7 +231,8 @@ pub(super) fn s_same_output_twice_in_one_tx(stage: &Stage) {
     assert_eq!(stage.record(&tx).spent, 0);
 }
 
-pub(super) fn u_ok(stage: &Stage) {
+/// U-ok.
+pub(super) fn a_spend_that_is_taken_back_is_uncounted_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
     let spend = spending(2, &[(&tx, 0)], &[4]);
@@ -228,7 +244,8 @@ pub(super) fn u_ok(stage: &Stage) {
     assert_eq!(stage.record(&tx).spent, 0);
 }
 
-pub(super) fn u_not_owner(stage: &Stage) {
+/// U-not-owner.
+pub(super) fn only_the_spender_takes_its_spend_back(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     stage.spend(&spending(2, &[(&tx, 0)], &[4]), 2).unwrap();
@@ -236,7 +253,8 @@ pub(super) fn u_not_owner(stage: &Stage) {
     assert_eq!(stage.status(&tx, 0), SpendStatus::Spent);
 }
 
-pub(super) fn u_unspent_missing_nil(stage: &Stage) {
+/// U-unspent, U-missing, U-nil-data.
+pub(super) fn an_unspend_of_an_unspent_output_is_fine_and_a_wrong_one_is_refused(stage: &Stage) {
     let (tx, absent) = (seed(1, &[5]), seed(9, &[5]));
     stage.create(&tx, 1).unwrap();
     let by = spending(2, &[(&tx, 0)], &[4]);
@@ -252,7 +270,8 @@ pub(super) fn u_unspent_missing_nil(stage: &Stage) {
     assert!(matches!(answer(wrong), Err(NodeError::Output(SpendError::Mismatch(_)))));
 }
 
-pub(super) fn u_locked_flag(stage: &Stage) {
+/// U-locked-flag.
+pub(super) fn an_unspend_sets_the_lock_only_when_told(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let by = spending(2, &[(&tx, 0)], &[4]);
@@ -265,7 +284,8 @@ pub(super) fn u_locked_flag(stage: &Stage) {
     }
 }
 
-pub(super) fn sac_default(stage: &Stage) {
+/// SAC-default.
+pub(super) fn a_child_is_stored_and_its_inputs_spent_in_one_call(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let child = spending(2, &[(&tx, 0)], &[4]);
@@ -275,7 +295,8 @@ pub(super) fn sac_default(stage: &Stage) {
     assert_eq!(stage.status(&child, 0), SpendStatus::Ok);
 }
 
-pub(super) fn sac_only_flags(stage: &Stage) {
+/// SAC-create-only, SAC-spend-only, SAC-both.
+pub(super) fn spend_only_and_create_only_exclude_each_other(stage: &Stage) {
     let tx = seed(1, &[5, 5]);
     stage.create(&tx, 1).unwrap();
     let (spend, create) = (spending(2, &[(&tx, 0)], &[4]), spending(3, &[(&tx, 1)], &[4]));
@@ -292,7 +313,8 @@ pub(super) fn sac_only_flags(stage: &Stage) {
     assert!(matches!(run(&create, true, true), Err(NodeError::Invalid(_))));
 }
 
-pub(super) fn sac_exists_keeps_spends(stage: &Stage) {
+/// SAC-exists.
+pub(super) fn spend_and_create_of_a_stored_transaction_keeps_its_spends(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
     let child = spending(2, &[(&tx, 0)], &[4]);
@@ -301,7 +323,8 @@ pub(super) fn sac_exists_keeps_spends(stage: &Stage) {
     assert_eq!(stage.status(&tx, 0), SpendStatus::Spent);
 }
 
-pub(super) fn sac_fails_whole(stage: &Stage) {
+/// SAC-create-fail.
+pub(super) fn a_failed_spend_and_create_spends_and_stores_nothing(stage: &Stage) {
     let (tx, other) = (seed(1, &[5]), seed(2, &[5]));
     stage.create(&tx, 1).unwrap();
     stage.create(&other, 1).unwrap();
@@ -314,7 +337,8 @@ pub(super) fn sac_fails_whole(stage: &Stage) {
     assert_eq!(stage.status(&tx, 0), SpendStatus::Ok, "no parent names what has no record");
 }
 
-pub(super) fn sac_multi(stage: &Stage) {
+/// SAC-multi.
+pub(super) fn a_failed_parent_fails_its_children_and_a_wrong_list_writes_nothing(stage: &Stage) {
     let tx = seed(1, &[5, 5, 5]);
     stage.create(&tx, 1).unwrap();
     stage.spend(&spending(9, &[(&tx, 1)], &[4]), 2).unwrap();
