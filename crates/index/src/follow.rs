@@ -321,7 +321,9 @@ impl<K: Kv> Follower<K> {
             read.multi_get(HEIGHTS, &keys, &mut |at, value| {
                 in_chain.extend(value.and(BlockHash::from_slice(keys[at])));
             })?;
-            let is_known = |hash| in_chain.contains(hash) || self.stored.contains(hash);
+            // A side block whose parent was rolled back is not part of any branch yet.
+            let is_side = |hash| self.stored.contains(hash) && self.tree.get(hash).is_some();
+            let is_known = |hash| in_chain.contains(hash) || is_side(hash);
             unknown.extend(part.iter().filter(|header| !is_known(&header.hash)));
         }
         Ok(unknown)
@@ -432,27 +434,35 @@ impl<K: Kv> Follower<K> {
                 Ok(Fetched::Redo(redo)) => self.writer.apply_redo(&redo).map_err(Into::into),
                 Err(damage) => {
                     let (hash, reason) = (*hash, damage);
-                    return Ok(Some(Refusal { hash, height, reason, is_damage: true }));
+                    let is_of_block = false;
+                    return Ok(Some(Refusal {
+                        hash,
+                        height,
+                        reason,
+                        is_damage: true,
+                        is_of_block,
+                    }));
                 }
             },
         };
         match applied {
             Ok(()) => Ok(None),
             Err(ApplyError::Invalid { network, hash, height, reason }) => {
+                let is_of_block = !reason.depends_on_witness();
                 let reason = reason.text(network);
-                Ok(Some(Refusal { hash, height, reason, is_damage: false }))
+                Ok(Some(Refusal { hash, height, reason, is_damage: false, is_of_block }))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Remembers a block that was refused. Bytes that are bad say nothing of the block: another
-    /// copy may be good.
+    /// Remembers a block that was refused. Bytes that are bad, and witnesses, say nothing of the
+    /// block: another copy may be good.
     fn take_refusal(&mut self, refusal: Refusal) -> Result<(), FollowError> {
-        let Refusal { hash, height, reason, is_damage } = refusal;
+        let Refusal { hash, height, reason, is_damage, is_of_block } = refusal;
         self.tree.mark_invalid(hash);
         self.refuse(hash, height, reason, is_damage);
-        if !is_damage {
+        if is_of_block {
             self.store_verdict(&hash)?;
         }
         Ok(())
@@ -568,6 +578,8 @@ struct Refusal {
     height: Height,
     reason: String,
     is_damage: bool,
+    /// Whether every copy of the block is refused.
+    is_of_block: bool,
 }
 
 enum Fetched {

@@ -319,3 +319,38 @@ fn an_import_of_known_files_reads_no_block_again() {
         );
     }
 }
+
+#[test]
+fn a_side_block_whose_parent_was_rolled_back_is_read_again() {
+    use utxokeep_chains::BlockSource;
+    let straight = config(23, 0);
+    let mut all = simulate(straight.clone(), 20);
+    let base = chain_of(&all);
+    let base_count = all.headers().len();
+    let first = common::simulate_branch(&mut all, config(24, 0), &base, 2);
+    let second = common::simulate_branch(&mut all, config(25, 0), &base, 5);
+    // One block of the second branch arrives first, and loses against two of the other.
+    let mut early = Archive::default();
+    let arrived = base.iter().chain(&second[..1]).chain(&first);
+    for hash in arrived {
+        let header = all.headers().iter().find(|header| header.hash == *hash).unwrap();
+        early.push(*header, all.raw(hash).unwrap());
+    }
+    for bulk in [true, false] {
+        let index = InMemory::default().open(common::settings(300));
+        let import = |archive: &Archive| {
+            let files = Files::new(archive, archive.headers().len());
+            let writer = ChainWriter::new(index.clone()).unwrap();
+            let (writer, report) =
+                import_files(writer, &files.open(), bulk, &mut |_| true).unwrap();
+            assert_eq!((report.refused, report.waiting), (vec![], 0));
+            writer
+        };
+        let mut writer = import(&early);
+        assert_eq!(writer.tip().unwrap().hash, first[1]);
+        writer.rollback(Height::new(u32::try_from(base_count).unwrap() - 6)).unwrap();
+        drop(writer);
+        assert_eq!(import(&all).tip().unwrap().hash, second[4]);
+        assert_clean(&index, "read again");
+    }
+}

@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -130,6 +133,8 @@ struct Shared {
     settings: PrunerSettings,
     trigger: Trigger,
     control: Control,
+    /// A pause that the store did not take; it ends with the program.
+    is_paused_here: AtomicBool,
     jobs: Mutex<JobHistory>,
     backlog: Mutex<BacklogMonitor>,
     place: Mutex<Place>,
@@ -296,7 +301,7 @@ impl Pruner {
         let waits_for = shared.waits_for(&heights, shared.disagreement());
         let last = shared.last_jobs(2)?.into_iter().find(|job| job.state.is_over());
         Ok(Status {
-            is_paused: shared.control.is_paused(),
+            is_paused: shared.is_paused(),
             running,
             last,
             progress: shared.control.progress(),
@@ -454,6 +459,7 @@ impl Shared {
             clock,
             trigger: Trigger::default(),
             control,
+            is_paused_here: AtomicBool::new(false),
             jobs: Mutex::new(JobHistory::after(last_number, settings.job_history_max)),
             backlog: Mutex::new(BacklogMonitor::new(&settings)),
             place: Mutex::new(None),
@@ -479,7 +485,7 @@ impl Shared {
         let at_the_gate = self.running().filter(|job| job.state == JobState::Waiting);
         let jump_max = self.store.policy().height_jump_blocks_max;
         let rules = self.settings.gate_rules(jump_max, self.since);
-        let paused = self.control.is_paused().then_some(Waiting::Paused);
+        let paused = self.is_paused().then_some(Waiting::Paused);
         let settings = changed.map(Waiting::SettingsChanged);
         let gate = heights.waits_for(&rules, at_the_gate.map(|job| job.height));
         paused.into_iter().chain(settings).chain(gate).collect()
@@ -488,9 +494,22 @@ impl Shared {
     /// Should the store fail, it holds until the program ends.
     fn set_paused(&self, is_paused: bool) {
         self.control.set_paused(is_paused);
-        if let Err(error) = self.store.set_paused(is_paused) {
+        let stored = self.store.set_paused(is_paused);
+        self.is_paused_here.store(is_paused && stored.is_err(), Ordering::Release);
+        if let Err(error) = stored {
             tracing::error!(%error, is_paused, "the store did not take the pause: it ends with the program");
         }
+    }
+
+    /// Whether runs may not start. The store is asked: another service may have paused it, or let
+    /// it resume.
+    fn is_paused(&self) -> bool {
+        if !self.is_paused_here.load(Ordering::Acquire)
+            && let Ok(is_paused) = self.store.is_paused()
+        {
+            self.control.set_paused(is_paused);
+        }
+        self.control.is_paused()
     }
 
     fn run(&self) -> Run<'_> {
@@ -570,6 +589,8 @@ impl Shared {
     fn run_at(&self, height: Height) -> Job {
         let number = lock(&self.jobs).start(height, self.clock.now_ms());
         self.control.start_run();
+        // The gate looks at what this found.
+        let _ = self.is_paused();
         let state = self.gate_and_run(height, number);
         let job = lock(&self.jobs).set(number, state, self.clock.now_ms());
         let job = job.expect("it was started above");

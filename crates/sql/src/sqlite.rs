@@ -134,12 +134,10 @@ impl SqliteConnection {
         };
         let (query_only, cache_kib) =
             if writes { ("OFF", WRITER_CACHE_KIB) } else { ("ON", READER_CACHE_KIB) };
-        // The mode is a part of the file.
-        let (journal, query_only) = if options.mode.may_write() {
-            ("PRAGMA journal_mode = WAL;", query_only)
-        } else {
-            ("", "ON")
-        };
+        // The mode is a part of the file, and a file that exists may be of another program.
+        let journal =
+            if options.mode == OpenMode::Create { "PRAGMA journal_mode = WAL;" } else { "" };
+        let query_only = if options.mode.may_write() { query_only } else { "ON" };
         connection
             .execute_batch(&format!(
                 "{journal} PRAGMA synchronous = {synchronous};

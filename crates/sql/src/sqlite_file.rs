@@ -2,7 +2,7 @@
 //! whether there is room to write.
 
 use std::{
-    fs::Metadata,
+    fs::{self, DirEntry, Metadata},
     io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -37,13 +37,29 @@ impl SqliteFile {
     /// is lost as soon as the program ends.
     pub(crate) fn lost(&self) -> Option<String> {
         let what = match self.path.metadata() {
-            Ok(found) if identity(&found) == self.identity => return None,
+            Ok(found) if identity(&found) == self.identity => return self.lost_log(),
             Ok(_) => "was exchanged",
             Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted or moved away",
             // A file that cannot be looked at may still be there.
             Err(_) => return None,
         };
         Some(format!("the file of the database {} {what} while it was in use", self.path.display()))
+    }
+
+    /// Says so when the log was deleted while this process has it open: what is committed then goes
+    /// into a file without a name. `SQLite` itself closes the log before it deletes it.
+    fn lost_log(&self) -> Option<String> {
+        let file = self.path.canonicalize().ok()?;
+        let mut deleted = file.into_os_string();
+        deleted.push("-wal (deleted)");
+        let is_open = |entry: io::Result<DirEntry>| {
+            entry.and_then(|entry| entry.path().read_link()).is_ok_and(|target| target == deleted)
+        };
+        // Only Linux lists what a process has open.
+        fs::read_dir("/proc/self/fd").ok()?.any(is_open).then(|| {
+            let path = self.path.display();
+            format!("the log of the database {path} was deleted while it was in use")
+        })
     }
 
     pub(crate) fn trouble(&self) -> Option<DatabaseTrouble> {
@@ -66,6 +82,27 @@ fn identity(found: &Metadata) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_that_was_deleted_while_it_is_open_is_noticed_and_one_that_is_closed_is_not() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("ledger.db");
+        let open = || {
+            let connection = rusqlite::Connection::open(&path).unwrap();
+            connection.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (a)").unwrap();
+            connection
+        };
+        let connection = open();
+        let file = SqliteFile::at(&path).unwrap();
+        assert_eq!(file.trouble(), None);
+        drop(connection);
+        assert_eq!(file.trouble(), None, "the last that closes it deletes the log");
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+        std::fs::remove_file(dir.path().join("ledger.db-wal")).unwrap();
+        let gone = file.trouble().unwrap();
+        assert!(gone.reason.contains("log") && !gone.passes, "{gone:?}");
+    }
 
     #[test]
     fn a_file_that_was_deleted_or_exchanged_is_noticed() {

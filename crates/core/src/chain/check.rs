@@ -190,6 +190,13 @@ pub enum InvalidBlock {
 }
 
 impl InvalidBlock {
+    /// Whether the verdict hangs on witness bytes. The hash of a block does not cover them, and their
+    /// commitment is not checked: another copy of the same block may be good.
+    #[must_use]
+    pub const fn depends_on_witness(&self) -> bool {
+        matches!(self, Self::TooHeavy { .. } | Self::TooManySigops { .. })
+    }
+
     /// The reason with hashes as people of the chain write them; `Display` writes Bitcoin's way.
     #[must_use]
     pub fn text(&self, network: Network) -> String {

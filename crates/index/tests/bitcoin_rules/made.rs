@@ -158,14 +158,25 @@ impl World {
     }
 
     fn apply(&mut self, block: &Try) -> Result<Applied, ApplyError> {
+        let (header, raw) = self.sealed(block);
+        let outcome = self.writer.apply(&decode_block(raw, NETWORK).unwrap());
+        if outcome.is_ok() {
+            self.tips.push(header);
+        }
+        outcome
+    }
+
+    /// Bytes and header of a block on the tip. Witnesses change neither hash nor header.
+    pub(crate) fn sealed(&self, block: &Try) -> (Header, Vec<u8>) {
         let txs = std::iter::once(&block.coinbase).chain(&block.txs);
         let txs: Vec<_> = txs.map(|tx| (tx.bytes(false), tx.bytes(true))).collect();
         let sealed = seal(self.tips.last().unwrap(), block.version, block.time, &txs);
-        let outcome = self.writer.apply(&decode_block(sealed.raw, NETWORK).unwrap());
-        if outcome.is_ok() {
-            self.tips.push(sealed.header);
-        }
-        outcome
+        (sealed.header, sealed.raw)
+    }
+
+    /// The writer, for a follower.
+    pub(crate) fn into_writer(self) -> ChainWriter<MemoryKv> {
+        self.writer
     }
 
     /// A block that is taken, and stays.

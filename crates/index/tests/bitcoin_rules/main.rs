@@ -4,7 +4,8 @@
 
 mod made;
 
-use utxokeep_testkit::{ANYONE, NOBODY, height_script, regtest_genesis};
+use utxokeep_index::Follower;
+use utxokeep_testkit::{ANYONE, Archive, NOBODY, height_script, regtest_genesis};
 
 use crate::made::{BLOCKS, FINAL, MadeTx, UNLOCKED, World};
 
@@ -233,6 +234,36 @@ fn a_block_weighs_at_most_four_million() {
 }
 
 /// A block whose scripts in plain sight have so many signature operations.
+/// The hash of a block does not cover its witnesses: whoever sends a copy with others must not make
+/// the block itself invalid.
+#[test]
+fn a_copy_with_other_witnesses_condemns_no_block() {
+    let world = world();
+    let mut tx = MadeTx::spending(&world.coins);
+    tx.inputs[0].witness = Some(vec![0; 10]);
+    let good = world.next(&[tx]);
+    let mut stuffed = good.clone();
+    stuffed.txs[0].inputs[0].witness = Some(vec![0; 4_000_000]);
+    let ((header, raw), (same, other)) = (world.sealed(&good), world.sealed(&stuffed));
+    assert_eq!(header.hash, same.hash);
+    let source = |raw| {
+        let mut archive = Archive::default();
+        archive.push(header, raw);
+        archive
+    };
+    let mut follower = Follower::new(world.into_writer()).unwrap();
+    follower.accept(&header, &source(other)).unwrap();
+    let refused = &follower.report().refused;
+    assert!(refused[0].reason.starts_with("bad-blk-weight"), "{refused:?}");
+    assert_ne!(follower.writer().tip().unwrap().hash, header.hash);
+    // The next import brings another copy.
+    let (writer, _) = follower.into_writer().unwrap();
+    let mut follower = Follower::new(writer).unwrap();
+    follower.accept(&header, &source(raw)).unwrap();
+    assert_eq!(follower.report().refused, []);
+    assert_eq!(follower.writer().tip().unwrap().hash, header.hash);
+}
+
 fn with_sigops(world: &World, count: usize, tx: MadeTx) -> made::Try {
     let mut block = world.next(&[tx]);
     // Nobody can spend it, and it counts all the same.

@@ -19,12 +19,17 @@ use super::place;
 /// Listing all tables takes some milliseconds per thousand, so it is not done with every look.
 const TABLES_EVERY: Duration = Duration::from_secs(4);
 
+/// The file that RocksDB locks.
+const LOCK: &str = "LOCK";
+
 /// The files of a database, as they were last seen.
 #[derive(Debug)]
 pub(super) struct Files {
     dir: PathBuf,
     /// Device and inode of the directory; none where it could not be looked at.
     identity: Option<(u64, u64)>,
+    /// A copy that is only read may have none.
+    has_lock: bool,
     seen: Mutex<Seen>,
 }
 
@@ -39,7 +44,12 @@ struct Seen {
 impl Files {
     /// Of a database that was just opened.
     pub(super) fn of(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), identity: identity(dir).ok(), seen: Mutex::default() }
+        Self {
+            dir: dir.to_owned(),
+            identity: identity(dir).ok(),
+            has_lock: !is_gone(&dir.join(LOCK)),
+            seen: Mutex::default(),
+        }
     }
 
     /// Says which file was deleted, exchanged or moved away while `db` has it in use. `newest_log`
@@ -70,6 +80,10 @@ impl Files {
         }
         if let Some(file) = self.lost_head() {
             return Some(gone(&file));
+        }
+        // Without it another process would take the database for free, and write to it too.
+        if self.has_lock && is_gone(&self.dir.join(LOCK)) {
+            return Some(gone(LOCK));
         }
         let logs = place::logs(&self.dir).ok()?;
         seen.logs.insert(newest_log);

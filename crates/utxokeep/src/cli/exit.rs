@@ -298,6 +298,7 @@ impl Exit {
     fn of_store(error: &StoreError) -> Self {
         match error {
             StoreError::Kv(error) => Self::of_kv(error),
+            StoreError::Corrupt(_) | StoreError::MissingRow { .. } => Self::Unsound,
             _ => Self::Failure,
         }
     }

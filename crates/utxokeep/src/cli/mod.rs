@@ -144,6 +144,8 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
         pruning: None,
         ledger: wallets.as_ref().map(|wallets| Watched::wallet_ledger(wallets.ledger())),
     };
+    // Before the pruner, which deletes nothing that the ledger has not seen.
+    let following = wallet_follow::in_background(session, wallets.as_ref(), index.as_ref(), live)?;
     let mut answering = None;
     if let Some(url) = url {
         let store = node_store::open(url, &config.txstore, session.mode())?;
@@ -166,7 +168,6 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     let grpc_listen = args.grpc_listen.unwrap_or(config.grpc.listen);
     served.grpc = answering.map(|answering| (answering, grpc_listen));
     let is_pruning = served.pruning.is_some();
-    let following = wallet_follow::in_background(session, wallets.as_ref(), index.as_ref(), live)?;
     let upkeep = wallets.as_ref().map(WalletUpkeep::start).transpose();
     let _upkeep = upkeep.context("cannot start the thread that looks after the wallet ledger")?;
     server::serve_until_stopped(served, config, work, |Announced { rest, grpc, token_file }| {

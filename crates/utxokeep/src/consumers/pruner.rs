@@ -42,6 +42,10 @@ impl<K: Kv> PrunerConsumer<K> {
             if own.state != ConsumerState::Attached {
                 self.index.register_consumer(Self::NAME, ConsumerNeeds::Blocks, own.cursor)?;
             }
+            // A store that is newer than the cursor has heard of no height yet.
+            if let Some(height) = own.cursor.height() {
+                self.pruning.chain_moved(None, Some(height))?;
+            }
             return Ok(Some(own.cursor));
         }
         let bound = self.index.watermark(&[Self::NAME])?;

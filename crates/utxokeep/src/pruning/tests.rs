@@ -85,6 +85,25 @@ fn with_a_persister_nothing_runs_before_it_reported() {
     assert!(matches!(pruning.pruner().trigger(Some(height(16))), Err(PrunerError::Ahead { .. })));
 }
 
+#[test]
+fn a_pause_holds_every_service_of_a_store_and_any_of_them_ends_it() {
+    let create = utxokeep_core::OpenMode::Create;
+    let store = node_store::open("memory:", &TxStoreConfig::default(), create).unwrap();
+    let config = PrunerConfig::default();
+    let first = Pruning::start(store.clone(), &config).unwrap();
+    let second = Pruning::start(store, &config).unwrap();
+    second.block(block(10)).unwrap();
+    assert!(is_completed(&wait_for(&second, 10)));
+    first.pruner().pause();
+    assert!(second.pruner().status().unwrap().is_paused);
+    second.block(block(11)).unwrap();
+    assert_eq!(wait_for(&second, 11), JobState::Skipped(utxokeep_pruner::SkipReason::Paused));
+    second.pruner().resume();
+    assert!(!first.pruner().status().unwrap().is_paused);
+    first.block(block(12)).unwrap();
+    assert!(is_completed(&wait_for(&first, 12)));
+}
+
 /// A chain database in memory, and blocks for it.
 struct Chain {
     index: ChainIndex<MemoryKv>,

@@ -83,7 +83,12 @@ impl<K: Kv + 'static> WalletFollower<K> {
         state: FollowerState,
     ) -> io::Result<ConsumerThread> {
         let signal = self.index.tip_signal().clone();
-        ConsumerThread::start(WalletConsumer::new(self), &signal, look_after, state)
+        let mut consumer = WalletConsumer::new(self);
+        // Known before anything that waits for named consumers starts.
+        if let Err(StepFailed(reason)) = consumer.publish() {
+            tracing::warn!("the wallet ledger could not register with the chain log yet: {reason}");
+        }
+        ConsumerThread::start(consumer, &signal, look_after, state)
     }
 }
 
