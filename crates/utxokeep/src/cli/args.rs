@@ -153,7 +153,8 @@ pub(super) enum Chain {
     /// Named consumers of the chain log: how far each has come.
     ///
     /// Undo data that a named consumer has not read yet is kept, up to `[index]
-    /// consumer_lag_blocks_max` blocks, and the pruner deletes nothing that one of them has not seen.
+    /// consumer_lag_blocks_max` blocks. A pruner that follows the log hears of no block that one of them
+    /// has not seen.
     #[command(subcommand)]
     Consumers(Consumers),
     /// List what stands behind damage in the write-ahead log, and open the database without it.

@@ -170,31 +170,27 @@ fn a_log_is_followed_up_and_down_until_it_stops() {
 #[test]
 fn a_reorganisation_that_ends_at_the_same_height_or_happens_while_nobody_follows_is_told() {
     let config = PrunerConfig { gate_poll_ms: 5.try_into().unwrap(), ..Default::default() };
-    let store =
-        node_store::open("memory:", &TxStoreConfig::default(), utxokeep_core::OpenMode::Create)
-            .unwrap();
-    let mut chain = Chain::new();
-    chain.mine_to(20);
+    let tip = 20;
     for is_down in [false, true] {
-        let pruning = Pruning::start(store.clone(), &config).unwrap();
-        pruning.follow_log(&chain.index).unwrap();
-        let tip = chain.tip();
+        let mut chain = Chain::new();
+        chain.mine_to(tip);
+        let pruning = start(&config);
+        if !is_down {
+            pruning.follow_log(&chain.index).unwrap();
+        }
         // What the node says reaches ahead, so that only the reorganisation can take it back.
         let assembly = Assembly { is_running: true, height: height(tip + 9) };
         pruning.assembly_changed(assembly).unwrap();
         pruning.block(BlockEvent { mined_set: Some(height(tip + 9)), ..block(tip) }).unwrap();
         assert!(is_completed(&wait_for(&pruning, tip)));
-        let pruning = if is_down {
-            pruning.stop();
-            drop(pruning);
-            chain.reorganise_above(tip - 2);
-            let pruning = Pruning::start(store.clone(), &config).unwrap();
+        if is_down {
+            let (needs, cursor) = (ConsumerNeeds::Blocks, chain.cursor(tip));
+            chain.index.register_consumer("pruner", needs, cursor).unwrap();
+        }
+        chain.reorganise_above(tip - 2);
+        if is_down {
             pruning.follow_log(&chain.index).unwrap();
-            pruning
-        } else {
-            chain.reorganise_above(tip - 2);
-            pruning
-        };
+        }
         // Blocks of the new branch wait until the node has said again what it reached.
         chain.mine_to(tip + 1);
         let waits = |job: &utxokeep_pruner::Job| {
