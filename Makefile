@@ -34,17 +34,17 @@ check: setup ## Formatting and lints only; a warning is an error.
 
 nightly: setup ## Long random histories, many crashes and failovers on every engine, with new seeds each day.
 	UTXOKEEP_STEPS=100000 UTXOKEEP_ROUNDS=100 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
-		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test histories
+		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test it histories::
 	UTXOKEEP_HISTORY_STEPS=100000 UTXOKEEP_HISTORY_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
-		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-wallet --test histories
+		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-wallet --test it histories::
 	UTXOKEEP_TAMPER_ALL=1 UTXOKEEP_REQUIRE_POSTGRES=1 \
-		$(CARGO) test $(LOCKED) -p utxokeep-wallet --test scenarios columns
+		$(CARGO) test $(LOCKED) -p utxokeep-wallet --test it scenarios::columns
 	UTXOKEEP_FAILOVERS=50 UTXOKEEP_REQUIRE_POSTGRES=1 \
-		$(CARGO) test $(LOCKED) -p utxokeep --test standby
+		$(CARGO) test $(LOCKED) -p utxokeep --test it standby::
 	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 \
-		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test simulation
+		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test it simulation::
 	UTXOKEEP_SIM_SEEDS=20 UTXOKEEP_SIM_BLOCKS=10000 \
-		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test simulation
+		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test it simulation::
 
 bench: setup ## Run the benchmark program in release mode; ARGS="--help" shows what it measures.
 	@exec $(CARGO) run $(LOCKED) --release -p utxokeep-bench -- $(ARGS)
@@ -53,7 +53,7 @@ bench-peers: setup ## Measure bdk_wallet on the wallet history, for comparison; 
 	@exec $(CARGO) run --release --manifest-path benches/peers/Cargo.toml -- $(ARGS)
 
 docs: setup ## Write the generated pages under docs/ anew; `make test` fails while they differ.
-	UTXOKEEP_BLESS=1 $(CARGO) test $(LOCKED) -p utxokeep --test generated_docs
+	UTXOKEEP_BLESS=1 $(CARGO) test $(LOCKED) -p utxokeep --test it generated_docs::
 
 setup: ## Install missing system packages and compile RocksDB once for this machine.
 	@scripts/setup

@@ -1,0 +1,63 @@
+//! Every scenario of safe deletion, on every engine.
+
+#![allow(clippy::unnecessary_wraps, reason = "an engine may be missing")]
+
+mod circles;
+
+use std::sync::Arc;
+
+use utxokeep_core::node::Policy;
+use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
+use utxokeep_sql::{Database, Options};
+use utxokeep_testkit::{postgres::TestDatabase, pruner::OpenedPruneStore, pruner_tests};
+use utxokeep_txstore::{Blobs, NodeStore, Settings, TABLES};
+
+fn with(policy: Policy) -> Settings {
+    Settings { policy, ..Settings::default() }
+}
+
+fn memory(policy: Policy) -> Option<OpenedPruneStore> {
+    let kv = MemoryKv::new(TABLES);
+    let store = NodeStore::on_kv(kv, with(policy), Durability::Buffered).unwrap();
+    Some((Arc::new(store), None))
+}
+
+/// Every body in a file.
+fn files(policy: Policy) -> Option<OpenedPruneStore> {
+    let settings = Settings { inline_body_bytes_max: 0, ..with(policy) };
+    let kv = MemoryKv::new(TABLES);
+    let blobs = Blobs::open("memory:", Durability::Buffered, 5_000, OpenMode::Create).unwrap();
+    let store = NodeStore::on_kv(kv, settings, Durability::Buffered).unwrap();
+    Some((Arc::new(store.with_blobs(blobs)), None))
+}
+
+fn rocksdb(policy: Policy) -> Option<OpenedPruneStore> {
+    let dir = tempfile::tempdir().unwrap();
+    let kv = RocksKv::open(dir.path(), TABLES, RocksOptions::within(16 << 20), OpenMode::Create)
+        .unwrap();
+    let store = NodeStore::on_kv(kv, with(policy), Durability::Buffered).unwrap();
+    Some((Arc::new(store), Some(Box::new(dir))))
+}
+
+fn sql(url: &str, policy: Policy) -> Arc<NodeStore> {
+    let database = Database::open(url, &Options::default()).unwrap();
+    Arc::new(NodeStore::on_sql(database, with(policy), 0).unwrap())
+}
+
+fn sqlite(policy: Policy) -> Option<OpenedPruneStore> {
+    let dir = tempfile::tempdir().unwrap();
+    let store = sql(&format!("sqlite:{}", dir.path().join("db").display()), policy);
+    Some((store, Some(Box::new(dir))))
+}
+
+fn postgres(policy: Policy) -> Option<OpenedPruneStore> {
+    let database = TestDatabase::create_or_skip()?;
+    let store = sql(database.url(), policy);
+    Some((store, Some(Box::new(database))))
+}
+
+pruner_tests!(on_memory, super::memory);
+pruner_tests!(with_files, super::files);
+pruner_tests!(on_rocksdb, super::rocksdb);
+pruner_tests!(on_sqlite, super::sqlite);
+pruner_tests!(on_postgres, super::postgres);

@@ -1,0 +1,22 @@
+//! Every scenario of the conformance suite, on every engine.
+
+use utxokeep_core::node::Policy;
+use utxokeep_testkit::{conformance_tests, txstore::OpenedStore};
+use utxokeep_txstore::Settings;
+
+use crate::engines;
+
+fn on(
+    open: impl Fn(Settings) -> Option<engines::Opened>,
+) -> impl Fn(Policy) -> Option<OpenedStore> {
+    move |policy| {
+        let opened = open(Settings { policy, ..Settings::default() })?;
+        Some((Box::new(opened.store), opened.place))
+    }
+}
+
+conformance_tests!(on_memory, super::on(|settings| Some(super::engines::memory(settings))));
+conformance_tests!(on_rocksdb, super::on(|settings| Some(super::engines::rocksdb(settings))));
+conformance_tests!(on_sqlite, super::on(|settings| Some(super::engines::sqlite(settings))));
+conformance_tests!(on_postgres, super::on(super::engines::postgres));
+conformance_tests!(with_blobs, super::on(|settings| Some(super::engines::blobs(settings))));

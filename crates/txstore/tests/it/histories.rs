@@ -1,0 +1,73 @@
+//! Long random histories: a plain model beside every engine, which is closed and opened again now
+//! and then. After every step both say and hold the same, and recounting finds nothing wrong.
+//!
+//! `UTXOKEEP_STEPS` sets the steps of each engine, `UTXOKEEP_SEED` the first seed. A failure names
+//! both for one history, and prints a shorter one that fails too.
+
+mod choose;
+mod conflicts;
+#[cfg(debug_assertions)]
+mod crash;
+mod holds;
+mod model;
+mod ops;
+mod random;
+mod rules;
+mod run;
+
+use run::{run, settings};
+use utxokeep_kv::Durability;
+use utxokeep_sql::Durability as SqlDurability;
+use utxokeep_testkit::postgres::TestDatabase;
+
+use crate::engines;
+
+#[test]
+fn any_history_agrees_with_the_model_in_memory() {
+    run("in_memory", 1, |seed, store| {
+        store.unwrap_or_else(|| engines::memory(settings(seed)).store)
+    });
+}
+
+#[test]
+fn any_history_agrees_with_the_model_with_every_body_in_a_file() {
+    run("in_a_file", 101, |seed, store| {
+        store.unwrap_or_else(|| engines::blobs(settings(seed)).store)
+    });
+}
+
+#[test]
+fn any_history_agrees_with_the_model_on_rocksdb() {
+    let dir = tempfile::tempdir().unwrap();
+    run("on_rocksdb", 201, |seed, store| {
+        drop(store);
+        let path = dir.path().join(seed.to_string());
+        engines::open_rocksdb(&path, settings(seed), Durability::Buffered)
+    });
+}
+
+#[test]
+fn any_history_agrees_with_the_model_on_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    run("on_sqlite", 301, |seed, store| {
+        drop(store);
+        let url = format!("sqlite:{}", dir.path().join(seed.to_string()).display());
+        engines::open_sql_with(&url, settings(seed), SqlDurability::Relaxed)
+    });
+}
+
+#[test]
+fn any_history_agrees_with_the_model_on_postgres() {
+    if TestDatabase::create_or_skip().is_none() {
+        return;
+    }
+    let mut database = None;
+    run("on_postgres", 401, |seed, store| {
+        if store.is_none() {
+            database = TestDatabase::create_or_skip();
+        }
+        drop(store);
+        let url = database.as_ref().unwrap().url();
+        engines::open_sql_with(url, settings(seed), SqlDurability::Relaxed)
+    });
+}

@@ -1,0 +1,16 @@
+//! The node store on every engine, seen from outside.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod blob_races;
+mod blobs;
+mod conformance;
+mod contention;
+mod damage;
+mod engines;
+mod histories;
+mod large;
+mod portable;
+mod s3;
+mod schema;
+mod tampering;

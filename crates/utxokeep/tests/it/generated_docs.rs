@@ -1,0 +1,99 @@
+//! Pages under `docs/` and the example configuration are made from the code. This compares them;
+//! with `UTXOKEEP_BLESS=1` (`make docs`) it writes them.
+
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use utxokeep::{
+    cli, config, consumers, follow, grpc, rest, store_gauges, wallet_follow, wallet_upkeep,
+};
+use utxokeep_index::METRICS;
+use utxokeep_sql::{RETRIES_METRIC, RETRIES_METRIC_HELP};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+/// Compares a generated file with the one in the repository, or writes it.
+fn check(file: &str, expected: &str) {
+    let path = root().join(file);
+    if std::env::var_os("UTXOKEEP_BLESS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, expected).unwrap();
+        return;
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    let differs = found.lines().zip(expected.lines()).position(|(found, made)| found != made);
+    let line = differs.unwrap_or_else(|| found.lines().count().min(expected.lines().count()));
+    assert!(
+        found == expected,
+        "{file} differs from the code from line {} on; run `make docs` and look at the change",
+        line + 1
+    );
+}
+
+/// Name, kind, name in the seed, and meaning.
+type Row = (&'static str, &'static str, &'static str, &'static str);
+
+fn write_table(out: &mut String, title: &str, rows: impl Iterator<Item = Row>) {
+    let _ = write!(out, "\n## {title}\n\n| name | kind | seed | meaning |\n|---|---|---|---|\n");
+    for (name, kind, seed, help) in rows {
+        let _ = writeln!(out, "| `{name}` | {kind} | {seed} | {help} |");
+    }
+}
+
+fn metrics_page() -> String {
+    let mut out = String::from(
+        "# Metrics\n\n<!-- Generated from the lists of metrics in the code by `make docs`. -->\n\n\
+         In the text format of Prometheus at `/metrics`. Histograms are in seconds. \"Seed\" is \
+         what the design this program grew from calls the metric.\n",
+    );
+    let lists = [
+        ("Chain index", METRICS),
+        ("Consumers of the chain log", consumers::METRICS),
+        ("Source that is followed", follow::METRICS),
+        ("REST server", rest::METRICS),
+        ("gRPC server", grpc::METRICS),
+        ("Node store", store_gauges::METRICS),
+        ("Pruner", utxokeep_pruner::METRICS),
+        ("Wallet ledger that follows", wallet_follow::METRICS),
+        ("Wallet ledger that is served", wallet_upkeep::METRICS),
+    ];
+    for (title, metrics) in lists {
+        let rows = metrics.iter();
+        let rows = rows.map(|metric| (metric.name, metric.kind.name(), metric.seed, metric.help));
+        write_table(&mut out, title, rows);
+    }
+    let retries = (RETRIES_METRIC, "counter", "", RETRIES_METRIC_HELP);
+    write_table(&mut out, "SQL engines", std::iter::once(retries));
+    out
+}
+
+#[test]
+fn command_line_page_is_current() {
+    check("docs/cli.md", &cli::page());
+}
+
+#[test]
+fn configuration_page_is_current() {
+    check("docs/config.md", &config::page());
+}
+
+#[test]
+fn example_configuration_is_current() {
+    check("utxokeep.toml", &config::example_file());
+}
+
+#[test]
+fn metrics_page_is_current() {
+    check("docs/metrics.md", &metrics_page());
+}
+
+#[test]
+fn api_description_is_current() {
+    let text = rest::openapi().to_pretty_json().unwrap();
+    check("docs/openapi.json", &(text + "\n"));
+}

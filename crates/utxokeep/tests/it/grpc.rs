@@ -1,0 +1,18 @@
+//! The node store over gRPC: a real server on a port of its own, and a real client.
+
+mod answers;
+mod calls;
+mod client_store;
+mod conflicts;
+mod conformance;
+mod disk;
+mod doors;
+mod hanging_up;
+mod limits;
+mod memory;
+mod program;
+mod requests;
+mod served;
+mod stopping;
+
+use calls::take;

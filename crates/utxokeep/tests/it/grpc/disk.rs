@@ -1,0 +1,305 @@
+//! A served node store whose disk fails: health says so, what can go on goes on, and what cannot
+//! ends the program, so that somebody starts it again.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::runtime::{Builder, Runtime};
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint},
+};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+use utxokeep::grpc::proto::{self, tx_store_client::TxStoreClient};
+
+use crate::grpc::program::{PATIENCE, Program, serve};
+
+/// A client of a program.
+struct Client {
+    runtime: Runtime,
+    channel: Channel,
+}
+
+impl Client {
+    fn of(program: &Program) -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let endpoint = Endpoint::from_shared(format!("http://{}", program.grpc)).unwrap();
+        let channel = runtime.block_on(endpoint.connect()).unwrap();
+        Self { runtime, channel }
+    }
+
+    /// Stores a transaction of this number whose body has 20,000 bytes.
+    fn create(&self, number: u32) -> Result<(), Status> {
+        let output = proto::Output { satoshis: 1, script: vec![0x51; 20_000] };
+        let transaction = proto::Transaction {
+            txid: txid(number),
+            version: 1,
+            is_coinbase: true,
+            outputs: vec![output],
+            ..proto::Transaction::default()
+        };
+        let new = proto::NewTransaction { transaction: Some(transaction), options: None };
+        let request = proto::CreateRequest { transactions: vec![new], height: 7 };
+        let mut client = TxStoreClient::new(self.channel.clone());
+        let answer = self.runtime.block_on(client.create(request))?.into_inner();
+        let result = answer.results.into_iter().next().unwrap().result.unwrap();
+        assert!(matches!(result, proto::item_result::Result::Ok(_)), "{result:?}");
+        Ok(())
+    }
+
+    fn has(&self, number: u32) -> bool {
+        let request = proto::GetRequest { txids: vec![txid(number)], fields: None };
+        let mut client = TxStoreClient::new(self.channel.clone());
+        let answer = self.runtime.block_on(client.get(request)).unwrap().into_inner();
+        answer
+            .results
+            .into_iter()
+            .next()
+            .unwrap()
+            .result
+            .is_some_and(|found| matches!(found, proto::get_result::Result::Ok(_)))
+    }
+
+    /// Creates until the disk refuses; answers how many were acknowledged, and the refusal.
+    fn create_until_refused(&self) -> (u32, Status) {
+        let refused = (0..2_000).find_map(|number| Some((number, self.create(number).err()?)));
+        refused.expect("the disk never refused")
+    }
+
+    fn health(&self) -> ServingStatus {
+        let request = HealthCheckRequest { service: "utxokeep.v1.TxStore".to_owned() };
+        let mut client = HealthClient::new(self.channel.clone());
+        self.runtime.block_on(client.check(request)).unwrap().into_inner().status()
+    }
+}
+
+fn txid(number: u32) -> Vec<u8> {
+    let mut txid = vec![9; 28];
+    txid.extend_from_slice(&number.to_be_bytes());
+    txid
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} never happened");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Starts the program and does nothing to it.
+const PLAINLY: &[&str] = &["sh", "-c", "exec \"$@\""];
+
+/// The node store below `store`, served by a program that `shell` starts.
+fn start(dir: &Path, store: &Path, shell: &[&str]) -> Program {
+    start_on("rocksdb", dir, store, shell)
+}
+
+fn config(engine: &str, store: &Path) -> String {
+    let place = store.join("node");
+    // Recovery needs room for what is in memory.
+    format!("[txstore]\nurl = \"{engine}:{}\"\ncache_mib = 16\n", place.display())
+}
+
+fn start_on(engine: &str, dir: &Path, store: &Path, shell: &[&str]) -> Program {
+    let program = serve(dir, &config(engine, store));
+    let mut command = Command::new(shell[0]);
+    command.args(&shell[1..]).arg(store);
+    command.arg(program.get_program()).args(program.get_args());
+    Program::start_with(command)
+}
+
+#[test]
+fn a_full_disk_is_reported_and_writing_goes_on_when_there_is_room() {
+    a_full_disk_is_waited_out("rocksdb");
+}
+
+#[test]
+fn a_full_disk_is_reported_and_writing_goes_on_when_there_is_room_on_sqlite() {
+    a_full_disk_is_waited_out("sqlite");
+}
+
+/// A file system of its own, which needs no rights where the system allows it.
+const APART: [&str; 2] = ["unshare", "-rm"];
+
+fn may_mount() -> bool {
+    let tried = Command::new(APART[0]).args([APART[1], "true"]).status();
+    let may_mount = tried.is_ok_and(|status| status.success());
+    if !may_mount {
+        assert!(std::env::var_os("CI").is_none(), "CI must be able to mount");
+        eprintln!("skipped: `unshare -rm` is not allowed here");
+    }
+    may_mount
+}
+
+#[test]
+fn a_command_that_ends_on_a_full_disk_does_not_promise_to_go_on() {
+    if !may_mount() {
+        return;
+    }
+    let small = tempfile::tempdir().unwrap();
+    let loops = "mount -t tmpfs -o size=12m tmpfs \"$0\" || exit 99
+        for start in 1 2 3; do \"$@\" 2>&1; echo \"ended with $?\"; done";
+    let output = Command::new(APART[0])
+        .args([APART[1], "sh", "-c", loops])
+        .arg(small.path())
+        .arg(env!("CARGO_BIN_EXE_utxokeep"))
+        .args(["demo", "--blocks-per-second", "100000", "--blocks", "1000000", "--data"])
+        .arg(small.path().join("chain"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.matches("ended with 1").count(), 3, "{said}");
+    assert!(said.contains("the disk is full"), "{said}");
+    assert!(!said.contains("by itself") && !said.contains("safe on disk"), "{said}");
+}
+
+fn a_full_disk_is_waited_out(engine: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let small = dir.path().join("small");
+    fs::create_dir(&small).unwrap();
+    if !may_mount() {
+        return;
+    }
+    let mount = "mount -t tmpfs -o size=48m tmpfs \"$0\" && exec \"$@\"";
+    let program = start_on(engine, dir.path(), &small, &[APART[0], APART[1], "sh", "-c", mount]);
+    let client = Client::of(&program);
+    assert!(program.get("/health").contains(" 200 OK"));
+
+    // The file system is to be seen only from inside the program.
+    let inside = PathBuf::from(format!("/proc/{}/root", program.child.id()));
+    let filler = inside.join(small.strip_prefix("/").unwrap()).join("filler");
+    let mut file = File::create(&filler).unwrap();
+    while file.write_all(&[1; 4_096]).is_ok() {}
+    let (acknowledged, refusal) = client.create_until_refused();
+    assert_eq!(refusal.code(), Code::Unavailable, "{refusal}");
+    assert!(refusal.message().contains("the disk is full"), "{refusal}");
+    for path in ["/health", "/health/ready"] {
+        let answer = program.get(path);
+        assert!(answer.contains(" 503 ") && answer.contains("the disk is full"), "{answer}");
+    }
+    wait_for("the health service noticing", || client.health() == ServingStatus::NotServing);
+    assert!(client.create(acknowledged).is_err(), "still full");
+
+    drop(file);
+    fs::remove_file(&filler).unwrap();
+    // Nobody writes: a server that is not healthy is not asked.
+    wait_for("recovery", || program.get("/health").contains(" 200 OK"));
+    wait_for("the health service noticing", || client.health() == ServingStatus::Serving);
+    client.create(acknowledged).unwrap();
+    for number in 0..=acknowledged {
+        assert!(client.has(number), "{number} was acknowledged");
+    }
+    program.terminate();
+}
+
+#[test]
+fn a_store_that_takes_no_more_writes_ends_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    // A file that may not grow is a failure that nobody waits out.
+    let limited = "trap '' XFSZ; ulimit -f 1024; exec \"$@\"";
+    let program = start(dir.path(), &store, &["sh", "-c", limited]);
+    let client = Client::of(&program);
+    let (acknowledged, refusal) = client.create_until_refused();
+    assert!(acknowledged > 0 && refusal.code() == Code::Unavailable, "{refusal}");
+    drop(client);
+    let (code, said) = program.ended();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the node store takes no more writes"), "{said}");
+
+    let program = start(dir.path(), &store, PLAINLY);
+    let client = Client::of(&program);
+    assert!((0..acknowledged).all(|number| client.has(number)));
+    program.terminate();
+}
+
+#[test]
+fn a_deleted_data_directory_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    let program = start(dir.path(), &store, PLAINLY);
+    fs::remove_dir_all(store.join("node")).unwrap();
+    let (code, said) = program.ended();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("were deleted or moved away"), "{said}");
+}
+
+#[test]
+fn a_deleted_file_of_rocksdb_is_noticed_and_its_loss_refused_at_the_next_start() {
+    for what in ["CURRENT", "MANIFEST-", ".log", ".sst"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        fs::create_dir(&store).unwrap();
+        // What a first start leaves in its log is in a table after the second.
+        start(dir.path(), &store, PLAINLY).terminate();
+        let program = start(dir.path(), &store, PLAINLY);
+        let client = Client::of(&program);
+        client.create(1).unwrap();
+        let files = fs::read_dir(store.join("node")).unwrap().map(|file| file.unwrap().path());
+        let is_one = |path: &PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy();
+            name.starts_with(what) || name.ends_with(what)
+        };
+        let newest = files.filter(is_one).max().unwrap();
+        fs::remove_file(&newest).unwrap();
+        drop(client);
+        let (code, said) = program.ended();
+        assert_eq!(code, Some(1), "{what}: {said}");
+        assert!(said.contains("were deleted or moved away"), "{what}: {said}");
+        assert!(said.contains(&*newest.file_name().unwrap().to_string_lossy()), "{what}: {said}");
+        if what == "MANIFEST-" {
+            // RocksDB knows what was in it, and writes another one when it is closed.
+            let program = start(dir.path(), &store, PLAINLY);
+            assert!(Client::of(&program).has(1));
+            program.terminate();
+            continue;
+        }
+        let mut again = serve(dir.path(), &config("rocksdb", &store));
+        let output = again.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{what}: {said}");
+    }
+}
+
+#[test]
+fn a_deleted_or_exchanged_sqlite_file_is_noticed() {
+    for (exchanged, what) in [(false, "was deleted or moved away"), (true, "was exchanged")] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        fs::create_dir(&store).unwrap();
+        let program = start_on("sqlite", dir.path(), &store, PLAINLY);
+        if exchanged {
+            fs::write(store.join("other"), b"").unwrap();
+            fs::rename(store.join("other"), store.join("node")).unwrap();
+        } else {
+            fs::remove_file(store.join("node")).unwrap();
+        }
+        let (code, said) = program.ended();
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(what), "{said}");
+    }
+}
+
+#[test]
+fn a_deleted_wallet_ledger_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("ledger.db");
+    let config = format!("[wallet]\nurl = \"sqlite:{}\"\n", file.display());
+    let program = Program::start_with(serve(dir.path(), &config));
+    assert!(program.get("/health").contains(" 200 OK"));
+    fs::remove_file(&file).unwrap();
+    let (code, said) = program.ended();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the wallet ledger takes no more writes"), "{said}");
+}

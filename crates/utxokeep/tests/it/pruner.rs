@@ -1,0 +1,12 @@
+//! The pruner for users: over gRPC, on the command line, beside `serve` and alone.
+
+mod alone;
+mod cli;
+mod grpc;
+mod harm;
+mod program;
+mod refusals;
+mod serve;
+mod served;
+mod waiting;
+mod world;

@@ -1,0 +1,12 @@
+//! `utxokeep wallet` as a user meets it: the program runs, on a ledger of its own.
+
+mod answers;
+mod guards;
+mod once;
+mod program;
+mod pruning;
+mod refusals;
+mod spending;
+mod story;
+mod verified;
+mod watching;

@@ -1,0 +1,11 @@
+//! Wallets over gRPC: a real server on a port of its own, and the generated client.
+
+mod concurrent;
+mod pages;
+mod program;
+mod refusals;
+mod rescan;
+mod served;
+mod story;
+mod watching;
+mod world;

@@ -1,0 +1,12 @@
+//! Wallets over REST, with a real server on a port of its own.
+
+mod access;
+mod browser;
+mod client;
+mod described;
+mod errors;
+mod lists;
+mod load;
+mod program;
+mod story;
+mod watching;
