@@ -12,6 +12,7 @@
 //! * Heights and times come in as arguments.
 
 mod blob;
+mod changes;
 mod codec;
 mod create;
 mod error;
@@ -23,10 +24,10 @@ mod mined;
 mod preserve;
 mod prune;
 mod raw;
+mod reads;
 mod record;
 mod recount;
 mod slot;
-mod source;
 mod spend;
 mod tx;
 mod undo;
@@ -34,6 +35,7 @@ mod waiting;
 mod workspace;
 
 pub use blob::{BlobKind, check_body, decode_blob, encode_blob};
+pub use changes::{ChangeSet, NamedState, RecordChange, TxChanges};
 pub use codec::{
     FORMAT, body_checksum, decode_body, decode_record, decode_slot, decode_spends, encode_body,
     encode_record, encode_slot, file_checksum, wrong_checksum,
@@ -47,10 +49,10 @@ pub use intent::ConflictIntent;
 pub use mined::MinedInfo;
 pub use prune::{Check, PruneRules, Pruned, Spends, Verdict};
 pub use raw::RawTxError;
+pub use reads::{BodyFiles, HeightIndex, NodeReads, SlotPage, read_bodies};
 pub use record::{MinedBlock, Policy, Reassignment, TxRecord};
 pub use recount::{RecordFault, Retentions};
 pub use slot::{Slot, SlotState, SpendingData};
-pub use source::Source;
 pub use spend::{
     SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendStatus, SpendView, Spent, Stored,
     UnspendRequest,
@@ -58,4 +60,4 @@ pub use spend::{
 pub use tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput, utxo_hash};
 pub use undo::Undo;
 pub use waiting::{ClaimGap, Disagreement, GateRules, Waiting};
-pub use workspace::{Changes, Workspace};
+pub use workspace::Workspace;

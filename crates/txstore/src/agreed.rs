@@ -7,12 +7,12 @@
 pub use utxokeep_core::node::Disagreement;
 use utxokeep_core::{
     Corrupt, Height,
-    node::{Policy, Retentions},
+    node::{ChangeSet, Policy, Retentions},
 };
 
-use crate::{backend::View, engine::NodeStore, error::StoreError};
+use crate::{backend::StoreReads, engine::NodeStore, error::StoreError};
 
-pub(crate) const AGREED: &str = "agreed/";
+const AGREED: &str = "agreed/";
 const CHANGED: &str = "agreed_changed/";
 
 /// Changes that are shown at most.
@@ -61,6 +61,11 @@ pub(crate) const SAFETY_WINDOW: &str = "safety_window_blocks";
 /// Name of the number that delete-at heights are made with.
 const RETENTION: &str = "retention_blocks";
 
+/// Whether numbers change that every program over the store has in common.
+pub(crate) fn changes_agreed(changes: &ChangeSet) -> bool {
+    changes.states.iter().any(|(name, _)| name.starts_with(AGREED))
+}
+
 /// What opening a store compares.
 #[must_use]
 pub fn of_policy(policy: &Policy) -> [(&'static str, u32); 3] {
@@ -91,7 +96,10 @@ fn parse_change(name: &str, value: &[u8]) -> Result<AgreedChange, StoreError> {
 
 /// Refuses to go on where the store has another number by now. One that it does not have is not
 /// compared: nobody agreed on it. Inside a write they stay as they are until it is done.
-pub(crate) fn compare(view: &dyn View, numbers: &[(&'static str, u32)]) -> Result<(), StoreError> {
+pub(crate) fn compare(
+    view: &StoreReads<'_>,
+    numbers: &[(&'static str, u32)],
+) -> Result<(), StoreError> {
     for (name, configured) in numbers.iter().copied() {
         let stored = view.state_kept(&name_of(name))?.as_deref().map(number).transpose()?;
         if let Some(stored) = stored.filter(|stored| *stored != configured) {
@@ -102,7 +110,7 @@ pub(crate) fn compare(view: &dyn View, numbers: &[(&'static str, u32)]) -> Resul
 }
 
 /// The retentions that the store has ever had, as far as it remembers.
-pub(crate) fn retentions(view: &dyn View, policy: &Policy) -> Result<Retentions, StoreError> {
+pub(crate) fn retentions(view: &StoreReads<'_>, policy: &Policy) -> Result<Retentions, StoreError> {
     let stored = view.state(&name_of(RETENTION))?.as_deref().map(number).transpose()?;
     let now = stored.unwrap_or(policy.retention_blocks);
     let mut found = Retentions { least_blocks: now, most_blocks: now };

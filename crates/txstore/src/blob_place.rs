@@ -12,7 +12,7 @@
 use utxokeep_core::Corrupt;
 
 use crate::{
-    backend::View, blobs::Blobs, engine::NodeStore, error::StoreError, files::random_bytes,
+    backend::StoreReads, blobs::Blobs, engine::NodeStore, error::StoreError, files::random_bytes,
 };
 
 /// Name of the value of the store.
@@ -65,7 +65,7 @@ struct Known {
 }
 
 impl Known {
-    fn read(view: &dyn View) -> Result<Option<Self>, StoreError> {
+    fn read(view: &StoreReads<'_>) -> Result<Option<Self>, StoreError> {
         let Some(bytes) = view.state(BLOB_STORE)? else { return Ok(None) };
         let known = bytes.split_first().and_then(|(stage, number)| {
             let is_written = match *stage {

@@ -3,19 +3,19 @@
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        ConflictIntent, CreateOptions, MinedInfo, NodeError, NodeTx, PreviousOutput,
-        SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendView, Spent, Stored, TxRecord,
-        UnspendRequest, Workspace,
+        ChangeSet, ConflictIntent, CreateOptions, HeightIndex, MinedInfo, NodeError, NodeTx,
+        PreviousOutput, SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendView, Spent,
+        Stored, TxRecord, UnspendRequest,
     },
 };
 
 use utxokeep_kv::Trouble;
 
 use crate::{
-    backend::{HeightIndex, Touched, Writes},
+    backend::Touched,
     engine::{NOTHING, NodeStore},
     error::StoreError,
-    facts::Facts,
+    facts::Work,
     heights::read_block_state,
     sample::Sample,
     store::{BlockState, Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore},
@@ -98,7 +98,7 @@ impl TxStore for NodeStore {
     ) -> PerItem<SpendView> {
         self.check_len(outputs.len())?;
         self.read(|facts| {
-            let mut workspace = Workspace::new(facts, self.settings.policy);
+            let mut workspace = facts.workspace();
             let ids: Vec<Txid> = outputs.iter().map(|(outpoint, _)| *outpoint.txid()).collect();
             let outpoints: Vec<OutPoint> = outputs.iter().map(|(outpoint, _)| *outpoint).collect();
             workspace.prefetch(&ids, &outpoints)?;
@@ -351,7 +351,7 @@ impl NodeStore {
     pub(crate) fn set_state(&self, name: &str, value: Option<&[u8]>) -> Result<(), StoreError> {
         self.backend.write(&Touched::Only(Vec::new()), &mut |_| {
             let states = vec![(name.to_owned(), value.map(<[u8]>::to_vec))];
-            Ok(Writes { states, ..Writes::default() })
+            Ok(ChangeSet::of_states(states))
         })
     }
 
@@ -359,7 +359,7 @@ impl NodeStore {
     pub(crate) fn count(
         &self,
         txids: &[Txid],
-        mut work: impl FnMut(&mut Workspace<'_, Facts<'_>>, &Txid) -> Result<bool, StoreError>,
+        mut work: impl FnMut(&mut Work<'_, '_>, &Txid) -> Result<bool, StoreError>,
     ) -> Result<usize, StoreError> {
         self.check_len(txids.len())?;
         self.change(&only(txids), |workspace| {

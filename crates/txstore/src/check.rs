@@ -7,15 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        NodeTx, REASSIGN_HOLD_BLOCKS, Slot, SlotState, Source as _, SpendingData, TxRecord,
+        HeightIndex, NodeTx, REASSIGN_HOLD_BLOCKS, Slot, SlotState, SpendingData, TxRecord,
         utxo_hash,
     },
 };
 
 use self::told::Told;
-use crate::{
-    agreed::retentions, backend::HeightIndex, engine::NodeStore, error::StoreError, facts::Facts,
-};
+use crate::{agreed::retentions, engine::NodeStore, error::StoreError, facts::Facts};
 
 /// Findings beyond this many are counted, not listed.
 const FINDINGS_MAX: usize = 100;
@@ -297,7 +295,7 @@ fn check_slots(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), Store
             let Some(by) = slot.ok().and_then(|slot| slot.spent_by()) else { continue };
             if !absent.contains(&by.txid) {
                 spends.push((outpoint, by));
-            } else if !facts.is_deleted_child(parent, &by.txid)? {
+            } else if !facts.view.is_deleted_child(parent, &by.txid)? {
                 let detail =
                     format!("output {} is spent by {}, unknown", outpoint.index(), by.txid);
                 report.add(*parent, detail);

@@ -4,16 +4,16 @@ use std::{fmt, sync::Arc, time::Instant};
 
 use utxokeep_core::{
     OutPoint, Txid,
-    node::{NodeError, Policy, Workspace},
+    node::{ChangeSet, NodeError, Policy},
 };
 use utxokeep_kv::{Durability, Kv};
 
 use crate::{
     agreed::{Agreement, of_policy},
-    backend::{Backend, Touched, Writes},
+    backend::{Backend, Touched},
     blobs::Blobs,
     error::{OpenError, StoreError},
-    facts::Facts,
+    facts::{Facts, Work},
     files::Seen,
     kv::{KvBackend, ProofFault},
     store::PerItem,
@@ -146,7 +146,7 @@ impl NodeStore {
     ) -> Result<T, StoreError> {
         let mut answer = None;
         self.backend.read(&mut |view| {
-            answer = Some(work(&Facts { view, blobs: self.blobs.as_ref() })?);
+            answer = Some(work(&self.facts(view))?);
             Ok(())
         })?;
         Ok(answer.expect("the engine ran the work"))
@@ -156,15 +156,15 @@ impl NodeStore {
     pub(crate) fn decide<T>(
         &self,
         touched: &Touched,
-        mut work: impl FnMut(&mut Workspace<'_, Facts<'_>>) -> Result<(T, bool), StoreError>,
+        mut work: impl FnMut(&mut Work<'_, '_>) -> Result<(T, bool), StoreError>,
     ) -> Result<T, StoreError> {
         let mut answer = None;
         self.write_with_files(touched, &mut |view| {
-            let facts = Facts { view, blobs: self.blobs.as_ref() };
-            let mut workspace = Workspace::new(&facts, self.settings.policy);
+            let facts = self.facts(view);
+            let mut workspace = facts.workspace();
             let (done, is_wanted) = work(&mut workspace)?;
             answer = Some(done);
-            Ok(if is_wanted { workspace.into_changes().into() } else { Writes::default() })
+            Ok(if is_wanted { workspace.into_changes() } else { ChangeSet::default() })
         })?;
         Ok(answer.expect("the engine ran the work"))
     }
@@ -173,7 +173,7 @@ impl NodeStore {
     pub(crate) fn change<T>(
         &self,
         touched: &Touched,
-        mut work: impl FnMut(&mut Workspace<'_, Facts<'_>>) -> Result<T, StoreError>,
+        mut work: impl FnMut(&mut Work<'_, '_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.decide(touched, |workspace| Ok((work(workspace)?, true)))
     }
@@ -184,10 +184,7 @@ impl NodeStore {
         touched: &Touched,
         items: &[I],
         (txids, outpoints): Ahead<'_>,
-        mut work: impl FnMut(
-            &mut Workspace<'_, Facts<'_>>,
-            &I,
-        ) -> Result<Result<T, NodeError>, StoreError>,
+        mut work: impl FnMut(&mut Work<'_, '_>, &I) -> Result<Result<T, NodeError>, StoreError>,
     ) -> PerItem<T> {
         self.check_len(items.len())?;
         self.change(touched, |workspace| {

@@ -24,12 +24,12 @@ use std::{
 
 use utxokeep_core::{
     Txid,
-    node::{BlobKind, NodeTx, TxRecord, encode_blob, file_checksum},
+    node::{BlobKind, ChangeSet, NodeTx, TxRecord, encode_blob, file_checksum},
 };
 use utxokeep_kv::crash_point;
 
 use crate::{
-    backend::{Touched, View, Writes},
+    backend::{StoreReads, Touched},
     engine::NodeStore,
     error::StoreError,
 };
@@ -126,7 +126,7 @@ impl NodeStore {
     pub(crate) fn write_with_files(
         &self,
         touched: &Touched,
-        work: &mut dyn FnMut(&dyn View) -> Result<Writes, StoreError>,
+        work: &mut dyn FnMut(&StoreReads<'_>) -> Result<ChangeSet, StoreError>,
     ) -> Result<(), StoreError> {
         let mut written = Written::new();
         for _ in 0..ROUNDS_MAX {
@@ -135,7 +135,7 @@ impl NodeStore {
                 (needed, named) = (Vec::new(), Vec::new());
                 let mut writes = work(view)?;
                 needed = self.place(view, &mut writes, &written, &mut named)?;
-                Ok(if needed.is_empty() { writes } else { Writes::default() })
+                Ok(if needed.is_empty() { writes } else { ChangeSet::default() })
             });
             if outcome.is_err() || needed.is_empty() {
                 written.retain(|txid, _| outcome.is_err() || !named.contains(txid));
@@ -155,8 +155,8 @@ impl NodeStore {
     /// that the commit names.
     fn place(
         &self,
-        view: &dyn View,
-        writes: &mut Writes,
+        view: &StoreReads<'_>,
+        writes: &mut ChangeSet,
         written: &Written,
         named: &mut Vec<Txid>,
     ) -> Result<Vec<Needed>, StoreError> {
@@ -239,7 +239,7 @@ impl NodeStore {
                 states.push((name, Some(token)));
             }
             let states = if self.ignores_file_rows { Vec::new() } else { states };
-            Ok(Writes { states, ..Writes::default() })
+            Ok(ChangeSet::of_states(states))
         })?;
         let announced_ids: BTreeSet<Txid> = announced.keys().copied().collect();
         written.extend(announced);
@@ -258,12 +258,12 @@ impl NodeStore {
             let _ = self.backend.write(&Touched::Only(vec![txid]), &mut |view| {
                 let name = file_row(&txid, kind);
                 if view.state(&name)?.as_ref() != Some(&token) {
-                    return Ok(Writes::default());
+                    return Ok(ChangeSet::default());
                 }
                 let record = view.records(&[txid])?.into_iter().next().flatten();
                 let is_named = record.is_some_and(|record| record.blob == Some(kind));
                 let row = if is_named { (name, None) } else { waits(&txid, kind) };
-                Ok(Writes { states: vec![row], ..Writes::default() })
+                Ok(ChangeSet::of_states(vec![row]))
             });
         }
     }

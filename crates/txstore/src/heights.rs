@@ -2,11 +2,11 @@
 
 use utxokeep_core::{
     Corrupt, Height, Txid,
-    node::{ChainReport, Heights, NodeError, Sighting, Taken, Witness},
+    node::{ChainReport, ChangeSet, Heights, NamedState, NodeError, Sighting, Taken, Witness},
 };
 
 use crate::{
-    backend::{Touched, View, Writes},
+    backend::{StoreReads, Touched},
     engine::NodeStore,
     error::StoreError,
     store::BlockState,
@@ -18,7 +18,7 @@ pub(crate) const HEIGHTS: &str = "heights";
 /// No transaction has this id. Whoever changes values of the store as a whole holds its lock.
 pub(crate) const WHOLE_STORE: Txid = Txid::from_bytes([0xff; 32]);
 
-pub(crate) fn read_block_state(view: &dyn View) -> Result<Option<BlockState>, StoreError> {
+pub(crate) fn read_block_state(view: &StoreReads<'_>) -> Result<Option<BlockState>, StoreError> {
     let Some(bytes) = view.state(BLOCK_STATE)? else { return Ok(None) };
     let state = bytes.split_first_chunk::<4>().and_then(|(height, time)| {
         let median_time = u32::from_be_bytes(time.try_into().ok()?);
@@ -28,7 +28,7 @@ pub(crate) fn read_block_state(view: &dyn View) -> Result<Option<BlockState>, St
 }
 
 /// A store from before heights were remembered knows the block state only.
-pub(crate) fn read_heights(view: &dyn View) -> Result<Heights, StoreError> {
+pub(crate) fn read_heights(view: &StoreReads<'_>) -> Result<Heights, StoreError> {
     if let Some(bytes) = view.state(HEIGHTS)? {
         return Ok(Heights::decode(&bytes)?);
     }
@@ -40,13 +40,13 @@ impl NodeStore {
     /// Changes values of the store as a whole, one caller after the other.
     pub(crate) fn change_states<T>(
         &self,
-        mut work: impl FnMut(&dyn View) -> Result<(T, States), StoreError>,
+        mut work: impl FnMut(&StoreReads<'_>) -> Result<(T, Vec<NamedState>), StoreError>,
     ) -> Result<T, StoreError> {
         let mut answer = None;
         self.backend.write(&Touched::Only(vec![WHOLE_STORE]), &mut |view| {
             let (done, states) = work(view)?;
             answer = Some(done);
-            Ok(Writes { states, ..Writes::default() })
+            Ok(ChangeSet::of_states(states))
         })?;
         Ok(answer.expect("the engine ran the work"))
     }
@@ -56,7 +56,7 @@ impl NodeStore {
         &self,
         reports: &[ChainReport],
         now_ms: Option<u64>,
-        beside: &States,
+        beside: &[NamedState],
     ) -> Result<(Vec<Taken>, Heights), StoreError> {
         let jump_max = self.settings.policy.height_jump_blocks_max;
         self.change_states(|view| {
@@ -64,7 +64,7 @@ impl NodeStore {
             let mut heights = before;
             let taken = reports.iter().map(|report| heights.take(*report, now_ms, jump_max));
             let taken: Vec<Taken> = taken.collect();
-            let mut states = beside.clone();
+            let mut states = beside.to_vec();
             if heights != before {
                 states.push((HEIGHTS.to_owned(), Some(heights.encode())));
             }
@@ -87,6 +87,3 @@ impl NodeStore {
         Ok(Ok(()))
     }
 }
-
-/// Values of the store as a whole; `None` deletes.
-type States = Vec<(String, Option<Vec<u8>>)>;

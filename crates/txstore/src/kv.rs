@@ -14,7 +14,7 @@ use std::{
 
 use utxokeep_core::{
     Corrupt, Found, NotOpened, Opening, Txid,
-    node::{TxRecord, encode_body, encode_record, encode_slot},
+    node::{ChangeSet, HeightIndex, TxRecord, encode_body, encode_record, encode_slot},
 };
 use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Scan, TableId, Trouble};
 
@@ -25,7 +25,8 @@ use self::{
     rows::{Locked, Rows},
 };
 use crate::{
-    backend::{Backend, HeightIndex, ReadWork, Touched, WriteWork, Writes},
+    agreed::changes_agreed,
+    backend::{Backend, ReadWork, Touched, WriteWork},
     error::{OpenError, StoreError},
     locks::Locks,
     tables::{
@@ -90,11 +91,11 @@ impl<K: Kv> KvBackend<K> {
 
     /// Writes everything of a call. Answers `false`, and has written nothing, if the call relied
     /// on something that is not true any more.
-    fn commit(&self, writes: &Writes, relied_on: ReliedOn) -> Result<bool, StoreError> {
+    fn commit(&self, writes: &ChangeSet, relied_on: ReliedOn) -> Result<bool, StoreError> {
         if writes.is_empty() {
             return Ok(true);
         }
-        if writes.changes_agreed() {
+        if changes_agreed(writes) {
             let _alone = self.agreed_gate.write().unwrap_or_else(PoisonError::into_inner);
             self.agreed_changes.fetch_add(1, Ordering::AcqRel);
             return self.commit_settled(writes, relied_on.proofs);
@@ -110,7 +111,11 @@ impl<K: Kv> KvBackend<K> {
         self.commit_settled(writes, relied_on.proofs)
     }
 
-    fn commit_settled(&self, writes: &Writes, relied_on: Option<u64>) -> Result<bool, StoreError> {
+    fn commit_settled(
+        &self,
+        writes: &ChangeSet,
+        relied_on: Option<u64>,
+    ) -> Result<bool, StoreError> {
         let mut batch = self.batch(writes)?;
         let shift = Shift::of(writes);
         self.proofs.journal(&shift, &mut batch);
@@ -123,7 +128,7 @@ impl<K: Kv> KvBackend<K> {
         Ok(is_done)
     }
 
-    fn batch(&self, writes: &Writes) -> Result<Batch, StoreError> {
+    fn batch(&self, writes: &ChangeSet) -> Result<Batch, StoreError> {
         let mut batch = Batch::new();
         for (txid, body) in &writes.bodies {
             match body {

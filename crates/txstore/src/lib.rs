@@ -31,7 +31,7 @@ mod store;
 mod tables;
 
 pub use agreed::{Agreed, AgreedChange, Agreement, Disagreement, of_policy as agreed_of_policy};
-pub use backend::{Backend, HeightIndex, ReadWork, SlotPage, Touched, View, WriteWork, Writes};
+pub use backend::{Backend, ReadWork, StoreReads, Touched, WriteWork};
 pub use blob_place::WrongBlobStore;
 pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};

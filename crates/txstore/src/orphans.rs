@@ -3,11 +3,11 @@
 
 use utxokeep_core::{
     Txid,
-    node::{BlobKind, Source as _},
+    node::{BlobKind, ChangeSet},
 };
 
 use crate::{
-    backend::{Touched, Writes},
+    backend::Touched,
     engine::NodeStore,
     error::StoreError,
     facts::Facts,
@@ -70,10 +70,10 @@ impl NodeStore {
     /// name it notices.
     fn remove_orphan(&self, txid: &Txid, kind: BlobKind) -> Result<bool, StoreError> {
         self.backend.write(&Touched::Only(vec![*txid]), &mut |view| {
-            let facts = Facts { view, blobs: self.blobs.as_ref() };
+            let facts = self.facts(view);
             let is_named = is_named(&facts, txid, kind)?;
             let states = if is_named { Vec::new() } else { vec![waits(txid, kind)] };
-            Ok(Writes { states, ..Writes::default() })
+            Ok(ChangeSet::of_states(states))
         })?;
         let mut done = BlobsDeleted::default();
         self.delete_blob(&file_row(txid, kind), &mut done)?;

@@ -3,18 +3,19 @@
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
     node::{
-        BlobKind, Blocking, ChainReport, Heights, NodeError, Policy, PruneRules, Pruned, Spends,
-        Taken, TxRecord, Undo, Verdict, Workspace, encode_body, encode_record, encode_slot,
+        BlobKind, Blocking, ChainReport, ChangeSet, HeightIndex, Heights, NodeError, Policy,
+        PruneRules, Pruned, Spends, Taken, TxRecord, Undo, Verdict, encode_body, encode_record,
+        encode_slot,
     },
 };
 use utxokeep_kv::KvError;
 
 use crate::{
     agreed::{Agreement, Disagreement, SAFETY_WINDOW, compare, of_policy},
-    backend::{HeightIndex, Touched, View, Writes},
+    backend::{StoreReads, Touched},
     engine::NodeStore,
     error::StoreError,
-    facts::Facts,
+    facts::{Facts, Work},
     files::BLOB_DELETE,
     heights::read_heights,
     runs::EndedRun,
@@ -248,12 +249,12 @@ impl NodeStore {
         self.write_with_files(&Touched::Only(touched), &mut |view| {
             is_restored = false;
             if view.state(&name)?.as_ref() != Some(&bytes) {
-                return Ok(Writes::default());
+                return Ok(ChangeSet::default());
             }
-            let facts = Facts { view, blobs: self.blobs.as_ref() };
-            let mut workspace = Workspace::new(&facts, self.settings.policy);
+            let facts = self.facts(view);
+            let mut workspace = facts.workspace();
             is_restored = workspace.restore(txid, &undo, until)?;
-            let mut writes = Writes::from(workspace.into_changes());
+            let mut writes = workspace.into_changes();
             writes.states.push((name.clone(), None));
             Ok(writes)
         })?;
@@ -268,11 +269,11 @@ impl NodeStore {
     ) -> Result<(), StoreError> {
         let (txid, kind) = parse_blob(name).ok_or_else(|| damaged(name))?;
         let mut outcome = Ok(None);
-        self.backend.write(&Touched::Only(vec![txid]), &mut |view: &dyn View| {
+        self.backend.write(&Touched::Only(vec![txid]), &mut |view: &StoreReads<'_>| {
             outcome = Ok(None);
             let row = view.state(name)?;
             if !row.is_some_and(|row| self.seen_files.may_delete(name, &row, (self.now)())) {
-                return Ok(Writes::default());
+                return Ok(ChangeSet::default());
             }
             let record = view.records(&[txid])?.into_iter().next().flatten();
             let is_wanted = record.is_some_and(|record| record.blob == Some(kind));
@@ -282,11 +283,11 @@ impl NodeStore {
                     Ok(was_there) => outcome = Ok(Some(was_there)),
                     Err(error) => {
                         outcome = Err(error.to_string());
-                        return Ok(Writes::default());
+                        return Ok(ChangeSet::default());
                     }
                 }
             }
-            Ok(Writes { states: vec![(name.to_owned(), None)], ..Writes::default() })
+            Ok(ChangeSet::of_states(vec![(name.to_owned(), None)]))
         })?;
         match outcome {
             Ok(Some(true)) => done.deleted += 1,
@@ -382,10 +383,10 @@ impl PruneStore for NodeStore {
             // Somebody may have changed them since this program opened the store.
             compare(view, &of_policy(&self.settings.policy))?;
             compare(view, &[(SAFETY_WINDOW, rules.window_blocks)])?;
-            let facts = Facts { view, blobs: self.blobs.as_ref() };
-            let mut workspace = Workspace::new(&facts, self.settings.policy);
+            let facts = self.facts(view);
+            let mut workspace = facts.workspace();
             answer = workspace.prune(txids, &spends, rules)?;
-            let mut writes = Writes::from(workspace.into_changes());
+            let mut writes = workspace.into_changes();
             writes.is_pruning = true;
             for (txid, pruned) in txids.iter().zip(&mut answer) {
                 if let Pruned::Deleted { undo, .. } = pruned
@@ -407,7 +408,7 @@ impl PruneStore for NodeStore {
         self.check_len(txids.len())?;
         self.read(|facts| {
             let spends = spends_of(facts, txids)?;
-            let mut workspace = Workspace::new(facts, self.settings.policy);
+            let mut workspace = facts.workspace();
             workspace.prefetch_prune(txids, rules)?;
             let mut answers = Vec::with_capacity(txids.len());
             for txid in txids {
@@ -425,7 +426,7 @@ impl PruneStore for NodeStore {
     fn explain(&self, txid: &Txid, rules: &PruneRules) -> Result<Vec<Blocking>, StoreError> {
         self.read(|facts| {
             let spends = spends_of(facts, std::slice::from_ref(txid))?;
-            Workspace::new(facts, self.settings.policy).explain(txid, &spends, rules)
+            facts.workspace().explain(txid, &spends, rules)
         })
     }
 
@@ -453,12 +454,11 @@ impl PruneStore for NodeStore {
         after: Option<(Height, Txid)>,
         limit: usize,
     ) -> Result<EndedKeeping, StoreError> {
-        let policy = self.settings.policy;
         let latest = Height::new(u32::MAX);
         // Without locks first: most of them still wait.
         let (page, over) = self.read(|facts| {
             let page = facts.view.by_height(HeightIndex::KeptForChild, latest, after, limit)?;
-            let mut workspace = Workspace::new(facts, policy);
+            let mut workspace = facts.workspace();
             let mut over = Vec::new();
             for (_, txid) in &page {
                 let children = workspace.children_that_waited(txid)?;
@@ -524,7 +524,7 @@ impl PruneStore for NodeStore {
             let found = states.len();
             if found > 0 {
                 self.backend.write(&Touched::Only(Vec::new()), &mut |_| {
-                    Ok(Writes { states: states.clone(), ..Writes::default() })
+                    Ok(ChangeSet::of_states(states.clone()))
                 })?;
             }
             trimmed += found as u64;
@@ -543,7 +543,7 @@ impl PruneStore for NodeStore {
         reports: &[ChainReport],
         now_ms: u64,
     ) -> Result<(Vec<Taken>, Heights), StoreError> {
-        self.take_reports(reports, Some(now_ms), &Vec::new())
+        self.take_reports(reports, Some(now_ms), &[])
     }
 
     fn policy(&self) -> Policy {
@@ -576,7 +576,7 @@ impl PruneStore for NodeStore {
 }
 
 /// Bytes of a record with its outputs and its body, as they are stored.
-fn stored_bytes(workspace: &mut Workspace<'_, Facts<'_>>, txid: &Txid) -> Result<u64, StoreError> {
+fn stored_bytes(workspace: &mut Work<'_, '_>, txid: &Txid) -> Result<u64, StoreError> {
     let Some(record) = workspace.look(txid)? else { return Ok(0) };
     let mut bytes = encode_record(record).len();
     bytes += workspace.loaded_slots(txid).map(|slot| encode_slot(slot).len()).sum::<usize>();

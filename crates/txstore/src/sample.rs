@@ -1,12 +1,9 @@
 //! About how much a store holds, from a bounded part of it. For gauges, which are asked again and
 //! again: the work is the same however large the store is.
 
-use utxokeep_core::Txid;
+use utxokeep_core::{Txid, node::HeightIndex};
 
-use crate::{
-    backend::HeightIndex, check::read_each, engine::NodeStore, error::StoreError,
-    heights::read_heights,
-};
+use crate::{check::read_each, engine::NodeStore, error::StoreError, heights::read_heights};
 
 /// Records that are looked at. With so many an estimate is mostly within a tenth.
 const RECORDS: usize = 1_000;

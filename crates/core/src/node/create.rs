@@ -2,10 +2,11 @@
 
 use super::{
     error::{NodeError, SpendError},
+    reads::NodeReads,
     record::{MinedBlock, TxRecord},
     slot::{Slot, SlotState, SpendingData},
     tx::NodeTx,
-    workspace::{Outcome, Source, Workspace},
+    workspace::{Outcome, Workspace},
 };
 use crate::types::{Height, OutPoint, Txid};
 
@@ -27,7 +28,7 @@ pub struct CreateOptions {
     pub created_at_ms: u64,
 }
 
-impl<S: Source> Workspace<'_, S> {
+impl<S: NodeReads + ?Sized> Workspace<'_, S> {
     /// Creates a transaction at `height`. One that exists is refused, whatever became of it.
     pub fn create(
         &mut self,

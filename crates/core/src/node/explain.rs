@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::{
     prune::{Check, PruneRules, Spends},
+    reads::NodeReads,
     record::TxRecord,
-    workspace::{Source, Workspace},
+    workspace::Workspace,
 };
 use crate::types::{Height, Txid};
 
@@ -96,7 +97,7 @@ enum Child {
     Blocks(KeepReason, Option<Height>),
 }
 
-impl<S: Source> Workspace<'_, S> {
+impl<S: NodeReads + ?Sized> Workspace<'_, S> {
     /// Every fact that blocks the deletion of a record at a height; none if it may go.
     pub fn explain(
         &mut self,

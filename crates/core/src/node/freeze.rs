@@ -2,17 +2,18 @@
 
 use super::{
     error::{NodeError, SpendError},
+    reads::NodeReads,
     record::Reassignment,
     slot::SlotState,
     tx::utxo_hash,
-    workspace::{Outcome, Source, Workspace},
+    workspace::{Outcome, Workspace},
 };
 use crate::types::{Height, OutPoint};
 
 /// Blocks that a reassigned output has to wait.
 pub const REASSIGN_HOLD_BLOCKS: u32 = 1_000;
 
-impl<S: Source> Workspace<'_, S> {
+impl<S: NodeReads + ?Sized> Workspace<'_, S> {
     /// Freezes an unspent output.
     pub fn freeze(&mut self, outpoint: &OutPoint, hash: &[u8; 32]) -> Outcome<(), S::Error> {
         let state = match self.checked_state(outpoint, hash)? {

@@ -2,8 +2,9 @@
 
 use super::{
     error::NodeError,
+    reads::NodeReads,
     record::MinedBlock,
-    workspace::{Outcome, Source, Workspace},
+    workspace::{Outcome, Workspace},
 };
 use crate::types::{Height, Txid};
 
@@ -21,7 +22,7 @@ pub struct MinedInfo {
     pub unmined_since: Height,
 }
 
-impl<S: Source> Workspace<'_, S> {
+impl<S: NodeReads + ?Sized> Workspace<'_, S> {
     /// Puts a block on a transaction, or takes it off; answers the numbers of its blocks. To take a
     /// block off a transaction that is gone is fine.
     pub fn set_mined(&mut self, txid: &Txid, info: &MinedInfo) -> Outcome<Vec<u32>, S::Error> {

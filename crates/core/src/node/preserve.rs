@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 
 use super::{
     error::{NodeError, SpendError},
+    reads::NodeReads,
     record::TxRecord,
     slot::{SlotState, SpendingData},
     spend::{SpendFlags, SpendInput, SpendRequest, UnspendRequest},
-    workspace::{Outcome, Source, Workspace},
+    workspace::{Outcome, Workspace},
 };
 use crate::types::{Height, OutPoint, Txid};
 
-impl<S: Source> Workspace<'_, S> {
+impl<S: NodeReads + ?Sized> Workspace<'_, S> {
     /// Keeps a record until a height, also one that nothing would delete yet. Answers whether it
     /// did; one that is gone is fine.
     pub fn preserve(&mut self, txid: &Txid, until: Height) -> Result<bool, S::Error> {
@@ -224,7 +225,7 @@ impl<S: Source> Workspace<'_, S> {
                     let outpoint = input.outpoint;
                     if self.look(&by.txid)?.is_some() {
                         work_list.push(by.txid);
-                    } else if self.source.is_deleted_child(outpoint.txid(), &by.txid)? {
+                    } else if self.has_marker(outpoint.txid(), &by.txid)? {
                         return Ok(Err(SpendError::SpenderPruned { outpoint, by }.into()));
                     } else {
                         ghosts.push((outpoint, by));

@@ -13,11 +13,8 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    explain::KeepReason,
-    record::TxRecord,
-    slot::SlotState,
-    undo::Undo,
-    workspace::{Source, Workspace},
+    explain::KeepReason, reads::NodeReads, record::TxRecord, slot::SlotState, undo::Undo,
+    workspace::Workspace,
 };
 use crate::types::{Height, OutPoint, Txid};
 
@@ -154,9 +151,9 @@ pub enum Pruned {
     },
 }
 
-impl<S: Source> Workspace<'_, S> {
+impl<S: NodeReads + ?Sized> Workspace<'_, S> {
     /// Loads what verdicts over these records need, in a few reads for all of them. A child that
-    /// the source knows to be settled is not read.
+    /// the engine knows to be settled is not read.
     pub fn prefetch_prune(&mut self, txids: &[Txid], rules: &PruneRules) -> Result<(), S::Error> {
         self.prefetch(txids, &[])?;
         if !rules.reads_children() {

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     create::CreateOptions,
     error::{NodeError, SpendError},
+    reads::NodeReads,
     slot::{SlotState, SpendingData},
     tx::NodeTx,
-    workspace::{Outcome, Source, Workspace},
+    workspace::{Outcome, Workspace},
 };
 use crate::types::{Height, OutPoint, Txid};
 
@@ -137,7 +138,7 @@ pub enum Stored {
 /// Inputs that may be spent, and those that may not, with the reason.
 type Sorted = (Vec<SpendInput>, Vec<(u32, SpendError)>);
 
-impl<S: Source> Workspace<'_, S> {
+impl<S: NodeReads + ?Sized> Workspace<'_, S> {
     /// Spends every input of a transaction, or none: unless the transaction has a record, then
     /// what can be spent is, and the error names the rest.
     pub fn spend(&mut self, request: &SpendRequest) -> Outcome<Spent, S::Error> {
@@ -224,7 +225,7 @@ impl<S: Source> Workspace<'_, S> {
             }
             _ => {}
         }
-        if has_markers && self.source.is_deleted_child(&parent, &request.spender)? {
+        if has_markers && self.has_marker(&parent, &request.spender)? {
             return Ok(Err(SpendError::SpenderPruned { outpoint, by }));
         }
         Ok(Ok(()))

@@ -4,10 +4,11 @@ use minicbor::{Decoder, Encoder};
 
 use super::{
     codec::{decode_body, decode_record, decode_slot, encode_body, encode_record, encode_slot},
+    reads::NodeReads,
     record::TxRecord,
     slot::Slot,
     tx::NodeTx,
-    workspace::{Source, Workspace},
+    workspace::Workspace,
 };
 use crate::{
     chain::record::{Corrupt, INFALLIBLE, array_len, end, txid as read_txid},
@@ -86,7 +87,7 @@ impl Undo {
     }
 }
 
-impl<S: Source> Workspace<'_, S> {
+impl<S: NodeReads + ?Sized> Workspace<'_, S> {
     /// Brings a deleted record back and keeps it until a height. Answers `false` if the
     /// transaction is there, because somebody stored it again. The caller holds its lock and those
     /// of [`Undo::marked_on`].

@@ -1,12 +1,13 @@
 //! What an operation touches: loaded once, changed in memory, written together.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, slice};
 
 use rustc_hash::FxHashMap;
 
-pub(super) use super::source::Source;
 use super::{
+    changes::ChangeSet,
     error::NodeError,
+    reads::{BodyFiles, NodeReads, read_bodies},
     record::{Policy, TxRecord},
     slot::Slot,
     tx::NodeTx,
@@ -53,40 +54,13 @@ pub(super) struct Output {
     pub(super) spender_settled: Option<Height>,
 }
 
-/// What an operation changes, as one commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changes {
-    /// Transactions whose record changed: before and after.
-    pub records: Vec<(Txid, Option<TxRecord>, Option<TxRecord>)>,
-    /// Outputs that changed; `None` deletes.
-    pub slots: Vec<(OutPoint, Option<Slot>)>,
-    /// Bodies to write; `None` deletes.
-    pub bodies: Vec<(Txid, Option<NodeTx>)>,
-    /// Markers to write, parent and child: the child was mined, and goes with this commit.
-    pub markers: Vec<(Txid, Txid)>,
-    /// Markers to take away again, because the child comes back.
-    pub unmarked: Vec<(Txid, Txid)>,
-}
-
-impl Changes {
-    /// Whether there is nothing to write.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
-            && self.slots.is_empty()
-            && self.bodies.is_empty()
-            && self.markers.is_empty()
-            && self.unmarked.is_empty()
-    }
-}
-
 /// The result of one item: refused by a rule, or failed below.
 pub(super) type Outcome<T, E> = Result<Result<T, NodeError>, E>;
 
 /// Loaded records and outputs, as the operations so far leave them.
-#[derive(Debug)]
-pub struct Workspace<'s, S> {
-    pub(super) source: &'s S,
+pub struct Workspace<'s, S: NodeReads + ?Sized> {
+    reads: &'s S,
+    files: &'s dyn BodyFiles<Error = S::Error>,
     pub(super) policy: Policy,
     // Looked up far more often than written; what is written is put in order at the end.
     records: FxHashMap<Txid, RecordEntry>,
@@ -100,11 +74,12 @@ pub struct Workspace<'s, S> {
     markers: BTreeMap<(Txid, Txid), bool>,
 }
 
-impl<'s, S: Source> Workspace<'s, S> {
+impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
     /// Starts with nothing loaded.
-    pub fn new(source: &'s S, policy: Policy) -> Self {
+    pub fn new(reads: &'s S, files: &'s dyn BodyFiles<Error = S::Error>, policy: Policy) -> Self {
         Self {
-            source,
+            reads,
+            files,
             policy,
             records: FxHashMap::default(),
             slots: FxHashMap::default(),
@@ -115,7 +90,7 @@ impl<'s, S: Source> Workspace<'s, S> {
         }
     }
 
-    /// Loads what a batch is about to touch, in as few reads as the source can. What is loaded
+    /// Loads what a batch is about to touch, in as few reads as the engine can. What is loaded
     /// already stays as it is.
     pub fn prefetch(&mut self, txids: &[Txid], outpoints: &[OutPoint]) -> Result<(), S::Error> {
         let absent = txids.iter().filter(|txid| !self.records.contains_key(txid));
@@ -124,13 +99,13 @@ impl<'s, S: Source> Workspace<'s, S> {
         let outpoints: Vec<OutPoint> = absent.copied().collect();
         if !txids.is_empty() {
             self.records.reserve(txids.len());
-            for (txid, before) in txids.iter().zip(self.source.records(&txids)?) {
+            for (txid, before) in txids.iter().zip(self.reads.records(&txids)?) {
                 self.records.entry(*txid).or_insert(RecordEntry::read(before));
             }
         }
         if !outpoints.is_empty() {
             self.slots.reserve(outpoints.len());
-            for (outpoint, before) in outpoints.iter().zip(self.source.slots(&outpoints)?) {
+            for (outpoint, before) in outpoints.iter().zip(self.reads.slots(&outpoints)?) {
                 self.slots.entry(*outpoint).or_insert(Entry { before, now: before });
             }
         }
@@ -139,7 +114,7 @@ impl<'s, S: Source> Workspace<'s, S> {
 
     fn record_entry(&mut self, txid: &Txid) -> Result<&mut RecordEntry, S::Error> {
         if !self.records.contains_key(txid) {
-            let before = self.source.record(txid)?;
+            let before = first(self.reads.records(slice::from_ref(txid))?);
             self.records.insert(*txid, RecordEntry::read(before));
         }
         Ok(self.records.get_mut(txid).expect("it was inserted above"))
@@ -175,14 +150,14 @@ impl<'s, S: Source> Workspace<'s, S> {
             of.extend(self.records.get(txid).and_then(|e| Some((*txid, e.now()?.outputs))));
         }
         let mut found: Vec<Vec<Output>> = Vec::with_capacity(of.len());
-        for slots in self.source.outputs(&of)? {
+        for slots in self.reads.outputs(&of)? {
             let output = |(vout, slot)| Output { vout, slot, spender_settled: None };
             found.push(slots.into_iter().map(output).collect());
         }
         if let Some(until) = settled_until {
             let spent = found.iter().flatten().filter_map(|output| output.slot.spent_by());
             let spenders: Vec<Txid> = spent.map(|by| by.txid).collect();
-            let mut settled = self.source.settled(&spenders, until)?.into_iter();
+            let mut settled = self.reads.settled(&spenders, until)?.into_iter();
             let spent = found.iter_mut().flatten().filter(|o| o.slot.spent_by().is_some());
             for output in spent {
                 output.spender_settled = settled.next().flatten();
@@ -218,7 +193,7 @@ impl<'s, S: Source> Workspace<'s, S> {
 
     fn slot_entry(&mut self, outpoint: &OutPoint) -> Result<&mut Entry<Slot>, S::Error> {
         if !self.slots.contains_key(outpoint) {
-            let before = self.source.slot(outpoint)?;
+            let before = first(self.reads.slots(slice::from_ref(outpoint))?);
             self.slots.insert(*outpoint, Entry { before, now: before });
         }
         Ok(self.slots.get_mut(outpoint).expect("it was inserted above"))
@@ -247,7 +222,7 @@ impl<'s, S: Source> Workspace<'s, S> {
     pub fn body(&self, txid: &Txid) -> Result<Option<NodeTx>, S::Error> {
         match self.bodies.get(txid) {
             Some(body) => Ok(body.clone()),
-            None => self.source.body(txid),
+            None => Ok(first(read_bodies(self.reads, self.files, slice::from_ref(txid))?)),
         }
     }
 
@@ -255,7 +230,7 @@ impl<'s, S: Source> Workspace<'s, S> {
     pub(super) fn has_marker(&self, parent: &Txid, child: &Txid) -> Result<bool, S::Error> {
         match self.markers.get(&(*parent, *child)) {
             Some(is_there) => Ok(*is_there),
-            None => self.source.is_deleted_child(parent, child),
+            None => self.reads.is_deleted_child(parent, child),
         }
     }
 
@@ -264,7 +239,7 @@ impl<'s, S: Source> Workspace<'s, S> {
     }
 
     /// What has to be written.
-    pub fn into_changes(self) -> Changes {
+    pub fn into_changes(self) -> ChangeSet {
         let (markers, unmarked): (Vec<_>, Vec<_>) =
             self.markers.into_iter().partition(|(_, is_there)| *is_there);
         let changed = |(txid, entry): (Txid, RecordEntry)| {
@@ -277,12 +252,18 @@ impl<'s, S: Source> Workspace<'s, S> {
         let mut slots: Vec<_> = slots.map(|(outpoint, entry)| (outpoint, entry.now)).collect();
         slots.extend(self.gone.into_iter().map(|outpoint| (outpoint, None)));
         slots.sort_unstable_by_key(|(outpoint, _)| *outpoint);
-        Changes {
+        ChangeSet {
             records,
             slots,
             bodies: self.bodies.into_iter().collect(),
             markers: markers.into_iter().map(|(pair, _)| pair).collect(),
             unmarked: unmarked.into_iter().map(|(pair, _)| pair).collect(),
+            ..ChangeSet::default()
         }
     }
+}
+
+/// The answer to a question about one.
+fn first<T>(answers: Vec<Option<T>>) -> Option<T> {
+    answers.into_iter().next().flatten()
 }

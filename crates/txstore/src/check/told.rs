@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
     Height, Txid,
-    node::{MinedBlock, Policy, Retentions, Source as _, TxRecord},
+    node::{MinedBlock, Policy, Retentions, TxRecord},
 };
 
 use super::{PAGE, VerifyReport, read_each};
@@ -70,7 +70,7 @@ impl Told {
                 };
                 let Some(child) = found else {
                     are_all_there = false;
-                    marked += u32::from(facts.is_deleted_child(txid, spender)?);
+                    marked += u32::from(facts.view.is_deleted_child(txid, spender)?);
                     continue;
                 };
                 newest = newest.max(newest_known(&child));

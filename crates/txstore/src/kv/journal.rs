@@ -8,10 +8,13 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
-use utxokeep_core::{Height, Txid, node::TxRecord};
+use utxokeep_core::{
+    Height, Txid,
+    node::{ChangeSet, TxRecord},
+};
 use utxokeep_kv::Batch;
 
-use crate::{backend::Writes, tables::SETTLED};
+use crate::tables::SETTLED;
 
 /// Height of a row, and how many transactions it says that settled there; `None` for others.
 pub(super) fn joined_in(row: &[u8], value: &[u8]) -> Option<(Height, usize)> {
@@ -35,7 +38,7 @@ pub(super) struct Shift {
 }
 
 impl Shift {
-    pub(super) fn of(writes: &Writes) -> Self {
+    pub(super) fn of(writes: &ChangeSet) -> Self {
         let mut shift = Self::default();
         let settled =
             |record: &Option<TxRecord>| record.as_ref().and_then(TxRecord::settled_height);

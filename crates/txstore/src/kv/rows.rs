@@ -7,13 +7,15 @@ use std::{
 
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
-    node::{NodeTx, Slot, TxRecord, decode_body, decode_record, decode_slot, decode_spends},
+    node::{
+        HeightIndex, NodeReads, NodeTx, Slot, SlotPage, TxRecord, decode_body, decode_record,
+        decode_slot, decode_spends,
+    },
 };
 use utxokeep_kv::{Read, Scan, TableId};
 
 use super::{everything, proofs::Proofs, table};
 use crate::{
-    backend::{HeightIndex, SlotPage, View},
     error::StoreError,
     locks::Held,
     tables::{
@@ -113,7 +115,9 @@ impl Rows<'_, '_> {
     }
 }
 
-impl View for Rows<'_, '_> {
+impl NodeReads for Rows<'_, '_> {
+    type Error = StoreError;
+
     fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, StoreError> {
         if let Some(locked) = self.locked {
             let mut locked = locked.borrow_mut();

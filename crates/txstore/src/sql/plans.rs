@@ -1,5 +1,6 @@
 //! No statement of the store reads a whole table to find a few rows.
 
+use utxokeep_core::node::HeightIndex;
 use utxokeep_sql::{Database, Durability, Options, Transaction, Value, migrate_up};
 use utxokeep_testkit::postgres::TestDatabase;
 
@@ -11,7 +12,6 @@ use super::{
     },
     write::{OF_TRANSACTION, UPDATE_RECORDS, UPDATE_SLOTS},
 };
-use crate::backend::HeightIndex;
 
 const TABLES: [&str; 7] = [
     "node_transactions",

@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        NodeInput, NodeOutput, NodeTx, PreviousOutput, Slot, TxRecord, body_checksum,
-        wrong_checksum,
+        HeightIndex, NodeInput, NodeOutput, NodeReads, NodeTx, PreviousOutput, Slot, SlotPage,
+        TxRecord, body_checksum, wrong_checksum,
     },
 };
 use utxokeep_sql::{Row, SqlError, Transaction, Value};
@@ -22,10 +22,7 @@ use super::{
         OUTPUTS_TAIL, SETTLED_HEAD, SPENDS_HEAD, SPENDS_TAIL, by_height, outputs_head, slots_head,
     },
 };
-use crate::{
-    backend::{HeightIndex, SlotPage, View},
-    error::StoreError,
-};
+use crate::error::StoreError;
 
 /// The tables inside one transaction.
 pub(super) struct SqlView<'t, 'c> {
@@ -87,7 +84,9 @@ impl<'t, 'c> SqlView<'t, 'c> {
     }
 }
 
-impl View for SqlView<'_, '_> {
+impl NodeReads for SqlView<'_, '_> {
+    type Error = StoreError;
+
     fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, StoreError> {
         let (mut transaction, mut held) = (self.transaction(), self.held.borrow_mut());
         if let Some(held) = &mut *held {

@@ -1,7 +1,8 @@
 //! The statements that read by keys, where tests look at their plans too.
 
+use utxokeep_core::node::HeightIndex;
+
 use super::rows::{RECORD_COLUMNS, SLOT_COLUMNS};
-use crate::backend::HeightIndex;
 
 /// Records by their ids.
 pub(super) fn records_head() -> String {

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use utxokeep_core::{
     OutPoint, Txid,
     node::{
-        MinedBlock, NodeTx, Reassignment, Slot, SlotState, SpendingData, TxRecord, body_checksum,
+        ChangeSet, MinedBlock, NodeTx, Reassignment, Slot, SlotState, SpendingData, TxRecord,
+        body_checksum,
     },
 };
 use utxokeep_kv::crash_point;
 use utxokeep_sql::{Transaction, Value};
 
 use super::rows::{blob, count, from_u64, height};
-use crate::{backend::Writes, error::StoreError};
+use crate::error::StoreError;
 
 /// Tables whose rows belong to a transaction.
 pub(super) const OF_TRANSACTION: [&str; 6] = [
@@ -48,7 +49,10 @@ pub(super) const UPDATE_SLOTS: (&str, &str) = (
 type Changed<'w> = (&'w Txid, Option<&'w TxRecord>, &'w TxRecord);
 
 /// Writes everything of a call.
-pub(super) fn commit(transaction: &mut Transaction<'_>, writes: &Writes) -> Result<(), StoreError> {
+pub(super) fn commit(
+    transaction: &mut Transaction<'_>,
+    writes: &ChangeSet,
+) -> Result<(), StoreError> {
     let created: Vec<_> = changed(writes).filter(|(_, before, _)| before.is_none()).collect();
     let updated: Vec<_> = changed(writes).filter(|(_, before, _)| before.is_some()).collect();
     let bodies = writes.bodies.iter().filter_map(|(txid, body)| Some((*txid, body.as_ref()?)));
@@ -70,7 +74,7 @@ pub(super) fn commit(transaction: &mut Transaction<'_>, writes: &Writes) -> Resu
     write_states(transaction, writes)
 }
 
-fn changed(writes: &Writes) -> impl Iterator<Item = Changed<'_>> {
+fn changed(writes: &ChangeSet) -> impl Iterator<Item = Changed<'_>> {
     let records = writes.records.iter();
     records.filter_map(|(txid, before, now)| Some((txid, before.as_ref(), now.as_ref()?)))
 }
@@ -199,7 +203,7 @@ impl SlotRow {
 /// Outputs of new transactions are inserted with amount and script; others change in place.
 fn write_slots(
     transaction: &mut Transaction<'_>,
-    writes: &Writes,
+    writes: &ChangeSet,
     created: &[Changed<'_>],
     bodies: &BTreeMap<Txid, &NodeTx>,
 ) -> Result<(), StoreError> {
@@ -305,7 +309,7 @@ fn replace<'w, T: PartialEq>(
 
 fn delete_transactions(
     transaction: &mut Transaction<'_>,
-    writes: &Writes,
+    writes: &ChangeSet,
 ) -> Result<(), StoreError> {
     let gone: Vec<_> = writes.records.iter().filter(|(.., now)| now.is_none()).collect();
     for table in OF_TRANSACTION {
@@ -331,7 +335,7 @@ fn delete_transactions(
     Ok(())
 }
 
-fn write_markers(transaction: &mut Transaction<'_>, writes: &Writes) -> Result<(), StoreError> {
+fn write_markers(transaction: &mut Transaction<'_>, writes: &ChangeSet) -> Result<(), StoreError> {
     fn values(markers: &[(Txid, Txid)]) -> Vec<Value<'_>> {
         let both = markers.iter().flat_map(|(parent, child)| [parent, child]);
         both.map(|txid| Value::from(txid.as_bytes())).collect()
@@ -344,7 +348,7 @@ fn write_markers(transaction: &mut Transaction<'_>, writes: &Writes) -> Result<(
     Ok(())
 }
 
-fn write_states(transaction: &mut Transaction<'_>, writes: &Writes) -> Result<(), StoreError> {
+fn write_states(transaction: &mut Transaction<'_>, writes: &ChangeSet) -> Result<(), StoreError> {
     let (mut put, mut gone) = (Vec::new(), Vec::new());
     for (name, value) in &writes.states {
         match value {

@@ -2,18 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    convert::Infallible,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::node::{
-    CreateOptions, MinedBlock, MinedInfo, NodeInput, NodeOutput, NodeTx, Policy, PreviousOutput,
-    Slot, SpendAndCreate, SpendFlags,
+use crate::{
+    Corrupt,
+    node::{
+        BlobKind, BodyFiles, CreateOptions, HeightIndex, MinedBlock, MinedInfo, NodeInput,
+        NodeOutput, NodeTx, Policy, PreviousOutput, Slot, SlotPage, SpendAndCreate, SpendFlags,
+    },
 };
 
 const WINDOW: u32 = 288;
+
+const NO_RULE: &str = "no rule asks this";
 
 /// Records in memory, changed by whole commits.
 #[derive(Default)]
@@ -24,23 +26,73 @@ struct Shelf {
     markers: BTreeSet<(Txid, Txid)>,
 }
 
-impl Source for Shelf {
-    type Error = Infallible;
+impl NodeReads for Shelf {
+    type Error = Corrupt;
 
-    fn record(&self, txid: &Txid) -> Result<Option<TxRecord>, Infallible> {
-        Ok(self.records.get(txid).cloned())
+    fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, Corrupt> {
+        Ok(txids.iter().map(|txid| self.records.get(txid).cloned()).collect())
     }
 
-    fn slot(&self, outpoint: &OutPoint) -> Result<Option<Slot>, Infallible> {
-        Ok(self.slots.get(outpoint).copied())
+    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, Corrupt> {
+        Ok(outpoints.iter().map(|outpoint| self.slots.get(outpoint).copied()).collect())
     }
 
-    fn body(&self, txid: &Txid) -> Result<Option<NodeTx>, Infallible> {
-        Ok(self.bodies.get(txid).cloned())
+    fn bodies(&self, txids: &[Txid]) -> Result<Vec<Option<NodeTx>>, Corrupt> {
+        Ok(txids.iter().map(|txid| self.bodies.get(txid).cloned()).collect())
     }
 
-    fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, Infallible> {
+    fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, Corrupt> {
         Ok(self.markers.contains(&(*parent, *child)))
+    }
+
+    fn by_height(
+        &self,
+        _: HeightIndex,
+        _: Height,
+        _: Option<(Height, Txid)>,
+        _: usize,
+    ) -> Result<Vec<(Height, Txid)>, Corrupt> {
+        unreachable!("{NO_RULE}")
+    }
+
+    fn is_indexed(&self, _: HeightIndex, _: Height, _: &Txid) -> Result<bool, Corrupt> {
+        unreachable!("{NO_RULE}")
+    }
+
+    fn txids_after(&self, _: Option<&Txid>, _: usize) -> Result<Vec<Txid>, Corrupt> {
+        unreachable!("{NO_RULE}")
+    }
+
+    fn slots_after(&self, _: Option<&OutPoint>, _: usize) -> Result<SlotPage, Corrupt> {
+        unreachable!("{NO_RULE}")
+    }
+
+    fn state(&self, _: &str) -> Result<Option<Vec<u8>>, Corrupt> {
+        unreachable!("{NO_RULE}")
+    }
+
+    fn state_kept(&self, _: &str) -> Result<Option<Vec<u8>>, Corrupt> {
+        unreachable!("{NO_RULE}")
+    }
+
+    fn states(
+        &self,
+        _: &str,
+        _: Option<&str>,
+        _: usize,
+    ) -> Result<Vec<(String, Vec<u8>)>, Corrupt> {
+        unreachable!("{NO_RULE}")
+    }
+}
+
+/// Every body is beside its record.
+struct NoFiles;
+
+impl BodyFiles for NoFiles {
+    type Error = Corrupt;
+
+    fn read(&self, _: &Txid, _: BlobKind) -> Result<Vec<u8>, Corrupt> {
+        unreachable!("no record names a file")
     }
 }
 
@@ -80,7 +132,7 @@ fn tx(name: u8, spends: &[(u8, u32)], outputs: u32) -> NodeTx {
 impl Shelf {
     fn change<T>(&mut self, work: impl FnOnce(&mut Workspace<'_, Self>) -> T) -> T {
         let (answer, changes) = {
-            let mut workspace = Workspace::new(self, Policy::default());
+            let mut workspace = Workspace::new(self, &NoFiles, Policy::default());
             let answer = work(&mut workspace);
             (answer, workspace.into_changes())
         };

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use utxokeep_core::node::{MinedBlock, TxRecord, decode_record};
+use utxokeep_core::node::{ChangeSet, MinedBlock, TxRecord, decode_record};
 use utxokeep_kv::MemoryKv;
 
 use super::*;
-use crate::{TABLES, backend::Writes};
+use crate::TABLES;
 
 fn id(name: u32) -> Txid {
     let mut bytes = [0; 32];
@@ -27,7 +27,7 @@ fn shift(changes: &[(u32, Option<u32>, Option<u32>)]) -> Shift {
         (id(name), old.map(settled), new.map(settled))
     };
     let records = changes.iter().map(record).collect();
-    Shift::of(&Writes { records, ..Writes::default() })
+    Shift::of(&ChangeSet { records, ..ChangeSet::default() })
 }
 
 struct Place {
