@@ -7,7 +7,7 @@ use utxokeep_core::{
 
 use utxokeep_kv::{OpenMode, Trouble};
 
-use crate::{error::StoreError, kv::ProofFault};
+use crate::error::StoreError;
 
 /// The transactions that a call changes.
 #[derive(Debug, Clone)]
@@ -54,11 +54,4 @@ pub trait Backend: Send + Sync {
 
     /// Name of the engine.
     fn engine(&self) -> &'static str;
-
-    /// Memory for what is known of settled transactions; an engine that keeps none ignores it.
-    fn set_proof_bytes_max(&self, _bytes: usize) {}
-
-    /// Plants a mistake, to see whether it is noticed. For tests only.
-    #[doc(hidden)]
-    fn plant(&self, _fault: ProofFault) {}
 }

@@ -6,7 +6,7 @@ use utxokeep_core::{
     OutPoint, Txid,
     node::{ChangeSet, NodeError, Policy},
 };
-use utxokeep_kv::{Durability, Kv};
+use utxokeep_kv::Kv;
 
 use crate::{
     agreed::{Agreement, of_policy},
@@ -14,8 +14,9 @@ use crate::{
     blobs::Blobs,
     error::{OpenError, StoreError},
     facts::{Facts, Work},
+    faults::Planted,
     files::Seen,
-    kv::{KvBackend, ProofFault},
+    kv::{KvBackend, KvOptions},
     store::PerItem,
 };
 
@@ -52,8 +53,7 @@ pub struct NodeStore {
     pub(crate) seen_files: Seen,
     /// The time, to see how long they are.
     pub(crate) now: Arc<dyn Fn() -> Instant + Send + Sync>,
-    /// A planted mistake: files are written and named without their rows.
-    pub(crate) ignores_file_rows: bool,
+    pub(crate) planted: Planted,
 }
 
 impl fmt::Debug for NodeStore {
@@ -72,22 +72,20 @@ impl NodeStore {
     /// A store on an engine.
     #[must_use]
     pub fn new(backend: Box<dyn Backend>, settings: Settings) -> Self {
-        let (seen_files, ignores_file_rows) = (Seen::default(), false);
+        let (seen_files, planted) = (Seen::default(), Planted::default());
         let now = Arc::new(Instant::now);
-        Self { backend, settings, blobs: None, seen_files, now, ignores_file_rows }
+        Self { backend, settings, blobs: None, seen_files, now, planted }
     }
 
     /// A store on key-value tables that has all of [`crate::TABLES`].
     pub fn on_kv<K: Kv + 'static>(
         kv: K,
         settings: Settings,
-        durability: Durability,
+        options: impl Into<KvOptions>,
     ) -> Result<Self, OpenError> {
-        Self::new(
-            Box::new(KvBackend::open(kv, durability, settings.policy.retention_blocks)?),
-            settings,
-        )
-        .compared()
+        let (planted, retention) = (Planted::default(), settings.policy.retention_blocks);
+        let backend = KvBackend::open(kv, options.into(), retention, planted.clone())?;
+        Self { planted, ..Self::new(Box::new(backend), settings) }.compared()
     }
 
     /// The same, if it has the numbers that it is opened with.
@@ -101,36 +99,6 @@ impl NodeStore {
     #[must_use]
     pub fn with_blobs(self, blobs: Blobs) -> Self {
         Self { blobs: Some(blobs), ..self }
-    }
-
-    /// The same with so much memory for what is known of settled transactions; with none, safe
-    /// deletion reads every child.
-    #[must_use]
-    pub fn with_proof_bytes_max(self, bytes: usize) -> Self {
-        self.backend.set_proof_bytes_max(bytes);
-        self
-    }
-
-    /// The same with another clock. For tests only.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_clock(self, now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
-        Self { now: Arc::new(now), ..self }
-    }
-
-    /// Plants a mistake in how settled transactions are known. For tests only.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn unsafe_with(self, fault: ProofFault) -> Self {
-        self.backend.plant(fault);
-        self
-    }
-
-    /// Plants a mistake in how files are written. For tests only.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn unsafe_without_file_rows(self) -> Self {
-        Self { ignores_file_rows: true, ..self }
     }
 
     /// Name of the engine below.
@@ -199,5 +167,22 @@ impl NodeStore {
             return Err(StoreError::TooManyItems { found, max });
         }
         Ok(())
+    }
+}
+
+/// For tests of this store and of what is built on it.
+#[cfg(feature = "testing")]
+impl NodeStore {
+    /// The same with another clock.
+    #[must_use]
+    pub fn with_clock(self, now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
+        Self { now: Arc::new(now), ..self }
+    }
+
+    /// Plants a mistake in the store and in an engine of this crate.
+    #[must_use]
+    pub fn unsafe_with(self, fault: crate::ProofFault) -> Self {
+        self.planted.plant(fault);
+        self
     }
 }

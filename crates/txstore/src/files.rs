@@ -32,6 +32,7 @@ use crate::{
     backend::{StoreReads, Touched},
     engine::NodeStore,
     error::StoreError,
+    faults::ProofFault,
 };
 
 /// How often a call is decided again because a file of its was deleted meanwhile.
@@ -177,7 +178,7 @@ impl NodeStore {
             let ready = match written.get(&txid) {
                 Some(file) if self.is_large(body.as_ref()) => {
                     let row = view.state(&file_row(&txid, file.kind))?;
-                    (self.ignores_file_rows || row.as_ref() == Some(&file.token)).then_some(file)
+                    (self.ignores_rows() || row.as_ref() == Some(&file.token)).then_some(file)
                 }
                 _ => None,
             };
@@ -206,6 +207,10 @@ impl NodeStore {
         Ok(needed)
     }
 
+    fn ignores_rows(&self) -> bool {
+        self.planted.has(ProofFault::FileRowsIgnored)
+    }
+
     fn is_large(&self, body: Option<&NodeTx>) -> bool {
         let max = self.settings.inline_body_bytes_max;
         body.is_some_and(|tx| body_bytes(tx) > max)
@@ -230,7 +235,7 @@ impl NodeStore {
                 let token = match found {
                     // Whoever else writes the same file now shares its row: the files are the same.
                     Some(row) if announced_checksum(&row) == Some(checksum) => row,
-                    Some(row) if row.len() == TOKEN_LEN && !self.ignores_file_rows => {
+                    Some(row) if row.len() == TOKEN_LEN && !self.ignores_rows() => {
                         return Err(StoreError::Contended);
                     }
                     _ => new_token(checksum),
@@ -238,7 +243,7 @@ impl NodeStore {
                 announced.insert(*txid, WrittenFile { kind: *kind, token: token.clone() });
                 states.push((name, Some(token)));
             }
-            let states = if self.ignores_file_rows { Vec::new() } else { states };
+            let states = if self.ignores_rows() { Vec::new() } else { states };
             Ok(ChangeSet::of_states(states))
         })?;
         let announced_ids: BTreeSet<Txid> = announced.keys().copied().collect();

@@ -18,16 +18,16 @@ use utxokeep_core::{
 };
 use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Scan, TableId, Trouble};
 
-pub use self::proofs::ProofFault;
 use self::{
     journal::Shift,
-    proofs::Proofs,
+    proofs::{BYTES_MAX, Proofs},
     rows::{Locked, Rows},
 };
 use crate::{
     agreed::changes_agreed,
     backend::{Backend, ReadWork, Touched, WriteWork},
     error::{OpenError, StoreError},
+    faults::{Planted, ProofFault},
     locks::Locks,
     tables::{
         BODIES, DELETED_CHILDREN, DUE, FORMAT_VERSION, KEPT_FOR_CHILD, META, PRESERVED, RECORDS,
@@ -53,6 +53,23 @@ pub(crate) struct KvBackend<K> {
     agreed_gate: RwLock<()>,
     /// How often such numbers changed.
     agreed_changes: AtomicU64,
+    planted: Planted,
+}
+
+/// How a node store uses key-value tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvOptions {
+    /// What an answered call survives.
+    pub durability: Durability,
+    /// Memory for what is known of settled transactions, in bytes; with none, safe deletion reads
+    /// every child.
+    pub proof_bytes_max: usize,
+}
+
+impl From<Durability> for KvOptions {
+    fn from(durability: Durability) -> Self {
+        Self { durability, proof_bytes_max: BYTES_MAX }
+    }
 }
 
 /// What a call took for granted, as it was when it looked.
@@ -66,9 +83,11 @@ impl<K: Kv> KvBackend<K> {
     /// Opens a store on an engine that has all of [`crate::TABLES`], in the mode of the engine.
     pub(crate) fn open(
         kv: K,
-        durability: Durability,
+        options: KvOptions,
         retention_blocks: u32,
+        planted: Planted,
     ) -> Result<Self, OpenError> {
+        let KvOptions { durability, proof_bytes_max } = options;
         let format = format_of(&kv)?;
         let found = match format {
             None => Found::Nothing,
@@ -84,9 +103,10 @@ impl<K: Kv> KvBackend<K> {
                 return Err(OpenError::OlderFormat { found, known: FORMAT_VERSION });
             }
         }
-        let proofs = Proofs::open(&kv, retention_blocks)?;
+        let proofs = Proofs::open(&kv, retention_blocks, proof_bytes_max, planted.clone())?;
         let (agreed_gate, agreed_changes) = (RwLock::default(), AtomicU64::new(0));
-        Ok(Self { kv, durability, locks: Locks::new(), proofs, agreed_gate, agreed_changes })
+        let locks = Locks::new();
+        Ok(Self { kv, durability, locks, proofs, agreed_gate, agreed_changes, planted })
     }
 
     /// Writes everything of a call. Answers `false`, and has written nothing, if the call relied
@@ -105,7 +125,7 @@ impl<K: Kv> KvBackend<K> {
         };
         let _together = self.agreed_gate.read().unwrap_or_else(PoisonError::into_inner);
         let is_overtaken = agreed != self.agreed_changes.load(Ordering::Acquire);
-        if is_overtaken && !self.proofs.has(ProofFault::AgreedNotKept) {
+        if is_overtaken && !self.planted.has(ProofFault::AgreedNotKept) {
             return Ok(false);
         }
         self.commit_settled(writes, relied_on.proofs)
@@ -267,14 +287,6 @@ impl<K: Kv> Backend for KvBackend<K> {
 
     fn engine(&self) -> &'static str {
         "key-value"
-    }
-
-    fn set_proof_bytes_max(&self, bytes: usize) {
-        self.proofs.set_bytes_max(bytes);
-    }
-
-    fn plant(&self, fault: ProofFault) {
-        self.proofs.plant(fault);
     }
 }
 

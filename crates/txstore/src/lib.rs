@@ -18,6 +18,7 @@ mod check;
 mod engine;
 mod error;
 mod facts;
+mod faults;
 mod files;
 mod heights;
 mod kv;
@@ -37,8 +38,9 @@ pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};
 pub use engine::{NodeStore, Settings};
 pub use error::{BlobUrlError, OpenError, StoreError};
-#[doc(hidden)]
-pub use kv::ProofFault;
+#[cfg(feature = "testing")]
+pub use faults::ProofFault;
+pub use kv::KvOptions;
 pub use orphans::BlobReport;
 pub use prune::{BlobsDeleted, EndedKeeping, ParentsOf, PastDue, PruneStore};
 pub use runs::EndedRun;

@@ -19,8 +19,6 @@ mod schema;
 mod statements;
 mod write;
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use utxokeep_core::Txid;
 use utxokeep_kv::{OpenMode, Trouble, crash_point};
 use utxokeep_sql::{ConstraintKind, Database, Dialect, SqlError, Transaction, Value, migrate_up};
@@ -36,8 +34,8 @@ use crate::{
     backend::{Backend, ReadWork, Touched, WriteWork},
     engine::{NodeStore, Settings},
     error::{OpenError, StoreError},
+    faults::{Planted, ProofFault},
     heights::WHOLE_STORE,
-    kv::ProofFault,
 };
 
 /// How often a call is run again because another one stored the same transaction meanwhile.
@@ -51,8 +49,7 @@ const OVERTAKEN_MAX: usize = 5;
 #[derive(Debug)]
 struct SqlBackend {
     database: Database,
-    /// A planted mistake; 0 for none.
-    fault: AtomicU8,
+    planted: Planted,
 }
 
 impl NodeStore {
@@ -62,8 +59,9 @@ impl NodeStore {
     pub fn on_sql(database: Database, settings: Settings, now_us: i64) -> Result<Self, OpenError> {
         migrate_up(&database, COMPONENT, MIGRATIONS, now_us).map_err(StoreError::from)?;
         database.plan_by_index().map_err(StoreError::from)?;
-        let backend = SqlBackend { database, fault: AtomicU8::new(0) };
-        Self::new(Box::new(backend), settings).compared()
+        let planted = Planted::default();
+        let backend = SqlBackend { database, planted: planted.clone() };
+        Self { planted, ..Self::new(Box::new(backend), settings) }.compared()
     }
 }
 
@@ -89,10 +87,6 @@ impl From<SqlError> for Stop {
 }
 
 impl SqlBackend {
-    fn has(&self, fault: ProofFault) -> bool {
-        self.fault.load(Ordering::Relaxed) == fault as u8
-    }
-
     /// One attempt, on `PostgreSQL` with the rows of `named` locked before anything is read.
     fn attempt(
         &self,
@@ -103,17 +97,18 @@ impl SqlBackend {
     ) -> Result<(), Stop> {
         let held = match self.database.dialect() {
             Dialect::Sqlite => None,
-            Dialect::Postgres if self.has(ProofFault::LockedOnTheWay) => {
+            Dialect::Postgres if self.planted.has(ProofFault::LockedOnTheWay) => {
                 Some(Held::on_the_way(trusts_settled))
             }
             Dialect::Postgres => Some(Held::lock(transaction, named, trusts_settled)?),
         };
-        let held = if self.has(ProofFault::AgreedNotKept) {
+        let held = if self.planted.has(ProofFault::AgreedNotKept) {
             held.map(Held::without_keeping_agreed)
         } else {
             held
         };
-        let is_alone = named.contains(&WHOLE_STORE) && !self.has(ProofFault::StatesNotLocked);
+        let is_alone =
+            named.contains(&WHOLE_STORE) && !self.planted.has(ProofFault::StatesNotLocked);
         if held.is_some() && is_alone {
             lock_states(transaction)?;
         }
@@ -128,7 +123,7 @@ impl SqlBackend {
         commit(transaction, &writes)?;
         if let Some(generation) = relied_on
             && !writes.is_empty()
-            && !self.has(ProofFault::OvertakenIgnored)
+            && !self.planted.has(ProofFault::OvertakenIgnored)
         {
             let now = transaction.query_opt(GENERATION_SHARED, &[], |row| row.int(0))?;
             if now != Some(generation) {
@@ -206,9 +201,5 @@ impl Backend for SqlBackend {
 
     fn engine(&self) -> &'static str {
         self.database.dialect().name()
-    }
-
-    fn plant(&self, fault: ProofFault) {
-        self.fault.store(fault as u8, Ordering::Relaxed);
     }
 }

@@ -6,8 +6,8 @@ use utxokeep_core::node::Policy;
 use utxokeep_kv::{Durability, KvError, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
 use utxokeep_txstore::{
-    Agreement, BlobUrlError, Blobs, NodeStore, OpenError as TxOpenError, Settings, StoreError,
-    TABLES, WrongBlobStore,
+    Agreement, BlobUrlError, Blobs, KvOptions, NodeStore, OpenError as TxOpenError, Settings,
+    StoreError, TABLES, WrongBlobStore,
 };
 
 use crate::{clock::now_us, config::TxStoreConfig};
@@ -106,15 +106,18 @@ fn open_how(
         }
     };
     let settings = Settings { agreement, ..settings(config) };
+    let proof_bytes_max = config.proof_memory_mib as usize * MIB;
+    let tables = |durability| KvOptions { durability, proof_bytes_max };
     let store = match engine {
-        "memory" => NodeStore::on_kv(MemoryKv::new(TABLES), settings, Durability::Buffered),
+        "memory" => NodeStore::on_kv(MemoryKv::new(TABLES), settings, tables(Durability::Buffered)),
         "rocksdb" | "sqlite" | "postgres" | "postgresql" if place.is_empty() => {
             return Err(OpenError::NoPlace { engine: engine.to_owned() });
         }
         "rocksdb" => {
             let options = RocksOptions::within(config.cache_mib.get() as usize * MIB);
             let kv = RocksKv::open(Path::new(place), TABLES, options, mode);
-            kv.map_err(Into::into).and_then(|kv| NodeStore::on_kv(kv, settings, durability(config)))
+            let tables = tables(durability(config));
+            kv.map_err(Into::into).and_then(|kv| NodeStore::on_kv(kv, settings, tables))
         }
         "sqlite" | "postgres" | "postgresql" => {
             metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
@@ -128,8 +131,7 @@ fn open_how(
         }
         _ => return Err(OpenError::UnknownEngine { engine: engine.to_owned() }),
     };
-    let proof_bytes = config.proof_memory_mib as usize * MIB;
-    let store = store.map_err(failed)?.with_proof_bytes_max(proof_bytes);
+    let store = store.map_err(failed)?;
     if config.blobs.is_empty() {
         return Ok(Arc::new(store));
     }

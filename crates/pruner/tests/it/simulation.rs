@@ -7,7 +7,7 @@ use std::sync::Arc;
 use utxokeep_core::node::Check;
 use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_testkit::pruner::{SimulationConfig, simulate};
-use utxokeep_txstore::{NodeStore, ProofFault, PruneStore, Settings, TABLES};
+use utxokeep_txstore::{KvOptions, NodeStore, ProofFault, PruneStore, Settings, TABLES};
 
 /// A mistake that was planted is found long before: it ends with the first finding.
 const PLANTED_BLOCKS: u32 = 5_000;
@@ -25,17 +25,18 @@ fn seeds(default: u32) -> std::ops::Range<u64> {
 }
 
 fn in_memory(config: SimulationConfig) -> Result<(), String> {
-    in_memory_with(config, |store| store)
+    in_memory_with(config, Durability::Buffered.into(), |store| store)
 }
 
 fn in_memory_with(
     config: SimulationConfig,
+    options: KvOptions,
     change: fn(NodeStore) -> NodeStore,
 ) -> Result<(), String> {
     simulate(config, &mut |store: Option<Arc<dyn PruneStore>>| {
         store.unwrap_or_else(|| {
             let kv = MemoryKv::new(TABLES);
-            let store = NodeStore::on_kv(kv, settings(), Durability::Buffered).unwrap();
+            let store = NodeStore::on_kv(kv, settings(), options).unwrap();
             Arc::new(change(store))
         })
     })
@@ -56,8 +57,10 @@ fn no_seed_breaks_an_invariant_whatever_memory_there_is_for_settled_children() {
     let blocks = number("UTXOKEEP_SIM_BLOCKS", 150);
     for seed in seeds(2) {
         let config = SimulationConfig { seed: seed + (1 << 33), blocks, planted: None };
-        in_memory_with(config, |store| store.with_proof_bytes_max(2_500)).unwrap();
-        in_memory_with(config, |store| store.with_proof_bytes_max(0)).unwrap();
+        for proof_bytes_max in [2_500, 0] {
+            let options = KvOptions { proof_bytes_max, ..Durability::Buffered.into() };
+            in_memory_with(config, options, |store| store).unwrap();
+        }
     }
 }
 
@@ -66,8 +69,9 @@ fn no_seed_breaks_an_invariant_whatever_memory_there_is_for_settled_children() {
 fn every_seed_finds_a_journal_that_does_not_say_who_left() {
     for seed in seeds(4) {
         let config = SimulationConfig { seed, blocks: PLANTED_BLOCKS, planted: None };
-        let found =
-            in_memory_with(config, |store| store.unsafe_with(ProofFault::LeavingNotWritten));
+        let found = in_memory_with(config, Durability::Buffered.into(), |store| {
+            store.unsafe_with(ProofFault::LeavingNotWritten)
+        });
         assert!(found.is_err(), "seed {seed}: nobody noticed");
     }
 }

@@ -14,7 +14,7 @@ use std::{
     collections::{BTreeMap, btree_map},
     sync::{
         Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     error::StoreError,
+    faults::{Planted, ProofFault},
     tables::{META, SETTLED},
 };
 
@@ -44,29 +45,10 @@ const NUMBERS_PER_OPENING: u64 = 1 << 40;
 const ENTRY_BYTES_MAX: usize = 121;
 
 /// Memory by default: for 1.1 million transactions.
-const BYTES_MAX: usize = 128 << 20;
+pub(super) const BYTES_MAX: usize = 128 << 20;
 
 /// Rows of the journal that are deleted at a time.
 const TRIMMED_ROWS_MAX: usize = 1_000;
-
-/// A mistake to plant, to see whether tests notice it.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProofFault {
-    /// The journal does not say who left.
-    LeavingNotWritten = 1,
-    /// Memory does not forget who left.
-    LeavingNotForgotten = 2,
-    /// A commit does not look whether somebody left since its verdict.
-    OvertakenIgnored = 3,
-    /// `PostgreSQL` locks records when they are read, in place of all of them first.
-    LockedOnTheWay = 4,
-    /// `PostgreSQL` locks nothing before values of the store as a whole are changed.
-    StatesNotLocked = 5,
-    /// A commit does not look whether the numbers that all programs have in common changed since they
-    /// were compared.
-    AgreedNotKept = 6,
-}
 
 /// Settled transactions in memory.
 #[derive(Debug, Default)]
@@ -83,7 +65,7 @@ struct Known {
 /// What is known of settled transactions.
 #[derive(Debug)]
 pub(super) struct Proofs {
-    bytes_max: AtomicUsize,
+    bytes_max: usize,
     /// Held by who makes somebody leave, alone, and by who relies on nobody having left.
     gate: RwLock<()>,
     /// Counts how often somebody left who may have been relied on.
@@ -100,7 +82,7 @@ pub(super) struct Proofs {
     on_disk: Mutex<BTreeMap<Height, usize>>,
     /// Held by who deletes rows.
     trimming: Mutex<()>,
-    fault: AtomicU8,
+    planted: Planted,
 }
 
 /// What a panic left half done is never more than too little known.
@@ -138,7 +120,12 @@ impl Proofs {
     /// Nothing is known yet; notes that the store was opened once more, unless it is only read.
     /// `window_blocks` is how long
     /// records are kept: with 0 nothing is ever deleted, and there is no journal.
-    pub(super) fn open(kv: &impl Kv, window_blocks: u32) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        kv: &impl Kv,
+        window_blocks: u32,
+        bytes_max: usize,
+        planted: Planted,
+    ) -> Result<Self, StoreError> {
         let may_write = kv.mode().may_write();
         if window_blocks == 0 && may_write {
             // Rows from before would miss who leaves from now on.
@@ -159,7 +146,7 @@ impl Proofs {
             kv.commit(batch, Durability::Buffered)?;
         }
         Ok(Self {
-            bytes_max: AtomicUsize::new(BYTES_MAX),
+            bytes_max,
             gate: RwLock::default(),
             state: AtomicU64::new(0),
             known: RwLock::default(),
@@ -169,20 +156,8 @@ impl Proofs {
             window_blocks,
             on_disk: Mutex::new(on_disk),
             trimming: Mutex::default(),
-            fault: AtomicU8::new(0),
+            planted,
         })
-    }
-
-    pub(super) fn set_bytes_max(&self, bytes: usize) {
-        self.bytes_max.store(bytes, Ordering::Relaxed);
-    }
-
-    pub(super) fn plant(&self, fault: ProofFault) {
-        self.fault.store(fault as u8, Ordering::Relaxed);
-    }
-
-    pub(super) fn has(&self, fault: ProofFault) -> bool {
-        self.fault.load(Ordering::Relaxed) == fault as u8
     }
 
     /// Changes when somebody leaves who may have been relied on.
@@ -202,7 +177,7 @@ impl Proofs {
             return;
         }
         let floor = Height::new(self.floor.load(Ordering::Acquire));
-        let writes_left = !self.has(ProofFault::LeavingNotWritten);
+        let writes_left = !self.planted.has(ProofFault::LeavingNotWritten);
         shift.put_rows(batch, floor, writes_left, || self.number.fetch_add(1, Ordering::Relaxed));
     }
 
@@ -220,7 +195,7 @@ impl Proofs {
         }
         let is_overtaken = || {
             relied_on.is_some_and(|state| state != self.state())
-                && !self.has(ProofFault::OvertakenIgnored)
+                && !self.planted.has(ProofFault::OvertakenIgnored)
         };
         // What the pruner deletes has left markers: others may have relied on it.
         if is_pruning || shift.left().is_empty() {
@@ -245,7 +220,9 @@ impl Proofs {
     fn forget(&self, shift: &Shift) -> bool {
         let loaded_to = shared(&self.known).loaded_to;
         let of_interest = |height: &Height| loaded_to.is_some_and(|to| *height <= to);
-        if self.has(ProofFault::LeavingNotForgotten) || !shift.left().keys().any(of_interest) {
+        if self.planted.has(ProofFault::LeavingNotForgotten)
+            || !shift.left().keys().any(of_interest)
+        {
             return false;
         }
         let mut known = alone(&self.known);
@@ -267,7 +244,7 @@ impl Proofs {
         if is_loaded(&known) {
             return Ok(());
         }
-        let entries_max = self.bytes_max.load(Ordering::Relaxed) / ENTRY_BYTES_MAX;
+        let entries_max = self.bytes_max / ENTRY_BYTES_MAX;
         let floor = Height::new(self.floor.load(Ordering::Acquire));
         let first = known.loaded_to.map_or(floor, |to| to.plus(1)).max(floor);
         let end = until.get().checked_add(1).map(|next| key(Height::new(next), 0));
@@ -312,7 +289,7 @@ impl Proofs {
         else {
             return;
         };
-        let entries_max = self.bytes_max.load(Ordering::Relaxed) / ENTRY_BYTES_MAX;
+        let entries_max = self.bytes_max / ENTRY_BYTES_MAX;
         let (useful, mut count) = (now.minus(self.window_blocks), 0);
         let too_many = on_disk.range(..=useful).rev().find(|(_, joined)| {
             count += **joined;

@@ -18,7 +18,9 @@ use utxokeep_core::{
     node::{CreateOptions, NodeError, NodeTx},
 };
 use utxokeep_testkit::txstore::seed;
-use utxokeep_txstore::{Blobs, Fields, NodeStore, PruneStore as _, Settings, StoreError, TxStore};
+use utxokeep_txstore::{
+    Blobs, Fields, NodeStore, ProofFault, PruneStore as _, Settings, StoreError, TxStore,
+};
 
 use crate::engines;
 
@@ -184,7 +186,9 @@ fn a_file_never_vanishes_under_a_record() {
 /// The twin: without the rows of files, the record is there and its file is not.
 #[test]
 fn without_the_rows_of_files_one_vanishes() {
-    for (engine, store, hooked, _place) in all(NodeStore::unsafe_without_file_rows) {
+    for (engine, store, hooked, _place) in
+        all(|store| store.unsafe_with(ProofFault::FileRowsIgnored))
+    {
         deleted_at_the_worst_moment(&store, &hooked, delete_files);
         let missing = body(&store, &large(1));
         assert!(matches!(missing, Err(StoreError::BlobMissing(_))), "{engine}: {missing:?}");

@@ -30,6 +30,10 @@ fn shift(changes: &[(u32, Option<u32>, Option<u32>)]) -> Shift {
     Shift::of(&ChangeSet { records, ..ChangeSet::default() })
 }
 
+fn open(kv: &MemoryKv, window_blocks: u32) -> Proofs {
+    Proofs::open(kv, window_blocks, BYTES_MAX, Planted::default()).unwrap()
+}
+
 struct Place {
     kv: MemoryKv,
     proofs: Proofs,
@@ -38,12 +42,12 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let kv = MemoryKv::new(TABLES);
-        let proofs = Proofs::open(&kv, 12).unwrap();
+        let proofs = open(&kv, 12);
         Self { kv, proofs }
     }
 
     fn reopen(&mut self) {
-        self.proofs = Proofs::open(&self.kv, 12).unwrap();
+        self.proofs = open(&self.kv, 12);
     }
 
     fn commit(&self, changes: &[(u32, Option<u32>, Option<u32>)], relied_on: Option<u64>) -> bool {
@@ -102,7 +106,7 @@ fn who_relied_on_somebody_that_left_is_told() {
 #[test]
 fn memory_is_bounded_the_oldest_go_first_and_their_rows_with_them() {
     let mut place = Place::new();
-    place.proofs.set_bytes_max(10 * ENTRY_BYTES_MAX);
+    place.proofs.bytes_max = 10 * ENTRY_BYTES_MAX;
     for height in 1..=40 {
         place.commit(&[(height, None, Some(height)), (100 + height, None, Some(height))], None);
         assert_eq!(place.known(height, &[height]), [Some(height)]);
@@ -116,7 +120,7 @@ fn memory_is_bounded_the_oldest_go_first_and_their_rows_with_them() {
     place.commit(&[(1, Some(1), None)], None);
     assert_eq!(place.rows(), rows);
     place.reopen();
-    place.proofs.set_bytes_max(0);
+    place.proofs.bytes_max = 0;
     assert_eq!(place.known(40, &[40]), [None], "without memory nothing is known");
 }
 
@@ -125,7 +129,7 @@ fn memory_is_bounded_the_oldest_go_first_and_their_rows_with_them() {
 fn the_journal_is_bounded_though_nobody_prunes() {
     let mut place = Place::new();
     for height in 1..=400 {
-        place.proofs.set_bytes_max(10 * ENTRY_BYTES_MAX);
+        place.proofs.bytes_max = 10 * ENTRY_BYTES_MAX;
         place.commit(&[(height, None, Some(height)), (1_000 + height, None, Some(height))], None);
         if place.proofs.has_rows_to_trim() {
             place.proofs.trim(&place.kv).unwrap();
@@ -144,7 +148,7 @@ fn without_deletions_there_is_no_journal_and_rows_from_before_go() {
     let mut place = Place::new();
     place.commit(&[(1, None, Some(10))], None);
     assert_eq!(place.rows(), 1);
-    place.proofs = Proofs::open(&place.kv, 0).unwrap();
+    place.proofs = open(&place.kv, 0);
     assert_eq!(place.rows(), 0);
     place.commit(&[(2, None, Some(11)), (1, Some(10), None)], None);
     assert_eq!(place.rows(), 0);
