@@ -194,7 +194,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         let (outpoint, height) = (input.outpoint, request.height);
         let parent = *outpoint.txid();
         let by = SpendingData { txid: request.spender, vin: input.vin };
-        let Some(record) = self.record(&parent)? else {
+        let Some(record) = self.look(&parent)? else {
             return Ok(Err(SpendError::NotFound(outpoint)));
         };
         if record.is_conflicting && !request.flags.ignore_conflicting {

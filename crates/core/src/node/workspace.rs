@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::{
     changes::ChangeSet,
     error::NodeError,
+    items::Notes,
     reads::{BodyFiles, NodeReads, read_bodies},
     record::{Policy, TxRecord},
     slot::Slot,
@@ -72,6 +73,8 @@ pub struct Workspace<'s, S: NodeReads + ?Sized> {
     bodies: BTreeMap<Txid, Option<NodeTx>>,
     /// Markers as they are to be: there, or gone.
     markers: BTreeMap<(Txid, Txid), bool>,
+    /// Which items of a list touch what, where somebody asked for that.
+    pub(super) notes: Option<Box<Notes>>,
 }
 
 impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
@@ -87,6 +90,7 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
             gone: Vec::new(),
             bodies: BTreeMap::new(),
             markers: BTreeMap::new(),
+            notes: None,
         }
     }
 
@@ -117,12 +121,30 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
             let before = first(self.reads.records(slice::from_ref(txid))?);
             self.records.insert(*txid, RecordEntry::read(before));
         }
+        if let Some(notes) = &mut self.notes {
+            notes.read(txid);
+        }
         Ok(self.records.get_mut(txid).expect("it was inserted above"))
+    }
+
+    /// The same, for who is about to change it.
+    fn record_to_change(&mut self, txid: &Txid) -> Result<&mut RecordEntry, S::Error> {
+        self.record_entry(txid)?;
+        let entry = self.records.get_mut(txid).expect("it was loaded above");
+        if let Some(notes) = &mut self.notes {
+            notes.may_change_record(txid, entry.now());
+        }
+        Ok(entry)
     }
 
     /// The record of a transaction as it stands, to be changed.
     pub fn record(&mut self, txid: &Txid) -> Result<Option<&mut TxRecord>, S::Error> {
-        Ok(self.record_entry(txid)?.change().as_mut())
+        Ok(self.record_to_change(txid)?.change().as_mut())
+    }
+
+    /// A record that was loaded, as it stands.
+    pub(super) fn record_now(&self, txid: &Txid) -> Option<&TxRecord> {
+        self.records.get(txid)?.now()
     }
 
     /// The record of a transaction as it stands, to be looked at.
@@ -135,7 +157,7 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
         txid: &Txid,
         record: Option<TxRecord>,
     ) -> Result<(), S::Error> {
-        self.record_entry(txid)?.now = Some(record);
+        self.record_to_change(txid)?.now = Some(record);
         Ok(())
     }
 
@@ -146,6 +168,7 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
         settled_until: Option<Height>,
     ) -> Result<(), S::Error> {
         let mut of = Vec::with_capacity(txids.len());
+        txids.iter().for_each(|txid| self.note_read(txid));
         for txid in txids.iter().filter(|txid| !self.outputs.contains_key(txid)) {
             of.extend(self.records.get(txid).and_then(|e| Some((*txid, e.now()?.outputs))));
         }
@@ -184,7 +207,7 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
         &mut self,
         txid: &Txid,
     ) -> Result<Option<(TxRecord, Vec<Output>)>, S::Error> {
-        let Some(record) = self.record_entry(txid)?.change().take() else { return Ok(None) };
+        let Some(record) = self.record_to_change(txid)?.change().take() else { return Ok(None) };
         let outputs = self.outputs.remove(txid).unwrap_or_default();
         self.gone.extend(outputs.iter().map(|output| OutPoint::new(*txid, output.vout)));
         self.set_body(*txid, None);
@@ -196,7 +219,17 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
             let before = first(self.reads.slots(slice::from_ref(outpoint))?);
             self.slots.insert(*outpoint, Entry { before, now: before });
         }
-        Ok(self.slots.get_mut(outpoint).expect("it was inserted above"))
+        let entry = self.slots.get_mut(outpoint).expect("it was inserted above");
+        if let Some(notes) = &mut self.notes {
+            notes.read(outpoint.txid());
+            notes.may_change_slot(outpoint, entry.now);
+        }
+        Ok(entry)
+    }
+
+    /// An output that was loaded, as it stands.
+    pub(super) fn slot_now(&self, outpoint: &OutPoint) -> Option<Slot> {
+        self.slots.get(outpoint)?.now
     }
 
     /// An output that can be spent, as it stands.
@@ -206,6 +239,7 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
 
     /// Writes a new output, of which nothing has to be loaded.
     pub(super) fn new_slot(&mut self, outpoint: OutPoint, slot: Slot) {
+        self.note_change(outpoint.txid());
         self.slots.insert(outpoint, Entry { before: None, now: Some(slot) });
     }
 
@@ -214,12 +248,28 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
         Ok(())
     }
 
+    /// Notes that the item at work changes something of a transaction.
+    fn note_change(&mut self, txid: &Txid) {
+        if let Some(notes) = &mut self.notes {
+            notes.changed(txid);
+        }
+    }
+
+    /// Notes that the item at work depends on something of a transaction.
+    fn note_read(&mut self, txid: &Txid) {
+        if let Some(notes) = &mut self.notes {
+            notes.read(txid);
+        }
+    }
+
     pub(super) fn set_body(&mut self, txid: Txid, body: Option<NodeTx>) {
+        self.note_change(&txid);
         self.bodies.insert(txid, body);
     }
 
     /// The body of a transaction, as it stands.
-    pub fn body(&self, txid: &Txid) -> Result<Option<NodeTx>, S::Error> {
+    pub fn body(&mut self, txid: &Txid) -> Result<Option<NodeTx>, S::Error> {
+        self.note_read(txid);
         match self.bodies.get(txid) {
             Some(body) => Ok(body.clone()),
             None => Ok(first(read_bodies(self.reads, self.files, slice::from_ref(txid))?)),
@@ -227,7 +277,8 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
     }
 
     /// Whether a parent bears the marker of a child, as it stands.
-    pub(super) fn has_marker(&self, parent: &Txid, child: &Txid) -> Result<bool, S::Error> {
+    pub(super) fn has_marker(&mut self, parent: &Txid, child: &Txid) -> Result<bool, S::Error> {
+        self.note_read(parent);
         match self.markers.get(&(*parent, *child)) {
             Some(is_there) => Ok(*is_there),
             None => self.reads.is_deleted_child(parent, child),
@@ -235,6 +286,7 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
     }
 
     pub(super) fn set_marker(&mut self, parent: Txid, child: Txid, is_there: bool) {
+        self.note_change(&parent);
         self.markers.insert((parent, child), is_there);
     }
 
