@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     Txid,
-    node::{ChangeSet, NodeReads},
+    node::{ChangeSet, ItemGroup, NodeReads},
 };
 
 use utxokeep_kv::{OpenMode, Trouble};
@@ -27,15 +27,70 @@ pub type ReadWork<'w> = dyn FnMut(&StoreReads<'_>) -> Result<(), StoreError> + '
 /// Reads, decides and answers what to write.
 pub type WriteWork<'w> = dyn FnMut(&StoreReads<'_>) -> Result<ChangeSet, StoreError> + 'w;
 
+/// The same for a list whose items are committed in groups.
+pub type ItemsWork<'w> = dyn FnMut(&StoreReads<'_>) -> Result<Vec<ItemGroup>, StoreError> + 'w;
+
+/// Items of a list that an engine did not commit, by their numbers. Nothing of them was written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[must_use]
+pub struct Uncommitted {
+    /// Something that they rest on changed meanwhile: they are decided again.
+    pub again: Vec<usize>,
+    /// Another call works on their transactions and did not end in time: they are refused with
+    /// [`NodeError::InProgress`](utxokeep_core::node::NodeError::InProgress).
+    pub in_progress: Vec<usize>,
+}
+
 /// An engine below the node store.
+///
+/// **Embedded and SQL engines commit the whole call; record engines commit item by item.** Calls that
+/// the contract of the store makes atomic ([`TxStore::spend_and_create_list`] among them) are one
+/// commit on every engine: they go through [`Backend::write`]. Lists whose items are independent
+/// go through [`Backend::write_items`] where [`Backend::commits_items`] says so.
+///
+/// Reads carry no versions. An engine that commits by versions remembers them in the view that it hands
+/// to `work` (see [`NodeReads`]).
+///
+/// [`TxStore::spend_and_create_list`]: crate::TxStore::spend_and_create_list
 pub trait Backend: Send + Sync {
     /// Lets `work` read one state of the store.
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError>;
 
-    /// Lets `work` read what it is about to change, and commits what it answers. Nobody else
-    /// changes the same transactions meanwhile. `work` may run again from the start, where the
-    /// engine had to give up and try once more.
+    /// Lets `work` read what it is about to change, and commits what it answers, all of it or
+    /// nothing. Nobody else changes the same transactions meanwhile. `work` may run again from the
+    /// start, where the engine had to give up and try once more.
     fn write(&self, touched: &Touched, work: &mut WriteWork<'_>) -> Result<(), StoreError>;
+
+    /// Whether lists of independent items are committed item by item.
+    fn commits_items(&self) -> bool {
+        false
+    }
+
+    /// Lets `work` decide the items of a list, and commits groups of them; answers the items that it
+    /// did not commit. Asked only where [`Backend::commits_items`] says so; every other engine
+    /// commits all groups together and answers none.
+    ///
+    /// * A group is committed whole or not at all, and only if every transaction in
+    ///   [`ItemGroup::reads`] is as `work` read it. Groups do not depend on each other: they are
+    ///   committed in any order, or at the same time.
+    /// * A group without changes has nothing to commit. It counts as committed if what it read was true
+    ///   at one moment.
+    /// * `work` may run again from the start as long as no group of its last answer was committed.
+    ///   After that the engine answers the items that are left, and the store decides only those again.
+    /// * An error says nothing about groups: some may be committed. The caller of the store repeats the
+    ///   call, as after an answer that was lost.
+    fn write_items(
+        &self,
+        touched: &Touched,
+        work: &mut ItemsWork<'_>,
+    ) -> Result<Uncommitted, StoreError> {
+        self.write(touched, &mut |view| {
+            let mut all = ChangeSet::default();
+            work(view)?.into_iter().for_each(|group| all.append(group.changes));
+            Ok(all)
+        })?;
+        Ok(Uncommitted::default())
+    }
 
     /// How it was opened.
     fn mode(&self) -> OpenMode {

@@ -361,14 +361,12 @@ impl NodeStore {
         txids: &[Txid],
         mut work: impl FnMut(&mut Work<'_, '_>, &Txid) -> Result<bool, StoreError>,
     ) -> Result<usize, StoreError> {
-        self.check_len(txids.len())?;
-        self.change(&only(txids), |workspace| {
-            workspace.prefetch(txids, &[])?;
-            let mut done = 0;
-            for txid in txids {
-                done += usize::from(work(workspace, txid)?);
-            }
-            Ok(done)
-        })
+        let answers = self.each(&only(txids), txids, (txids, &[]), |workspace, txid| {
+            work(workspace, txid).map(Ok)
+        })?;
+        // Only for want of time: what is done can be done again.
+        let done: Result<Vec<bool>, NodeError> = answers.into_iter().collect();
+        let done = done.map_err(|_| StoreError::Contended)?;
+        Ok(done.into_iter().filter(|is_done| *is_done).count())
     }
 }

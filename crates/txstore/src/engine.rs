@@ -155,6 +155,9 @@ impl NodeStore {
         mut work: impl FnMut(&mut Work<'_, '_>, &I) -> Result<Result<T, NodeError>, StoreError>,
     ) -> PerItem<T> {
         self.check_len(items.len())?;
+        if self.backend.commits_items() {
+            return self.each_by_item(touched, items, (txids, outpoints), &mut work);
+        }
         self.change(touched, |workspace| {
             workspace.prefetch(txids, outpoints)?;
             items.iter().map(|item| work(workspace, item)).collect()
@@ -184,5 +187,11 @@ impl NodeStore {
     pub fn unsafe_with(self, fault: crate::ProofFault) -> Self {
         self.planted.plant(fault);
         self
+    }
+
+    /// The same on an engine that is put around its own.
+    #[must_use]
+    pub fn wrapped(self, wrap: impl FnOnce(Box<dyn Backend>) -> Box<dyn Backend>) -> Self {
+        Self { backend: wrap(self.backend), ..self }
     }
 }

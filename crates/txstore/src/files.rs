@@ -61,12 +61,12 @@ pub(crate) fn waits(txid: &Txid, kind: BlobKind) -> (String, Option<Vec<u8>>) {
 }
 
 /// A file that was written, and what its row must still say.
-struct WrittenFile {
+pub(crate) struct WrittenFile {
     kind: BlobKind,
     token: Vec<u8>,
 }
 
-type Written = BTreeMap<Txid, WrittenFile>;
+pub(crate) type Written = BTreeMap<Txid, WrittenFile>;
 
 /// Where a large body goes.
 enum File {
@@ -77,7 +77,7 @@ enum File {
 }
 
 /// A file that a call needs.
-type Needed = (Txid, BlobKind, Vec<u8>);
+pub(crate) type Needed = (Txid, BlobKind, Vec<u8>);
 
 /// Rows of files that are being written, and since when they say the same.
 #[derive(Debug, Default)]
@@ -154,7 +154,7 @@ impl NodeStore {
 
     /// Decides where bodies go; answers the files that have to be written first. `named` are those
     /// that the commit names.
-    fn place(
+    pub(crate) fn place(
         &self,
         view: &StoreReads<'_>,
         writes: &mut ChangeSet,
@@ -218,7 +218,11 @@ impl NodeStore {
 
     /// Announces files in one commit, and writes them. One that a record names by now is left as it
     /// is: its transaction is there.
-    fn write_files(&self, needed: Vec<Needed>, written: &mut Written) -> Result<(), StoreError> {
+    pub(crate) fn write_files(
+        &self,
+        needed: Vec<Needed>,
+        written: &mut Written,
+    ) -> Result<(), StoreError> {
         let Some(blobs) = &self.blobs else { return Ok(()) };
         let ids = needed.iter().map(|(txid, ..)| *txid).collect();
         let mut announced = Written::new();
@@ -258,7 +262,7 @@ impl NodeStore {
 
     /// Lets files go that were written for a call which does not name them. One that a record names
     /// stays; one that cannot be let go now is found by its row later.
-    fn give_back(&self, written: Written) {
+    pub(crate) fn give_back(&self, written: Written) {
         for (txid, WrittenFile { kind, token }) in written {
             let _ = self.backend.write(&Touched::Only(vec![txid]), &mut |view| {
                 let name = file_row(&txid, kind);

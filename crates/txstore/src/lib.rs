@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //!
-//! * A call is one commit: after a crash all of it is there, or nothing.
+//! * Embedded and SQL engines commit the whole call: after a crash all of it is there, or nothing.
+//!   Record engines commit the items of a list one by one (see [`Backend::write_items`]).
 //! * Items of a batch are answered one by one; a refused item changed nothing.
 //! * Two calls that touch the same transaction happen one after the other.
 
@@ -21,6 +22,7 @@ mod facts;
 mod faults;
 mod files;
 mod heights;
+mod items;
 mod kv;
 mod locks;
 mod orphans;
@@ -32,7 +34,7 @@ mod store;
 mod tables;
 
 pub use agreed::{Agreed, AgreedChange, Agreement, Disagreement, of_policy as agreed_of_policy};
-pub use backend::{Backend, ReadWork, StoreReads, Touched, WriteWork};
+pub use backend::{Backend, ItemsWork, ReadWork, StoreReads, Touched, Uncommitted, WriteWork};
 pub use blob_place::WrongBlobStore;
 pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};

@@ -112,6 +112,17 @@ impl ChangeSet {
         (parts.into_values().collect(), self.states)
     }
 
+    /// Adds another change set, of other transactions.
+    pub fn append(&mut self, other: Self) {
+        self.records.extend(other.records);
+        self.slots.extend(other.slots);
+        self.bodies.extend(other.bodies);
+        self.markers.extend(other.markers);
+        self.unmarked.extend(other.unmarked);
+        self.states.extend(other.states);
+        self.is_pruning |= other.is_pruning;
+    }
+
     /// Adds the part of a transaction. Inverse of [`ChangeSet::split`], if that was in order.
     pub fn add(&mut self, part: TxChanges) {
         let TxChanges { txid, record, slots, body, markers, unmarked } = part;

@@ -116,4 +116,7 @@ pub enum NodeError {
     /// Following a conflict touched too many transactions.
     #[error("the conflict reaches more than {0} transactions; nothing was changed")]
     ConflictTooLarge(usize),
+    /// Another call works on the same transactions and did not end in time.
+    #[error("another call works on the same transactions; nothing was changed, try again")]
+    InProgress,
 }
