@@ -19,4 +19,12 @@ conformance_tests!(on_memory, super::on(|settings| Some(super::engines::memory(s
 conformance_tests!(on_rocksdb, super::on(|settings| Some(super::engines::rocksdb(settings))));
 conformance_tests!(on_sqlite, super::on(|settings| Some(super::engines::sqlite(settings))));
 conformance_tests!(on_postgres, super::on(super::engines::postgres));
+conformance_tests!(
+    by_item,
+    super::on(|settings| {
+        use super::engines::{Opened, by_item, memory};
+        let opened = memory(settings);
+        Some(Opened { store: by_item::by_item(opened.store, by_item::How::default()).0, ..opened })
+    })
+);
 conformance_tests!(with_blobs, super::on(|settings| Some(super::engines::blobs(settings))));

@@ -1,5 +1,7 @@
 //! A fresh store on each engine.
 
+pub(crate) mod by_item;
+
 use std::{any::Any, path::Path};
 
 use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};

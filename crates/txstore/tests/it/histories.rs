@@ -37,6 +37,17 @@ fn any_history_agrees_with_the_model_with_every_body_in_a_file() {
 }
 
 #[test]
+fn any_history_agrees_with_the_model_where_lists_are_committed_item_by_item() {
+    run("by_item", 151, |seed, store| {
+        let make = || {
+            let how = engines::by_item::How { seed, ..Default::default() };
+            engines::by_item::by_item(engines::memory(settings(seed)).store, how).0
+        };
+        store.unwrap_or_else(make)
+    });
+}
+
+#[test]
 fn any_history_agrees_with_the_model_on_rocksdb() {
     let dir = tempfile::tempdir().unwrap();
     run("on_rocksdb", 201, |seed, store| {

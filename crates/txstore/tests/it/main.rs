@@ -9,6 +9,7 @@ mod contention;
 mod damage;
 mod engines;
 mod histories;
+mod items;
 mod large;
 mod portable;
 mod s3;
