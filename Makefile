@@ -31,6 +31,9 @@ test: check ## Everything CI runs: formatting, lints, all tests, documentation e
 check: setup ## Formatting and lints only; a warning is an error.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+	@if $(CARGO) tree $(LOCKED) -p utxokeep -e normal,build,features | grep 'feature "testing"'; then \
+		echo "the program is built with a feature that only tests may have" >&2; exit 1; \
+	fi
 
 nightly: setup ## Long random histories, many crashes and failovers on every engine, with new seeds each day.
 	UTXOKEEP_STEPS=100000 UTXOKEEP_ROUNDS=100 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \

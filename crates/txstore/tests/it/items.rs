@@ -57,8 +57,11 @@ fn history(store: &NodeStore) -> String {
     let info = MinedInfo { block, on_longest_chain: true, unset: false, unmined_since: at(1) };
     let mined = store.set_mined(&[&ids[4..], &ids[..8]].concat(), &info).unwrap();
     let locked = store.set_locked(&ids[..3], true, at(6)).unwrap();
-    let outputs: Vec<_> =
-        (0..20u8).map(|name| (OutPoint::new(ids[usize::from(name % 10)], 1), [name; 32])).collect();
+    let output = |name: u8| {
+        let tx = seed(name % 10, &[5, 6, 7]);
+        (OutPoint::new(tx.txid, 1), tx.utxo_hash(1).unwrap())
+    };
+    let outputs: Vec<_> = (0..20).map(output).collect();
     let frozen = store.freeze(&outputs).unwrap();
     let kept = store.preserve(&ids, at(50)).unwrap();
     let lost = store.set_conflicting(&ids[10..12], true, at(7)).unwrap();
