@@ -26,6 +26,10 @@ use crate::{
 /// to be written first. Engines wait for others by themselves, so that this is seldom more than two.
 const ROUNDS_MAX: usize = 32;
 
+/// Decides one item: refused by a rule, or failed below.
+type ItemWork<'w, I, T> =
+    dyn FnMut(&mut Work<'_, '_>, &I) -> Result<Result<T, NodeError>, StoreError> + 'w;
+
 /// One attempt at the items that are not committed yet.
 struct Round<T> {
     /// Numbers of items, and what was decided.
@@ -53,7 +57,7 @@ impl NodeStore {
         touched: &Touched,
         items: &[I],
         (txids, outpoints): Ahead<'_>,
-        work: &mut dyn FnMut(&mut Work<'_, '_>, &I) -> Result<Result<T, NodeError>, StoreError>,
+        work: &mut ItemWork<'_, I, T>,
     ) -> PerItem<T> {
         let mut answers: Vec<Option<Result<T, NodeError>>> = items.iter().map(|_| None).collect();
         let (txids, outpoints) = (txids.to_vec(), outpoints.to_vec());
@@ -89,7 +93,7 @@ impl NodeStore {
         touched: &Touched,
         items: &[I],
         open: &Open,
-        work: &mut dyn FnMut(&mut Work<'_, '_>, &I) -> Result<Result<T, NodeError>, StoreError>,
+        work: &mut ItemWork<'_, I, T>,
         written: &mut Written,
     ) -> Result<(Round<T>, Uncommitted), StoreError> {
         let mut round = Round::new();

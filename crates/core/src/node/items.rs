@@ -133,12 +133,12 @@ impl Leaders {
 }
 
 fn group(items: Vec<Touches>, changes: ChangeSet) -> Vec<ItemGroup> {
-    let changed: BTreeSet<Txid> = items.iter().flat_map(|item| &item.changes).copied().collect();
+    let written: BTreeSet<Txid> = items.iter().flat_map(|item| &item.changes).copied().collect();
     let mut leaders = Leaders((0..items.len()).collect());
     // An item that touched each of the changed transactions.
     let mut toucher: BTreeMap<Txid, usize> = BTreeMap::new();
     for (at, item) in items.iter().enumerate() {
-        for txid in item.reads.union(&item.changes).filter(|txid| changed.contains(txid)) {
+        for txid in item.reads.union(&item.changes).filter(|txid| written.contains(txid)) {
             let other = *toucher.entry(*txid).or_insert(at);
             leaders.join(other, at);
         }

@@ -168,7 +168,9 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
         settled_until: Option<Height>,
     ) -> Result<(), S::Error> {
         let mut of = Vec::with_capacity(txids.len());
-        txids.iter().for_each(|txid| self.note_read(txid));
+        for txid in txids {
+            self.note_read(txid);
+        }
         for txid in txids.iter().filter(|txid| !self.outputs.contains_key(txid)) {
             of.extend(self.records.get(txid).and_then(|e| Some((*txid, e.now()?.outputs))));
         }

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::engines::by_item::{How, Mistake, by_item};
+use super::engines::{
+    self,
+    by_item::{How, Mistake, by_item},
+};
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{

@@ -110,7 +110,9 @@ proptest! {
         prop_assert!(parts.iter().all(|part| *part != TxChanges::none(part.txid)));
         let is_pruning = changes.is_pruning;
         let mut joined = ChangeSet { states, is_pruning, ..ChangeSet::default() };
-        parts.into_iter().for_each(|part| joined.add(part));
+        for part in parts {
+            joined.add(part);
+        }
         prop_assert_eq!(joined, changes);
     }
 }
