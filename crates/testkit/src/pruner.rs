@@ -75,6 +75,8 @@ scenarios! {
     }
     rules {
         a_conflicting_record_that_is_mined_is_kept,
+        a_loser_waits_for_its_child_that_is_mined_all_the_same,
+        a_record_waits_for_a_rival_that_is_mined,
         chains_of_conflicting_records_do_not_leak,
         a_record_preserved_before_it_is_due_stays,
         a_record_goes_at_its_deletion_height_and_marks_a_surviving_parent,

@@ -170,8 +170,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
             }
         }
         for child in &parent.rivals {
-            let rival = self.look(child)?;
-            if rival.is_some_and(|rival| !rival.is_conflicting && rival.unmined_since.is_some()) {
+            if self.look(child)?.is_some_and(|rival| !rival.is_loser()) {
                 children.push(*child);
             }
         }
@@ -199,7 +198,8 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
                 Child::Blocks(KeepReason::ChildMissing, None)
             });
         };
-        if parent.is_conflicting && spender.is_conflicting {
+        // One that is mined all the same contradicts itself, and may need its parent yet.
+        if parent.is_conflicting && spender.is_loser() {
             return Ok(Child::Settled);
         }
         if spender.unmined_since.is_some() {

@@ -282,7 +282,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
             record.is_mined() && !record.is_conflicting && rules.makes(Check::Marker);
         // A loser that goes gives back what it spends of other losers: nobody can spend that, and
         // they must not wait for it for ever.
-        let gives_back = record.is_conflicting && !record.is_mined();
+        let gives_back = record.is_loser();
         let mut marked = Vec::new();
         for spend in spends.get(txid).into_iter().flatten() {
             let parent = *spend.txid();
@@ -292,7 +292,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
             {
                 survivor.conflicting_children.retain(|child| child != txid);
             }
-            let is_loser = survivor_is_loser(self.look(&parent)?);
+            let is_loser = self.look(&parent)?.is_some_and(TxRecord::is_loser);
             let by = self.slot(spend)?.and_then(|slot| slot.spent_by());
             if gives_back
                 && is_loser
@@ -330,10 +330,6 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         }
         Ok(())
     }
-}
-
-fn survivor_is_loser(survivor: Option<&TxRecord>) -> bool {
-    survivor.is_some_and(|survivor| survivor.is_conflicting && !survivor.is_mined())
 }
 
 #[cfg(test)]

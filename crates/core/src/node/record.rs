@@ -151,12 +151,19 @@ impl TxRecord {
         self.is_conflicting && self.is_mined()
     }
 
+    /// Whether it lost a conflict and no block of the longest chain says otherwise. Only such a
+    /// record holds none of its inputs, and needs none of its parents.
+    #[must_use]
+    pub fn is_loser(&self) -> bool {
+        self.is_conflicting && !self.is_mined()
+    }
+
     /// Whether nothing in the record itself speaks against dropping it once it is old enough.
     #[must_use]
     pub fn is_droppable(&self) -> bool {
         // Whether a conflict was lost or a block won, a record cannot be both: doubt keeps.
         let is_over = if self.is_conflicting {
-            !self.is_mined()
+            self.is_loser()
         } else {
             self.is_all_spent() && self.is_mined()
         };

@@ -121,6 +121,58 @@ pub(super) fn a_conflicting_record_that_is_mined_is_kept(stage: &PruneStage) {
     assert_eq!(stage.due(&loser), Some(1_002 + WINDOW), "it has only lost");
 }
 
+fn lose(stage: &PruneStage, txs: &[&NodeTx], is_conflicting: bool, height: u32) {
+    let txids: Vec<_> = txs.iter().map(|tx| tx.txid).collect();
+    for answer in stage.store.set_conflicting(&txids, is_conflicting, at(height)).unwrap() {
+        answer.unwrap();
+    }
+}
+
+/// Parent and child lose together, and the child is mined all the same: it needs its parent until
+/// it lies deep enough, or loses its block.
+pub(super) fn a_loser_waits_for_its_child_that_is_mined_all_the_same(stage: &PruneStage) {
+    let parent = seed(1, &[5]);
+    let child = spending(2, &[(&parent, 0)], &[4]);
+    stage.unmined(&parent, 1_000);
+    stage.unmined(&child, 1_000);
+    lose(stage, &[&parent, &child], true, 1_000);
+    stage.mine(&child, 1_286);
+    let due = 1_000 + WINDOW;
+    assert_eq!(stage.due(&parent), Some(due));
+    assert_eq!(stage.prune(&[&parent, &child], due)[0], Some(KeepReason::ChildUnknown));
+    stage.run(&stage.pruner(PrunerSettings::default()), 9_000);
+    assert!(stage.is_there(&parent), "whether the child lost or was mined is not known");
+    lose(stage, &[&child], false, 9_001);
+    assert_eq!(stage.prune_one(&parent, 1_286 + WINDOW - 1), Some(KeepReason::ChildYoung));
+    assert_eq!(stage.prune_one(&parent, 1_286 + WINDOW), None, "the child lies deep enough");
+    // The other way out: the block was wrong.
+    let parent = seed(3, &[5]);
+    let child = spending(4, &[(&parent, 0)], &[4]);
+    stage.unmined(&parent, 1_000);
+    stage.unmined(&child, 1_000);
+    lose(stage, &[&parent, &child], true, 1_000);
+    stage.mine(&child, 1_286);
+    stage.orphan(&child, 1_286);
+    assert_eq!(stage.prune_one(&parent, due), None, "both have only lost");
+    assert_eq!(stage.prune_one(&child, 1_286 + WINDOW), None, "and nothing is left behind");
+}
+
+/// A transaction conflicted over an output that another one has, and is mined all the same: it
+/// names the record as much as the one that has the output.
+pub(super) fn a_record_waits_for_a_rival_that_is_mined(stage: &PruneStage) {
+    let parent = seed(1, &[5]);
+    let (holder, rival) = (spending(2, &[(&parent, 0)], &[4]), spending(3, &[(&parent, 0)], &[3]));
+    stage.mined(&parent, 10);
+    stage.mined(&holder, 10);
+    let conflicting = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
+    stage.store_with(&rival, 20, &conflicting).unwrap();
+    stage.mine(&rival, 400);
+    assert_eq!(stage.prune_one(&parent, 500), Some(KeepReason::ChildUnknown));
+    lose(stage, &[&rival], false, 401);
+    assert_eq!(stage.prune_one(&parent, 400 + WINDOW - 1), Some(KeepReason::ChildYoung));
+    assert_eq!(stage.prune_one(&parent, 400 + WINDOW), None);
+}
+
 /// Parents with a child each, all lost at one height, in chunks that separate them.
 pub(super) fn chains_of_conflicting_records_do_not_leak(stage: &PruneStage) {
     let mut all = Vec::new();
