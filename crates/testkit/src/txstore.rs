@@ -115,6 +115,7 @@ scenarios! {
         losing_the_last_block_unmines_and_clears_the_deletion_height,
         only_a_block_of_the_longest_chain_ends_being_unmined,
         only_being_mined_unlocks,
+        a_block_that_is_told_again_lifts_no_lock,
         mining_a_missing_transaction_is_refused_and_unmining_it_is_not,
         a_deletion_height_counts_from_the_block_that_mined,
         leaving_and_joining_the_longest_chain_toggles_unmined_since,

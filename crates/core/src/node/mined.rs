@@ -23,8 +23,9 @@ pub struct MinedInfo {
 }
 
 impl<S: NodeReads + ?Sized> Workspace<'_, S> {
-    /// Puts a block on a transaction, or takes it off; answers the numbers of its blocks. To take a
-    /// block off a transaction that is gone is fine.
+    /// Puts a block on a transaction, or takes it off; answers the numbers of its blocks. A block
+    /// that the transaction does not have yet unlocks it. To take a block off a transaction that is
+    /// gone is fine.
     pub fn set_mined(&mut self, txid: &Txid, info: &MinedInfo) -> Outcome<Vec<u32>, S::Error> {
         let missing = |field| Ok(Err(NodeError::HeightMissing { field }));
         if info.block.height == Height::GENESIS {
@@ -54,9 +55,9 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         } else if info.on_longest_chain && !info.unset {
             record.unmined_since = None;
         }
-        // What a person locked stays so while the chain goes back and forth: a block lifts it, and the
-        // loss of one does not.
-        record.is_locked &= info.unset;
+        // A block lifts a lock when it comes. Its loss does not, nor does the same block told again:
+        // somebody may have locked the transaction since.
+        record.is_locked &= info.unset || known.is_some();
         let at = if info.unset { info.unmined_since } else { info.block.height };
         record.evaluate(at, retention);
         Ok(Ok(record.blocks.iter().map(|block| block.id).collect()))

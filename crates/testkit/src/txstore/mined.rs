@@ -86,6 +86,25 @@ pub(super) fn only_being_mined_unlocks(stage: &Stage) {
     assert!(!stage.record(&tx).is_locked);
 }
 
+/// A node tells a block again after a restart; what an operator locked since stays locked.
+pub(super) fn a_block_that_is_told_again_lifts_no_lock(stage: &Stage) {
+    let tx = seed(1, &[5]);
+    stage.create(&tx, 1).unwrap();
+    stage.mine(&tx, 1, 2).unwrap();
+    stage.lock(&tx, true, 3);
+    assert_eq!(stage.mine(&tx, 1, 2), Ok(vec![1]));
+    assert!(stage.record(&tx).is_locked, "the operator came after the block");
+    stage.mark(&tx, false, 4);
+    stage.mine(&tx, 1, 2).unwrap();
+    let record = stage.record(&tx);
+    assert!(
+        record.is_locked && record.unmined_since.is_none(),
+        "the same block, on the chain again"
+    );
+    stage.mine(&tx, 2, 4).unwrap();
+    assert!(!stage.record(&tx).is_locked, "another block unlocks");
+}
+
 /// M-missing.
 pub(super) fn mining_a_missing_transaction_is_refused_and_unmining_it_is_not(stage: &Stage) {
     let tx = seed(1, &[5]);

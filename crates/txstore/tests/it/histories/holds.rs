@@ -39,7 +39,7 @@ impl Model {
         } else if info.on_longest_chain && !info.unset {
             record.unmined = None;
         }
-        if !info.unset {
+        if !info.unset && listed.is_none() {
             record.locked = false;
         }
         record.evaluate(if info.unset { since } else { height }, retention);
