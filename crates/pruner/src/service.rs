@@ -15,7 +15,8 @@ use utxokeep_core::{
     node::{Blocking, ChainReport, Heights, PruneRules, Said, Sighting, Taken, Waiting, Witness},
 };
 use utxokeep_txstore::{
-    Agreement, Disagreement, EndedRun, PastDue, PruneStore, StoreError, agreed_of_policy,
+    Agreement, Disagreement, EndedRun, PastDue, PruneStore, RestoredHeight, StoreError,
+    agreed_of_policy,
 };
 
 use crate::{
@@ -69,6 +70,9 @@ pub enum PrunerError {
     /// Deleted records are not kept.
     #[error("deleted records are not kept; set [pruner] undo_blocks for those to come")]
     NoUndo,
+    /// A record cannot come back, because its inputs belong to another transaction by now.
+    #[error("not restored: {}", in_full(.0))]
+    NotRestored(NodeError),
     /// The store failed. Nothing was changed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -81,6 +85,18 @@ pub enum PrunerError {
     /// No threads.
     #[error("the pruner's threads could not be started: {0}")]
     Threads(#[from] std::io::Error),
+}
+
+/// A refusal with every input that it is about.
+fn in_full(error: &NodeError) -> String {
+    let NodeError::Spend { spender, errors } = error else { return error.to_string() };
+    let inputs: Vec<_> =
+        errors.iter().map(|(vin, error)| format!("input {vin}: {error}")).collect();
+    format!(
+        "inputs of {spender} are not its own any more ({}); it can be restored when those spends \
+         have been taken back",
+        inputs.join(", ")
+    )
 }
 
 /// What the service is doing.
@@ -386,13 +402,15 @@ impl Pruner {
         Ok(self.shared.store.preserve(txids, until)?)
     }
 
-    /// Brings a deleted record back; answers whether it was there to bring.
+    /// Brings a deleted record back; answers whether it was there to bring. Refused with
+    /// [`PrunerError::NotRestored`] where that would spend an output twice.
     pub fn restore(&self, txid: &Txid, height: Option<Height>) -> Result<bool, PrunerError> {
         let newest = self.height(height)?;
         // Counted from where the chain is, not from a height that the caller made up.
         let tip = self.height(None).unwrap_or(newest);
         let until = tip.plus(self.shared.settings.restored_preservation_blocks);
-        let is_restored = self.shared.store.restore(txid, newest, until)?;
+        let answer = self.shared.store.restore(txid, newest, until)?;
+        let is_restored = answer.map_err(PrunerError::NotRestored)?;
         if !is_restored && self.shared.settings.undo_blocks == 0 {
             return Err(PrunerError::NoUndo);
         }
@@ -400,16 +418,20 @@ impl Pruner {
         Ok(is_restored)
     }
 
-    /// Brings back everything that was deleted at a height; answers how many records.
-    pub fn restore_height(&self, height: Height) -> Result<u64, PrunerError> {
+    /// Brings back everything that was deleted at a height, but for records whose inputs belong to
+    /// others by now.
+    pub fn restore_height(&self, height: Height) -> Result<RestoredHeight, PrunerError> {
         let newest = self.height(None).unwrap_or(height).max(height);
         let until = newest.plus(self.shared.settings.restored_preservation_blocks);
-        let count = self.shared.store.restore_height(height, until)?;
-        if count == 0 && self.shared.settings.undo_blocks == 0 {
+        let done = self.shared.store.restore_height(height, until)?;
+        if done.restored == 0 && done.refused == 0 && self.shared.settings.undo_blocks == 0 {
             return Err(PrunerError::NoUndo);
         }
-        metrics::restored(count);
-        Ok(count)
+        metrics::restored(done.restored);
+        for (_, error) in &done.named {
+            tracing::warn!("not restored: {}", in_full(error));
+        }
+        Ok(done)
     }
 
     /// Asks the present run to end after its chunk, and the threads with it; does not wait for

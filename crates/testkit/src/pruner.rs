@@ -95,6 +95,8 @@ scenarios! {
         explain_says_why_and_until_when_a_record_stays,
         a_dry_run_foretells_the_run_and_deletes_nothing,
         a_pruned_record_is_restored_with_everything_it_had,
+        restoring_a_record_whose_input_another_one_has_is_refused,
+        restoring_a_record_whose_input_is_frozen_is_refused,
         restoring_at_any_height_is_bounded,
         a_parent_of_many_children_waits_for_the_last_one,
     }

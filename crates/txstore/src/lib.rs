@@ -44,7 +44,9 @@ pub use error::{BlobUrlError, OpenError, StoreError};
 pub use faults::ProofFault;
 pub use kv::KvOptions;
 pub use orphans::BlobReport;
-pub use prune::{BlobsDeleted, EndedKeeping, ParentsOf, PastDue, PruneStore};
+pub use prune::{
+    BlobsDeleted, EndedKeeping, ParentsOf, PastDue, PruneStore, RestoredHeight,
+};
 pub use runs::EndedRun;
 pub use sample::{Amount, Sample};
 pub use sql::{COMPONENT as SQL_COMPONENT, MIGRATIONS as SQL_MIGRATIONS};

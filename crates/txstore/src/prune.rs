@@ -72,6 +72,22 @@ pub enum ParentsOf {
     Unreadable,
 }
 
+/// What became of the records that were pruned at a height and asked back.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RestoredHeight {
+    /// How many came back.
+    pub restored: u64,
+    /// How many were refused, and can be asked back again.
+    pub refused: u64,
+    /// The first of those, [`RestoredHeight::NAMED_MAX`] at most, and why.
+    pub named: Vec<(Txid, NodeError)>,
+}
+
+impl RestoredHeight {
+    /// Refused records that an answer names.
+    pub const NAMED_MAX: usize = 100;
+}
+
 /// A node store that can be pruned. Every verdict is [`utxokeep_core::node`]'s.
 pub trait PruneStore: TxStore {
     /// Records that may be deleted from a height up to `until` on, oldest first, behind `after`.
@@ -124,11 +140,17 @@ pub trait PruneStore: TxStore {
     fn blobs_waiting(&self, limit: usize) -> Result<usize, StoreError>;
 
     /// Brings a record back that was pruned at a height up to `newest`, and preserves it until a
-    /// height. Answers whether it did.
-    fn restore(&self, txid: &Txid, newest: Height, until: Height) -> Result<bool, StoreError>;
+    /// height. Answers whether it did. One whose inputs belong to another transaction by now is
+    /// refused, and can be restored once they do not.
+    fn restore(
+        &self,
+        txid: &Txid,
+        newest: Height,
+        until: Height,
+    ) -> Result<Result<bool, NodeError>, StoreError>;
 
-    /// The same for everything that was pruned at a height; answers how many came back.
-    fn restore_height(&self, height: Height, until: Height) -> Result<u64, StoreError>;
+    /// The same for everything that was pruned at a height.
+    fn restore_height(&self, height: Height, until: Height) -> Result<RestoredHeight, StoreError>;
 
     /// Forgets what was pruned below a height; answers how many records.
     fn trim_undo(&self, below: Height) -> Result<u64, StoreError>;
@@ -237,28 +259,34 @@ impl NodeStore {
         }
     }
 
-    /// Brings one record back, if its row is still there.
-    fn restore_row(&self, height: Height, txid: &Txid, until: Height) -> Result<bool, StoreError> {
+    /// Brings one record back, if its row is still there. The row stays unless the record came back.
+    fn restore_row(
+        &self,
+        height: Height,
+        txid: &Txid,
+        until: Height,
+    ) -> Result<Result<bool, NodeError>, StoreError> {
         let name = undo_name(height, txid);
         let Some(bytes) = self.read(|facts| facts.view.state(&name))? else { return Ok(false) };
         let undo = Undo::decode(*txid, &bytes)?;
-        let spenders = undo.slots.iter().filter_map(|(_, slot)| slot.spent_by());
-        let mut touched: Vec<Txid> = spenders.map(|by| by.txid).collect();
-        touched.extend(undo.marked_on.iter().chain([txid]));
-        let mut is_restored = false;
+        let touched = undo.relatives().into_iter().chain([*txid]).collect();
+        let mut outcome = Ok(false);
         self.write_with_files(&Touched::Only(touched), &mut |view| {
-            is_restored = false;
+            outcome = Ok(false);
             if view.state(&name)?.as_ref() != Some(&bytes) {
                 return Ok(ChangeSet::default());
             }
             let facts = self.facts(view);
             let mut workspace = facts.workspace();
-            is_restored = workspace.restore(txid, &undo, until)?;
+            outcome = workspace.restore(txid, &undo, until)?;
+            if outcome != Ok(true) {
+                return Ok(ChangeSet::default());
+            }
             let mut writes = workspace.into_changes();
             writes.states.push((name.clone(), None));
             Ok(writes)
         })?;
-        Ok(is_restored)
+        Ok(outcome)
     }
 
     /// Deletes one file while its row is held, so that nobody names it meanwhile.
@@ -490,27 +518,42 @@ impl PruneStore for NodeStore {
         self.read(|facts| Ok(facts.view.states(BLOB_DELETE, None, limit)?.len()))
     }
 
-    fn restore(&self, txid: &Txid, newest: Height, until: Height) -> Result<bool, StoreError> {
+    fn restore(
+        &self,
+        txid: &Txid,
+        newest: Height,
+        until: Height,
+    ) -> Result<Result<bool, NodeError>, StoreError> {
         for height in self.undo_heights(newest)?.into_iter().rev() {
-            if self.restore_row(height, txid, until)? {
-                return Ok(true);
+            match self.restore_row(height, txid, until)? {
+                Ok(false) => {}
+                answer => return Ok(answer),
             }
         }
         Ok(false)
     }
 
-    fn restore_height(&self, height: Height, until: Height) -> Result<u64, StoreError> {
-        let (prefix, mut after, mut restored) = (undo_prefix(height), None::<String>, 0);
+    fn restore_height(&self, height: Height, until: Height) -> Result<RestoredHeight, StoreError> {
+        let (prefix, mut after) = (undo_prefix(height), None::<String>);
+        let mut done = RestoredHeight::default();
         loop {
             let page =
                 self.read(|facts| facts.view.states(&prefix, after.as_deref(), PAGE_ROWS))?;
             for (name, _) in &page {
                 let (_, txid) = parse_undo(name).ok_or_else(|| damaged(name))?;
-                restored += u64::from(self.restore_row(height, &txid, until)?);
+                match self.restore_row(height, &txid, until)? {
+                    Ok(is_restored) => done.restored += u64::from(is_restored),
+                    Err(error) => {
+                        done.refused += 1;
+                        if done.named.len() < RestoredHeight::NAMED_MAX {
+                            done.named.push((txid, error));
+                        }
+                    }
+                }
             }
             after = page.last().map(|(name, _)| name.clone());
             if page.len() < PAGE_ROWS {
-                return Ok(restored);
+                return Ok(done);
             }
         }
     }

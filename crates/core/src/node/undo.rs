@@ -4,11 +4,12 @@ use minicbor::{Decoder, Encoder};
 
 use super::{
     codec::{decode_body, decode_record, decode_slot, encode_body, encode_record, encode_slot},
+    error::{NodeError, SpendError},
     reads::NodeReads,
     record::TxRecord,
-    slot::Slot,
-    tx::NodeTx,
-    workspace::Workspace,
+    slot::{Slot, SlotState, SpendingData},
+    tx::{NodeInput, NodeTx, utxo_hash},
+    workspace::{Outcome, Workspace},
 };
 use crate::{
     chain::record::{Corrupt, INFALLIBLE, array_len, end, txid as read_txid},
@@ -87,19 +88,31 @@ impl Undo {
     }
 }
 
+impl Undo {
+    /// Transactions that coming back may change or depends on: parents, and those that spend it.
+    #[must_use]
+    pub fn relatives(&self) -> Vec<Txid> {
+        let inputs = self.body.iter().flat_map(NodeTx::spends);
+        let parents = inputs.map(|input| *input.outpoint.txid());
+        let spenders = self.slots.iter().filter_map(|(_, slot)| Some(slot.spent_by()?.txid));
+        parents.chain(spenders).chain(self.marked_on.iter().copied()).collect()
+    }
+}
+
 impl<S: NodeReads + ?Sized> Workspace<'_, S> {
     /// Brings a deleted record back and keeps it until a height. Answers `false` if the
-    /// transaction is there, because somebody stored it again. The caller holds its lock and those
-    /// of [`Undo::marked_on`].
-    pub fn restore(&mut self, txid: &Txid, undo: &Undo, until: Height) -> Result<bool, S::Error> {
+    /// transaction is there, because somebody stored it again; refuses, and changes nothing, if an
+    /// input of it belongs to another transaction by now. The caller holds its lock and those of
+    /// [`Undo::relatives`].
+    pub fn restore(&mut self, txid: &Txid, undo: &Undo, until: Height) -> Outcome<bool, S::Error> {
         if self.look(txid)?.is_some() {
-            return Ok(false);
+            return Ok(Ok(false));
         }
-        for parent in &undo.marked_on {
-            if self.look(parent)?.is_some() && self.has_marker(parent, txid)? {
-                self.mark(*parent, *txid, false)?;
-            }
+        let errors = self.lost_inputs(txid, undo)?;
+        if !errors.is_empty() {
+            return Ok(Err(NodeError::Spend { spender: *txid, errors }));
         }
+        self.take_inputs_back(txid, undo)?;
         // It was due once; without a preservation it would go again at the next height.
         let (delete_at, preserve_until, kept_for_child_until) = (None, Some(until), None);
         let is_conflicting = undo.record.is_conflicting;
@@ -133,6 +146,81 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
                 self.mark(*txid, spender, true)?;
             }
         }
-        Ok(true)
+        Ok(Ok(true))
     }
+
+    /// Inputs of a deleted record that it cannot have any more. The loser of a conflict has none;
+    /// parents that are gone were spent by it.
+    fn lost_inputs(
+        &mut self,
+        txid: &Txid,
+        undo: &Undo,
+    ) -> Result<Vec<(u32, SpendError)>, S::Error> {
+        let mut lost = Vec::new();
+        for (vin, input) in inputs_of(undo) {
+            let outpoint = input.outpoint;
+            if self.look(outpoint.txid())?.is_none() {
+                continue;
+            }
+            let Some(slot) = self.slot(&outpoint)?.copied() else { continue };
+            let given = input.previous.as_ref().map(|previous| {
+                utxo_hash(outpoint.txid(), outpoint.index(), &previous.script, previous.satoshis)
+            });
+            match slot.state {
+                SlotState::Spent(by) if by.txid == *txid => {}
+                SlotState::Spent(by) => lost.push((vin, SpendError::Spent { outpoint, by })),
+                SlotState::Frozen => lost.push((vin, SpendError::Frozen(outpoint))),
+                SlotState::Unspent if given.is_some_and(|given| given != slot.hash) => {
+                    lost.push((vin, SpendError::Mismatch(outpoint)));
+                }
+                SlotState::Unspent => {}
+            }
+        }
+        Ok(lost)
+    }
+
+    /// The parents that are there know the record again: no marker calls it deleted, and what it
+    /// spends is spent, also where that was taken back meanwhile.
+    fn take_inputs_back(&mut self, txid: &Txid, undo: &Undo) -> Result<(), S::Error> {
+        let retention = self.policy.retention_blocks;
+        let mut parents = undo.marked_on.clone();
+        let inputs = undo.body.iter().flat_map(NodeTx::spends);
+        parents.extend(inputs.map(|input| *input.outpoint.txid()));
+        parents.sort_unstable();
+        parents.dedup();
+        for parent in parents {
+            if self.look(&parent)?.is_some() && self.has_marker(&parent, txid)? {
+                self.mark(parent, *txid, false)?;
+            }
+        }
+        let at = undo.record.blocks.iter().map(|block| block.height).max().unwrap_or_default();
+        for (vin, input) in inputs_of(undo) {
+            let parent = *input.outpoint.txid();
+            if self.look(&parent)?.is_none() {
+                continue;
+            }
+            let Some(slot) = self.slot(&input.outpoint)? else { continue };
+            if slot.state != SlotState::Unspent {
+                continue;
+            }
+            slot.state = SlotState::Spent(SpendingData { txid: *txid, vin });
+            if let Some(parent) = self.record(&parent)? {
+                parent.add_spends(1, at);
+                parent.evaluate(at, retention);
+            }
+        }
+        if undo.record.is_conflicting
+            && let Some(body) = &undo.body
+        {
+            self.add_conflicting_child(body)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a deleted record spends, with positions. Nothing if it lost a conflict: then it holds
+/// nothing.
+fn inputs_of(undo: &Undo) -> impl Iterator<Item = (u32, &NodeInput)> {
+    let body = undo.body.as_ref().filter(|body| !body.is_coinbase && !undo.record.is_loser());
+    body.into_iter().flat_map(|body| (0u32..).zip(&body.inputs))
 }

@@ -1,9 +1,10 @@
 //! Single rules: what goes, what stays, and what is left behind.
 
-use utxokeep_core::node::{
-    CreateOptions, KeepReason, MinedBlock, NodeError, NodeTx, PruneRules, SpendError,
+use utxokeep_core::{
+    OutPoint,
+    node::{CreateOptions, KeepReason, MinedBlock, NodeError, NodeTx, PruneRules, SpendError},
 };
-use utxokeep_pruner::{JobState, PrunerSettings};
+use utxokeep_pruner::{JobState, PrunerError, PrunerSettings};
 
 use super::stage::{PruneStage, WINDOW, at, unspend_of};
 use crate::txstore::{seed, spending};
@@ -385,7 +386,11 @@ pub(super) fn a_pruned_record_is_restored_with_everything_it_had(stage: &PruneSt
     assert_eq!(restored.deleted_children, 1, "but third is");
     assert_eq!((restored.spent, restored.blocks), (before.spent, before.blocks));
     assert!(restored.preserve_until > Some(at(height)));
-    assert_eq!(pruner.restore_height(at(height)).unwrap(), 2, "third, and the one that spent it");
+    assert_eq!(
+        pruner.restore_height(at(height)).unwrap().restored,
+        2,
+        "third, and the one that spent it"
+    );
     assert!(!pruner.restore(&second.txid, Some(at(height + 1))).unwrap(), "it is there");
     // Out of the window nothing can be restored, and nothing is kept.
     let other = spending(7, &[(&first, 0)], &[0]);
@@ -397,6 +402,60 @@ pub(super) fn a_pruned_record_is_restored_with_everything_it_had(stage: &PruneSt
     let off = stage.pruner(PrunerSettings::default());
     let error = off.restore(&other.txid, Some(at(22 + WINDOW))).unwrap_err();
     assert!(error.to_string().contains("undo_blocks"));
+}
+
+/// The spend of a pruned transaction was taken back, and another has the output: both would spend
+/// it. What was refused can be restored when the output is free.
+pub(super) fn restoring_a_record_whose_input_another_one_has_is_refused(stage: &PruneStage) {
+    let [first, second, third] = grandchild(stage);
+    stage.mined(&spending(4, &[(&third, 0)], &[0]), 10);
+    let pruner = stage.pruner(PrunerSettings { undo_blocks: 2, ..PrunerSettings::default() });
+    let height = 10 + WINDOW;
+    stage.run(&pruner, height);
+    assert!(!stage.is_there(&second));
+    let unspend = |by: &NodeTx| {
+        let request = unspend_of(&first, 1, by, height);
+        assert_eq!(stage.store.unspend(&[request]).unwrap(), [Ok(true)]);
+    };
+    unspend(&second);
+    let other = spending(9, &[(&first, 1)], &[3]);
+    stage.unmined(&other, height);
+    let is_refused = |error: &NodeError| {
+        let NodeError::Spend { spender, errors } = error else { return false };
+        let is_spent = |error: &SpendError| matches!(error, SpendError::Spent { by, .. } if by.txid == other.txid);
+        *spender == second.txid && matches!(&errors[..], [(0, error)] if is_spent(error))
+    };
+    for _ in 0..2 {
+        let refused = pruner.restore(&second.txid, None).unwrap_err();
+        assert!(refused.to_string().contains(&other.txid.to_string()), "{refused}");
+        assert!(matches!(&refused, PrunerError::NotRestored(error) if is_refused(error)));
+        assert!(!stage.is_there(&second), "and it can be asked for again");
+    }
+    assert_eq!(deleted_children(stage, &first), 1, "nothing was changed");
+    let done = pruner.restore_height(at(height)).unwrap();
+    assert_eq!((done.restored, done.refused), (2, 1), "the others came back");
+    assert!(is_refused(&done.named[0].1) && done.named[0].0 == second.txid);
+    unspend(&other);
+    assert!(pruner.restore(&second.txid, None).unwrap());
+    assert_eq!(deleted_children(stage, &first), 0);
+    let again =
+        stage.store_with(&spending(11, &[(&first, 1)], &[2]), height, &CreateOptions::default());
+    assert!(matches!(again, Err(NodeError::Spend { .. })), "it spends its input again: {again:?}");
+    assert_eq!(stage.record(&first).unwrap().spent, 1);
+}
+
+/// An output that was frozen after the spend was taken back is nobody's.
+pub(super) fn restoring_a_record_whose_input_is_frozen_is_refused(stage: &PruneStage) {
+    let [first, second, _] = grandchild(stage);
+    let pruner = stage.pruner(PrunerSettings { undo_blocks: 2, ..PrunerSettings::default() });
+    stage.run(&pruner, 10 + WINDOW);
+    stage.store.unspend(&[unspend_of(&first, 1, &second, 400)]).unwrap().remove(0).unwrap();
+    let output = (OutPoint::new(first.txid, 1), first.utxo_hash(1).unwrap());
+    stage.store.freeze(&[output]).unwrap().remove(0).unwrap();
+    let refused = pruner.restore(&second.txid, None).unwrap_err();
+    assert!(refused.to_string().contains("frozen"), "{refused}");
+    stage.store.unfreeze(&[output]).unwrap().remove(0).unwrap();
+    assert!(pruner.restore(&second.txid, None).unwrap());
 }
 
 /// Any height may be named: work depends on what can be restored, and the record is not preserved

@@ -121,6 +121,15 @@ pub(super) enum CliError {
     /// Nothing to restore.
     #[error("nothing was restored: it is not remembered, or it is there")]
     NotRestored,
+    /// Restoring would spend outputs twice.
+    #[error(
+        "{refused} of the transactions were not restored, because others spend their inputs by now; \
+         take those spends back first"
+    )]
+    RestoreRefused {
+        /// How many.
+        refused: u64,
+    },
     /// Nobody to ask.
     #[error(
         "this command asks a running pruner, and none answers at {tried}: start `serve` or `pruner \

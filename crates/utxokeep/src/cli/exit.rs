@@ -90,6 +90,7 @@ impl Exit {
                 | CliError::HeightHeld { .. }
                 | CliError::RunSkipped { .. }
                 | CliError::NoUndo
+                | CliError::RestoreRefused { .. }
                 | CliError::NoKeychain { .. }
                 | CliError::OtherContent { .. }
                 | CliError::NoBlocks { .. }

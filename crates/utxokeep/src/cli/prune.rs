@@ -187,20 +187,24 @@ fn preserve(session: &Session, args: &PrunePreserve) -> anyhow::Result<Exit> {
 
 fn restore(session: &Session, args: &PruneRestore) -> anyhow::Result<Exit> {
     let asked = Asked::new(session, &args.target)?;
-    let restored = match (asked, &args.txid, args.height) {
+    let answer = match (asked, &args.txid, args.height) {
         (Asked::Here(pruner), Some(txid), newest) => {
-            u64::from(pruner.restore(txid, newest).map_err(in_our_words)?)
+            to::restored_one(txid, pruner.restore(txid, newest)).map_err(in_our_words)?
         }
         (Asked::Here(pruner), None, Some(height)) => {
-            pruner.restore_height(height).map_err(in_our_words)?
+            to::restored(&pruner.restore_height(height).map_err(in_our_words)?)
         }
         (Asked::There(mut remote), Some(txid), newest) => remote.restore_txid(txid, newest)?,
         (Asked::There(mut remote), None, Some(height)) => remote.restore_height(height)?,
         // The definition of the command asks for one of them.
-        (_, None, None) => 0,
+        (_, None, None) => proto::PrunerRestoreResponse::default(),
     };
-    output::result(session.json(), &Restored { restored })?;
-    if restored == 0 {
+    let answer = Restored::new(answer);
+    output::result(session.json(), &answer)?;
+    if answer.refused > 0 {
+        return Err(CliError::RestoreRefused { refused: answer.refused }.into());
+    }
+    if answer.restored == 0 {
         return Err(CliError::NotRestored.into());
     }
     Ok(Exit::Success)

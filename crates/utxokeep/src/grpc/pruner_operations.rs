@@ -144,17 +144,16 @@ pub(super) fn restore(
 ) -> Answer<proto::PrunerRestoreResponse> {
     use proto::pruner_restore_request::What;
     let pruner = pruning.pruner();
-    let restored = match required("what", request.what)? {
+    Ok(match required("what", request.what)? {
         What::Txid(txid) => {
             let txid = from::txid(txid).within("txid")?;
             let newest = optional_height("newest_height", request.newest_height)?;
-            u64::from(pruner.restore(&txid, newest)?)
+            to::restored_one(&txid, pruner.restore(&txid, newest))?
         }
         What::PrunedAtHeight(height) => {
-            pruner.restore_height(from::height("pruned_at_height", height)?)?
+            to::restored(&pruner.restore_height(from::height("pruned_at_height", height)?)?)
         }
-    };
-    Ok(proto::PrunerRestoreResponse { restored })
+    })
 }
 
 pub(super) fn confirm_height(

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use utxokeep_core::{
-    Height,
+    Height, Txid,
     node::{Blocking, Heights, KeepReason, Waiting},
 };
 use utxokeep_pruner::{
-    BacklogState, Health, Job, JobState, Phase, RunReport, SkipReason, Status, TriggerMode,
+    BacklogState, Health, Job, JobState, Phase, PrunerError, RunReport, SkipReason, Status,
+    TriggerMode,
 };
-use utxokeep_txstore::PastDue;
+use utxokeep_txstore::{PastDue, RestoredHeight};
 
-use super::{proto, to_proto::txid};
+use super::{proto, refusal, to_proto::txid};
 
 pub(crate) fn health(health: &Health) -> proto::PrunerHealthResponse {
     let dependencies = health.dependencies.iter().map(|dependency| proto::PrunerDependency {
@@ -23,6 +24,31 @@ pub(crate) fn health(health: &Health) -> proto::PrunerHealthResponse {
         dependencies: dependencies.collect(),
         waits_for: health.waits_for.iter().map(waiting).collect(),
     }
+}
+
+/// What came back of a height, and what did not.
+pub(crate) fn restored(done: &RestoredHeight) -> proto::PrunerRestoreResponse {
+    let errors =
+        done.named.iter().map(|(of, error)| proto::Error { txid: txid(of), ..refusal::of(error) });
+    proto::PrunerRestoreResponse {
+        restored: done.restored,
+        refused: done.refused,
+        errors: errors.collect(),
+    }
+}
+
+/// The same for one transaction.
+pub(crate) fn restored_one(
+    txid: &Txid,
+    answer: Result<bool, PrunerError>,
+) -> Result<proto::PrunerRestoreResponse, PrunerError> {
+    let done = match answer {
+        Err(PrunerError::NotRestored(error)) => {
+            RestoredHeight { restored: 0, refused: 1, named: vec![(*txid, error)] }
+        }
+        answer => RestoredHeight { restored: answer?.into(), ..RestoredHeight::default() },
+    };
+    Ok(restored(&done))
 }
 
 fn waiting(one: &Waiting) -> proto::PrunerWaiting {

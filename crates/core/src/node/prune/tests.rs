@@ -457,8 +457,8 @@ fn undo_brings_back_all_of_it_and_takes_markers_away() {
     for cut in 0..bytes.len() {
         assert!(Undo::decode(id(2), &bytes[..cut]).is_err());
     }
-    assert!(shelf.change(|w| w.restore(&id(2), &undo, at(500))).unwrap());
-    assert!(!shelf.change(|w| w.restore(&id(2), &undo, at(500))).unwrap(), "it is there");
+    assert!(shelf.change(|w| w.restore(&id(2), &undo, at(500))).unwrap().unwrap());
+    assert!(!shelf.change(|w| w.restore(&id(2), &undo, at(500))).unwrap().unwrap(), "it is there");
     let restored = shelf.records.get_mut(&id(2)).unwrap();
     assert_eq!((restored.delete_at, restored.preserve_until), (None, Some(at(500))));
     (restored.delete_at, restored.preserve_until) = (Some(at(298)), None);
@@ -475,7 +475,7 @@ fn undo_of_a_parent_remembers_children_that_went_after_it() {
         panic!("it goes, with an undo");
     };
     assert_eq!(shelf.prune(3, 300), None);
-    assert!(shelf.change(|w| w.restore(&id(2), &undo, at(500))).unwrap());
+    assert!(shelf.change(|w| w.restore(&id(2), &undo, at(500))).unwrap().unwrap());
     assert!(shelf.markers.contains(&(id(2), id(3))), "3 must not come back as new");
     assert_eq!(shelf.records[&id(2)].deleted_children, 1);
 }

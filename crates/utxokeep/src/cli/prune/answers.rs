@@ -261,15 +261,47 @@ impl Human for Preserved {
     }
 }
 
-/// What came back.
+/// What came back, and what did not.
 #[derive(Debug, Serialize)]
 pub(super) struct Restored {
     pub(super) restored: u64,
+    pub(super) refused: u64,
+    /// The first of those that were refused.
+    pub(super) inputs: Vec<LostInput>,
+}
+
+/// An input that a transaction would have to share if it came back.
+#[derive(Debug, Serialize)]
+pub(super) struct LostInput {
+    txid: String,
+    vin: u32,
+    reason: String,
+}
+
+impl Restored {
+    pub(super) fn new(answer: proto::PrunerRestoreResponse) -> Self {
+        let proto::PrunerRestoreResponse { restored, refused, errors } = answer;
+        let lost = |error: proto::Error| {
+            let id = Txid::from_slice(&error.txid).map(|txid| txid.to_string()).unwrap_or_default();
+            error.inputs.into_iter().map(move |input| LostInput {
+                txid: id.clone(),
+                vin: input.vin,
+                reason: input.error.map(|error| error.message).unwrap_or_default(),
+            })
+        };
+        Self { restored, refused, inputs: errors.into_iter().flat_map(lost).collect() }
+    }
 }
 
 impl Human for Restored {
     fn describe(&self, lines: &mut Lines) {
         lines.field("restored", self.restored);
+        if self.refused > 0 {
+            lines.field("refused", self.refused);
+        }
+        for LostInput { txid, vin, reason } in &self.inputs {
+            lines.field("not restored", format_args!("{txid}: input {vin}: {reason}"));
+        }
     }
 }
 

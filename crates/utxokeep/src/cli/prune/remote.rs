@@ -138,19 +138,21 @@ impl Remote {
         &mut self,
         txid: &Txid,
         newest: Option<Height>,
-    ) -> Result<u64, CliError> {
+    ) -> Result<proto::PrunerRestoreResponse, CliError> {
         use proto::pruner_restore_request::What;
         let what = Some(What::Txid(txid.as_bytes().to_vec()));
         let newest_height = newest.map(Height::get);
-        Ok(self.restore(proto::PrunerRestoreRequest { what, newest_height })?.restored)
+        self.restore(proto::PrunerRestoreRequest { what, newest_height })
     }
 
     /// Brings back what runs at a height deleted.
-    pub(super) fn restore_height(&mut self, height: Height) -> Result<u64, CliError> {
+    pub(super) fn restore_height(
+        &mut self,
+        height: Height,
+    ) -> Result<proto::PrunerRestoreResponse, CliError> {
         use proto::pruner_restore_request::What;
         let what = Some(What::PrunedAtHeight(height.get()));
-        let request = proto::PrunerRestoreRequest { what, newest_height: None };
-        Ok(self.restore(request)?.restored)
+        self.restore(proto::PrunerRestoreRequest { what, newest_height: None })
     }
 }
 

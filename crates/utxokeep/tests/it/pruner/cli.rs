@@ -7,10 +7,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use utxokeep::node_store;
+use utxokeep_core::OpenMode;
 
 use crate::pruner::{
     program::{User, until},
-    world::{CHILD_STABLE, HEIGHT, World},
+    world::{CHILD_STABLE, HEIGHT, World, config},
 };
 
 const ENGINES: [&str; 2] = ["rocksdb", "sqlite"];
@@ -95,6 +97,35 @@ fn deleted_transactions_come_back_while_they_are_remembered() {
         user.json(&["prune", "run"]);
         assert_eq!(world.due_left_at(&user.url), 4, "what was restored stays for a while");
         assert!(user.json(&["tx", "verify"])["clean"].as_bool().unwrap());
+    }
+}
+
+#[test]
+fn a_restore_that_would_spend_an_output_twice_is_refused() {
+    for engine in ENGINES {
+        let user = User::new(engine, "undo_blocks = 10");
+        let world = World::make(&user.url, 2, Some(HEIGHT));
+        let open = || node_store::open(&user.url, &config(), OpenMode::Existing).unwrap();
+        let first = world.spend_coin(&open());
+        user.json(&["prune", "run"]);
+        let taker = world.spend_coin_again(&open(), first);
+        let (name, height) = (first.to_string(), HEIGHT.to_string());
+        for (args, restored) in [
+            (["prune", "restore", &name, "--json"].as_slice(), 0),
+            (["prune", "restore", "--height", &height, "--json"].as_slice(), 2),
+        ] {
+            let (code, out, told) = user.run(args);
+            assert_eq!(code, Some(4), "{told}");
+            assert!(told.contains("take those spends back"), "{told}");
+            let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
+            assert_eq!((&answer["restored"], &answer["refused"]), (&json!(restored), &json!(1)));
+            let input = &answer["inputs"][0];
+            assert_eq!((&input["txid"], &input["vin"]), (&json!(name), &json!(0)), "{answer}");
+            assert!(input["reason"].as_str().unwrap().contains(&taker.to_string()), "{answer}");
+        }
+        assert_eq!(world.due_left_at(&user.url), 2, "the others are there");
+        world.give_coin_back(&open(), taker);
+        assert_eq!(user.json(&["prune", "restore", &name])["restored"], 1);
     }
 }
 

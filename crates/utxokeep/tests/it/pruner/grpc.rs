@@ -121,6 +121,30 @@ fn preserved_transactions_stay_and_deleted_ones_come_back() {
 }
 
 #[test]
+fn a_transaction_whose_input_another_one_has_does_not_come_back() {
+    let served = Served::start(2, &PrunerConfig { undo_blocks: 5, ..PrunerConfig::default() });
+    let first = served.world.spend_coin(&served.store);
+    served.block(HEIGHT);
+    assert_eq!(served.wait_for(HEIGHT).report.unwrap().deleted, 3);
+    let taker = served.world.spend_coin_again(&served.store, first);
+    let restore = |what| {
+        let request = proto::PrunerRestoreRequest { what: Some(what), newest_height: None };
+        served.ok(served.pruner().restore(request))
+    };
+    for (what, restored) in [(What::Txid(id(first)), 0), (What::PrunedAtHeight(HEIGHT), 2)] {
+        let answer = restore(what);
+        assert_eq!((answer.restored, answer.refused), (restored, 1));
+        let error = &answer.errors[0];
+        assert_eq!((&error.txid, error.code()), (&id(first), proto::ErrorCode::UtxoError));
+        let input = error.inputs[0].error.as_ref().unwrap();
+        assert_eq!(input.code(), proto::ErrorCode::UtxoSpent);
+        assert_eq!(input.spent_by.as_ref().unwrap().txid, id(taker));
+    }
+    served.world.give_coin_back(&served.store, taker);
+    assert_eq!(restore(What::Txid(id(first))).restored, 1, "what was refused is still remembered");
+}
+
+#[test]
 fn a_run_by_hand_waits_for_its_turn_and_happens_once() {
     let served = Served::start(2, &PrunerConfig::default());
     let at = |height| proto::PrunerTriggerRequest { height };

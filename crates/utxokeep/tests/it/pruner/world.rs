@@ -5,7 +5,7 @@ use utxokeep_core::{
     Height, OpenMode, OutPoint, Txid,
     node::{
         CreateOptions, MinedBlock, MinedInfo, NodeInput, NodeOutput, NodeTx, PreviousOutput,
-        SpendAndCreate, SpendFlags,
+        SpendAndCreate, SpendFlags, SpendingData, UnspendRequest,
     },
 };
 use utxokeep_txstore::{BlockState, Fields, NodeStore, TxStore};
@@ -113,6 +113,44 @@ impl World {
             set_height(store, height);
         }
         world
+    }
+
+    /// Stores a transaction that spends the coin and is due since 298; answers it. The coin stays.
+    pub(crate) fn spend_coin(&self, store: &NodeStore) -> Txid {
+        let spender = txid(5, 0);
+        assert_eq!(store.preserve(&[self.coin], Height::new(100_000)).unwrap(), 1);
+        self.spend_coin_by(store, spender, 10);
+        let at = Height::new(10);
+        let block = MinedBlock { id: 1, height: at, subtree: 0 };
+        let mined = MinedInfo { block, on_longest_chain: true, unset: false, unmined_since: at };
+        store.set_mined(&[spender], &mined).unwrap().remove(0).unwrap();
+        spender
+    }
+
+    /// The spend of the coin is taken back, and another transaction has it; answers that one.
+    pub(crate) fn spend_coin_again(&self, store: &NodeStore, first: Txid) -> Txid {
+        let taker = txid(6, 0);
+        self.give_coin_back(store, first);
+        self.spend_coin_by(store, taker, HEIGHT);
+        taker
+    }
+
+    pub(crate) fn give_coin_back(&self, store: &NodeStore, by: Txid) {
+        let request = UnspendRequest {
+            outpoint: OutPoint::new(self.coin, 0),
+            hash: tx(self.coin, None, true).utxo_hash(0).unwrap(),
+            expected: Some(SpendingData { txid: by, vin: 0 }),
+            set_locked: None,
+            height: Height::new(HEIGHT),
+        };
+        assert_eq!(store.unspend(&[request]).unwrap(), [Ok(true)]);
+    }
+
+    fn spend_coin_by(&self, store: &NodeStore, spender: Txid, height: u32) {
+        let flags = SpendFlags::default();
+        let how = SpendAndCreate { spend_only: false, create_only: false, flags };
+        let (spender, options) = (tx(spender, Some(self.coin), false), CreateOptions::default());
+        store.spend_and_create(&spender, Height::new(height), how, &options).unwrap().unwrap();
     }
 
     /// How many of those that are due are there; the others must always be.
