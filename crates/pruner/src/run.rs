@@ -1,12 +1,12 @@
 //! One run: preserve parents, end preservations, delete what is due.
 
-use std::thread;
+use std::{collections::BTreeSet, thread};
 
 use utxokeep_core::{
     Height, Txid,
-    node::{KeepReason, NodeError, PruneRules, Pruned, Verdict},
+    node::{KeepReason, NodeError, PruneRules, Pruned, TxRecord, Verdict},
 };
-use utxokeep_txstore::{ParentsOf, PruneStore, StoreError};
+use utxokeep_txstore::{Fields, ParentsOf, PruneStore, StoreError};
 
 use crate::{
     clock::Clock,
@@ -94,16 +94,22 @@ impl Run<'_> {
         unreachable!("attempts are counted up to a limit")
     }
 
-    fn preserve_parents(&self, height: Height, report: &mut RunReport) -> Outcome {
+    /// Height up to which a transaction must be unmined for its parents to be preserved, if phase 1
+    /// has anything to do.
+    fn cutoff(&self, height: Height) -> Option<Height> {
         let settings = self.settings;
-        let preserved = settings.parent_preservation_blocks;
-        let Some(age) = Height::new(settings.unmined_retention_blocks).depth_below(height) else {
-            return Ok(());
-        };
-        if age == 0 || preserved == 0 || settings.skip_preserve_parents {
-            return Ok(());
-        }
-        let (cutoff, until) = (Height::new(age), height.plus(preserved));
+        let age = Height::new(settings.unmined_retention_blocks).depth_below(height)?;
+        let is_off = settings.parent_preservation_blocks == 0 || settings.skip_preserve_parents;
+        (age > 0 && !is_off).then_some(Height::new(age))
+    }
+
+    /// What was kept for children that do not wait any more is let go first: what another one that
+    /// waits names is then kept anew.
+    fn preserve_parents(&self, height: Height, report: &mut RunReport) -> Outcome {
+        self.end_keeping_for_children(report)?;
+        let settings = self.settings;
+        let Some(cutoff) = self.cutoff(height) else { return Ok(()) };
+        let until = height.plus(settings.parent_preservation_blocks);
         let (store, rows) = (self.store, settings.chunk_rows);
         let mut after = None;
         while !self.control.is_cancelled() {
@@ -140,7 +146,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn expire_preservations(&self, height: Height, report: &mut RunReport) -> Outcome {
+    fn end_keeping_for_children(&self, report: &mut RunReport) -> Outcome {
         let rows = self.settings.chunk_rows;
         let mut after = None;
         while !self.settings.skip_expire_preservations && !self.control.is_cancelled() {
@@ -152,6 +158,11 @@ impl Run<'_> {
             }
             after = next;
         }
+        Ok(())
+    }
+
+    fn expire_preservations(&self, height: Height, report: &mut RunReport) -> Outcome {
+        let rows = self.settings.chunk_rows;
         while !self.settings.skip_expire_preservations && !self.control.is_cancelled() {
             let expired =
                 self.retry(&mut report.retries, || self.store.expire_preservations(height, rows))?;
@@ -286,31 +297,106 @@ impl Run<'_> {
     }
 }
 
-/// What a run at a height would delete, and why it would keep the rest. Changes nothing.
+/// What a run at a height would delete, and why it would keep the rest, after what the phases
+/// before deletion would do. Changes nothing.
 pub fn rehearse(run: &Run<'_>, height: Height) -> Result<RunReport, StoreError> {
-    let rules = PruneRules::at(height, run.settings.safety_window_blocks);
     let mut report = RunReport { height, ..RunReport::default() };
+    if run.settings.skip_deletions {
+        report.is_complete = true;
+        return Ok(report);
+    }
+    let rules = PruneRules::at(height, run.settings.safety_window_blocks);
+    let waited_for = due_and_waited_for(run, height)?;
+    let rows = run.settings.chunk_rows;
     let mut after = None;
-    while !run.control.is_cancelled() {
-        let page = run.store.due(height, after, run.settings.chunk_rows)?;
-        let txids: Vec<Txid> = page.iter().map(|(_, txid)| *txid).collect();
-        for (verdict, bytes) in run.store.rehearse(&txids, &rules)? {
-            report.examined += 1;
-            match verdict {
-                Verdict::Delete => {
-                    report.deleted += 1;
-                    report.bytes += bytes;
-                }
-                Verdict::Keep(reason) => report.keep(reason),
+    while !run.control.is_cancelled() && !run.settings.skip_expire_preservations {
+        let (over, next) = run.store.kept_for_nobody(after, rows)?;
+        let txids = over.into_iter().map(|(txid, _)| txid);
+        let txids: Vec<Txid> = txids.filter(|txid| !waited_for.contains(txid)).collect();
+        for answer in run.store.rehearse(&txids, &rules)? {
+            // Only what is due then is looked at: everything but its children allows it.
+            let is_due = matches!(
+                answer.0,
+                Verdict::Delete
+                    | Verdict::Keep(
+                        KeepReason::BodyMissing
+                            | KeepReason::ChildUnmined
+                            | KeepReason::ChildYoung
+                            | KeepReason::ChildMissing
+                            | KeepReason::ChildUnknown
+                    )
+            );
+            if is_due {
+                count_rehearsed(answer, &mut report);
             }
         }
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let mut after = None;
+    while !run.control.is_cancelled() {
+        let page = run.store.due(height, after, rows)?;
+        let txids = page.iter().map(|(_, txid)| *txid);
+        let txids: Vec<Txid> = txids.filter(|txid| !waited_for.contains(txid)).collect();
+        for answer in run.store.rehearse(&txids, &rules)? {
+            count_rehearsed(answer, &mut report);
+        }
         after = page.last().copied();
-        if page.len() < run.settings.chunk_rows {
+        if page.len() < rows {
             report.is_complete = true;
             break;
         }
     }
     Ok(report)
+}
+
+fn count_rehearsed((verdict, bytes): (Verdict, u64), report: &mut RunReport) {
+    report.examined += 1;
+    match verdict {
+        Verdict::Delete => {
+            report.deleted += 1;
+            report.bytes += bytes;
+        }
+        Verdict::Keep(reason) => report.keep(reason),
+    }
+}
+
+/// Records that could go at a height and that phase 1 would keep: parents of old unmined
+/// transactions.
+fn due_and_waited_for(run: &Run<'_>, height: Height) -> Result<BTreeSet<Txid>, StoreError> {
+    let mut found = BTreeSet::new();
+    let Some(cutoff) = run.cutoff(height) else { return Ok(found) };
+    let (rows, mut after) = (run.settings.chunk_rows, None);
+    while !run.control.is_cancelled() {
+        let page = run.store.unmined(cutoff, after, rows)?;
+        let txids: Vec<Txid> = page.iter().map(|(_, txid)| *txid).collect();
+        let mut parents = BTreeSet::new();
+        for of_one in run.store.parents(&txids)? {
+            if let ParentsOf::Known(of_one) = of_one {
+                parents.extend(of_one);
+            }
+        }
+        let parents: Vec<Txid> = parents.into_iter().collect();
+        for some in parents.chunks(rows) {
+            let records = run.store.get(some, Fields::default())?;
+            for (parent, stored) in some.iter().zip(records) {
+                let is_due = |record: &TxRecord| {
+                    record.delete_at.is_some_and(|due| due <= height)
+                        || record.kept_for_child_until.is_some()
+                };
+                if stored.is_some_and(|stored| is_due(&stored.record)) {
+                    found.insert(*parent);
+                }
+            }
+        }
+        after = page.last().copied();
+        if page.len() < rows {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// How a phase ended: fine, or after so many attempts with an error.

@@ -94,6 +94,7 @@ scenarios! {
         a_parent_with_a_live_output_survives_its_preservation,
         explain_says_why_and_until_when_a_record_stays,
         a_dry_run_foretells_the_run_and_deletes_nothing,
+        a_dry_run_foretells_what_the_phases_before_deletion_change,
         a_pruned_record_is_restored_with_everything_it_had,
         restoring_a_record_whose_input_another_one_has_is_refused,
         restoring_a_record_whose_input_is_frozen_is_refused,

@@ -45,7 +45,7 @@ pub use faults::ProofFault;
 pub use kv::KvOptions;
 pub use orphans::BlobReport;
 pub use prune::{
-    BlobsDeleted, EndedKeeping, ParentsOf, PastDue, PruneStore, RestoredHeight,
+    BlobsDeleted, EndedKeeping, KeptForNobody, ParentsOf, PastDue, PruneStore, RestoredHeight,
 };
 pub use runs::EndedRun;
 pub use sample::{Amount, Sample};

@@ -61,6 +61,10 @@ pub struct BlobsDeleted {
 /// How many preservations ended, and where to go on; `None` at the end.
 pub type EndedKeeping = (u64, Option<(Height, Txid)>);
 
+/// Records that are kept for children none of which waits, each with those children, and where to
+/// go on; `None` at the end.
+pub type KeptForNobody = (Vec<(Txid, Vec<Txid>)>, Option<(Height, Txid)>);
+
 /// What a transaction spends from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParentsOf {
@@ -108,7 +112,8 @@ pub trait PruneStore: TxStore {
         rules: &PruneRules,
     ) -> Result<Result<Vec<Pruned>, NodeError>, StoreError>;
 
-    /// What [`PruneStore::prune`] would do, and the bytes of each record. Changes nothing.
+    /// What [`PruneStore::prune`] would do once the keeping of these records for children has ended,
+    /// where none of them waits any more; and the bytes of each record. Changes nothing.
     fn rehearse(
         &self,
         txids: &[Txid],
@@ -124,6 +129,14 @@ pub trait PruneStore: TxStore {
     /// Keeps those of the parents of old unmined transactions that are due until a height; answers
     /// how many are kept longer than before.
     fn preserve_parents(&self, parents: &[Txid], until: Height) -> Result<usize, StoreError>;
+
+    /// Parents whose keeping [`PruneStore::end_keeping_for_children`] would end, of `limit` that are
+    /// kept for children, behind `after`; and where to go on.
+    fn kept_for_nobody(
+        &self,
+        after: Option<(Height, Txid)>,
+        limit: usize,
+    ) -> Result<KeptForNobody, StoreError>;
 
     /// Ends the keeping of parents whose children do not wait any more; looks at `limit` of those
     /// that are kept for children, behind `after`. Answers how many ended, and where to go on.
@@ -267,7 +280,7 @@ impl NodeStore {
         until: Height,
     ) -> Result<Result<bool, NodeError>, StoreError> {
         let name = undo_name(height, txid);
-        let Some(bytes) = self.read(|facts| facts.view.state(&name))? else { return Ok(false) };
+        let Some(bytes) = self.read(|facts| facts.view.state(&name))? else { return Ok(Ok(false)) };
         let undo = Undo::decode(*txid, &bytes)?;
         let touched = undo.relatives().into_iter().chain([*txid]).collect();
         let mut outcome = Ok(false);
@@ -437,6 +450,10 @@ impl PruneStore for NodeStore {
         self.read(|facts| {
             let spends = spends_of(facts, txids)?;
             let mut workspace = facts.workspace();
+            workspace.prefetch(txids, &[])?;
+            for txid in txids {
+                let _ = workspace.end_keeping_for_children(txid)?;
+            }
             workspace.prefetch_prune(txids, rules)?;
             let mut answers = Vec::with_capacity(txids.len());
             for txid in txids {
@@ -477,14 +494,13 @@ impl PruneStore for NodeStore {
         self.count(parents, |workspace, txid| workspace.preserve_for_child(txid, until))
     }
 
-    fn end_keeping_for_children(
+    fn kept_for_nobody(
         &self,
         after: Option<(Height, Txid)>,
         limit: usize,
-    ) -> Result<EndedKeeping, StoreError> {
+    ) -> Result<KeptForNobody, StoreError> {
         let latest = Height::new(u32::MAX);
-        // Without locks first: most of them still wait.
-        let (page, over) = self.read(|facts| {
+        self.read(|facts| {
             let page = facts.view.by_height(HeightIndex::KeptForChild, latest, after, limit)?;
             let mut workspace = facts.workspace();
             let mut over = Vec::new();
@@ -492,8 +508,17 @@ impl PruneStore for NodeStore {
                 let children = workspace.children_that_waited(txid)?;
                 over.extend(children.map(|children| (*txid, children)));
             }
-            Ok((page, over))
-        })?;
+            Ok((over, page.last().copied().filter(|_| page.len() == limit)))
+        })
+    }
+
+    fn end_keeping_for_children(
+        &self,
+        after: Option<(Height, Txid)>,
+        limit: usize,
+    ) -> Result<EndedKeeping, StoreError> {
+        // Without locks first: most of them still wait.
+        let (over, next) = self.kept_for_nobody(after, limit)?;
         let mut ended = 0;
         for (parent, children) in over {
             let touched = Touched::Only(children.into_iter().chain([parent]).collect());
@@ -501,7 +526,7 @@ impl PruneStore for NodeStore {
                 self.change(&touched, |workspace| workspace.end_keeping_for_children(&parent))?;
             ended += u64::from(has_ended);
         }
-        Ok((ended, page.last().copied().filter(|_| page.len() == limit)))
+        Ok((ended, next))
     }
 
     fn delete_blobs(&self, after: Option<&str>, limit: usize) -> Result<BlobsDeleted, StoreError> {
@@ -530,7 +555,7 @@ impl PruneStore for NodeStore {
                 answer => return Ok(answer),
             }
         }
-        Ok(false)
+        Ok(Ok(false))
     }
 
     fn restore_height(&self, height: Height, until: Height) -> Result<RestoredHeight, StoreError> {

@@ -4,7 +4,7 @@ use utxokeep_core::{
     OutPoint,
     node::{CreateOptions, KeepReason, MinedBlock, NodeError, NodeTx, PruneRules, SpendError},
 };
-use utxokeep_pruner::{JobState, PrunerError, PrunerSettings};
+use utxokeep_pruner::{JobState, PrunerError, PrunerSettings, RunReport};
 
 use super::stage::{PruneStage, WINDOW, at, unspend_of};
 use crate::txstore::{seed, spending};
@@ -368,6 +368,35 @@ pub(super) fn a_dry_run_foretells_the_run_and_deletes_nothing(stage: &PruneStage
         panic!("it runs");
     };
     assert_eq!(report.deleted, rehearsed.deleted, "what was rehearsed is what happens");
+}
+
+/// What phase 1 kept for a child is let go by the run that finds the child mined, and what an old
+/// unmined transaction names is kept by it: a rehearsal sees both.
+pub(super) fn a_dry_run_foretells_what_the_phases_before_deletion_change(stage: &PruneStage) {
+    let parent = seed(1, &[5]);
+    let child = spending(2, &[(&parent, 0)], &[4]);
+    stage.mined(&parent, 900);
+    stage.unmined(&child, 1_000);
+    let pruner = stage.pruner(PrunerSettings::default());
+    stage.run(&pruner, 1_144);
+    assert!(stage.record(&parent).unwrap().kept_for_child_until.is_some());
+    stage.mine(&child, 1_500);
+    // Named by a transaction that was stored and never spent its input.
+    let named = seed(3, &[5]);
+    stage.mined(&named, 1_000);
+    stage.mined(&spending(4, &[(&named, 0)], &[4]), 1_100);
+    let waits = spending(5, &[(&named, 0)], &[3]);
+    stage.store.create(&[(waits, CreateOptions::default())], at(1_200)).unwrap().remove(0).unwrap();
+    for height in [1_787, 1_788] {
+        let rehearsed = pruner.dry_run(Some(at(height))).unwrap();
+        let JobState::Completed(report) = stage.run(&pruner, height).state else {
+            panic!("it runs");
+        };
+        let told = |report: &RunReport| (report.examined, report.deleted, report.kept.clone());
+        assert_eq!(told(&rehearsed), told(&report), "at {height}");
+        assert_eq!(report.deleted, u64::from(height == 1_788));
+        assert!(stage.is_there(&named), "a transaction that waits names it");
+    }
 }
 
 pub(super) fn a_pruned_record_is_restored_with_everything_it_had(stage: &PruneStage) {
