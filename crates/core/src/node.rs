@@ -45,7 +45,9 @@ pub use create::CreateOptions;
 pub use error::{NodeError, SpendError};
 pub use explain::{Blocking, KeepReason};
 pub use freeze::REASSIGN_HOLD_BLOCKS;
-pub use heights::{Assembly, ChainReport, Heights, Said, Sighting, Taken, Witness};
+pub use heights::{
+    Assembly, ChainReport, ConsumerBound, ConsumerName, Heights, Said, Sighting, Taken, Witness,
+};
 pub use intent::ConflictIntent;
 pub use items::ItemGroup;
 pub use mined::MinedInfo;

@@ -12,7 +12,10 @@ use std::{
 
 use utxokeep_core::{
     Height, Txid,
-    node::{Blocking, ChainReport, Heights, PruneRules, Said, Sighting, Taken, Waiting, Witness},
+    node::{
+        Blocking, ChainReport, ConsumerBound, Heights, NodeError, PruneRules, Said, Sighting,
+        Taken, Waiting, Witness,
+    },
 };
 use utxokeep_txstore::{
     Agreement, Disagreement, EndedRun, PastDue, PruneStore, RestoredHeight, StoreError,
@@ -61,6 +64,14 @@ pub enum PrunerError {
     /// Runs wait for a persister, which has not said anything.
     #[error("{}", Waiting::PersisterSilent)]
     NothingPersisted,
+    /// A consumer of the chain log has not read a block yet.
+    #[error("{}", Waiting::ConsumerBehind { slowest: *slowest, newest: *newest })]
+    ConsumerBehind {
+        /// The consumer.
+        slowest: ConsumerBound,
+        /// Height of the chain.
+        newest: Height,
+    },
     /// A persister reports where there is none.
     #[error(
         "[pruner] trigger = \"block_mined\" says that there is no block persister, and one reports; \
@@ -265,12 +276,11 @@ impl Pruner {
     pub fn safe_height(&self, asked: Option<Height>) -> Result<Height, PrunerError> {
         let heights = self.shared.store.heights()?;
         let Some(newest) = heights.safe(self.shared.settings.trigger.needs_persister()) else {
-            let is_known = heights.newest().is_some();
-            return Err(if is_known {
-                PrunerError::NothingPersisted
-            } else {
-                PrunerError::NoHeight
-            });
+            let Some(newest) = heights.newest() else { return Err(PrunerError::NoHeight) };
+            let slowest = heights.consumer().filter(|slowest| slowest.height == Height::GENESIS);
+            return Err(slowest.map_or(PrunerError::NothingPersisted, |slowest| {
+                PrunerError::ConsumerBehind { slowest, newest }
+            }));
         };
         match asked {
             Some(asked) if asked > newest => Err(PrunerError::Ahead { asked, newest }),

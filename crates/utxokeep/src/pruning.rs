@@ -17,7 +17,7 @@ use std::{
 
 use utxokeep_core::{
     Height,
-    node::{Assembly, ChainReport, Sighting, Witness},
+    node::{Assembly, ChainReport, ConsumerBound, Sighting, Witness},
 };
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::Kv;
@@ -29,7 +29,7 @@ pub use settings::settings;
 
 use crate::{
     config::PrunerConfig,
-    consumers::{ConsumerThread, FollowerState, PrunerConsumer},
+    consumers::{self, ConsumerThread, FollowerState, PrunerConsumer},
     rest,
 };
 
@@ -80,6 +80,21 @@ impl Pruning {
         })))
     }
 
+    /// Starts to prune a store, and follows the chain of a database. The first run knows how far the
+    /// other consumers of the log are.
+    pub(crate) fn start_following<K: Kv + 'static>(
+        store: Arc<dyn PruneStore>,
+        config: &PrunerConfig,
+        index: &ChainIndex<K>,
+    ) -> anyhow::Result<Self> {
+        let slowest = consumers::slowest(index)?;
+        // Nobody heard from the node by this, so that the time does not matter.
+        store.report(&[ChainReport::Consumers(slowest)], 0)?;
+        let pruning = Self::start(store, config)?;
+        pruning.follow_log(index)?;
+        Ok(pruning)
+    }
+
     /// The pruner itself.
     #[must_use]
     pub fn pruner(&self) -> &Pruner {
@@ -117,16 +132,19 @@ impl Pruning {
     }
 
     /// A chain log moved: blocks above `fork` left it, and `newest` joined. A log has the block below
-    /// its newest as well: two witnesses.
+    /// its newest as well: two witnesses. `slowest` is the consumer of the log that has come least
+    /// far.
     pub(crate) fn chain_moved(
         &self,
+        slowest: Option<ConsumerBound>,
         fork: Option<Height>,
         newest: Option<Height>,
     ) -> Result<Reported, PrunerError> {
         let seen = |height| ChainReport::Newest(Sighting { height, by: Witness::Log });
         let below = newest.and_then(Height::parent).filter(|below| *below > Height::GENESIS);
         let back = fork.map(ChainReport::Reorganised);
-        let reports = back.into_iter().chain(below.map(seen)).chain(newest.map(seen));
+        let reports = [ChainReport::Consumers(slowest)].into_iter().chain(back);
+        let reports = reports.chain(below.map(seen)).chain(newest.map(seen));
         self.0.pruner.report(&reports.collect::<Vec<_>>())
     }
 

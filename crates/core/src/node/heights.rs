@@ -10,13 +10,17 @@
 //! * What is persisted or complete never lies above the newest height.
 //! * Once a persister has reported, nothing above its height is safe, until an operator says that
 //!   there is none any more.
+//! * Nothing above the height of the slowest named consumer of the chain log is safe, whoever told
+//!   of the height and whoever asks for a run.
 //! * Marks, block assembly and catching up are of the moment. What was said of them before a service
 //!   started is shown and opens nothing for that service, until the node says it again.
 
 mod codec;
+mod consumer;
 
 use std::fmt;
 
+pub use self::consumer::{ConsumerBound, ConsumerName};
 use crate::types::Height;
 
 /// Where a report about the newest block comes from.
@@ -93,9 +97,13 @@ pub enum ChainReport {
     Reorganised(Height),
     /// A run of the pruner at this height is complete.
     Completed(Height),
+    /// The consumer of a chain log that has come least far, the pruner apart; `None` where there is
+    /// none any more.
+    Consumers(Option<ConsumerBound>),
     /// An operator says that there is no persister any more.
     NoPersister,
-    /// An operator says that the node reports no marks and no block assembly any more.
+    /// An operator says that the node reports no marks and no block assembly any more, and that no
+    /// chain log is followed.
     NoNodeState,
     /// A service started over the store: what the node does now is not known.
     Restarted,
@@ -111,7 +119,11 @@ impl ChainReport {
             | Self::Assembly(_)
             | Self::CatchingUp(_)
             | Self::Reorganised(_) => true,
-            Self::Completed(_) | Self::NoPersister | Self::NoNodeState | Self::Restarted => false,
+            Self::Completed(_)
+            | Self::Consumers(_)
+            | Self::NoPersister
+            | Self::NoNodeState
+            | Self::Restarted => false,
         }
     }
 }
@@ -152,6 +164,7 @@ pub struct Heights {
     assembly: Option<Assembly>,
     is_catching_up: Option<bool>,
     completed: Option<Height>,
+    consumer: Option<ConsumerBound>,
     heard_ms: Option<u64>,
     said: Said,
     /// What had been said when a service last started.
@@ -192,12 +205,14 @@ impl Heights {
                 let newest = self.newest();
                 self.completed = self.completed.max(newest.map(|newest| newest.min(height)));
             }
+            ChainReport::Consumers(slowest) => self.consumer = slowest,
             ChainReport::NoPersister => {
                 (self.has_persister, self.persisted) = (false, None);
                 self.withdraw(Witness::Persister);
             }
             ChainReport::NoNodeState => {
                 (self.mined_set, self.assembly, self.is_catching_up) = (None, None, None);
+                self.consumer = None;
             }
             ChainReport::Restarted => self.started = self.said,
         }
@@ -317,10 +332,25 @@ impl Heights {
         self.heard_ms
     }
 
+    /// The consumer of the chain log that has come least far, if there is one.
+    #[must_use]
+    pub const fn consumer(&self) -> Option<ConsumerBound> {
+        self.consumer
+    }
+
     /// The newest height that may be pruned at: not above the newest block, nor above what is
-    /// persisted where there is a persister, or where one is waited for.
+    /// persisted where there is a persister, or where one is waited for, nor above what every
+    /// consumer of the log has.
     #[must_use]
     pub fn safe(&self, needs_persister: bool) -> Option<Height> {
+        let written = self.written(needs_persister)?;
+        let safe = self.consumer.map_or(written, |slowest| slowest.height.min(written));
+        // Height 0 is no height to prune at.
+        Some(safe).filter(|safe| self.consumer.is_none() || *safe > Height::GENESIS)
+    }
+
+    /// The same, whatever consumers have.
+    pub(super) fn written(&self, needs_persister: bool) -> Option<Height> {
         let newest = self.newest()?;
         if self.has_persister || needs_persister {
             return self.persisted.map(|persisted| persisted.min(newest));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::heights::{Assembly, Heights, Said, Sighting};
+use super::heights::{Assembly, ConsumerBound, Heights, Said, Sighting};
 use crate::types::Height;
 
 /// A program has another number than the store.
@@ -98,6 +98,13 @@ pub enum Waiting {
         /// Height of the chain.
         newest: Height,
     },
+    /// A consumer of the chain log has come up to a height at which a run is complete.
+    ConsumerBehind {
+        /// The consumer that has come least far.
+        slowest: ConsumerBound,
+        /// Height of the chain.
+        newest: Height,
+    },
     /// The node catches up, or has not reported since the start that it does not.
     CatchingUp {
         /// It reported so since the start.
@@ -121,6 +128,7 @@ impl Waiting {
             Self::BelowMinHeight { .. } => "below_min_height",
             Self::PersisterSilent => "persister_silent",
             Self::PersisterBehind { .. } => "persister_behind",
+            Self::ConsumerBehind { .. } => "consumer_behind",
             Self::CatchingUp { .. } => "catching_up",
             Self::MinedSet(_) => "mined_set",
             Self::Assembly(_) => "assembly",
@@ -160,6 +168,13 @@ impl fmt::Display for Waiting {
                 f,
                 "the block persister has reached height {persisted}, the chain {newest}; nothing \
                  above height {persisted} is pruned"
+            ),
+            Self::ConsumerBehind { slowest: ConsumerBound { name, height }, newest } => write!(
+                f,
+                "the consumer {name} of the chain log has reached height {height}, the chain \
+                 {newest}; nothing above height {height} is pruned. If {name} is gone for good, run \
+                 `utxokeep chain consumers forget {name}`, or `utxokeep prune forget-node-state` \
+                 where no chain database is followed any more"
             ),
             Self::CatchingUp { is_known: true } => {
                 f.write_str("the node catches up with the chain (skip_during_catch_up)")
@@ -206,13 +221,17 @@ impl Heights {
             }
             return found;
         };
-        let Some(safe) = self.safe(rules.needs_persister) else {
+        let Some(written) = self.written(rules.needs_persister) else {
             found.push(Waiting::PersisterSilent);
             return found;
         };
+        let slowest = self.consumer().filter(|slowest| slowest.height < written);
+        let safe = slowest.map_or(written, |slowest| slowest.height);
         let height = at.unwrap_or(safe);
-        if Some(height) > self.completed() {
+        if Some(height) > self.completed() && height > Height::GENESIS {
             found.extend(self.gate_waits_for(rules, height));
+        } else if let Some(slowest) = slowest {
+            found.push(Waiting::ConsumerBehind { slowest, newest });
         } else if safe < newest {
             found.push(Waiting::PersisterBehind { persisted: safe, newest });
         }
@@ -338,6 +357,36 @@ mod tests {
             assert_eq!(names(&told(&reports), &rules), expected, "{reports:?}");
         }
         assert_eq!(names(&Heights::default(), &RULES), ["no_height"]);
+    }
+
+    #[test]
+    fn the_slowest_consumer_is_named_where_it_holds_and_only_there() {
+        let slow = |height| {
+            let name = crate::node::ConsumerName::new("wallets").expect("it is a name");
+            ChainReport::Consumers(Some(ConsumerBound { name, height: at(height) }))
+        };
+        let done = |height| ChainReport::Completed(at(height));
+        for (reports, safe, expected) in [
+            (vec![slow(990)], Some(990), vec![]),
+            (vec![slow(990), done(990)], Some(990), vec!["consumer_behind"]),
+            (vec![slow(0)], None, vec!["consumer_behind"]),
+            (vec![slow(1_000), done(1_000)], Some(1_000), vec![]),
+            (vec![slow(2_000), done(1_000)], Some(1_000), vec![]),
+            (
+                vec![slow(995), ChainReport::Persisted(at(990)), done(990)],
+                Some(990),
+                vec!["persister_behind"],
+            ),
+            (vec![slow(990), ChainReport::Consumers(None)], Some(1_000), vec![]),
+            (vec![slow(990), ChainReport::NoNodeState], Some(1_000), vec![]),
+        ] {
+            let heights = told(&reports);
+            assert_eq!(heights.safe(false), safe.map(at), "{reports:?}");
+            assert_eq!(names(&heights, &RULES), expected, "{reports:?}");
+            assert_eq!(Heights::decode(&heights.encode()).expect("it decodes"), heights);
+        }
+        let text = told(&[slow(990), done(990)]).waits_for(&RULES, None)[0].to_string();
+        assert!(text.contains("consumers forget wallets"), "{text}");
     }
 
     #[test]

@@ -236,6 +236,8 @@ impl<K: Kv> ChainIndex<K> {
         let consumer = ConsumerStatus { name: name.to_owned(), needs, cursor, state };
         if !known.contains(&consumer) {
             self.put_consumer(&consumer)?;
+            // Others may not go beyond this one.
+            self.signal.raise();
         }
         Ok(())
     }
@@ -272,15 +274,25 @@ impl<K: Kv> ChainIndex<K> {
     /// The highest block whose effects every attached consumer has committed, those in `except`
     /// apart; `None` when there is no such consumer.
     pub fn watermark(&self, except: &[&str]) -> Result<Option<Height>, StoreError> {
+        Ok(self.slowest_consumer(except)?.map(|(_, reached)| reached))
+    }
+
+    /// The attached consumer that has come least far, and that height; of several the first by name.
+    pub fn slowest_consumer(
+        &self,
+        except: &[&str],
+    ) -> Result<Option<(String, Height)>, StoreError> {
         let view = self.view()?;
-        let mut lowest = None;
+        let mut slowest: Option<(String, Height)> = None;
         for consumer in all(&view.read)? {
             if consumer.is_attached() && !except.contains(&consumer.name.as_str()) {
                 let reached = needed(&view, &consumer)?.unwrap_or(Height::GENESIS);
-                lower(&mut lowest, reached);
+                if slowest.as_ref().is_none_or(|(_, lowest)| reached < *lowest) {
+                    slowest = Some((consumer.name, reached));
+                }
             }
         }
-        Ok(lowest)
+        Ok(slowest)
     }
 
     fn consumer(&self, name: &str) -> Result<ConsumerStatus, LogError> {

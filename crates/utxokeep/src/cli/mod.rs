@@ -217,11 +217,11 @@ fn start_pruning(
     config: &Config,
     index: Option<&Index>,
 ) -> anyhow::Result<Pruning> {
-    let pruning = Pruning::start(store, &config.pruner)?;
     if config.pruner.follow_chain {
-        pruning.follow_log(index.ok_or(CliError::NothingToFollow)?)?;
+        let index = index.ok_or(CliError::NothingToFollow)?;
+        return Pruning::start_following(store, &config.pruner, index);
     }
-    Ok(pruning)
+    Ok(Pruning::start(store, &config.pruner)?)
 }
 
 fn run_demo(session: &Session, args: &Demo) -> anyhow::Result<Exit> {

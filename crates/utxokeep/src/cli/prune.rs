@@ -92,7 +92,7 @@ fn in_our_words(error: PrunerError) -> anyhow::Error {
     match error {
         PrunerError::NoHeight => CliError::HeightUnknown.into(),
         PrunerError::Ahead { asked, newest } => CliError::RunAhead { asked, newest }.into(),
-        refused @ PrunerError::NothingPersisted => {
+        refused @ (PrunerError::NothingPersisted | PrunerError::ConsumerBehind { .. }) => {
             CliError::PrunerRefused { message: refused.to_string() }.into()
         }
         PrunerError::NoUndo => CliError::NoUndo.into(),

@@ -1,14 +1,20 @@
-//! The pruner as a consumer of the chain log: it hears of a block once every other named consumer
-//! has it.
+//! The pruner as a consumer of the chain log: it is told what the chain does, and which of the other
+//! named consumers has come least far.
 //!
 //! # Invariants
 //!
 //! * The pruner is told of a reorganisation before it is told of a block above the fork, also when the
 //!   reorganisation happened while it was down: its cursor is kept in the chain database.
-//! * It is told of no block above the lowest cursor of the other named consumers.
+//! * It is told how far the slowest of the other named consumers is in the same commit as of a block,
+//!   or before. The store keeps that: it bounds every run, whoever asks for it.
 
-use utxokeep_core::Height;
-use utxokeep_index::{ChainIndex, ConsumerNeeds, ConsumerState, Cursor, LogError, LogEvent};
+use utxokeep_core::{
+    Height,
+    node::{ConsumerBound, ConsumerName},
+};
+use utxokeep_index::{
+    ChainIndex, ConsumerNeeds, ConsumerState, Cursor, LogError, LogEvent, StoreError,
+};
 use utxokeep_kv::Kv;
 
 use super::{LogConsumer, StepFailed, Stepped};
@@ -17,6 +23,16 @@ use crate::pruning::Pruning;
 /// Events that are read from one snapshot.
 const STEP_EVENTS_MAX: usize = 256;
 
+/// Name under which the cursor of the pruner is kept.
+const NAME: &str = "pruner";
+
+/// The consumer of a log that has come least far, the pruner apart.
+pub(crate) fn slowest<K: Kv>(index: &ChainIndex<K>) -> Result<Option<ConsumerBound>, StoreError> {
+    let slowest = index.slowest_consumer(&[NAME])?;
+    Ok(slowest
+        .and_then(|(name, height)| Some(ConsumerBound { name: ConsumerName::new(&name)?, height })))
+}
+
 /// Tells a pruner what becomes of the chain.
 #[derive(Debug)]
 pub(crate) struct PrunerConsumer<K> {
@@ -24,44 +40,50 @@ pub(crate) struct PrunerConsumer<K> {
     index: ChainIndex<K>,
     /// `None` until it has been registered.
     cursor: Option<Cursor>,
+    /// What the pruner was last told of the other consumers; `None` before that.
+    told: Option<Option<ConsumerBound>>,
 }
 
 impl<K: Kv> PrunerConsumer<K> {
-    /// Name under which its cursor is kept.
-    pub(crate) const NAME: &'static str = "pruner";
-
     pub(crate) const fn new(pruning: Pruning, index: ChainIndex<K>) -> Self {
-        Self { pruning, index, cursor: None }
+        Self { pruning, index, cursor: None, told: None }
     }
 
-    /// Where it left off. One that never followed this chain starts at the newest block that every
-    /// other consumer has; `None` when there is no block.
-    fn resume(&self) -> Result<Option<Cursor>, StepFailed> {
+    fn tell(
+        &mut self,
+        slowest: Option<ConsumerBound>,
+        fork: Option<Height>,
+        newest: Option<Height>,
+    ) -> Result<(), StepFailed> {
+        self.pruning.chain_moved(slowest, fork, newest)?;
+        self.told = Some(slowest);
+        Ok(())
+    }
+
+    /// Where it left off. One that never followed this chain starts at the tip; `None` when there is
+    /// no block.
+    fn resume(&mut self) -> Result<Option<Cursor>, StepFailed> {
+        let slowest = slowest(&self.index)?;
         let known = self.index.consumers()?;
-        if let Some(own) = known.into_iter().find(|consumer| consumer.name == Self::NAME) {
+        if let Some(own) = known.into_iter().find(|consumer| consumer.name == NAME) {
             if own.state != ConsumerState::Attached {
-                self.index.register_consumer(Self::NAME, ConsumerNeeds::Blocks, own.cursor)?;
+                self.index.register_consumer(NAME, ConsumerNeeds::Blocks, own.cursor)?;
             }
             // A store that is newer than the cursor has heard of no height yet.
-            if let Some(height) = own.cursor.height() {
-                self.pruning.chain_moved(None, Some(height))?;
-            }
+            self.tell(slowest, None, own.cursor.height())?;
             return Ok(Some(own.cursor));
         }
-        let bound = self.index.watermark(&[Self::NAME])?;
         let view = self.index.view()?;
         let Some(tip) = view.log().tip() else { return Ok(None) };
-        let start = bound.map_or(tip.height, |bound| bound.min(tip.height));
-        let Some(block) = view.log().block(start)? else { return Ok(None) };
-        self.pruning.chain_moved(None, Some(start))?;
-        self.index.register_consumer(Self::NAME, ConsumerNeeds::Blocks, block.cursor())?;
-        Ok(Some(block.cursor()))
+        self.pruning.chain_moved(slowest, None, Some(tip.height))?;
+        self.index.register_consumer(NAME, ConsumerNeeds::Blocks, tip.cursor())?;
+        Ok(Some(tip.cursor()))
     }
 }
 
 impl<K: Kv + 'static> LogConsumer for PrunerConsumer<K> {
     fn name(&self) -> &'static str {
-        Self::NAME
+        NAME
     }
 
     fn step(&mut self, _: &dyn Fn() -> bool) -> Result<Stepped, StepFailed> {
@@ -70,21 +92,27 @@ impl<K: Kv + 'static> LogConsumer for PrunerConsumer<K> {
             self.cursor = self.resume()?;
             return Ok(Stepped { is_done: self.cursor.is_none(), hindrance: None });
         };
-        let bound = self.index.watermark(&[Self::NAME])?;
-        let view = self.index.view()?;
+        let slowest = slowest(&self.index)?;
+        let index = self.index.clone();
+        let view = index.view()?;
         let events = match view.log().events(cursor, STEP_EVENTS_MAX) {
             Err(LogError::UnknownCursor { height, start_from }) => {
                 // Nobody knows where the branches part: what was said above the floor is void.
                 let Some(fork) = view.log().block(start_from.min(height))? else { return Ok(idle) };
-                self.pruning.chain_moved(Some(fork.height), None)?;
+                self.tell(slowest, Some(fork.height), None)?;
                 self.cursor = Some(fork.cursor());
                 return Ok(Stepped::default());
             }
             events => events?,
         };
-        let Some(moved) = Moved::over(&events, bound) else { return Ok(idle) };
-        self.pruning.chain_moved(moved.fork, moved.newest)?;
-        self.index.publish_cursor(Self::NAME, moved.cursor)?;
+        let Some(moved) = Moved::over(&events) else {
+            if self.told != Some(slowest) {
+                self.tell(slowest, None, None)?;
+            }
+            return Ok(idle);
+        };
+        self.tell(slowest, moved.fork, moved.newest)?;
+        self.index.publish_cursor(NAME, moved.cursor)?;
         self.cursor = Some(moved.cursor);
         Ok(Stepped::default())
     }
@@ -101,14 +129,10 @@ struct Moved {
 }
 
 impl Moved {
-    /// Sums events up, as far as `bound` allows; `None` when nothing may be told yet.
-    fn over(events: &[LogEvent], bound: Option<Height>) -> Option<Self> {
-        let is_told = |event: &&LogEvent| match event {
-            LogEvent::Undone(_) => true,
-            LogEvent::Applied(block) => bound.is_none_or(|bound| block.height <= bound),
-        };
+    /// Sums events up; `None` when there are none.
+    fn over(events: &[LogEvent]) -> Option<Self> {
         let mut moved = None;
-        for event in events.iter().take_while(is_told) {
+        for event in events {
             let height = event.block().height;
             let Self { mut fork, mut newest, .. } =
                 moved.unwrap_or(Self { fork: None, newest: None, cursor: Cursor::START });

@@ -225,3 +225,109 @@ fn nothing_is_pruned_above_the_lowest_cursor_of_the_other_consumers() {
         pruning.pruner().jobs(10).unwrap().iter().map(|job| job.height.get()).collect();
     assert!(heights.iter().all(|height| [15, 18, 25].contains(height)), "{heights:?}");
 }
+
+fn opened() -> Arc<utxokeep_txstore::NodeStore> {
+    node_store::open("memory:", &TxStoreConfig::default(), utxokeep_core::OpenMode::Create).unwrap()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..3_000 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what} does not come");
+}
+
+fn waits_for(pruning: &Pruning) -> Vec<(&'static str, String)> {
+    let found = pruning.pruner().status().unwrap().waits_for;
+    found.into_iter().map(|one| (one.name(), one.to_string())).collect()
+}
+
+#[test]
+fn heights_from_elsewhere_do_not_pass_the_slowest_consumer_which_is_named() {
+    let store = opened();
+    let pruning = Pruning::start(Arc::clone(&store) as _, &PrunerConfig::default()).unwrap();
+    let mut chain = Chain::new();
+    chain.mine_to(20);
+    let needs = ConsumerNeeds::Blocks;
+    chain.index.register_consumer("slow", needs, chain.cursor(15)).unwrap();
+    pruning.follow_log(&chain.index).unwrap();
+    assert!(is_completed(&wait_for(&pruning, 15)));
+    let named = |waits: Vec<(&'static str, String)>| {
+        assert!(
+            matches!(&waits[..], [("consumer_behind", text)] if text.contains("slow")),
+            "{waits:?}"
+        );
+    };
+    for _ in 0..2 {
+        pruning.block(block(20)).unwrap();
+        pruning.block(block(21)).unwrap();
+        pruning.pruner().confirm_height(height(21)).unwrap();
+        let trigger = pruning.pruner().trigger(Some(height(16)));
+        assert!(matches!(trigger, Err(PrunerError::Ahead { newest, .. }) if newest == height(15)));
+        assert_eq!(pruning.pruner().trigger(None).unwrap(), None, "it is complete");
+        named(waits_for(&pruning));
+    }
+    chain.index.publish_cursor("slow", chain.cursor(18)).unwrap();
+    assert!(is_completed(&wait_for(&pruning, 18)));
+    pruning.stop();
+    drop(pruning);
+    // The store remembers who holds, also where nobody follows the log.
+    let pruning = Pruning::start(store, &PrunerConfig::default()).unwrap();
+    pruning.block(block(22)).unwrap();
+    named(waits_for(&pruning));
+    let highest = pruning.pruner().jobs(100).unwrap().iter().map(|job| job.height).max();
+    assert_eq!(highest, Some(height(18)));
+    pruning.pruner().report(&[ChainReport::NoNodeState]).unwrap();
+    assert!(is_completed(&wait_for(&pruning, 22)));
+}
+
+#[test]
+fn a_store_that_knows_its_height_waits_for_consumers_from_its_first_run_on() {
+    let store = opened();
+    store.set_block_state(BlockState { height: height(20), median_time: 1 }).unwrap().unwrap();
+    let mut chain = Chain::new();
+    chain.mine_to(20);
+    let needs = ConsumerNeeds::Blocks;
+    chain.index.register_consumer("slow", needs, chain.cursor(15)).unwrap();
+    let pruning = Pruning::start_following(store, &PrunerConfig::default(), &chain.index).unwrap();
+    assert!(is_completed(&wait_for(&pruning, 15)));
+    chain.index.forget_consumer("slow").unwrap();
+    assert!(is_completed(&wait_for(&pruning, 20)));
+    let jobs = pruning.pruner().jobs(10).unwrap();
+    let heights: Vec<u32> = jobs.iter().map(|job| job.height.get()).collect();
+    assert_eq!(heights, [20, 15]);
+}
+
+#[test]
+fn a_consumer_that_registers_later_holds_from_then_on() {
+    let pruning = start(&PrunerConfig::default());
+    let mut chain = Chain::new();
+    chain.mine_to(20);
+    pruning.follow_log(&chain.index).unwrap();
+    assert!(is_completed(&wait_for(&pruning, 20)));
+    let needs = ConsumerNeeds::Blocks;
+    chain.index.register_consumer("late", needs, Cursor::START).unwrap();
+    until("the late consumer", || {
+        waits_for(&pruning).iter().any(|(name, _)| *name == "consumer_behind")
+    });
+    let refused = pruning.pruner().trigger(None).unwrap_err();
+    assert!(refused.to_string().contains("late"), "{refused}");
+    chain.mine_to(21);
+    chain.index.publish_cursor("late", chain.cursor(21)).unwrap();
+    assert!(is_completed(&wait_for(&pruning, 21)));
+}
+
+#[test]
+fn a_new_store_beside_an_old_cursor_hears_of_the_height() {
+    let mut chain = Chain::new();
+    chain.mine_to(20);
+    let (needs, cursor) = (ConsumerNeeds::Blocks, chain.cursor(20));
+    chain.index.register_consumer("pruner", needs, cursor).unwrap();
+    // No block comes: the cursor alone tells where the chain is.
+    let pruning =
+        Pruning::start_following(opened(), &PrunerConfig::default(), &chain.index).unwrap();
+    assert!(is_completed(&wait_for(&pruning, 20)));
+}

@@ -111,3 +111,33 @@ impl<K: Kv + 'static> LogConsumer for WalletConsumer<K> {
         Ok(Stepped { is_done: step.is_done, hindrance: step.hindrance() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use utxokeep_chains::BodyFinder;
+    use utxokeep_core::{Height, Network};
+    use utxokeep_index::{ChainIndex, Settings, tables::TABLES};
+    use utxokeep_kv::MemoryKv;
+    use utxokeep_sql::{Database, Options};
+    use utxokeep_wallet::{Ledger, Limits, Micros};
+
+    use super::*;
+
+    /// Whatever starts after the follower, such as the pruner, finds the ledger among those it has to
+    /// wait for, however late its thread runs.
+    #[test]
+    fn a_ledger_is_a_named_consumer_once_its_follower_was_started() {
+        let settings = Settings::new(Network::BitcoinRegtest);
+        let bodies = BodyFinder::new(settings.decoder.clone());
+        let index = ChainIndex::open(MemoryKv::new(TABLES), settings).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", dir.path().join("ledger").display());
+        let database = Database::open(&url, &Options::default()).unwrap();
+        let ledger = Ledger::open(database, Limits::default(), Micros::new(1)).unwrap();
+        let follower = WalletFollower::new(ledger, index.clone(), bodies, Height::GENESIS);
+        let _following =
+            follower.in_background(Duration::from_secs(3_600), FollowerState::default()).unwrap();
+        let (name, reached) = index.slowest_consumer(&["pruner"]).unwrap().unwrap();
+        assert_eq!((name.as_str(), reached), ("wallets", Height::GENESIS));
+    }
+}

@@ -2,7 +2,7 @@
 
 use minicbor::{Decoder, Encoder};
 
-use super::{Assembly, Heights, Said, Sighting, Witness};
+use super::{Assembly, ConsumerBound, ConsumerName, Heights, Said, Sighting, Witness};
 use crate::{
     chain::record::{Corrupt, INFALLIBLE, array_len, end, map_len},
     types::Height,
@@ -73,6 +73,7 @@ impl Heights {
             + u64::from(self.is_catching_up.is_some())
             + u64::from(self.completed.is_some())
             + u64::from(self.heard_ms.is_some())
+            + u64::from(self.consumer.is_some())
             + u64::from(self.said != Said::default())
             + u64::from(self.started != Said::default());
         let mut write = || -> Result<(), minicbor::encode::Error<std::convert::Infallible>> {
@@ -106,6 +107,9 @@ impl Heights {
                 if said != Said::default() {
                     said.encode(e.u32(key)?)?;
                 }
+            }
+            if let Some(ConsumerBound { name, height }) = self.consumer {
+                e.u32(12)?.array(2)?.str(name.as_str())?.u32(height.get())?;
             }
             Ok(())
         };
@@ -141,6 +145,14 @@ impl Heights {
                 }
                 10 => (found.said, is_counted) = (Said::decode(&mut d)?, true),
                 11 => found.started = Said::decode(&mut d)?,
+                12 => {
+                    pair(&mut d)?;
+                    let name = ConsumerName::new(d.str().map_err(corrupt)?);
+                    let name =
+                        name.ok_or_else(|| Corrupt::new(HEIGHTS, "no name of a consumer"))?;
+                    let height = Height::new(d.u32().map_err(corrupt)?);
+                    found.consumer = Some(ConsumerBound { name, height });
+                }
                 other => return Err(Corrupt::unknown_field(HEIGHTS, other)),
             }
         }
