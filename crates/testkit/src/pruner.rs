@@ -129,6 +129,7 @@ scenarios! {
         after_a_restart_nothing_goes_before_the_node_reports_again,
         the_start_of_one_service_closes_only_its_own_gate,
         a_retention_that_was_changed_stops_a_service_before_its_first_phase,
+        a_program_with_old_numbers_writes_nothing,
         the_safe_height_is_that_of_the_persister,
         a_height_that_a_persister_took_back_deletes_nothing,
         nothing_completes_above_the_newest_block,

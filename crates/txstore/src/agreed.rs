@@ -2,7 +2,10 @@
 //! delete, another must not need.
 //!
 //! They are written when the store is made, compared whenever it is opened and inside every commit that
-//! prunes, and changed on purpose only, which is recorded.
+//! prunes, and changed on purpose only, which is recorded. Where several programs may share a store,
+//! every write asks whether they are still the same: heights of deletion are made with them.
+
+use std::sync::atomic::Ordering;
 
 pub use utxokeep_core::node::Disagreement;
 use utxokeep_core::{
@@ -14,6 +17,9 @@ use crate::{backend::StoreReads, engine::NodeStore, error::StoreError};
 
 const AGREED: &str = "agreed/";
 const CHANGED: &str = "agreed_changed/";
+
+/// Numbers that a store has at the most.
+const AGREED_MAX: usize = 16;
 
 /// Changes that are shown at most.
 const CHANGES_MAX: usize = 1_000;
@@ -109,6 +115,23 @@ pub(crate) fn compare(
     Ok(())
 }
 
+/// The same for what does not delete, in one read that holds nothing: every write asks, and the
+/// numbers hardly ever change. A write that began before they did may still end by the old ones.
+pub(crate) fn refuse_changed(
+    view: &StoreReads<'_>,
+    numbers: &[(&'static str, u32)],
+) -> Result<(), StoreError> {
+    for (stored_name, value) in view.states(AGREED, None, AGREED_MAX)? {
+        let named = numbers.iter().find(|(name, _)| stored_name.strip_prefix(AGREED) == Some(name));
+        let Some((name, configured)) = named.copied() else { continue };
+        let stored = number(&value)?;
+        if stored != configured {
+            return Err(Disagreement { name, stored, configured }.into());
+        }
+    }
+    Ok(())
+}
+
 /// The retentions that the store has ever had, as far as it remembers.
 pub(crate) fn retentions(view: &StoreReads<'_>, policy: &Policy) -> Result<Retentions, StoreError> {
     let stored = view.state(&name_of(RETENTION))?.as_deref().map(number).transpose()?;
@@ -154,6 +177,9 @@ impl NodeStore {
                 Err(StoreError::Disagreement(disagreement)) => Ok(Err(disagreement)),
                 compared => compared.map(Ok),
             };
+        }
+        if matches!(agreement, Agreement::Change { .. }) {
+            self.has_changed_numbers.store(true, Ordering::Release);
         }
         self.change_states(|view| {
             let mut states = Vec::new();

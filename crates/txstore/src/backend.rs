@@ -97,6 +97,11 @@ pub trait Backend: Send + Sync {
         OpenMode::Create
     }
 
+    /// Whether other programs may use the same store at the same time.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Why no writes are taken at present, if so.
     fn trouble(&self) -> Option<Trouble> {
         None

@@ -1,6 +1,13 @@
 //! The node store over an engine: what every call has in common.
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
 
 use utxokeep_core::{
     OutPoint, Txid,
@@ -9,8 +16,8 @@ use utxokeep_core::{
 use utxokeep_kv::Kv;
 
 use crate::{
-    agreed::{Agreement, of_policy},
-    backend::{Backend, Touched},
+    agreed::{Agreement, of_policy, refuse_changed},
+    backend::{Backend, StoreReads, Touched},
     blobs::Blobs,
     error::{OpenError, StoreError},
     facts::{Facts, Work},
@@ -54,6 +61,9 @@ pub struct NodeStore {
     /// The time, to see how long they are.
     pub(crate) now: Arc<dyn Fn() -> Instant + Send + Sync>,
     pub(crate) planted: Planted,
+    /// Numbers were changed through this store since it was opened. Where others share it they are
+    /// read with every write.
+    pub(crate) has_changed_numbers: AtomicBool,
 }
 
 impl fmt::Debug for NodeStore {
@@ -74,7 +84,8 @@ impl NodeStore {
     pub fn new(backend: Box<dyn Backend>, settings: Settings) -> Self {
         let (seen_files, planted) = (Seen::default(), Planted::default());
         let now = Arc::new(Instant::now);
-        Self { backend, settings, blobs: None, seen_files, now, planted }
+        let (blobs, has_changed_numbers) = (None, AtomicBool::new(false));
+        Self { backend, settings, blobs, seen_files, now, planted, has_changed_numbers }
     }
 
     /// A store on key-value tables that has all of [`crate::TABLES`].
@@ -128,6 +139,7 @@ impl NodeStore {
     ) -> Result<T, StoreError> {
         let mut answer = None;
         self.write_with_files(touched, &mut |view| {
+            self.refuse_changed_numbers(view)?;
             let facts = self.facts(view);
             let mut workspace = facts.workspace();
             let (done, is_wanted) = work(&mut workspace)?;
@@ -162,6 +174,14 @@ impl NodeStore {
             workspace.prefetch(txids, outpoints)?;
             items.iter().map(|item| work(workspace, item)).collect()
         })
+    }
+
+    /// Refuses to write by numbers that the store does not have any more.
+    pub(crate) fn refuse_changed_numbers(&self, view: &StoreReads<'_>) -> Result<(), StoreError> {
+        if self.backend.is_shared() || self.has_changed_numbers.load(Ordering::Acquire) {
+            refuse_changed(view, &of_policy(&self.settings.policy))?;
+        }
+        Ok(())
     }
 
     pub(crate) const fn check_len(&self, found: usize) -> Result<(), StoreError> {

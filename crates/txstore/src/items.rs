@@ -99,6 +99,7 @@ impl NodeStore {
         let mut round = Round::new();
         let left = self.backend.write_items(touched, &mut |view| {
             round = Round::new();
+            self.refuse_changed_numbers(view)?;
             let mut workspace = self.facts(view).workspace().noting_items();
             workspace.prefetch(&open.txids, &open.outpoints)?;
             for &number in &open.items {

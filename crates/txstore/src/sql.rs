@@ -154,6 +154,10 @@ impl Backend for SqlBackend {
         self.database.mode()
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn trouble(&self) -> Option<Trouble> {
         let trouble = self.database.trouble()?;
         Some(Trouble { reason: trouble.reason, passes: trouble.passes })

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use utxokeep_core::node::{Assembly, ChainReport, NodeTx, Waiting};
+use utxokeep_core::node::{Assembly, ChainReport, CreateOptions, NodeTx, Waiting};
 use utxokeep_pruner::{JobState, Pruner, PrunerError, PrunerSettings, SkipReason, TriggerMode};
-use utxokeep_txstore::{Agreement, BlockState};
+use utxokeep_txstore::{Agreement, BlockState, StoreError};
 
 use super::stage::{PruneStage, StillClock, at};
 use crate::txstore::{seed, spending};
@@ -203,6 +203,30 @@ pub(super) fn a_retention_that_was_changed_stops_a_service_before_its_first_phas
     let told = pruner.status().unwrap().waits_for;
     assert_eq!(told.iter().map(|one| one.name()).collect::<Vec<_>>(), ["settings_changed"]);
     assert!(!pruner.health().is_ready());
+}
+
+/// Heights of deletion are made with these numbers: a program that has the old ones would make heights
+/// that nobody wants any more.
+pub(super) fn a_program_with_old_numbers_writes_nothing(stage: &PruneStage) {
+    let parent = young(stage);
+    let change = |blocks| {
+        let change = Agreement::Change { now_ms: 7 };
+        stage.store.agree(&[("retention_blocks", blocks)], change).unwrap().unwrap();
+    };
+    change(1_000);
+    let before = stage.record(&parent);
+    let refused = |error: StoreError| {
+        assert!(matches!(&error, StoreError::Disagreement(_)), "{error}");
+        assert!(error.to_string().contains("retention_blocks = 1000"), "{error}");
+    };
+    refused(stage.store.preserve(&[parent.txid], at(5_000)).unwrap_err());
+    refused(stage.store.set_locked(&[parent.txid], true, at(1_003)).unwrap_err());
+    refused(stage.store.set_conflicting(&[parent.txid], true, at(1_003)).unwrap_err());
+    let other = (seed(99, &[5]), CreateOptions::default());
+    refused(stage.store.create(&[other], at(1_003)).unwrap_err());
+    assert_eq!(stage.record(&parent), before, "reading goes on");
+    change(288);
+    assert_eq!(stage.store.preserve(&[parent.txid], at(5_000)).unwrap(), 1, "as it was");
 }
 
 /// The example of the persister, with default settings.
