@@ -234,9 +234,7 @@ fn check_record(
                         let detail = "has another amount or script than its body says";
                         report.add(*txid, format!("output {vout} {detail}"));
                     }
-                    if let Some(held_until) = hold_of(record, vout)
-                        && slot.spendable_at != Some(held_until)
-                    {
+                    if slot.spendable_at != hold_of(record, vout) {
                         let detail = "waits for another height than its last owner says";
                         report.add(*txid, format!("output {vout} {detail}"));
                     }
@@ -305,7 +303,7 @@ fn check_slots(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), Store
     }
 }
 
-/// A spender that is there has the output among its inputs.
+/// A spender that is there has the output as the input that the output names.
 fn check_spends(facts: &Facts<'_>, spends: &[(OutPoint, SpendingData)], report: &mut VerifyReport) {
     let ids: BTreeSet<Txid> = spends.iter().map(|(_, by)| by.txid).collect();
     let ids: Vec<Txid> = ids.into_iter().collect();
@@ -318,14 +316,19 @@ fn check_spends(facts: &Facts<'_>, spends: &[(OutPoint, SpendingData)], report: 
         };
         // A body that is missing or does not decode was reported with its record.
         if let Ok(Some(found)) = found {
-            inputs.insert(*txid, found.into_iter().collect::<BTreeSet<OutPoint>>());
+            inputs.insert(*txid, found);
         }
     }
     for (outpoint, by) in spends {
-        if inputs.get(&by.txid).is_some_and(|inputs| !inputs.contains(outpoint)) {
-            let (vout, spender) = (outpoint.index(), by.txid);
-            let detail = format!("output {vout} is spent by {spender}, which has no such input");
-            report.add(*outpoint.txid(), detail);
+        let Some(inputs) = inputs.get(&by.txid) else { continue };
+        if inputs.get(by.vin as usize) != Some(outpoint) {
+            let (vout, spender, vin) = (outpoint.index(), by.txid, by.vin);
+            let what = if inputs.contains(outpoint) {
+                format!("which spends it with another input than {vin}")
+            } else {
+                "which has no such input".to_owned()
+            };
+            report.add(*outpoint.txid(), format!("output {vout} is spent by {spender}, {what}"));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use rustc_hash::FxHashMap;
 use utxokeep_core::{
-    Height, OutPoint, Txid,
+    Corrupt, Height, OutPoint, Txid,
     node::{
         HeightIndex, NodeInput, NodeOutput, NodeReads, NodeTx, PreviousOutput, Slot, SlotPage,
         TxRecord, body_checksum, wrong_checksum,
@@ -164,8 +164,8 @@ impl NodeReads for SqlView<'_, '_> {
         let mut found = BTreeMap::new();
         let ids = sorted(txids);
         let mut transaction = self.transaction();
-        let mut checksums = Vec::new();
-        let head = "SELECT txid, version, lock_time, is_coinbase, body_checksum \
+        let (mut checksums, mut fees) = (Vec::new(), Vec::new());
+        let head = "SELECT txid, version, lock_time, is_coinbase, body_checksum, fee \
                     FROM node_transactions WHERE blob = 0 AND txid IN";
         query_rows(&mut transaction, head, "", 1, &keys(&ids), |row| {
             let txid = txid_at(row, 0)?;
@@ -178,6 +178,7 @@ impl NodeReads for SqlView<'_, '_> {
                 outputs: Vec::new(),
             };
             checksums.extend(checksum_at(row, 4)?.map(|checksum| (txid, checksum)));
+            fees.push((txid, row.opt_int(5)?.map(i64::cast_unsigned)));
             found.insert(txid, body);
             Ok(())
         })?;
@@ -214,6 +215,12 @@ impl NodeReads for SqlView<'_, '_> {
         for (txid, checksum) in checksums {
             if found.get(&txid).map(body_checksum) != Some(checksum) {
                 return Err(wrong_checksum().into());
+            }
+        }
+        for (txid, fee) in fees {
+            if found.get(&txid).is_some_and(|body| body.fee() != fee) {
+                let detail = "its fee is not that of its inputs and outputs";
+                return Err(Corrupt::new("body of a transaction", detail).into());
             }
         }
         Ok(txids.iter().map(|txid| found.get(txid).cloned()).collect())

@@ -3,4 +3,5 @@
 
 mod bodies;
 mod fields;
+mod slots;
 mod world;

@@ -80,6 +80,7 @@ fn change_columns(world: &World, tx: &NodeTx) {
             format!("node_transactions SET lock_time = lock_time + 1 {of_it}"),
             "lock_time = lock_time - 1".to_owned(),
         ),
+        (format!("node_transactions SET fee = fee + 1 {of_it}"), "fee = fee - 1".to_owned()),
         (
             format!("node_inputs SET sequence = sequence + 1 {of_it} {first}"),
             "sequence = sequence - 1".to_owned(),

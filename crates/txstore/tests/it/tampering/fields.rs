@@ -13,14 +13,14 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema.m
 
 /// How much of what was changed in a field was noticed, or refused by the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Seen {
+pub(crate) enum Seen {
     All,
     InPart,
     Nothing,
 }
 
 /// What docs/schema.md says that `tx verify` cannot see on an engine, or not always.
-fn documented(engine: &str) -> BTreeMap<String, Seen> {
+pub(crate) fn documented(engine: &str) -> BTreeMap<String, Seen> {
     let text = std::fs::read_to_string(DOCUMENT).unwrap();
     let (_, table) = text.split_once("<!-- not checked -->").unwrap();
     let (table, _) = table.split_once("<!-- end -->").unwrap();

@@ -6,8 +6,9 @@ use tempfile::TempDir;
 use utxokeep_core::{
     Height, OpenMode, OutPoint, Txid,
     node::{
-        BlobKind, CreateOptions, MinedBlock, MinedInfo, NodeTx, PruneRules, Pruned, SpendAndCreate,
-        SpendFlags, TxRecord, decode_record, encode_record,
+        BlobKind, CreateOptions, MinedBlock, MinedInfo, NodeTx, PruneRules, Pruned, Slot,
+        SlotState, SpendAndCreate, SpendFlags, SpendingData, TxRecord, decode_record,
+        encode_record, encode_slot,
     },
 };
 use utxokeep_kv::{Batch, Durability, Kv as _, Read as _, RocksKv, RocksOptions, TableId};
@@ -122,6 +123,33 @@ impl World {
                 true
             }
             Below::Sql(database) => database.write(|tx| put_columns(tx, txid, record)).is_ok(),
+        }
+    }
+
+    /// Exchanges an output; answers whether the database took it.
+    pub(crate) fn put_slot(&self, outpoint: &OutPoint, slot: &Slot) -> bool {
+        match &self.below {
+            Below::Rocks(kv) => {
+                let mut batch = Batch::new();
+                batch.put(table("tx_slots"), &outpoint.to_key(), &encode_slot(slot));
+                kv.kv.commit(batch, Durability::Buffered).unwrap();
+                true
+            }
+            Below::Sql(database) => {
+                let sql = "UPDATE node_outputs SET utxo_hash = $3, spending_data = $4, \
+                           is_frozen = $5, spendable_at = $6 WHERE txid = $1 AND vout = $2";
+                let spent_by = slot.spent_by().map(SpendingData::to_bytes);
+                let values = [
+                    Value::from(outpoint.txid().as_bytes()),
+                    Value::from(outpoint.index()),
+                    Value::from(&slot.hash),
+                    Value::from(spent_by.as_ref()),
+                    Value::from(slot.state == SlotState::Frozen),
+                    Value::from(slot.spendable_at),
+                ];
+                let changed: Result<u64, SqlError> = database.write(|tx| tx.execute(sql, &values));
+                changed.is_ok_and(|rows| rows == 1)
+            }
         }
     }
 
