@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::similar_names, reason = "scenarios are tests")]
 
 mod heights;
+mod orders;
 mod races;
 mod rules;
 mod runs;
@@ -16,6 +17,7 @@ mod stage;
 mod tables;
 mod timelines;
 
+pub use orders::{OrdersConfig, any_order};
 pub use simulation::{SimulationConfig, simulate};
 pub use stage::{MakePruneStore, OpenedPruneStore, PruneStage, StillClock, reach};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use utxokeep_core::node::Check;
 use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
-use utxokeep_testkit::pruner::{SimulationConfig, simulate};
+use utxokeep_sql::{Database, Options};
+use utxokeep_testkit::pruner::{OrdersConfig, SimulationConfig, any_order, simulate};
 use utxokeep_txstore::{KvOptions, NodeStore, ProofFault, PruneStore, Settings, TABLES};
 
 /// A mistake that was planted is found long before: it ends with the first finding.
@@ -101,6 +102,33 @@ fn every_planted_mistake_is_found_by_every_seed() {
             let config = SimulationConfig { seed, blocks: PLANTED_BLOCKS, planted: Some(check) };
             let found = in_memory(config);
             assert!(found.is_err(), "seed {seed}: nobody noticed that {check:?} was left out");
+        }
+    }
+}
+
+/// Calls in any order on several engines: the same answers everywhere, rehearsals that tell the truth,
+/// and nothing goes that a child needs.
+#[test]
+fn no_order_of_calls_takes_away_what_a_child_needs() {
+    let settings = || Settings { policy: OrdersConfig::policy(), ..Settings::default() };
+    let steps = number("UTXOKEEP_ORDER_STEPS", 400);
+    let first = u64::from(number("UTXOKEEP_ORDER_SEED", 1));
+    for seed in first..first + u64::from(number("UTXOKEEP_ORDERS", 20)) {
+        let kv = MemoryKv::new(TABLES);
+        let memory = NodeStore::on_kv(kv, settings(), Durability::Buffered).unwrap();
+        let mut stores: Vec<Arc<dyn PruneStore>> = vec![Arc::new(memory)];
+        let dir = tempfile::tempdir().unwrap();
+        if seed % 5 == 0 {
+            let options = RocksOptions::within(16 << 20);
+            let path = dir.path().join("rocks");
+            let kv = RocksKv::open(&path, TABLES, options, OpenMode::Create).unwrap();
+            stores.push(Arc::new(NodeStore::on_kv(kv, settings(), Durability::Buffered).unwrap()));
+            let url = format!("sqlite:{}", dir.path().join("db").display());
+            let database = Database::open(&url, &Options::default()).unwrap();
+            stores.push(Arc::new(NodeStore::on_sql(database, settings(), 0).unwrap()));
+        }
+        if let Err(what) = any_order(OrdersConfig { seed, steps }, stores) {
+            panic!("{what}\n\nrun it again: UTXOKEEP_ORDER_SEED={seed} UTXOKEEP_ORDERS=1");
         }
     }
 }
