@@ -58,6 +58,22 @@ pub enum KvError {
         /// What an operator can do.
         way_on: &'static str,
     },
+    /// The directory holds files of two states of a database, as when an older backup was copied over
+    /// a newer one. What lies between the two would be missing.
+    #[error(
+        "the directory {path} holds files of two states of a database: {first} and {second}; nothing \
+         was changed: put the files of one copy, and no others, into an empty directory (see \
+         \"Damage\" in docs/runbook.md)",
+        path = path.display()
+    )]
+    Mixed {
+        /// Directory of the database.
+        path: PathBuf,
+        /// A file of the one.
+        first: String,
+        /// A file of the other.
+        second: String,
+    },
     /// A table of the database is not listed any more, as when its manifest was cut.
     #[error(
         "the database at {path} is damaged: its manifest does not list table {table}; nothing was \
@@ -172,6 +188,7 @@ impl KvError {
         matches!(
             self,
             Self::LostFile { .. }
+                | Self::Mixed { .. }
                 | Self::LostTable { .. }
                 | Self::LogDamaged { .. }
                 | Self::Damaged { .. }

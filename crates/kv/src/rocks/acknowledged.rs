@@ -1,7 +1,7 @@
 //! How far acknowledged writes reach, kept beside the database.
 //!
 //! RocksDB cannot know that its newest log is gone: the manifest lists a log when it is closed.
-//! The file `ACKNOWLEDGED` says which log is the newest that was written, and how long it was: after
+//! A note (see [`note`]) says which log is the newest that was written, and how long it was: after
 //! each commit that waits for the disk, after the first into a log, and every 16 KiB of others.
 //! Opening compares. A log is deleted only when a newer one exists and its rows are in
 //! tables, so a newest log with a smaller number, or a log that is shorter than it was, has lost
@@ -9,14 +9,15 @@
 //!
 //! # Invariants
 //!
-//! * The file is written after the commit, so a crash in between leaves it behind, never ahead.
+//! * The note is written after the commit, so a crash in between leaves it behind, never ahead.
 //! * It is written in place and not synced. One whose checksum does not match claims nothing.
 //! * After a power cut only what was synced is claimed. Another boot id shows that the machine was
 //!   started again.
+//! * There is one note. Another name comes with every session and every log, by renaming it.
 
 use std::{
-    fmt::Write as _,
     fs::{self, File, OpenOptions},
+    hash::{BuildHasher as _, RandomState},
     io,
     os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -26,131 +27,16 @@ use std::{
     },
 };
 
-use super::place;
+use super::{
+    note::{self, Mark, Reach},
+    place,
+};
 use crate::{Durability, KvError};
 
-/// Name of the file in the directory of the database.
-pub(super) const FILE: &str = "ACKNOWLEDGED";
-const TITLE: &str = "utxokeep acknowledged writes 1";
-/// Longer than the file ever is.
-const FILE_BYTES_MAX: usize = 1_024;
 /// How much a log may grow by commits that do not wait for the disk until it is noted.
 const UNNOTED_BYTES_MAX: u64 = 16 << 10;
-/// What Linux calls its boot; elsewhere there is none.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// A place in the logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Reach {
-    /// Number of the log; 0 for none.
-    pub(super) log: u64,
-    /// The file has at least this many bytes.
-    pub(super) bytes: u64,
-    /// Whole records reach at least to this byte. Less than `bytes` where another write was under
-    /// way when the length was taken.
-    pub(super) whole: u64,
-}
-
-/// What the file says.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Mark {
-    /// What was handed to the operating system.
-    written: Reach,
-    /// What a later commit waited for the disk with.
-    synced: Reach,
-    /// Boot of the machine that `written` is true for; empty where that is unknown.
-    boot: String,
-}
-
-impl Mark {
-    /// Always of the same length for the same boot id, so that writing in place leaves no rest.
-    fn encode(&self) -> String {
-        let mut text = String::with_capacity(FILE_BYTES_MAX);
-        let reach = |name: &str, Reach { log, bytes, whole }: Reach| {
-            format!("{name} log {log:020} bytes {bytes:020} whole {whole:020}\n")
-        };
-        text.push_str(TITLE);
-        text.push('\n');
-        text.push_str(&reach("written", self.written));
-        text.push_str(&reach("synced", self.synced));
-        // Writing into a text does not fail.
-        let _ = writeln!(text, "boot {:>40}", self.boot);
-        let _ = writeln!(text, "crc32c {:08x}", crc32c::crc32c(text.as_bytes()));
-        text
-    }
-
-    fn decode(text: &str) -> Option<Self> {
-        let (body, sum) = text.split_at_checked(text.rfind("crc32c ")?)?;
-        if u32::from_str_radix(sum.strip_prefix("crc32c ")?.trim_end(), 16)
-            != Ok(crc32c::crc32c(body.as_bytes()))
-        {
-            return None;
-        }
-        let mut lines = body.lines();
-        if lines.next()? != TITLE {
-            return None;
-        }
-        let mut reach = |name: &str| {
-            let mut words = lines.next()?.split_ascii_whitespace();
-            (words.next()? == name).then_some(())?;
-            let mut number = |name: &str| {
-                (words.next()? == name).then_some(())?;
-                words.next()?.parse().ok()
-            };
-            Some(Reach { log: number("log")?, bytes: number("bytes")?, whole: number("whole")? })
-        };
-        let (written, synced) = (reach("written")?, reach("synced")?);
-        let boot = lines.next()?.strip_prefix("boot ")?.trim().to_owned();
-        Some(Self { written, synced, boot })
-    }
-}
-
-fn boot_id() -> String {
-    let text = fs::read_to_string(BOOT_ID).unwrap_or_default();
-    text.trim().chars().filter(char::is_ascii).take(40).collect()
-}
-
-/// What the database in `dir` must still have in its logs. Nothing where there is no file, as in a
-/// database of an older version, or where it cannot be read whole.
-pub(super) fn claimed(dir: &Path) -> Result<Reach, KvError> {
-    let bytes = match fs::read(dir.join(FILE)) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Reach::default()),
-        Err(error) => return Err(KvError::engine("reading ACKNOWLEDGED", error)),
-    };
-    let text = bytes.get(..bytes.len().min(FILE_BYTES_MAX)).map(String::from_utf8_lossy);
-    let Some(mark) = text.and_then(|text| Mark::decode(&text)) else { return Ok(Reach::default()) };
-    let is_same_boot = !mark.boot.is_empty() && mark.boot == boot_id();
-    Ok(if is_same_boot { mark.written } else { mark.synced })
-}
-
-/// A log as it lies on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Extent {
-    pub(super) log: u64,
-    /// Length of the file.
-    pub(super) bytes: u64,
-    /// Where whole records end.
-    pub(super) whole: u64,
-}
-
-/// Which log lacks acknowledged writes, from which byte on, and what is wrong with it. `logs` are
-/// in the order of their numbers.
-pub(super) fn shortfall(claimed: Reach, logs: &[Extent]) -> Option<(u64, u64, &'static str)> {
-    if claimed.log == 0 {
-        return None;
-    }
-    if logs.last().is_none_or(|newest| newest.log < claimed.log) {
-        return Some((claimed.log, 0, "the file is missing, and acknowledged writes were in it"));
-    }
-    let log = logs.iter().find(|log| log.log == claimed.log)?;
-    if log.bytes < claimed.bytes || log.whole < claimed.whole {
-        return Some((log.log, log.whole, "it ends before writes that were acknowledged"));
-    }
-    None
-}
-
-/// Keeps the file while the database is open.
+/// Keeps the note while the database is open.
 #[derive(Debug)]
 pub(super) struct Acknowledged {
     dir: PathBuf,
@@ -158,6 +44,8 @@ pub(super) struct Acknowledged {
     /// so that from then on the length of a log says nothing about whole records.
     begun: AtomicU64,
     ended: AtomicU64,
+    /// Of those that began, the ones that do not wait for the disk.
+    buffered_begun: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -165,22 +53,44 @@ pub(super) struct Acknowledged {
 struct State {
     /// None for a database that is open for reading only.
     file: Option<File>,
+    /// Drawn anew whenever a database is opened, so that no two copies go on under one name.
+    session: u64,
+    /// Log in the name of the note.
+    named: u64,
     mark: Mark,
-    /// What the file says was written.
-    noted: Reach,
+    /// What the note says was written, and was synced.
+    noted: (Reach, Reach),
     /// The newest log, by which its length is asked.
     log: Option<File>,
     /// Number of the newest write that the mark includes.
     sequence: u64,
+    /// Writes that ended and did not wait for the disk.
+    buffered_ended: u64,
 }
 
 impl State {
-    fn note(&mut self) {
+    /// Writes the note, under the name that belongs to the newest log.
+    fn note(&mut self, dir: &Path) {
         let Some(file) = &self.file else { return };
+        if self.named != self.mark.written.log {
+            let path = |log| note::path(dir, self.session, log);
+            if fs::rename(path(self.named), path(self.mark.written.log)).is_ok() {
+                self.named = self.mark.written.log;
+            }
+        }
         if file.write_all_at(self.mark.encode().as_bytes(), 0).is_ok() {
-            self.noted = self.mark.written;
+            self.noted = (self.mark.written, self.mark.synced);
         }
     }
+}
+
+/// What was known when a write began.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun {
+    /// A sync from then on includes this.
+    written: Reach,
+    /// And all writes that did not wait for the disk, up to this number.
+    buffered_ended: u64,
 }
 
 impl Acknowledged {
@@ -190,6 +100,7 @@ impl Acknowledged {
             dir: dir.to_owned(),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
+            buffered_begun: AtomicU64::new(0),
             state: Mutex::default(),
         }
     }
@@ -197,61 +108,79 @@ impl Acknowledged {
     /// Begins anew in a database that was just opened: opening put all logs into tables.
     pub(super) fn start(dir: &Path, sequence: u64) -> Result<Self, KvError> {
         let fault = |error| KvError::io("creating ACKNOWLEDGED", error);
-        let path = dir.join(FILE);
-        let is_new = !path.exists();
+        let session = RandomState::new().hash_one(sequence);
+        let path = note::path(dir, session, 0);
+        let before = note::find(dir)?;
+        if let Some(note) = &before {
+            fs::rename(dir.join(&note.name), &path).map_err(fault)?;
+        }
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(path).map_err(fault)?;
-        let mark = Mark { boot: boot_id(), ..Mark::default() };
+        let manifest = note::current_manifest(dir).map_or(0, |(number, _)| number);
+        let mark = Mark { manifest, boot: note::boot_id(), ..Mark::default() };
         let text = mark.encode();
         file.write_all_at(text.as_bytes(), 0).map_err(fault)?;
         file.set_len(text.len() as u64).map_err(fault)?;
-        if is_new {
+        if before.is_none() {
             file.sync_all().map_err(fault)?;
         }
-        let state = State { file: Some(file), mark, sequence, ..State::default() };
+        let state = State { file: Some(file), session, mark, sequence, ..State::default() };
         Ok(Self { state: Mutex::new(state), ..Self::never(dir) })
     }
 
-    /// A write begins. Answers what a sync from now on includes.
-    pub(super) fn begin(&self) -> Reach {
+    /// A write begins.
+    pub(super) fn begin(&self, durability: Durability) -> Begun {
         self.begun.fetch_add(1, Ordering::AcqRel);
-        self.state().mark.written
+        if durability == Durability::Buffered {
+            self.buffered_begun.fetch_add(1, Ordering::AcqRel);
+        }
+        let state = self.state();
+        Begun { written: state.mark.written, buffered_ended: state.buffered_ended }
     }
 
     /// A write that began with this answer is acknowledged; `sequence` asks for the number of the
     /// newest write. A failure to note it is no failure of the write: the claim is only less.
-    pub(super) fn end(&self, before: Reach, durability: Durability, sequence: impl Fn() -> u64) {
+    pub(super) fn end(&self, begun: Begun, durability: Durability, sequence: impl Fn() -> u64) {
         let mut state = self.state();
         let ended = self.ended.fetch_add(1, Ordering::AcqRel) + 1;
         let sequence = sequence();
-        let is_newer = durability == Durability::Synced && state.mark.synced < before;
-        if is_newer {
-            state.mark.synced = before;
-        }
-        // Another commit may have noted this one with its own.
+        let is_alone = || self.begun.load(Ordering::Acquire) == ended;
         if sequence > state.sequence {
-            let is_noted = self.take_length(&mut state, ended).is_ok();
-            if is_noted {
+            if self.take_length(&mut state, is_alone).is_ok() {
                 state.sequence = sequence;
             }
-        } else if !is_newer {
-            return;
+        } else if is_alone() {
+            // Another commit noted this one with its own, while a third was under way.
+            state.mark.written.whole = state.mark.written.bytes;
         }
-        let (written, noted) = (state.mark.written, state.noted);
-        let is_due = durability == Durability::Synced
-            || written.log != noted.log
-            || written.bytes >= noted.bytes + UNNOTED_BYTES_MAX;
+        match durability {
+            Durability::Buffered => state.buffered_ended += 1,
+            Durability::Synced => {
+                // Nobody writes, and whoever did since this write began has synced what it wrote.
+                let is_all_synced = is_alone()
+                    && self.buffered_begun.load(Ordering::Acquire) == begun.buffered_ended;
+                let synced = if is_all_synced { state.mark.written } else { begun.written };
+                state.mark.synced = state.mark.synced.max(synced);
+            }
+        }
+        let (written, (noted, noted_synced)) = (state.mark.written, state.noted);
+        let is_due = match durability {
+            Durability::Synced => written != noted || state.mark.synced != noted_synced,
+            Durability::Buffered => {
+                written.log != noted.log || written.bytes >= noted.bytes + UNNOTED_BYTES_MAX
+            }
+        };
         if is_due {
-            state.note();
+            state.note(&self.dir);
         }
     }
 
     /// The database is closed in good order.
     pub(super) fn finish(&self) {
         let mut state = self.state();
-        if state.mark.written != state.noted {
-            state.note();
+        if (state.mark.written, state.mark.synced) != state.noted {
+            state.note(&self.dir);
         }
     }
 
@@ -260,7 +189,24 @@ impl Acknowledged {
         self.state().mark.written.log
     }
 
-    fn take_length(&self, state: &mut State, ended: u64) -> io::Result<()> {
+    /// Whether the note is still there, and alone: a second one comes with files of another state.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let state = self.state();
+        state.file.as_ref()?;
+        let names = note::listed(&self.dir).ok()?;
+        let (dir, own) = (self.dir.display(), note::name(state.session, state.named));
+        if !names.contains(&own) {
+            return Some(format!(
+                "files of the database at {dir} were deleted or moved away, among them {own}"
+            ));
+        }
+        let other = names.iter().find(|name| **name != own)?;
+        Some(format!(
+            "files of another copy, among them {other}, were put into the database at {dir}"
+        ))
+    }
+
+    fn take_length(&self, state: &mut State, is_alone: impl Fn() -> bool) -> io::Result<()> {
         let length = |log: &Option<File>| match log {
             Some(log) => log.metadata().map(|found| found.len()),
             None => Ok(0),
@@ -278,10 +224,9 @@ impl Acknowledged {
                 state.mark.written = Reach { log, bytes: 0, whole: 0 };
             }
         }
-        let is_alone = self.begun.load(Ordering::Acquire) == ended;
         let written = &mut state.mark.written;
         written.bytes = bytes;
-        if is_alone {
+        if is_alone() {
             written.whole = bytes;
         }
         Ok(())
@@ -292,68 +237,9 @@ impl Acknowledged {
     }
 }
 
-/// Takes the claim back, because its loss was accepted. What it said is kept in `lost`.
-pub(super) fn put_aside(dir: &Path, lost: &Path) -> io::Result<()> {
-    match fs::rename(dir.join(FILE), lost.join(FILE)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Takes the claim back, because the database is deleted.
-pub(super) fn remove(dir: &Path) -> io::Result<()> {
-    match fs::remove_file(dir.join(FILE)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const REACH: Reach = Reach { log: 9, bytes: 500, whole: 400 };
-
-    #[test]
-    fn a_mark_is_read_as_it_was_written_and_a_torn_one_claims_nothing() {
-        let mark =
-            Mark { written: REACH, synced: Reach { log: 8, ..REACH }, boot: "a-b".to_owned() };
-        let text = mark.encode();
-        assert_eq!(Mark::decode(&text), Some(mark));
-        for cut in 0..text.len() - 1 {
-            assert_eq!(Mark::decode(&text[..cut]), None, "{cut}");
-        }
-        assert_eq!(Mark::decode(&text.replace("500", "501")), None);
-        assert_eq!(Mark::decode(&"\0".repeat(text.len())), None);
-    }
-
-    #[test]
-    fn only_a_log_that_lacks_acknowledged_writes_falls_short() {
-        let log = |log, bytes, whole| Extent { log, bytes, whole };
-        let sound: [&[Extent]; 5] = [
-            &[log(9, 500, 400)],
-            &[log(8, 1, 1), log(9, 600, 600)],
-            // It went into tables, and a newer one was begun.
-            &[log(10, 0, 0)],
-            &[log(7, 9, 9), log(10, 0, 0)],
-            &[log(9, 500, 450), log(10, 0, 0)],
-        ];
-        for logs in sound {
-            assert_eq!(shortfall(REACH, logs), None, "{logs:?}");
-        }
-        let short: [(&[Extent], u64); 5] = [
-            (&[], 0),
-            (&[log(8, 900, 900)], 0),
-            (&[log(9, 499, 450)], 450),
-            (&[log(9, 500, 399)], 399),
-            (&[log(9, 0, 0), log(10, 10, 10)], 0),
-        ];
-        for (logs, from) in short {
-            let (number, at, _) = shortfall(REACH, logs).unwrap();
-            assert_eq!((number, at), (9, from), "{logs:?}");
-        }
-        assert_eq!(shortfall(Reach::default(), &[]), None);
-    }
 
     /// Time of this thread on a core, which does not grow with what else the machine does.
     fn cpu_ns() -> f64 {

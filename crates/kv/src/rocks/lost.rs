@@ -1,12 +1,13 @@
 //! What is lost when a database is opened at the last good point of a damaged log.
 
-use std::{fs, path::Path};
+use std::{fs, io, path::Path};
 
 use rocksdb::DB;
 
 use super::{
     RocksKv,
-    acknowledged::{self, Extent},
+    note::{self, Extent},
+    occupied::Occupied,
     options,
     place::{self, Place},
     wal,
@@ -65,7 +66,7 @@ impl RocksKv {
         dir: &Path,
         lost: &mut dyn FnMut(&LostRow<'_>),
     ) -> Result<LogReport, KvError> {
-        let _lock = place::lock(dir)?;
+        let _occupied = Occupied::to_read(dir)?;
         Self::examine(dir, lost)
     }
 
@@ -74,7 +75,7 @@ impl RocksKv {
         lost: &mut dyn FnMut(&LostRow<'_>),
     ) -> Result<LogReport, KvError> {
         if matches!(place::look(dir)?, Place::WithoutLog { .. }) {
-            let claimed = acknowledged::claimed(dir)?;
+            let claimed = note::claimed(dir)?;
             let what = "the file is missing, and acknowledged writes may have been in it";
             let file = match claimed.log {
                 0 => "the newest .log".to_owned(),
@@ -102,12 +103,12 @@ impl RocksKv {
         lost: &mut dyn FnMut(&LostRow<'_>),
     ) -> Result<LogReport, KvError> {
         // Read before the logs: a database in use never has less than this.
-        let claimed = acknowledged::claimed(dir)?;
+        let claimed = note::claimed(dir)?;
         let (mut report, logs) = read_behind(dir, None, lost)?;
         if report.damage.is_some() {
             return Ok(report);
         }
-        if let Some((log, offset, what)) = acknowledged::shortfall(claimed, &logs) {
+        if let Some((log, offset, what)) = note::shortfall(claimed, &logs) {
             let damage = LogDamage { file: place::log_name(log), offset, what };
             report = read_behind(dir, Some(damage), lost)?.0;
             report.missing_bytes = claimed.bytes - offset.min(claimed.bytes);
@@ -147,14 +148,28 @@ impl RocksKv {
             fs::copy(&path, &copy).map_err(fault)?;
             fs::File::open(&copy).and_then(|copy| copy.sync_all()).map_err(fault)?;
             if number == from {
+                // RocksDB takes the beginning of a record for damage, and refuses to open where
+                // tables hold rows from behind it.
+                let end = whole_until(&path).map_err(fault)?.min(damage.offset);
                 let log = fs::OpenOptions::new().write(true).open(path).map_err(fault)?;
-                log.set_len(damage.offset).and_then(|()| log.sync_all()).map_err(fault)?;
+                log.set_len(end).and_then(|()| log.sync_all()).map_err(fault)?;
             } else {
                 fs::remove_file(path).map_err(fault)?;
             }
         }
-        acknowledged::put_aside(dir, &lost).map_err(fault)
+        note::put_aside(dir, &lost).map_err(fault)
     }
+}
+
+/// Where the whole records of a log end, or the first damage begins.
+fn whole_until(path: &Path) -> io::Result<u64> {
+    let mut first = None;
+    let (bytes, gap) = wal::read(path, &mut |offset, found| {
+        if !matches!(found, wal::Found::Record(_)) {
+            first.get_or_insert(offset);
+        }
+    })?;
+    Ok(first.or(gap).unwrap_or(bytes))
 }
 
 /// Reads all logs. Writes behind the first damage are lost, also behind one that is known already.
@@ -199,7 +214,7 @@ fn read_behind(
         let (bytes, gap) = match read {
             Ok(read) => read,
             // RocksDB deleted it meanwhile: its rows are in tables.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(fault(error)),
         };
         extents.push(Extent { log, bytes, whole: torn.or(gap).unwrap_or(bytes) });

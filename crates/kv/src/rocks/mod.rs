@@ -8,6 +8,7 @@ mod acknowledged;
 mod files;
 mod load;
 mod lost;
+mod note;
 mod occupied;
 mod options;
 mod place;
@@ -313,7 +314,7 @@ impl RocksKv {
 
     /// Deletes the database in `dir`.
     pub fn destroy(dir: &Path) -> Result<(), KvError> {
-        acknowledged::remove(dir).map_err(|error| KvError::io("deleting ACKNOWLEDGED", error))?;
+        note::remove(dir).map_err(|error| KvError::io("deleting ACKNOWLEDGED", error))?;
         DB::destroy(&rocksdb::Options::default(), dir)
             .map_err(|error| KvError::rocks("deleting the database", error))
     }
@@ -354,10 +355,10 @@ impl RocksKv {
         self.writing.check()?;
         let mut options = WriteOptions::default();
         options.set_sync(durability == Durability::Synced);
-        let before = self.acknowledged.begin();
+        let begun = self.acknowledged.begin(durability);
         let written = self.db.write_opt(writes, &options);
         written.map_err(|error| self.writing.failed("writing a batch", error))?;
-        self.acknowledged.end(before, durability, || self.db.latest_sequence_number());
+        self.acknowledged.end(begun, durability, || self.db.latest_sequence_number());
         self.writing.went_through();
         Ok(())
     }
@@ -552,6 +553,7 @@ impl Kv for RocksKv {
             let _ = self.write_raw(WriteBatch::default(), Durability::Buffered);
         }
         let lost = self.files.lost(&self.db, self.acknowledged.newest_log());
+        let lost = lost.or_else(|| self.acknowledged.trouble());
         lost.map(|reason| Trouble { reason, passes: false }).or_else(|| self.writing.trouble())
     }
 

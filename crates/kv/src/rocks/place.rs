@@ -15,7 +15,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::acknowledged;
+use super::note;
 use crate::KvError;
 
 /// The file that names the newest manifest; without it RocksDB sees no database.
@@ -73,9 +73,13 @@ pub(super) fn look(dir: &Path) -> Result<Place, KvError> {
         beside: beside.to_owned(),
         way_on: "restore the directory from a copy, or move it away to begin anew",
     };
-    let has_claim = acknowledged::claimed(dir)?.log != 0;
-    let is_claim = |name: &str| has_claim && name == acknowledged::FILE;
+    let note = note::find(dir)?;
+    let has_claim = note.as_ref().is_some_and(|note| note.claimed().log != 0);
+    let is_claim = |name: &str| has_claim && note.as_ref().is_some_and(|note| note.name == name);
     if names.iter().any(|name| name == CURRENT) {
+        if let Some(note) = &note {
+            note.refuse_older_manifest(dir)?;
+        }
         if names.iter().any(|name| is_log(name)) {
             return Ok(Place::Database);
         }

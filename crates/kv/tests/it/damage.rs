@@ -207,7 +207,7 @@ fn a_power_cut_that_took_unsynced_writes_opens_and_synced_ones_are_missed() {
             if is_known {
                 boot_again(dir.path());
             } else {
-                fs::remove_file(dir.path().join(MARK)).unwrap();
+                fs::remove_file(mark(dir.path())).unwrap();
             }
             assert_eq!(RocksKv::examine_log(dir.path(), &mut |_| ()).unwrap().damage, None);
             let there = rows(&open(dir.path()).unwrap());
@@ -228,18 +228,27 @@ fn a_power_cut_that_took_unsynced_writes_opens_and_synced_ones_are_missed() {
     assert!(matches!(error, KvError::LogDamaged { .. }), "synced writes outlive a boot: {error}");
 }
 
-/// The file that says how far acknowledged writes reach.
+/// How the name of the file begins that says how far acknowledged writes reach.
 const MARK: &str = "ACKNOWLEDGED";
+
+fn mark(dir: &Path) -> PathBuf {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let is_mark = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(MARK);
+    let marks: Vec<_> = paths.filter(is_mark).collect();
+    assert_eq!(marks.len(), 1, "{marks:?}");
+    marks[0].clone()
+}
 
 /// Makes the mark one of an earlier boot of the machine.
 fn boot_again(dir: &Path) {
-    let text = fs::read_to_string(dir.join(MARK)).unwrap();
+    let mark = mark(dir);
+    let text = fs::read_to_string(&mark).unwrap();
     let (body, _) = text.split_at(text.rfind("crc32c ").unwrap());
     let at = body.rfind("boot ").unwrap();
     let (head, boot) = body.split_at(at);
     let body = format!("{head}boot {}\n", "0".repeat(boot.trim_end().len() - "boot ".len()));
     let sum = crc32c::crc32c(body.as_bytes());
-    fs::write(dir.join(MARK), format!("{body}crc32c {sum:08x}\n")).unwrap();
+    fs::write(mark, format!("{body}crc32c {sum:08x}\n")).unwrap();
 }
 
 /// A database with rows of one table in a log that is closed, and later ones in the newest log.
@@ -276,10 +285,17 @@ fn the_loss_of_the_newest_log_or_of_all_is_refused_and_recover_gets_past_it() {
         bytes[half..].fill(0);
         fs::write(newest, bytes).unwrap();
     };
-    let cases: [(&str, Harm<'_>); 6] = [
+    // RocksDB has rows of the first table from behind the cut in files.
+    let oldest_cut = |dir: &Path| {
+        let oldest = files(dir, ".log").remove(0);
+        let bytes = fs::read(&oldest).unwrap();
+        fs::write(oldest, &bytes[..bytes.len() / 2]).unwrap();
+    };
+    let cases: [(&str, Harm<'_>); 7] = [
         ("the newest", &newest),
         ("all", &all),
         ("the oldest", &oldest),
+        ("half of the oldest", &oldest_cut),
         ("half of the newest", &cut),
         ("the content of the newest", &emptied),
         ("zeros in the newest", &zeroed),
@@ -329,13 +345,13 @@ fn a_sound_database_is_never_taken_for_one_that_lost_its_log() {
     drop(sound(path, "flushed and not written to"));
     filled(path);
     sound(path, "written").compact().unwrap();
-    fs::remove_file(path.join(MARK)).unwrap();
+    fs::remove_file(mark(path)).unwrap();
     drop(sound(path, "of an older version"));
     filled(path);
-    fs::write(path.join(MARK), b"").unwrap();
+    fs::write(mark(path), b"").unwrap();
     drop(sound(path, "an empty mark"));
     filled(path);
-    fs::write(path.join(MARK), vec![0; 300]).unwrap();
+    fs::write(mark(path), vec![0; 300]).unwrap();
     drop(sound(path, "a mark of zeros"));
     let kv = sound(path, "loaded by table files");
     let mut batch = Batch::new();
@@ -375,6 +391,175 @@ fn many_writers_at_once_leave_a_mark_that_holds() {
     assert_eq!(rows(&open(dir.path()).unwrap()), BATCHES);
 }
 
+/// The two lines of the mark that say how far writes reach.
+fn reaches(dir: &Path) -> [String; 2] {
+    let text = fs::read_to_string(mark(dir)).unwrap();
+    ["written", "synced"].map(|name| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().to_owned()
+    })
+}
+
+#[test]
+fn a_commit_that_waited_for_the_disk_is_claimed_as_soon_as_it_is_answered() {
+    let dir = TempDir::new().unwrap();
+    let kv = open(dir.path()).unwrap();
+    let commit = |number: u32, durability| {
+        let mut batch = Batch::new();
+        batch.put(FIRST, &number.to_be_bytes(), &[7; 400]);
+        kv.commit(batch, durability).unwrap();
+    };
+    commit(0, Durability::Synced);
+    let [written, synced] = reaches(dir.path());
+    assert_eq!(written, synced, "the first");
+    commit(1, Durability::Buffered);
+    commit(2, Durability::Synced);
+    let [written, synced] = reaches(dir.path());
+    assert_eq!(written, synced, "one that waits behind one that does not");
+    thread::scope(|scope| {
+        for writer in 0..8u32 {
+            scope.spawn(move || (0..20).for_each(|n| commit(100 * writer + n, Durability::Synced)));
+        }
+    });
+    let [written, synced] = reaches(dir.path());
+    assert_eq!(written, synced, "the last of many at once");
+    for number in 0..200 {
+        commit(number, Durability::Buffered);
+    }
+    let [written, synced] = reaches(dir.path());
+    assert!(written > synced, "{written}, {synced}: nobody waited for the disk");
+}
+
+fn copy_over(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in files(from, "") {
+        if file.is_file() {
+            fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+        }
+    }
+}
+
+fn content(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let all = files(dir, "").into_iter().filter(|path| path.is_file());
+    all.map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
+}
+
+/// A database in `newer`, and a backup of it from before in `older`.
+fn backed_up(place: &Path) -> (PathBuf, PathBuf) {
+    let (newer, older) = (place.join("newer"), place.join("older"));
+    filled(&newer);
+    copy_over(&newer, &older);
+    // What came between goes into a table that the backup does not know.
+    let kv = open(&newer).unwrap();
+    let mut batch = Batch::new();
+    batch.put(FIRST, b"between", b"x");
+    kv.commit(batch, Durability::Synced).unwrap();
+    kv.compact().unwrap();
+    drop(kv);
+    let kv = open(&newer).unwrap();
+    let mut batch = Batch::new();
+    batch.put(FIRST, b"newest", b"x");
+    kv.commit(batch, Durability::Synced).unwrap();
+    (newer, older)
+}
+
+#[test]
+fn an_older_backup_copied_over_a_newer_database_is_refused_and_nothing_is_changed() {
+    let whole = |_: &Path| ();
+    // As an earlier version left it.
+    let unnoted = |older: &Path| fs::remove_file(mark(older)).unwrap();
+    let noted_before = |older: &Path| fs::rename(mark(older), older.join(MARK)).unwrap();
+    let cases: [(&str, Harm<'_>); 3] = [
+        ("a whole backup", &whole),
+        ("one without a note", &unnoted),
+        ("one with the note of an earlier version", &noted_before),
+    ];
+    for (what, prepare) in cases {
+        let place = TempDir::new().unwrap();
+        let (newer, older) = backed_up(place.path());
+        prepare(&older);
+        copy_over(&older, &newer);
+        let before = content(&newer);
+        for mode in [OpenMode::Create, OpenMode::Existing, OpenMode::Read] {
+            let error = RocksKv::open(&newer, SPECS, RocksOptions::within(16 << 20), mode);
+            let error = error.unwrap_err();
+            assert!(matches!(error, KvError::Mixed { .. }), "{what}: {error:?}");
+            assert!(error.is_damage() && error.to_string().contains("empty directory"), "{error}");
+        }
+        let looked = RocksKv::examine_log(&newer, &mut |_| ()).unwrap_err();
+        assert!(matches!(looked, KvError::Mixed { .. }), "{what}: {looked:?}");
+        let recovered = RocksKv::recover(&newer, SPECS, RocksOptions::within(16 << 20));
+        assert!(matches!(recovered, Err(KvError::Mixed { .. })), "{what}");
+        assert!(RocksKv::is_blank(&newer).is_err(), "{what}");
+        assert_eq!(content(&newer), before, "{what}: nothing was changed");
+        fs::remove_dir_all(&newer).unwrap();
+        copy_over(&older, &newer);
+        assert_eq!(rows(&open(&newer).unwrap()), BATCHES, "{what}: into an empty directory");
+    }
+}
+
+#[test]
+fn a_newer_backup_copied_over_an_older_database_is_refused() {
+    let place = TempDir::new().unwrap();
+    let (newer, older) = backed_up(place.path());
+    copy_over(&newer, &older);
+    let error = open(&older).unwrap_err();
+    assert!(matches!(error, KvError::Mixed { .. }), "{error:?}");
+}
+
+#[test]
+fn a_snapshot_of_a_running_database_copied_over_a_later_log_is_refused() {
+    let place = TempDir::new().unwrap();
+    let (dir, snapshot) = (place.path().join("db"), place.path().join("snapshot"));
+    let kv = open(&dir).unwrap();
+    let commit = |number: u32| {
+        let mut batch = Batch::new();
+        batch.put(SECOND, &number.to_be_bytes(), b"x");
+        kv.commit(batch, Durability::Buffered).unwrap();
+    };
+    commit(1);
+    copy_over(&dir, &snapshot);
+    commit(2);
+    kv.compact().unwrap();
+    commit(3);
+    drop(kv);
+    copy_over(&snapshot, &dir);
+    let error = open(&dir).unwrap_err();
+    assert!(matches!(error, KvError::Mixed { .. }), "{error:?}");
+}
+
+#[test]
+fn a_snapshot_of_the_same_log_copied_over_it_opens_as_the_snapshot() {
+    let place = TempDir::new().unwrap();
+    let (dir, snapshot) = (place.path().join("db"), place.path().join("snapshot"));
+    let kv = open(&dir).unwrap();
+    let commit = |number: u32| {
+        let mut batch = Batch::new();
+        batch.put(FIRST, &number.to_be_bytes(), b"x");
+        batch.put(SECOND, &number.to_be_bytes(), b"x");
+        kv.commit(batch, Durability::Buffered).unwrap();
+    };
+    commit(1);
+    copy_over(&dir, &snapshot);
+    commit(2);
+    drop(kv);
+    copy_over(&snapshot, &dir);
+    let kv = open(&dir).unwrap();
+    let has = |table, number: u32| kv.get(table, &number.to_be_bytes()).unwrap().is_some();
+    assert_eq!([FIRST, SECOND].map(|table| (has(table, 1), has(table, 2))), [(true, false); 2]);
+}
+
+#[test]
+fn a_backup_copied_over_a_database_in_use_is_noticed() {
+    let place = TempDir::new().unwrap();
+    let (newer, older) = backed_up(place.path());
+    let kv = open(&newer).unwrap();
+    assert_eq!(kv.trouble(), None);
+    copy_over(&older, &newer);
+    let trouble = kv.trouble().unwrap();
+    assert!(trouble.reason.contains("another copy") && !trouble.passes, "{trouble:?}");
+}
+
 #[test]
 fn files_deleted_in_use_are_noticed() {
     let current = |dir: &Path| fs::remove_file(dir.join("CURRENT")).unwrap();
@@ -384,12 +569,16 @@ fn files_deleted_in_use_are_noticed() {
     };
     let log = |dir: &Path| fs::remove_file(files(dir, ".log").last().unwrap()).unwrap();
     let table = |dir: &Path| fs::remove_file(files(dir, ".sst").last().unwrap()).unwrap();
+    let lock = |dir: &Path| fs::remove_file(dir.join("LOCK")).unwrap();
+    let note = |dir: &Path| fs::remove_file(mark(dir)).unwrap();
     let whole = |dir: &Path| fs::remove_dir_all(dir).unwrap();
     let moved = |dir: &Path| {
         fs::rename(dir, dir.with_extension("aside")).unwrap();
         fs::create_dir(dir).unwrap();
     };
-    let cases: [(&str, Harm<'_>); 6] = [
+    let cases: [(&str, Harm<'_>); 8] = [
+        ("LOCK", &lock),
+        (MARK, &note),
         ("CURRENT", &current),
         ("MANIFEST-", &manifest),
         (".log", &log),
