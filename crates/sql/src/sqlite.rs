@@ -10,7 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{CachedStatement, Connection, OpenFlags, ffi};
 use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -95,6 +95,32 @@ fn has_bytes(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
 }
 
+/// Of a file that nobody changes while it is open.
+const READ_UNCHANGING: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY
+    .union(OpenFlags::SQLITE_OPEN_NO_MUTEX)
+    .union(OpenFlags::SQLITE_OPEN_URI);
+
+/// How to open a file on a disk that takes no writes, such as a backup: `SQLite` would want to make
+/// a log beside it. Not where there is a log already: somebody may be using it from elsewhere.
+fn unchanging(file: &Path) -> Option<String> {
+    let disk = rustix::fs::statvfs(file).ok()?;
+    let takes_no_writes = disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+    if !takes_no_writes || log_of(file).exists() {
+        return None;
+    }
+    let mut uri = String::from("file:");
+    for byte in std::path::absolute(file).ok()?.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                uri.push(char::from(*byte));
+            }
+            other => uri.push_str(&format!("%{other:02X}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    Some(uri)
+}
+
 /// Where `SQLite` keeps the log of a database.
 fn log_of(file: &Path) -> PathBuf {
     let mut log = file.as_os_str().to_owned();
@@ -126,7 +152,17 @@ impl SqliteConnection {
             // this fails, opening fails as well and says why.
             let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
         }
-        let mut connection = Connection::open_with_flags(file, flags).map_err(error)?;
+        // What a killed program left in its log is read there. The last that closes a database moves
+        // it to the file, which is to write.
+        let keeps_log = !options.mode.may_write() && has_bytes(&log_of(file));
+        let mut connection = match unchanging(file).filter(|_| !options.mode.may_write()) {
+            Some(uri) => Connection::open_with_flags(uri, READ_UNCHANGING),
+            None => Connection::open_with_flags(file, flags),
+        }
+        .map_err(error)?;
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_log)
+            .map_err(error)?;
         connection.busy_timeout(Duration::from_millis(options.busy_timeout_ms)).map_err(error)?;
         let synchronous = match options.durability {
             Durability::Synced => "FULL",

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use utxokeep_chains::{BlockFileWriter, BlockSource, write_block_file};
 use utxokeep_core::hex_decode;
-use utxokeep_index::tables::{ADDR, META, TABLES};
-use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Read, RocksKv, RocksOptions, Scan};
+use utxokeep_index::tables::{ADDR, BLOCKS, META, TABLES, UNSPENT};
+use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Read, RocksKv, RocksOptions, Scan, TableId};
 use utxokeep_testkit::{RegtestA, Truth};
 
 const TIP: &str = "117c39be64ec6a1b7e5c4cec0816434e1bd6a9e7ae0b645b3bbef6ae3f1d36f2";
@@ -488,6 +488,36 @@ fn verify_names_what_is_wrong_and_has_its_own_code() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["clean"], false);
     assert!(!report["findings"].as_array().unwrap().is_empty());
+}
+
+/// In each table, one after the other.
+#[test]
+fn a_damaged_row_of_the_chain_database_has_the_code_of_damage() {
+    let cases: [(TableId, &[&str]); 4] = [
+        (META, &["chain", "status"]),
+        (BLOCKS, &["chain", "status"]),
+        (UNSPENT, &["utxo", "show", LIVE[0], LIVE[1]]),
+        (ADDR, &["address", "utxos", SCRIPT]),
+    ];
+    let user = User::with_chain();
+    for (table, command) in cases {
+        let kv = user.engine();
+        let mut rows = Batch::new();
+        let mut damaged = Batch::new();
+        kv.scan(table, &Scan::ALL, &mut |key, value| {
+            rows.put(table, key, value);
+            damaged.put(table, key, b"\xff");
+            true
+        })
+        .unwrap();
+        kv.commit(damaged, Durability::Synced).unwrap();
+        drop(kv);
+        user.refused(5, command);
+        let kv = user.engine();
+        kv.commit(rows, Durability::Synced).unwrap();
+        drop(kv);
+        assert_eq!(user.run(command).status.code(), Some(0), "{command:?}: as it was");
+    }
 }
 
 #[test]

@@ -279,3 +279,35 @@ fn a_command_that_reads_leaves_every_table_of_a_server_as_it_was() {
         }
     }
 }
+
+/// A database of another program, in the journal mode that SQLite begins with.
+fn make_foreign(home: &Path) -> PathBuf {
+    let file = home.join("foreign.db");
+    let url = format!("sqlite:{}", file.display());
+    let made: Result<(), utxokeep_sql::SqlError> = Database::open(&url, &Options::default())
+        .unwrap()
+        .write(|tx| tx.execute_batch("CREATE TABLE addresses (name TEXT)"));
+    made.unwrap();
+    // The two bytes of the header that say which journal a database has: 2 is a log, 1 is not.
+    let mut bytes = fs::read(&file).unwrap();
+    assert_eq!(&bytes[18..20], [2, 2]);
+    bytes[18..20].fill(1);
+    fs::write(&file, bytes).unwrap();
+    file
+}
+
+#[test]
+fn a_sqlite_file_of_another_program_is_left_as_it_is_by_commands_that_find_no_store_in_it() {
+    let is_here = |entry: &&Entry| {
+        matches!(entry.place, Place::Store | Place::Ledger) && entry.does != Does::Create
+    };
+    for entry in COMMANDS.iter().filter(is_here) {
+        let home = TempDir::new().unwrap();
+        let file = make_foreign(home.path());
+        let place = format!("sqlite:{}", file.display());
+        let before = listing(home.path());
+        let output = run(entry, home.path(), &place);
+        assert_nothing_is_there(entry, &place, &output);
+        assert_eq!(listing(home.path()), before, "{} {:?}", entry.command, entry.args);
+    }
+}

@@ -9,8 +9,10 @@ use utxokeep_core::{
     Height, OpenMode,
     node::{CreateOptions, MinedBlock, MinedInfo, NodeTx, SpendAndCreate, SpendFlags},
 };
+use utxokeep_kv::{Batch, Durability, Kv as _, RocksKv, RocksOptions, TableId};
+use utxokeep_sql::{Database, Options, SqlError};
 use utxokeep_testkit::txstore::{seed, spending};
-use utxokeep_txstore::{BlockState, TxStore as _};
+use utxokeep_txstore::{BlockState, TABLES, TxStore as _};
 
 struct User {
     home: TempDir,
@@ -274,6 +276,91 @@ fn a_deleted_log_is_refused_and_given_up_only_when_told_to() {
         assert_eq!(code, Some(4), "{told}");
         assert!(told.contains("there is no node store"), "{told}");
         assert!(store.join("lost").join("ACKNOWLEDGED").exists());
+    }
+}
+
+/// Runs the program where `place` can only be read; `None` where that cannot be arranged.
+fn run_on_read_only_mount(user: &User, args: &[&str]) -> Option<(Option<i32>, String, String)> {
+    let apart = ["-rm", "sh", "-c"];
+    let may_mount = Command::new("unshare").args(["-rm", "true"]).status();
+    if !may_mount.is_ok_and(|status| status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "CI must be able to mount");
+        eprintln!("skipped: `unshare -rm` is not allowed here");
+        return None;
+    }
+    let mount = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" || exit 99
+        touch \"$0/probe\" 2>/dev/null && exit 98
+        exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(apart)
+        .arg(mount)
+        .arg(user.home.path())
+        .arg(env!("CARGO_BIN_EXE_utxokeep"))
+        .args(args)
+        .args(["--config", &user.config, "--store", &user.url])
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Some((output.status.code(), text(&output.stdout), text(&output.stderr)))
+}
+
+#[test]
+fn a_store_on_a_read_only_mount_is_read_and_its_damage_listed() {
+    for engine in ["rocksdb", "sqlite"] {
+        let (user, parent, _) = User::with_family(engine);
+        let txid = parent.txid.to_string();
+        for look in [&["tx", "verify"][..], &["tx", "show", &txid], &["tx", "status"]] {
+            let Some((code, _, told)) = run_on_read_only_mount(&user, look) else { return };
+            assert_eq!(code, Some(0), "{engine}: {look:?}: {told}");
+        }
+    }
+    let (user, ..) = User::with_family("rocksdb");
+    let store = user.home.path().join("store");
+    let logs = fs::read_dir(&store).unwrap().map(|file| file.unwrap().path());
+    let logs = logs.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+    let log = logs.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&log).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    fs::write(&log, &bytes).unwrap();
+    let recover = ["tx", "recover", "--json"];
+    let Some((code, out, told)) = run_on_read_only_mount(&user, &recover) else { return };
+    assert_eq!(code, Some(5), "{told}");
+    let listed: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(Some(listed["damage"]["file"].as_str().unwrap()), file_name(&log).as_deref());
+    let (code, out, told) =
+        run_on_read_only_mount(&user, &["tx", "recover", "--accept-loss"]).unwrap();
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{told}");
+    assert!(told.contains("Read-only file system"), "{told}");
+    assert_eq!(fs::read(&log).unwrap(), bytes, "nothing was changed");
+    assert_eq!(user.json(&["tx", "recover", "--accept-loss"])["recovered"], true);
+}
+
+#[test]
+fn a_damaged_row_is_damage_for_every_command_that_meets_it() {
+    for engine in ["rocksdb", "sqlite"] {
+        let (user, parent, _) = User::with_family(engine);
+        let place = user.home.path().join("store");
+        if engine == "rocksdb" {
+            let options = RocksOptions::within(16 << 20);
+            let kv = RocksKv::open(&place, TABLES, options, OpenMode::Existing).unwrap();
+            let records = TABLES.iter().position(|table| table.name == "tx_records").unwrap();
+            let mut batch = Batch::new();
+            let table = TableId(u8::try_from(records).unwrap());
+            batch.put(table, parent.txid.as_bytes(), b"\xffno record");
+            kv.commit(batch, Durability::Synced).unwrap();
+        } else {
+            let database = Database::open(&user.url, &Options::default()).unwrap();
+            let written: Result<u64, SqlError> = database.write(|tx| {
+                tx.execute("UPDATE node_transactions SET spendable_at = 99999999999", &[])
+            });
+            assert_eq!(written.unwrap(), 2);
+        }
+        let txid = parent.txid.to_string();
+        for command in [&["tx", "show", &txid][..], &["tx", "verify"], &["tx", "explain", &txid]] {
+            let (code, _, told) = user.run(&[command, &["--store", &user.url]].concat());
+            assert_eq!(code, Some(5), "{engine}: {command:?}: {told}");
+        }
     }
 }
 
