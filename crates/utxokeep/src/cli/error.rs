@@ -42,6 +42,21 @@ pub(super) enum CliError {
     /// Nothing says which node store.
     #[error("nothing says which node store: add --store URL, or set [txstore] url")]
     NoNodeStore,
+    /// What was served before is not there any more.
+    #[error(
+        "the {what} at {place} is gone: it was served from there before, and nothing was made in its \
+         place; mount it, or restore it from a copy; to begin anew, delete {mark} (see \"Damage\" in \
+         docs/runbook.md)",
+        mark = mark.display()
+    )]
+    Gone {
+        /// What it is.
+        what: &'static str,
+        /// Where it was.
+        place: String,
+        /// The file that says so.
+        mark: PathBuf,
+    },
     /// No place for large bodies is configured.
     #[error("no place for large bodies is configured: set [txstore] blobs")]
     NoBlobStore,

@@ -96,6 +96,7 @@ impl Exit {
                 | CliError::NoBlocks { .. }
                 | CliError::PrunerRefused { .. }
                 | CliError::PrunerWantsToken { .. } => Self::Refused,
+                CliError::Gone { .. } => Self::Unsound,
                 CliError::RunFailed { .. }
                 | CliError::ReadFile { .. }
                 | CliError::WriteFile { .. }

@@ -21,6 +21,7 @@ mod output;
 mod progress;
 mod prune;
 mod recover;
+mod served_place;
 mod settings;
 mod sources;
 mod status;
@@ -48,7 +49,6 @@ use crate::{
     config::Config,
     demo::{self, DemoOptions},
     grpc::GrpcServer,
-    node_store,
     pruning::Pruning,
     server::{self, Announced, Served},
     wallet_upkeep::WalletUpkeep,
@@ -147,8 +147,8 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     // Before the pruner, which deletes nothing that the ledger has not seen.
     let following = wallet_follow::in_background(session, wallets.as_ref(), index.as_ref(), live)?;
     let mut answering = None;
-    if let Some(url) = url {
-        let store = node_store::open(url, &config.txstore, session.mode())?;
+    if url.is_some() {
+        let store = served_place::node_store(session, url)?;
         served.store = Some(Watched::node_store(store.clone()));
         let items_max = config.txstore.batch_items_max.get() as usize;
         let mut of_store = GrpcServer::new(store.clone(), items_max, &config.grpc);

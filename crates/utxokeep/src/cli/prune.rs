@@ -29,7 +29,7 @@ use super::{
     exit::Exit,
     note_token,
     open::Session,
-    output, tx,
+    output, served_place, tx,
 };
 use crate::{
     grpc::{GrpcServer, proto, pruner_to_proto as to},
@@ -257,7 +257,7 @@ fn forget_node_state(session: &Session, target: &Target) -> anyhow::Result<Exit>
 /// Prunes a store until a signal comes.
 pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exit> {
     let config = session.config();
-    let store = tx::open(session, args.store.store.as_deref())?;
+    let store = served_place::node_store(session, args.store.store.as_deref())?;
     let pruning = Pruning::start(store.clone(), &config.pruner)?;
     let items_max = config.txstore.batch_items_max.get() as usize;
     let answering = GrpcServer::of_pruner(pruning.clone(), items_max, &config.grpc);

@@ -22,6 +22,7 @@ use super::{
     open::{Index, Session},
     output::{self, Human, Lines},
     progress::Progress,
+    served_place,
 };
 use crate::{consumers::ConsumerThread, wallet_follow::WalletFollower, wallets::Wallets};
 
@@ -112,7 +113,7 @@ struct Rescanned {
 pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let interrupt = Interrupt::watch()?;
-    let wallets = open(session)?;
+    let wallets = served_place::wallet_ledger(session)?;
     let index = session.open()?;
     let mut follower = follower(session, &wallets, &index, &args.places)?;
     let poll = poll(session);
@@ -179,7 +180,8 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
 pub(super) fn scan(session: &Session, args: &WalletScan) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let interrupt = Interrupt::watch()?;
-    let wallets = open(session)?;
+    let config = &session.config().wallet;
+    let wallets = Wallets::open(&config.url, config, session.mode())?;
     let wallet = wallets.ledger().wallet_named(&args.name)?;
     let index = session.open()?;
     let mut follower = follower(session, &wallets, &index, &args.places)?;
@@ -290,15 +292,10 @@ fn poll(session: &Session) -> Duration {
 }
 
 /// The ledger of the configuration.
-fn open(session: &Session) -> anyhow::Result<Wallets> {
-    let config = &session.config().wallet;
-    Ok(Wallets::open(&config.url, config, session.mode())?)
-}
-
 /// The ledger of the configuration, if that names one.
 pub(super) fn open_if_named(session: &Session) -> anyhow::Result<Option<Wallets>> {
     let is_named = !session.config().wallet.url.is_empty();
-    is_named.then(|| open(session)).transpose()
+    is_named.then(|| served_place::wallet_ledger(session)).transpose()
 }
 
 /// Whether a ledger is to follow the database in `serve`.

@@ -330,6 +330,10 @@ settings! {
         /// One that does not fit is refused and may be sent again: 503 over REST,
         /// `RESOURCE_EXHAUSTED` over gRPC. Databases have memory of their own (`cache_mib`).
         request_memory_mib_max: NonZeroU32 = count(512), "a whole number from 16 on";
+        /// `serve`, `pruner serve` and `wallet follow` create the node store or the wallet ledger where
+        /// there is none. With false they refuse to start: set it once both exist, so that a disk that
+        /// is not mounted or an empty database server is noticed. `memory:` is new each time.
+        create_missing: bool = true, "true or false";
     }
     /// The node store: transactions and their outputs, for validators. `serve` opens it and answers
     /// calls over gRPC.

@@ -223,16 +223,141 @@ fn a_store_that_takes_no_more_writes_ends_the_program() {
     program.terminate();
 }
 
+/// Starts what cannot start; answers its code and what it says.
+fn refused(dir: &Path, config: &str) -> (Option<i32>, String) {
+    let output = serve(dir, config).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
 #[test]
-fn a_deleted_data_directory_is_noticed() {
+fn a_data_directory_that_is_deleted_in_use_is_noticed_and_not_made_anew_by_the_next_start() {
+    for engine in ["rocksdb", "sqlite"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        fs::create_dir(&store).unwrap();
+        let program = start_on(engine, dir.path(), &store, PLAINLY);
+        let client = Client::of(&program);
+        client.create(1).unwrap();
+        drop(client);
+        let node = store.join("node");
+        if engine == "rocksdb" {
+            fs::remove_dir_all(&node).unwrap();
+        } else {
+            for file in ["node", "node-wal", "node-shm"] {
+                fs::remove_file(store.join(file)).unwrap();
+            }
+        }
+        let (code, said) = program.ended();
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("deleted or moved away"), "{said}");
+        for _ in 0..2 {
+            let (code, said) = refused(dir.path(), &config(engine, &store));
+            assert_eq!(code, Some(5), "{said}");
+            assert!(said.contains("is gone") && said.contains(".node.utxokeep-served"), "{said}");
+            assert!(!node.exists(), "nothing was made in its place");
+        }
+        // To begin anew is somebody's decision.
+        fs::remove_file(store.join(".node.utxokeep-served")).unwrap();
+        let program = start_on(engine, dir.path(), &store, PLAINLY);
+        assert!(!Client::of(&program).has(1));
+        program.terminate();
+    }
+}
+
+#[test]
+fn a_store_that_is_moved_away_is_missed_and_served_again_when_it_is_back() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store");
     fs::create_dir(&store).unwrap();
     let program = start(dir.path(), &store, PLAINLY);
-    fs::remove_dir_all(store.join("node")).unwrap();
+    Client::of(&program).create(1).unwrap();
+    program.terminate();
+    let (node, away) = (store.join("node"), dir.path().join("away"));
+    fs::rename(&node, &away).unwrap();
+    // What a disk that is not mounted leaves.
+    fs::create_dir(&node).unwrap();
+    let (code, said) = refused(dir.path(), &config("rocksdb", &store));
+    assert_eq!(code, Some(5), "{said}");
+    assert_eq!(fs::read_dir(&node).unwrap().count(), 0, "the empty directory stays empty");
+    fs::remove_dir(&node).unwrap();
+    fs::rename(&away, &node).unwrap();
+    let program = start(dir.path(), &store, PLAINLY);
+    assert!(Client::of(&program).has(1));
+    program.terminate();
+}
+
+#[test]
+fn nothing_is_made_where_the_configuration_says_that_it_exists() {
+    for engine in ["rocksdb", "sqlite"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        fs::create_dir(&store).unwrap();
+        let only_existing = format!("{}[server]\ncreate_missing = false\n", config(engine, &store));
+        let (code, said) = refused(dir.path(), &only_existing);
+        assert_eq!(code, Some(4), "{said}");
+        assert!(said.contains("there is no node store at"), "{said}");
+        assert_eq!(fs::read_dir(&store).unwrap().count(), 0, "nothing was made");
+        start_on(engine, dir.path(), &store, PLAINLY).terminate();
+        Program::start_with(serve(dir.path(), &only_existing)).terminate();
+        // What a disk that is not mounted leaves: neither the store nor what is beside it.
+        fs::remove_dir_all(&store).unwrap();
+        fs::create_dir(&store).unwrap();
+        assert_eq!(refused(dir.path(), &only_existing).0, Some(4));
+        assert_eq!(fs::read_dir(&store).unwrap().count(), 0, "nothing was made");
+    }
+}
+
+#[test]
+fn a_backup_copied_over_a_newer_store_is_refused_with_the_way_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    let (node, backup) = (store.join("node"), dir.path().join("backup"));
+    let write = |number: u32| {
+        let program = start(dir.path(), &store, PLAINLY);
+        Client::of(&program).create(number).unwrap();
+        program.terminate();
+    };
+    let copy = |from: &Path, to: &Path| {
+        fs::create_dir_all(to).unwrap();
+        for file in fs::read_dir(from).unwrap().map(|file| file.unwrap().path()) {
+            if file.is_file() {
+                fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+            }
+        }
+    };
+    write(1);
+    copy(&node, &backup);
+    write(2);
+    write(3);
+    copy(&backup, &node);
+    for _ in 0..2 {
+        let (code, said) = refused(dir.path(), &config("rocksdb", &store));
+        assert_eq!(code, Some(5), "{said}");
+        assert!(said.contains("two states") && said.contains("empty directory"), "{said}");
+    }
+    fs::remove_dir_all(&node).unwrap();
+    copy(&backup, &node);
+    let program = start(dir.path(), &store, PLAINLY);
+    let client = Client::of(&program);
+    assert_eq!([1, 2, 3].map(|number| client.has(number)), [true, false, false]);
+    program.terminate();
+}
+
+#[test]
+fn a_deleted_lock_is_noticed_and_the_next_start_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    let program = start(dir.path(), &store, PLAINLY);
+    Client::of(&program).create(1).unwrap();
+    fs::remove_file(store.join("node/LOCK")).unwrap();
     let (code, said) = program.ended();
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("were deleted or moved away"), "{said}");
+    assert!(said.contains("LOCK"), "{said}");
+    let program = start(dir.path(), &store, PLAINLY);
+    assert!(Client::of(&program).has(1));
+    program.terminate();
 }
 
 #[test]
@@ -291,15 +416,72 @@ fn a_deleted_or_exchanged_sqlite_file_is_noticed() {
     }
 }
 
+/// Commands that look at a node store and its transaction 1.
+fn looks() -> [Vec<String>; 4] {
+    let txid: String = txid(1).iter().rev().map(|byte| format!("{byte:02x}")).collect();
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    [
+        words(&["tx", "verify"]),
+        words(&["tx", "show", &txid]),
+        words(&["tx", "status"]),
+        words(&["prune", "jobs"]),
+    ]
+}
+
 #[test]
-fn a_deleted_wallet_ledger_is_noticed() {
+fn reading_a_sqlite_store_of_a_killed_program_moves_nothing_out_of_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    let mut program = start_on("sqlite", dir.path(), &store, PLAINLY);
+    Client::of(&program).create(1).unwrap();
+    program.child.kill().unwrap();
+    program.child.wait().unwrap();
+    let content = || ["node", "node-wal"].map(|name| fs::read(store.join(name)).unwrap());
+    let before = content();
+    assert!(!before[1].is_empty());
+    for look in looks() {
+        let output = Command::new(env!("CARGO_BIN_EXE_utxokeep"))
+            .args(&look)
+            .args(["--store", &format!("sqlite:{}", store.join("node").display())])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{look:?}: {output:?}");
+        assert!(content() == before, "{look:?} wrote");
+    }
+    let program = start_on("sqlite", dir.path(), &store, PLAINLY);
+    assert!(Client::of(&program).has(1));
+    program.terminate();
+}
+
+#[test]
+fn a_deleted_log_of_sqlite_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    let program = start_on("sqlite", dir.path(), &store, PLAINLY);
+    Client::of(&program).create(1).unwrap();
+    fs::remove_file(store.join("node-wal")).unwrap();
+    let (code, said) = program.ended();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the log of the database"), "{said}");
+}
+
+#[test]
+fn a_deleted_wallet_ledger_is_noticed_and_not_made_anew_by_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("ledger.db");
     let config = format!("[wallet]\nurl = \"sqlite:{}\"\n", file.display());
     let program = Program::start_with(serve(dir.path(), &config));
     assert!(program.get("/health").contains(" 200 OK"));
-    fs::remove_file(&file).unwrap();
+    for end in ["", "-wal", "-shm"] {
+        fs::remove_file(dir.path().join(format!("ledger.db{end}"))).unwrap();
+    }
     let (code, said) = program.ended();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("the wallet ledger takes no more writes"), "{said}");
+    let (code, said) = refused(dir.path(), &config);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("the wallet ledger at") && said.contains("is gone"), "{said}");
+    assert!(!file.exists(), "nothing was made in its place");
 }
