@@ -74,6 +74,23 @@ pub enum KvError {
         /// A file of the other.
         second: String,
     },
+    /// The manifest, which lists tables and files, is shorter than it was.
+    #[error(
+        "the database at {path} is damaged: its manifest {file} has {bytes} of {noted_bytes} bytes; \
+         nothing was changed: restore the directory from a copy, or build it anew (see \"Damage\" in \
+         docs/runbook.md)",
+        path = path.display()
+    )]
+    CutManifest {
+        /// Directory of the database.
+        path: PathBuf,
+        /// Name of the manifest.
+        file: String,
+        /// How long it is.
+        bytes: u64,
+        /// How long it was at least.
+        noted_bytes: u64,
+    },
     /// A table of the database is not listed any more, as when its manifest was cut.
     #[error(
         "the database at {path} is damaged: its manifest does not list table {table}; nothing was \
@@ -189,6 +206,7 @@ impl KvError {
             self,
             Self::LostFile { .. }
                 | Self::Mixed { .. }
+                | Self::CutManifest { .. }
                 | Self::LostTable { .. }
                 | Self::LogDamaged { .. }
                 | Self::Damaged { .. }

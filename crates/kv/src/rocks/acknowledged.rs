@@ -28,7 +28,7 @@ use std::{
 };
 
 use super::{
-    note::{self, Mark, Reach},
+    note::{self, Manifest, Mark, Reach},
     place,
 };
 use crate::{Durability, KvError};
@@ -62,6 +62,8 @@ struct State {
     noted: (Reach, Reach),
     /// The newest log, by which its length is asked.
     log: Option<File>,
+    /// The manifest that was current when the database was opened.
+    manifest: Option<File>,
     /// Number of the newest write that the mark includes.
     sequence: u64,
     /// Writes that ended and did not wait for the disk.
@@ -77,6 +79,9 @@ impl State {
             if fs::rename(path(self.named), path(self.mark.written.log)).is_ok() {
                 self.named = self.mark.written.log;
             }
+        }
+        if let Some(manifest) = self.manifest.as_ref().and_then(|file| file.metadata().ok()) {
+            self.mark.manifest.bytes = manifest.len();
         }
         if file.write_all_at(self.mark.encode().as_bytes(), 0).is_ok() {
             self.noted = (self.mark.written, self.mark.synced);
@@ -117,15 +122,20 @@ impl Acknowledged {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(path).map_err(fault)?;
-        let manifest = note::current_manifest(dir).map_or(0, |(number, _)| number);
-        let mark = Mark { manifest, boot: note::boot_id(), ..Mark::default() };
+        let current = note::current_manifest(dir);
+        let number = current.as_ref().map_or(0, |(number, _)| *number);
+        let manifest = current.and_then(|(_, name)| File::open(dir.join(name)).ok());
+        let known = Manifest { number, bytes: 0 };
+        let mark = Mark { manifest: known, boot: note::boot_id(), ..Mark::default() };
         let text = mark.encode();
         file.write_all_at(text.as_bytes(), 0).map_err(fault)?;
         file.set_len(text.len() as u64).map_err(fault)?;
         if before.is_none() {
             file.sync_all().map_err(fault)?;
         }
-        let state = State { file: Some(file), session, mark, sequence, ..State::default() };
+        let mut state =
+            State { file: Some(file), session, mark, manifest, sequence, ..State::default() };
+        state.note(dir);
         Ok(Self { state: Mutex::new(state), ..Self::never(dir) })
     }
 
@@ -178,10 +188,7 @@ impl Acknowledged {
 
     /// The database is closed in good order.
     pub(super) fn finish(&self) {
-        let mut state = self.state();
-        if (state.mark.written, state.mark.synced) != state.noted {
-            state.note(&self.dir);
-        }
+        self.state().note(&self.dir);
     }
 
     /// The newest log that a write went to; 0 for none.

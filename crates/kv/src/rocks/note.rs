@@ -41,6 +41,15 @@ pub(super) struct Reach {
     pub(super) whole: u64,
 }
 
+/// A manifest, which RocksDB syncs with every change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Manifest {
+    /// Number in its name; 0 where it is unknown. It never shrinks.
+    pub(super) number: u64,
+    /// The file has at least this many bytes.
+    pub(super) bytes: u64,
+}
+
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Mark {
@@ -48,8 +57,8 @@ pub(super) struct Mark {
     pub(super) written: Reach,
     /// What a commit waited for the disk with.
     pub(super) synced: Reach,
-    /// Number of the manifest that `CURRENT` named; 0 where that is unknown. It never shrinks.
-    pub(super) manifest: u64,
+    /// The manifest that `CURRENT` named.
+    pub(super) manifest: Manifest,
     /// Boot of the machine that `written` is true for; empty where that is unknown.
     pub(super) boot: String,
 }
@@ -66,7 +75,8 @@ impl Mark {
         text.push_str(&reach("written", self.written));
         text.push_str(&reach("synced", self.synced));
         // Writing into a text does not fail.
-        let _ = writeln!(text, "manifest {:020}", self.manifest);
+        let Manifest { number, bytes } = self.manifest;
+        let _ = writeln!(text, "manifest {number:020} bytes {bytes:020}");
         let _ = writeln!(text, "boot {:>40}", self.boot);
         let _ = writeln!(text, "crc32c {:08x}", crc32c::crc32c(text.as_bytes()));
         text
@@ -96,8 +106,12 @@ impl Mark {
         };
         let (written, synced) = (reach("written")?, reach("synced")?);
         let manifest = match has_manifest {
-            true => lines.next()?.strip_prefix("manifest ")?.parse().ok()?,
-            false => 0,
+            true => {
+                let (number, bytes) =
+                    lines.next()?.strip_prefix("manifest ")?.split_once(" bytes ")?;
+                Manifest { number: number.parse().ok()?, bytes: bytes.parse().ok()? }
+            }
+            false => Manifest::default(),
         };
         let boot = lines.next()?.strip_prefix("boot ")?.trim().to_owned();
         Some(Self { written, synced, manifest, boot })
@@ -193,14 +207,24 @@ impl Note {
         if is_same_boot { self.mark.written } else { self.mark.synced }
     }
 
-    /// Refuses a `CURRENT` from before this note: it came from an older copy.
-    pub(super) fn refuse_older_manifest(&self, dir: &Path) -> Result<(), KvError> {
-        match current_manifest(dir) {
-            Some((number, manifest)) if number < self.mark.manifest => Err(KvError::Mixed {
+    /// Refuses a `CURRENT` from before this note, which came from an older copy, and a manifest that
+    /// is shorter than it was: RocksDB takes the rest for the whole, and forgets tables and rows.
+    pub(super) fn refuse_other_manifest(&self, dir: &Path) -> Result<(), KvError> {
+        let Manifest { number: noted, bytes: noted_bytes } = self.mark.manifest;
+        let Some((number, file)) = current_manifest(dir) else { return Ok(()) };
+        if number < noted {
+            return Err(KvError::Mixed {
                 path: dir.to_owned(),
-                first: format!("CURRENT, which names {manifest}"),
+                first: format!("CURRENT, which names {file}"),
                 second: format!("{}, which knows a newer manifest", self.name),
-            }),
+            });
+        }
+        match fs::metadata(dir.join(&file)) {
+            Ok(found) if number == noted && found.len() < noted_bytes => {
+                let path = dir.to_owned();
+                Err(KvError::CutManifest { path, file, bytes: found.len(), noted_bytes })
+            }
+            // RocksDB says what else is wrong with it.
             _ => Ok(()),
         }
     }
@@ -273,7 +297,8 @@ mod tests {
     #[test]
     fn a_mark_is_read_as_it_was_written_and_a_torn_one_claims_nothing() {
         let synced = Reach { log: 8, ..REACH };
-        let mark = Mark { written: REACH, synced, manifest: 17, boot: "a-b".to_owned() };
+        let manifest = Manifest { number: 17, bytes: 70 };
+        let mark = Mark { written: REACH, synced, manifest, boot: "a-b".to_owned() };
         let text = mark.encode();
         assert_eq!(Mark::decode(&text), Some(mark));
         for cut in 0..text.len() - 1 {
@@ -301,13 +326,20 @@ mod tests {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path();
         assert_eq!(find(path).unwrap(), None);
-        let mark = Mark { manifest: 7, ..Mark::default() };
+        let mark = Mark { manifest: Manifest { number: 7, bytes: 3 }, ..Mark::default() };
         fs::write(path.join(name(1, 4)), mark.encode()).unwrap();
         let note = find(path).unwrap().unwrap();
         for (manifest, is_older) in [("MANIFEST-000006", true), ("MANIFEST-000007", false)] {
             fs::write(path.join("CURRENT"), format!("{manifest}\n")).unwrap();
-            assert_eq!(note.refuse_older_manifest(path).is_err(), is_older, "{manifest}");
+            fs::write(path.join(manifest), b"1234").unwrap();
+            assert_eq!(note.refuse_other_manifest(path).is_err(), is_older, "{manifest}");
         }
+        fs::write(path.join("MANIFEST-000007"), b"12").unwrap();
+        let cut = note.refuse_other_manifest(path);
+        assert!(
+            matches!(cut, Err(KvError::CutManifest { bytes: 2, noted_bytes: 3, .. })),
+            "{cut:?}"
+        );
         for other in [name(1, 5), name(2, 4), STEM.to_owned()] {
             fs::write(path.join(&other), b"").unwrap();
             assert!(matches!(find(path), Err(KvError::Mixed { .. })), "{other}");

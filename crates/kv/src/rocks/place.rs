@@ -78,7 +78,7 @@ pub(super) fn look(dir: &Path) -> Result<Place, KvError> {
     let is_claim = |name: &str| has_claim && note.as_ref().is_some_and(|note| note.name == name);
     if names.iter().any(|name| name == CURRENT) {
         if let Some(note) = &note {
-            note.refuse_older_manifest(dir)?;
+            note.refuse_other_manifest(dir)?;
         }
         if names.iter().any(|name| is_log(name)) {
             return Ok(Place::Database);

@@ -498,6 +498,34 @@ fn an_older_backup_copied_over_a_newer_database_is_refused_and_nothing_is_change
     }
 }
 
+/// RocksDB takes what is left of a manifest for the whole, and forgets tables and files.
+#[test]
+fn a_manifest_that_is_cut_anywhere_is_refused() {
+    let dir = TempDir::new().unwrap();
+    filled(dir.path());
+    let kv = open(dir.path()).unwrap();
+    kv.compact().unwrap();
+    let mut batch = Batch::new();
+    batch.put(FIRST, b"newest", b"x");
+    kv.commit(batch, Durability::Buffered).unwrap();
+    drop(kv);
+    let named = fs::read_to_string(dir.path().join("CURRENT")).unwrap();
+    let manifest = dir.path().join(named.trim_end());
+    let whole = fs::read(&manifest).unwrap();
+    let before = content(dir.path()).len();
+    for bytes in (0..whole.len()).step_by(29).chain([whole.len() - 1]) {
+        fs::write(&manifest, &whole[..bytes]).unwrap();
+        for mode in [OpenMode::Create, OpenMode::Read] {
+            let error = RocksKv::open(dir.path(), SPECS, RocksOptions::within(16 << 20), mode);
+            let error = error.unwrap_err();
+            assert!(error.is_damage(), "{bytes} of {}: {error:?}", whole.len());
+        }
+        assert_eq!(content(dir.path()).len(), before, "{bytes}: no file was deleted");
+    }
+    fs::write(&manifest, &whole).unwrap();
+    assert_eq!(rows(&open(dir.path()).unwrap()), BATCHES);
+}
+
 #[test]
 fn a_newer_backup_copied_over_an_older_database_is_refused() {
     let place = TempDir::new().unwrap();
