@@ -5,7 +5,7 @@ use std::{path::Path, time::Instant};
 use utxokeep_core::{AddressRowKey, IndexKey, OutPoint};
 use utxokeep_index::{
     ChainIndex, Paging,
-    tables::{ADDR, UNSPENT},
+    tables::ids::{ADDR, UNSPENT},
 };
 use utxokeep_kv::{Durability, OpenMode, Read, RocksKv, Scan, TableId};
 

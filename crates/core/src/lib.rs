@@ -12,6 +12,7 @@ mod metric;
 mod network;
 pub mod node;
 mod open_mode;
+mod stored;
 mod types;
 pub mod wallet;
 
@@ -43,6 +44,7 @@ pub use chain::{
 pub use metric::{Metric, MetricKind};
 pub use network::{Network, UnknownNetwork};
 pub use open_mode::{Found, NotOpened, OpenMode, Opening};
+pub use stored::{Encoded, StoreAs, StoredBody, StoredKey, StoredValue};
 pub use types::{
     AddressKey, BlockHash, ChainPoint, ChainWork, HashParseError, Height, OutPoint, Txid,
     hex_decode, hex_encode,

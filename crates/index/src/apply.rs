@@ -3,16 +3,17 @@
 use std::time::Instant;
 
 use utxokeep_core::{
-    Block, BlockDelta, BlockEntry, BlockHash, ChainWork, CoinFacts, Created, Height, InvalidBlock,
-    InvalidTx, MissingInput, OutPoint, PastTimes, Place as BlockPlace, Prevout, Spent, Totals, Tx,
-    UtxoRecord, check_alone, check_block, in_block_prevouts,
+    Block, BlockDelta, BlockEntry, BlockHash, ChainWork, CoinFacts, Created, Encoded, Height,
+    InvalidBlock, InvalidTx, MissingInput, OutPoint, PastTimes, Place as BlockPlace, Prevout,
+    Spent, StoredKey, StoredValue, Totals, Tx, UtxoRecord, check_alone, check_block,
+    in_block_prevouts,
 };
-use utxokeep_kv::{Kv, Read, TableId};
+use utxokeep_kv::{Kv, Table};
 
 use crate::{
     ChainWriter, DeltaKind, Mode,
     accumulator::Change,
-    coin::{Coin, SpentAt},
+    coin::{Coin, NO_RECORD, RecordBytes, SpentAt},
     error::{ApplyError, StoreError},
     meta,
     pending::YoungId,
@@ -189,24 +190,30 @@ impl<K: Kv> ChainWriter<K> {
         if let Some(tip) = self.tip.filter(|tip| tip.entry.hash == *hash) {
             return Ok(Some(tip.height));
         }
-        match self.staged(HEIGHTS, hash.as_bytes()).and_then(Height::from_key) {
-            Some(height) => Ok(Some(height)),
+        match self.staged(HEIGHTS, hash) {
+            Some(height) => Ok(Some(height.read()?)),
             None => crate::query::height_of(&self.read(), hash),
         }
     }
 
     /// Log entry of a block of the chain, staged ones included.
     pub(crate) fn entry_at(&self, height: Height) -> Result<Option<BlockEntry>, StoreError> {
-        match self.staged(BLOCKS, &height.to_key()) {
-            Some(bytes) => Ok(Some(BlockEntry::decode(bytes)?)),
+        match self.staged(BLOCKS, &height) {
+            Some(entry) => Ok(Some(entry.read()?)),
             None => crate::query::block_entry(&self.read(), height),
         }
     }
 
     /// Value of a row that waits for its batch.
-    fn staged(&self, table: TableId, key: &[u8]) -> Option<&[u8]> {
+    fn staged<Key: StoredKey, V: StoredValue>(
+        &self,
+        table: Table<Key, V>,
+        key: &Key,
+    ) -> Option<Encoded<'_, V>> {
+        let key = key.key_bytes();
         let mut rows = self.side_rows.rows();
-        rows.find(|row| row.table == table && row.key == key).and_then(|row| row.value)
+        let row = rows.find(|row| row.table == table.id() && row.key == key.as_ref());
+        row.and_then(|row| row.value).map(Encoded::new)
     }
 
     fn stage_log(&mut self, block: &Block, height: Height, effect: Effect) {
@@ -229,8 +236,8 @@ impl<K: Kv> ChainWriter<K> {
         if self.tip.is_none() && block.header.slot.is_some() {
             self.stage_start(block, height);
         }
-        self.side_rows.put(BLOCKS, &height.to_key(), &entry.encode());
-        self.side_rows.put(HEIGHTS, entry.hash.as_bytes(), &height.to_key());
+        BLOCKS.put(&mut self.side_rows, &height, &entry);
+        HEIGHTS.put(&mut self.side_rows, &entry.hash, &height);
         self.side_rows.append(&std::mem::take(&mut self.with_next));
         self.note_time(&entry.prev, entry.hash, entry.time);
         self.tip = Some(Tip { height, entry });
@@ -319,7 +326,7 @@ impl<K: Kv> ChainWriter<K> {
             self.stage_outputs(&mut stage, block, tx, tx_index, &gathered)?;
         }
         if let Some(delta) = &stage.delta {
-            self.side_rows.put(DELTA, &height.to_key(), &delta.encode());
+            DELTA.put(&mut self.side_rows, &height, delta);
         }
         self.accumulators.stage(height, self.mode, &mut self.side_rows);
         // With a filter nobody can tell what is missing from what is not kept.
@@ -346,7 +353,7 @@ impl<K: Kv> ChainWriter<K> {
         let mut prevouts = vec![Prevout::Missing; block.inputs.len()];
         let mut found = vec![Found::Nowhere; block.inputs.len()];
         let mut spender_in_block = vec![None; block.outputs.len()];
-        let mut old: Vec<([u8; OutPoint::KEY_LEN], usize)> = Vec::new();
+        let mut old: Vec<(OutPoint, usize)> = Vec::new();
         for (at, (outpoint, in_block)) in block.inputs.iter().zip(&in_block).enumerate() {
             if let Some(number) = *in_block {
                 prevouts[at] = Prevout::InBlock(number);
@@ -356,7 +363,7 @@ impl<K: Kv> ChainWriter<K> {
                 prevouts[at] = Prevout::Live(facts(block, at, &record));
                 found[at] = Found::Young(id);
             } else if !self.pending.is_gone(outpoint) {
-                old.push((outpoint.to_key(), at));
+                old.push((*outpoint, at));
             }
         }
         for (tx_index, tx) in (0u32..).zip(&block.txs) {
@@ -366,16 +373,16 @@ impl<K: Kv> ChainWriter<K> {
             }
         }
         old.sort_unstable();
-        let keys: Vec<&[u8]> = old.iter().map(|(key, _)| key.as_slice()).collect();
         let mut bytes = Vec::with_capacity(old.len() * 64);
         let mut damage = None;
-        self.read().multi_get(UNSPENT, &keys, &mut |number, value| {
+        let outpoints = old.iter().map(|(outpoint, _)| outpoint);
+        UNSPENT.multi_get(&self.read(), outpoints, |number, value| {
             let (Some(value), at) = (value, old[number].1) else { return };
-            match UtxoRecord::decode(value) {
+            match value.read() {
                 Ok(record) => {
                     prevouts[at] = Prevout::Live(facts(block, at, &record));
-                    found[at] = Found::Old { start: bytes.len(), len: value.len() };
-                    bytes.extend_from_slice(value);
+                    found[at] = Found::Old { start: bytes.len(), len: value.bytes().len() };
+                    bytes.extend_from_slice(value.bytes());
                 }
                 Err(error) => damage = Some(error),
             }
@@ -412,9 +419,9 @@ impl<K: Kv> ChainWriter<K> {
                 if let Some(id) = self.pending.find(&outpoint) {
                     live.push((outpoint, self.pending.record(id).to_vec()));
                 } else if !self.pending.is_gone(&outpoint)
-                    && let Some(record) = self.read().get(UNSPENT, &outpoint.to_key())?
+                    && let Some(record) = UNSPENT.get(&self.read(), &outpoint)?
                 {
-                    live.push((outpoint, record));
+                    live.push((outpoint, record.into_bytes()));
                 }
             }
         }
@@ -451,7 +458,7 @@ impl<K: Kv> ChainWriter<K> {
             if let Some(id) = self.pending.find(&outpoint) {
                 self.pending.spend_young(id);
             } else {
-                self.pending.spend_old(&self.rows().coin(outpoint, &record, &[]));
+                self.pending.spend_old(&self.rows().coin(outpoint, &record, NO_RECORD));
             }
             if let Some(delta) = &mut stage.delta {
                 delta.replaced.push((outpoint, bytes));
@@ -480,7 +487,7 @@ impl<K: Kv> ChainWriter<K> {
             self.accumulators.tell(Change::Spent, outpoint, &record)?;
             // Below the window nobody needs to know where a young output would have gone.
             let coin = (stage.delta.is_some() || young.is_none())
-                .then(|| rows.coin(outpoint, &record, bytes));
+                .then(|| rows.coin(outpoint, &record, RecordBytes::new(bytes)));
             if let (Some(delta), Some(coin)) = (&mut stage.delta, &coin) {
                 coin.put_spent(&mut self.side_rows, tx.txid, &stage.at);
                 let full = self.index.settings.delta == DeltaKind::SelfContained;
@@ -534,7 +541,7 @@ impl<K: Kv> ChainWriter<K> {
                 let bytes = record.encode();
                 let by = block.txs[spender as usize].txid;
                 let rows = self.rows();
-                let coin = rows.coin(outpoint, &record, &bytes);
+                let coin = rows.coin(outpoint, &record, RecordBytes::new(&bytes));
                 coin.put_spent(&mut self.side_rows, by, &stage.at);
                 let (record, spent_by) = (full.then_some(bytes), full.then_some(by));
                 delta.spent.push(Spent { outpoint, record, spent_by });

@@ -1,7 +1,7 @@
 //! Which rows an output has in the tables.
 
 use utxokeep_core::{
-    AddressRow, AddressRowKey, BlockEntry, Height, IndexKey, Network, OutPoint, Place,
+    AddressRow, AddressRowKey, BlockEntry, Encoded, Height, IndexKey, Network, OutPoint, Place,
     SpentAddressRow, SpentRecord, Txid, UtxoRecord,
 };
 use utxokeep_kv::Batch;
@@ -10,6 +10,12 @@ use crate::{
     Settings,
     tables::{ADDR, ADDR_SPENT, SPENT, UNSPENT},
 };
+
+/// A record as it is stored.
+pub(crate) type RecordBytes<'a> = Encoded<'a, UtxoRecord<'static>>;
+
+/// Where the bytes of a record are not needed.
+pub(crate) const NO_RECORD: RecordBytes<'static> = Encoded::new(&[]);
 
 /// An output as the tables know it: where it belongs in each of them.
 #[derive(Debug, Clone, Copy)]
@@ -22,14 +28,14 @@ pub(crate) struct Coin<'a> {
     owners: [Option<IndexKey>; 3],
     slot: u64,
     tx_index: u32,
-    /// Bytes of its record.
-    pub(crate) record: &'a [u8],
+    /// Its record, as it is stored.
+    pub(crate) record: RecordBytes<'a>,
 }
 
 impl Coin<'_> {
     /// The same without its bytes, for those who only delete its rows.
     pub(crate) fn without_record(self) -> Coin<'static> {
-        Coin { record: &[], ..self }
+        Coin { record: NO_RECORD, ..self }
     }
 
     /// Keys of its rows in the address index.
@@ -56,17 +62,17 @@ impl Coin<'_> {
 impl Coin<'_> {
     /// Writes the rows of a live output.
     pub(crate) fn put_live(&self, batch: &mut Batch) {
-        batch.put(UNSPENT, &self.outpoint.to_key(), self.record);
+        UNSPENT.put(batch, &self.outpoint, &self.record);
         for key in self.row_keys() {
-            batch.put_with(ADDR, &key.to_key(), |out| self.row().append_to(out));
+            ADDR.put(batch, &key, &self.row());
         }
     }
 
     /// Deletes the rows of a live output.
     pub(crate) fn delete_live(&self, batch: &mut Batch) {
-        batch.delete(UNSPENT, &self.outpoint.to_key());
+        UNSPENT.delete(batch, &self.outpoint);
         for key in self.row_keys() {
-            batch.delete(ADDR, &key.to_key());
+            ADDR.delete(batch, &key);
         }
     }
 
@@ -77,23 +83,23 @@ impl Coin<'_> {
             spent_by: by,
             spent_height: at.height,
             place: at.place,
-            record: self.record,
+            record: self.record.bytes(),
         };
-        batch.put_with(SPENT, &self.outpoint.to_key(), |out| spent.encode_into(out));
+        SPENT.put(batch, &self.outpoint, &spent);
         if self.height < at.height {
             let row = SpentAddressRow { row: self.row(), spent_height: at.height };
             for key in self.row_keys() {
-                batch.put(ADDR_SPENT, &key.to_key(), &row.to_bytes());
+                ADDR_SPENT.put(batch, &key, &row);
             }
         }
     }
 
     /// Deletes the rows of an output spent at `at`.
     pub(crate) fn delete_spent(&self, batch: &mut Batch, at: Height) {
-        batch.delete(SPENT, &self.outpoint.to_key());
+        SPENT.delete(batch, &self.outpoint);
         if self.height < at {
             for key in self.row_keys() {
-                batch.delete(ADDR_SPENT, &key.to_key());
+                ADDR_SPENT.delete(batch, &key);
             }
         }
     }
@@ -144,7 +150,7 @@ impl Rows {
         self,
         outpoint: OutPoint,
         record: &UtxoRecord<'_>,
-        bytes: &'a [u8],
+        bytes: RecordBytes<'a>,
     ) -> Coin<'a> {
         let address = self.address_index.then(|| IndexKey::address(self.network, record.address));
         let [payment, stake] = IndexKey::credentials(self.network, record.address);

@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use utxokeep_core::{ChainPoint, Corrupt, OutPoint, SetDigest, SpentRecord, Totals, UtxoRecord};
+use utxokeep_core::{ChainPoint, Corrupt, OutPoint, SetDigest, Totals, UtxoRecord};
 use utxokeep_kv::{Read, Scan};
 
 use crate::{
@@ -137,7 +137,8 @@ impl<S: Read> View<'_, S> {
         let mut back = self.spent_since(&scan)?.into_iter().peekable();
         let mut damage = None;
         let at = self.horizon();
-        self.read.scan(UNSPENT, &scan, &mut |key, value| {
+        UNSPENT.scan(&self.read, &scan, |key, value| {
+            let (key, value) = (key.bytes(), value.bytes());
             while let Some((key, bytes)) = back.next_if(|(old, _)| old.as_slice() < key) {
                 if let Err(error) = visit_row(&key, &bytes, visit) {
                     damage = Some(error);
@@ -163,12 +164,12 @@ impl<S: Read> View<'_, S> {
         let Some(at) = self.horizon() else { return Ok(Vec::new()) };
         let mut back = Vec::new();
         let mut damage = None;
-        self.read.scan(SPENT, scan, &mut |key, value| {
-            let found = SpentRecord::decode(value)
-                .and_then(|spent| spent.utxo().map(|record| (spent, record.height)));
+        SPENT.scan(&self.read, scan, |key, value| {
+            let found =
+                value.read().and_then(|spent| spent.utxo().map(|record| (spent, record.height)));
             match found {
                 Ok((spent, created)) if spent.spent_height > at && created <= at => {
-                    back.push((key.to_vec(), spent.record.to_vec()));
+                    back.push((key.bytes().to_vec(), spent.record.to_vec()));
                 }
                 Ok(_) => {}
                 Err(error) => damage = Some(error),

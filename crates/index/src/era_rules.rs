@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use utxokeep_chains::cardano::Genesis;
-use utxokeep_core::{Block, Height, OutPoint, Tx, Txid, UtxoRecord, cardano::EraRemoval};
-use utxokeep_kv::{Kv, Read, Scan};
+use utxokeep_core::{Block, Height, OutPoint, Tx, Txid, cardano::EraRemoval};
+use utxokeep_kv::{Kv, Scan};
 
 use crate::{ChainWriter, error::StoreError, tables::UNSPENT};
 
@@ -43,8 +43,8 @@ impl<K: Kv> ChainWriter<K> {
         let shelley_starts = genesis.map_or(0, Genesis::slot_start_of_shelley);
         let mut removed = Vec::new();
         let mut damage = None;
-        self.read().scan(UNSPENT, &Scan::ALL, &mut |key, value| {
-            match (OutPoint::from_key(key), UtxoRecord::decode(value)) {
+        UNSPENT.scan(&self.read(), &Scan::ALL, |key, value| {
+            match (key.read(), value.read()) {
                 (Some(outpoint), Ok(record)) => {
                     let is_from_byron =
                         record.height == Height::GENESIS || record.slot() < shelley_starts;

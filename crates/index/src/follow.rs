@@ -314,12 +314,11 @@ impl<K: Kv> Follower<K> {
         let read = self.writer.index().kv.as_ref();
         let mut unknown = Vec::new();
         for part in headers.chunks(KNOWN_AT_ONCE) {
-            let mut keys: Vec<_> = part.iter().map(|header| *header.hash.as_bytes()).collect();
-            keys.sort_unstable();
-            let keys: Vec<&[u8]> = keys.iter().map(<[u8; 32]>::as_slice).collect();
+            let mut hashes: Vec<BlockHash> = part.iter().map(|header| header.hash).collect();
+            hashes.sort_unstable();
             let mut in_chain = FxHashSet::default();
-            read.multi_get(HEIGHTS, &keys, &mut |at, value| {
-                in_chain.extend(value.and(BlockHash::from_slice(keys[at])));
+            HEIGHTS.multi_get(read, &hashes, |at, value| {
+                in_chain.extend(value.map(|_| hashes[at]));
             })?;
             // A side block whose parent was rolled back is not part of any branch yet.
             let is_side = |hash| self.stored.contains(hash) && self.tree.get(hash).is_some();

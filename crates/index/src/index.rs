@@ -81,8 +81,8 @@ pub fn peek_identity(dir: &Path) -> Result<Identity, OpenError> {
 
 /// What the database says of itself, if it has come that far. Changes nothing.
 fn stated_identity(dir: &Path, on_disk: &[String]) -> Result<Option<Identity>, OpenError> {
-    let specs = &TABLES[..=usize::from(META.0)];
-    if !on_disk.iter().any(|name| name == specs[usize::from(META.0)].name) {
+    let specs = &TABLES[..=usize::from(META.id().0)];
+    if !on_disk.iter().any(|name| name == specs[usize::from(META.id().0)].name) {
         return Ok(None);
     }
     meta::identity(&RocksKv::peek(dir, specs)?)
@@ -114,7 +114,7 @@ impl ChainIndex<RocksKv> {
                     return Err(KvError::NotFound { path: dir.to_owned() }.into());
                 }
                 _ => {
-                    let missing = if found { usize::from(META.0) } else { LOG_TABLES };
+                    let missing = if found { usize::from(META.id().0) } else { LOG_TABLES };
                     let table = TABLES[missing].name;
                     return Err(KvError::LostTable { path: dir.to_owned(), table }.into());
                 }
@@ -196,7 +196,7 @@ impl<K: Kv> ChainIndex<K> {
     /// Brings the gauges up to date.
     pub fn sample_metrics(&self) -> Result<(), StoreError> {
         let status = self.status()?;
-        let name = TABLES[usize::from(crate::tables::ADDR.0)].name;
+        let name = TABLES[usize::from(crate::tables::ADDR.id().0)].name;
         let rows = status.tables.iter().find(|table| table.name == name);
         let height = status.tip.map(|tip| tip.height).unwrap_or_default();
         let undo_base = status.undo_base.unwrap_or_default();

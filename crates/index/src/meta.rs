@@ -1,7 +1,7 @@
 //! The few rows that say what the database is and where it stands.
 
 use utxokeep_core::{BlockHash, Corrupt, Filter, Height, Network};
-use utxokeep_kv::{Batch, Read};
+use utxokeep_kv::{Batch, KvError, Read, Stored, Table};
 
 use crate::{
     Settings,
@@ -91,17 +91,26 @@ fn switch_bytes(settings: &Settings) -> Vec<u8> {
     SWITCHES[..len].iter().map(byte).collect()
 }
 
+/// Value of a name.
+fn named(
+    read: &(impl Read + ?Sized),
+    table: Table<[u8], [u8]>,
+    name: &[u8],
+) -> Result<Option<Vec<u8>>, KvError> {
+    Ok(table.get(read, name)?.map(Stored::into_bytes))
+}
+
 /// Rows of a new database.
 pub(crate) fn create(settings: &Settings) -> Batch {
     let mut batch = Batch::new();
-    batch.put(META, FORMAT, &FORMAT_VERSION.to_be_bytes());
-    batch.put(META, NETWORK, settings.network().to_string().as_bytes());
-    batch.put(META, SETTINGS, &switch_bytes(settings));
+    META.put(&mut batch, FORMAT, &FORMAT_VERSION.to_be_bytes());
+    META.put(&mut batch, NETWORK, settings.network().to_string().as_bytes());
+    META.put(&mut batch, SETTINGS, &switch_bytes(settings));
     if !settings.filter.is_empty() {
-        batch.put(META, FILTER, &settings.filter.encode());
+        META.put(&mut batch, FILTER, &settings.filter.encode());
     }
     if let Some(genesis) = private_genesis(settings) {
-        batch.put(META, GENESIS, &genesis);
+        META.put(&mut batch, GENESIS, &genesis);
     }
     if settings.enabled {
         put_undo_base(&mut batch, Height::GENESIS);
@@ -122,7 +131,7 @@ pub(crate) fn check(
     settings: &Settings,
     upgrades: &[Upgrade],
 ) -> Result<Option<Batch>, OpenError> {
-    let Some(format) = read.get(META, FORMAT)? else {
+    let Some(format) = named(read, META, FORMAT)? else {
         return Ok(None);
     };
     let format = u64::from_be_bytes(
@@ -132,12 +141,12 @@ pub(crate) fn check(
     if format > known {
         return Err(OpenError::NewerFormat { found: format, known });
     }
-    let network = read.get(META, NETWORK)?.ok_or(OpenError::NotOurs)?;
+    let network = named(read, META, NETWORK)?.ok_or(OpenError::NotOurs)?;
     if network != settings.network().to_string().as_bytes() {
         let found = String::from_utf8_lossy(&network).into_owned();
         return Err(OpenError::WrongNetwork { found, asked: settings.network() });
     }
-    let bytes = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
+    let bytes = named(read, META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
     for (at, switch) in SWITCHES.iter().enumerate() {
         if !switch.is_of(settings.network()) {
             continue;
@@ -147,18 +156,18 @@ pub(crate) fn check(
             return Err(OpenError::SettingChanged { name: switch.name, found, asked });
         }
     }
-    let filter = read.get(META, FILTER)?.unwrap_or_default();
+    let filter = named(read, META, FILTER)?.unwrap_or_default();
     if filter != settings.filter.encode() {
         let (found, asked) = (Filter::decode(&filter)?.len(), settings.filter.len());
         return Err(OpenError::FilterChanged { found, asked });
     }
-    if read.get(META, GENESIS)? != private_genesis(settings) {
+    if named(read, META, GENESIS)? != private_genesis(settings) {
         return Err(OpenError::GenesisChanged);
     }
     let mut batch = Batch::new();
     for upgrade in upgrades.iter().filter(|upgrade| upgrade.from >= format) {
         (upgrade.run)(read, &mut batch)?;
-        batch.put(META, FORMAT, &(upgrade.from + 1).to_be_bytes());
+        META.put(&mut batch, FORMAT, &(upgrade.from + 1).to_be_bytes());
     }
     Ok(Some(batch))
 }
@@ -187,10 +196,10 @@ pub struct Identity {
 
 /// Reads the identity; `None` for an empty database.
 pub(crate) fn identity(read: &dyn Read) -> Result<Option<Identity>, OpenError> {
-    let Some(network) = read.get(META, NETWORK)? else { return Ok(None) };
+    let Some(network) = named(read, META, NETWORK)? else { return Ok(None) };
     let network = String::from_utf8_lossy(&network);
     let network = network.parse().map_err(|error| Corrupt::new("network name", error))?;
-    let bytes = read.get(META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
+    let bytes = named(read, META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
     let mut identity = Identity {
         network,
         enabled: false,
@@ -198,8 +207,8 @@ pub(crate) fn identity(read: &dyn Read) -> Result<Option<Identity>, OpenError> {
         muhash: false,
         payment_index: false,
         stake_index: false,
-        filter: Filter::decode(&read.get(META, FILTER)?.unwrap_or_default())?,
-        genesis: read.get(META, GENESIS)?,
+        filter: Filter::decode(&named(read, META, FILTER)?.unwrap_or_default())?,
+        genesis: named(read, META, GENESIS)?,
     };
     for (switch, byte) in SWITCHES.iter().zip(bytes) {
         (switch.note)(&mut identity, byte == 1);
@@ -208,7 +217,7 @@ pub(crate) fn identity(read: &dyn Read) -> Result<Option<Identity>, OpenError> {
 }
 
 pub(crate) fn tip(read: &dyn Read) -> Result<Option<(Height, BlockHash)>, StoreError> {
-    let Some(bytes) = read.get(META, TIP)? else { return Ok(None) };
+    let Some(bytes) = named(read, META, TIP)? else { return Ok(None) };
     let tip = bytes
         .split_at_checked(4)
         .and_then(|(height, hash)| Some((Height::from_key(height)?, BlockHash::from_slice(hash)?)));
@@ -218,28 +227,28 @@ pub(crate) fn tip(read: &dyn Read) -> Result<Option<(Height, BlockHash)>, StoreE
 pub(crate) fn put_tip(batch: &mut Batch, height: Height, hash: &BlockHash) {
     let mut value = height.to_key().to_vec();
     value.extend_from_slice(hash.as_bytes());
-    batch.put(META, TIP, &value);
+    META.put(batch, TIP, &value);
 }
 
 /// Height of the first block, when blocks from before it are missing.
 pub(crate) fn start(read: &dyn Read) -> Result<Option<Height>, StoreError> {
-    let Some(bytes) = read.get(META, START)? else { return Ok(None) };
+    let Some(bytes) = named(read, META, START)? else { return Ok(None) };
     let start = Height::from_key(&bytes);
     Ok(Some(start.ok_or_else(|| Corrupt::new("start", "not 4 bytes long"))?))
 }
 
 pub(crate) fn put_start(batch: &mut Batch, start: Height) {
-    batch.put(META, START, &start.to_key());
+    META.put(batch, START, &start.to_key());
 }
 
 /// Undo data exists for every block above this height.
 pub(crate) fn undo_base(read: &dyn Read) -> Result<Height, StoreError> {
-    let bytes = read.get(UTXO_META, UNDO_BASE)?.unwrap_or_default();
+    let bytes = named(read, UTXO_META, UNDO_BASE)?.unwrap_or_default();
     Height::from_key(&bytes).ok_or_else(|| Corrupt::new("undo base", "not 4 bytes long").into())
 }
 
 pub(crate) fn put_undo_base(batch: &mut Batch, base: Height) {
-    batch.put(UTXO_META, UNDO_BASE, &base.to_key());
+    UTXO_META.put(batch, UNDO_BASE, &base.to_key());
 }
 
 /// How far pruning has come inside the block it works on.
@@ -252,7 +261,7 @@ pub(crate) struct PruneCursor {
 }
 
 pub(crate) fn prune_cursor(read: &dyn Read) -> Result<Option<PruneCursor>, StoreError> {
-    let Some(bytes) = read.get(UTXO_META, PRUNE_CURSOR)? else { return Ok(None) };
+    let Some(bytes) = named(read, UTXO_META, PRUNE_CURSOR)? else { return Ok(None) };
     let cursor = bytes.split_at_checked(4).and_then(|(height, done)| {
         let done = u32::from_be_bytes(done.try_into().ok()?);
         Some(PruneCursor { height: Height::from_key(height)?, done })
@@ -265,9 +274,9 @@ pub(crate) fn put_prune_cursor(batch: &mut Batch, cursor: Option<PruneCursor>) {
         Some(PruneCursor { height, done }) => {
             let mut value = height.to_key().to_vec();
             value.extend_from_slice(&done.to_be_bytes());
-            batch.put(UTXO_META, PRUNE_CURSOR, &value);
+            UTXO_META.put(batch, PRUNE_CURSOR, &value);
         }
-        None => batch.delete(UTXO_META, PRUNE_CURSOR),
+        None => UTXO_META.delete(batch, PRUNE_CURSOR),
     }
 }
 
@@ -306,7 +315,7 @@ mod tests {
         let settings = Settings::new(Network::BitcoinRegtest);
         let kv = database(&settings);
         let mut batch = Batch::new();
-        batch.put(META, SETTINGS, &switch_bytes(&settings)[..2]);
+        META.put(&mut batch, SETTINGS, &switch_bytes(&settings)[..2]);
         kv.commit(batch, Durability::Synced).unwrap();
         assert!(check(&kv, &settings, UPGRADES).unwrap().is_some());
         assert!(!identity(&kv).unwrap().unwrap().muhash);
@@ -326,11 +335,11 @@ mod tests {
         let step = |name: &'static [u8]| -> fn(&dyn Read, &mut Batch) -> Result<(), StoreError> {
             match name {
                 b"one" => |_, batch| {
-                    batch.put(META, b"upgraded", b"one");
+                    META.put(batch, b"upgraded", b"one");
                     Ok(())
                 },
                 _ => |_, batch| {
-                    batch.put(META, b"upgraded", b"two");
+                    META.put(batch, b"upgraded", b"two");
                     Ok(())
                 },
             }
@@ -339,7 +348,7 @@ mod tests {
             [Upgrade { from: 1, run: step(b"one") }, Upgrade { from: 2, run: step(b"two") }];
         let batch = check(&kv, &settings, &upgrades).unwrap().unwrap();
         kv.commit(batch, Durability::Synced).unwrap();
-        assert_eq!(kv.get(META, b"upgraded").unwrap(), Some(b"two".to_vec()));
+        assert_eq!(named(&kv, META, b"upgraded").unwrap(), Some(b"two".to_vec()));
         assert!(check(&kv, &settings, &upgrades).unwrap().unwrap().is_empty());
 
         let error = check(&kv, &settings, UPGRADES).unwrap_err();

@@ -10,7 +10,7 @@ use utxokeep_core::{AddressKey, AddressRowKey, Corrupt, IndexKey, IndexTag, OutP
 use utxokeep_kv::{Batch, KvError, RowSink, SortedRows, TableId};
 
 use crate::{
-    coin::{Coin, Rows},
+    coin::{Coin, RecordBytes, Rows},
     tables::{ADDR, UNSPENT},
 };
 
@@ -189,18 +189,18 @@ impl Pending {
     fn coin_at(&self, at: u32) -> Result<Coin<'_>, Corrupt> {
         let outpoint = OutPoint::from_key(self.key_at(at))
             .ok_or_else(|| Corrupt::new("outpoint", "not 36 bytes long"))?;
-        let bytes = self.record_at(at);
-        Ok(self.rows.coin(outpoint, &UtxoRecord::decode(bytes)?, bytes))
+        let record = RecordBytes::new(self.record_at(at));
+        Ok(self.rows.coin(outpoint, &record.read()?, record))
     }
 
     /// Appends the net effect on the tables of live outputs.
     pub(crate) fn write_into(&self, batch: &mut Batch) -> Result<(), Corrupt> {
         // Deletes first: a replaced output has both, and the last write of a row wins.
         for outpoint in &self.gone {
-            batch.delete(UNSPENT, &outpoint.to_key());
+            UNSPENT.delete(batch, outpoint);
         }
         for row in &self.gone_rows {
-            batch.delete(ADDR, &row.to_key());
+            ADDR.delete(batch, row);
         }
         for at in self.live() {
             self.coin_at(at)?.put_live(batch);
@@ -248,7 +248,7 @@ impl LiveRows<'_> {
 
 impl SortedRows for LiveRows<'_> {
     fn table(&self) -> TableId {
-        UNSPENT
+        UNSPENT.id()
     }
 
     fn visit(&self, sink: &mut RowSink<'_>) -> Result<(), KvError> {
@@ -323,7 +323,7 @@ pub(crate) struct AddrRows<'a>(pub(crate) &'a Pending);
 
 impl SortedRows for AddrRows<'_> {
     fn table(&self) -> TableId {
-        ADDR
+        ADDR.id()
     }
 
     fn visit(&self, sink: &mut RowSink<'_>) -> Result<(), KvError> {

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use utxokeep_core::{BlockDelta, Height, OutPoint, SpentRecord};
+use utxokeep_core::{BlockDelta, Height, OutPoint};
 use utxokeep_kv::{Batch, Durability, Kv};
 
 use crate::{
     ChainWriter,
+    coin::NO_RECORD,
     error::StoreError,
     log::{self, Held},
     meta::{self, PruneCursor},
@@ -125,7 +126,7 @@ impl<K: Kv> ChainWriter<K> {
         let done = done as usize + part.len();
         let is_finished = done >= delta.spent.len();
         if is_finished {
-            batch.delete(DELTA, &height.to_key());
+            DELTA.delete(&mut batch, &height);
             meta::put_prune_cursor(&mut batch, None);
             report.deltas_deleted += 1;
         } else {
@@ -149,18 +150,15 @@ impl<K: Kv> ChainWriter<K> {
         outpoints: &[OutPoint],
     ) -> Result<(), StoreError> {
         let rows = self.rows();
-        let mut sorted: Vec<_> = outpoints.iter().map(|outpoint| outpoint.to_key()).collect();
+        let mut sorted = outpoints.to_vec();
         sorted.sort_unstable();
-        let keys: Vec<&[u8]> = sorted.iter().map(<[u8; OutPoint::KEY_LEN]>::as_slice).collect();
         let mut damage = None;
-        self.index.kv.multi_get(SPENT, &keys, &mut |at, value| {
-            let (Some(outpoint), Some(value)) = (OutPoint::from_key(keys[at]), value) else {
-                return;
-            };
-            let record = SpentRecord::decode(value).and_then(|spent| spent.utxo());
+        SPENT.multi_get(self.index.kv.as_ref(), &sorted, |at, value| {
+            let Some(value) = value else { return };
+            let record = value.read().and_then(|spent| spent.utxo());
             match record {
                 Ok(record) => {
-                    rows.coin(outpoint, &record, &[]).delete_spent(batch, delta.height);
+                    rows.coin(sorted[at], &record, NO_RECORD).delete_spent(batch, delta.height);
                 }
                 Err(error) => damage = Some(error),
             }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use utxokeep_core::{
     AddressRow, AddressRowKey, AssetFilter, BlockEntry, BlockHash, BlockName, ChainPoint, Corrupt,
-    Datum, Details, Height, IndexKey, IndexTag, OutPoint, OwnerKeys, Partial, SpentAddressRow,
-    SpentRecord, Txid, UtxoRecord, row_outpoint,
+    Datum, Details, Height, IndexKey, IndexTag, OutPoint, OwnerKeys, Partial, SpentRecord, Txid,
+    UtxoRecord, row_outpoint,
 };
 use utxokeep_kv::{Read, Scan};
 
@@ -147,14 +147,13 @@ pub(crate) fn block_entry(
     read: &dyn Read,
     height: Height,
 ) -> Result<Option<BlockEntry>, StoreError> {
-    let bytes = read.get(BLOCKS, &height.to_key())?;
-    Ok(bytes.map(|bytes| BlockEntry::decode(&bytes)).transpose()?)
+    let entry = BLOCKS.get(read, &height)?;
+    Ok(entry.map(|entry| entry.read()).transpose()?)
 }
 
 pub(crate) fn height_of(read: &dyn Read, hash: &BlockHash) -> Result<Option<Height>, StoreError> {
-    let Some(bytes) = read.get(HEIGHTS, hash.as_bytes())? else { return Ok(None) };
-    let height = Height::from_key(&bytes);
-    Ok(Some(height.ok_or_else(|| Corrupt::new("height", "not 4 bytes long"))?))
+    let height = HEIGHTS.get(read, hash)?;
+    Ok(height.map(|height| height.read()).transpose()?)
 }
 
 impl<'a, S: Read> View<'a, S> {
@@ -335,18 +334,17 @@ impl<'a, S: Read> View<'a, S> {
     }
 
     fn find(&self, outpoint: OutPoint) -> Result<Option<Utxo>, QueryError> {
-        let key = outpoint.to_key();
         let exists = |height: Height| self.horizon().is_none_or(|at| height <= at);
-        if let Some(bytes) = self.read.get(UNSPENT, &key)? {
-            let record = UtxoRecord::decode(&bytes)?;
+        if let Some(record) = UNSPENT.get(&self.read, &outpoint)? {
+            let record = record.read()?;
             return if exists(record.height) {
                 self.describe(outpoint, &record, None).map(Some)
             } else {
                 Ok(None)
             };
         }
-        let Some(bytes) = self.read.get(SPENT, &key)? else { return Ok(None) };
-        let spent = SpentRecord::decode(&bytes)?;
+        let Some(spent) = SPENT.get(&self.read, &outpoint)? else { return Ok(None) };
+        let spent = spent.read()?;
         let record = spent.utxo()?;
         if !exists(record.height) {
             return Ok(None);
@@ -492,13 +490,12 @@ impl<'a, S: Read> View<'a, S> {
         outpoint: OutPoint,
         look: impl FnOnce(&UtxoRecord<'_>) -> Result<T, Corrupt>,
     ) -> Result<T, QueryError> {
-        let key = outpoint.to_key();
-        if let Some(bytes) = self.read.get(UNSPENT, &key)? {
-            return Ok(look(&UtxoRecord::decode(&bytes)?)?);
+        if let Some(record) = UNSPENT.get(&self.read, &outpoint)? {
+            return Ok(look(&record.read()?)?);
         }
-        let bytes = self.read.get(SPENT, &key)?;
-        let bytes = bytes.ok_or_else(|| StoreError::missing("utxo_unspent", outpoint))?;
-        Ok(look(&SpentRecord::decode(&bytes)?.utxo()?)?)
+        let spent = SPENT.get(&self.read, &outpoint)?;
+        let spent = spent.ok_or_else(|| StoreError::missing("utxo_unspent", outpoint))?;
+        Ok(look(&spent.read()?.utxo()?)?)
     }
 
     /// Whether the index keeps every output of an owner, and can find them.
@@ -525,16 +522,13 @@ impl<'a, S: Read> View<'a, S> {
 
     /// Reads the records behind address rows in one sorted pass.
     fn records(&self, rows: &[(AddressRowKey, AddressRow)]) -> Result<Vec<Utxo>, QueryError> {
-        let mut wanted: Vec<_> = rows
-            .iter()
-            .enumerate()
-            .map(|(at, (key, row))| (row_outpoint(key, row).to_key(), at))
-            .collect();
+        let mut wanted: Vec<_> =
+            rows.iter().enumerate().map(|(at, (key, row))| (row_outpoint(key, row), at)).collect();
         wanted.sort_unstable();
-        let keys: Vec<&[u8]> = wanted.iter().map(|(key, _)| key.as_slice()).collect();
+        let outpoints = wanted.iter().map(|(outpoint, _)| outpoint);
         let mut values: Vec<Option<Vec<u8>>> = vec![None; rows.len()];
-        self.read.multi_get(UNSPENT, &keys, &mut |number, value| {
-            values[wanted[number].1] = value.map(<[u8]>::to_vec);
+        UNSPENT.multi_get(&self.read, outpoints, |number, value| {
+            values[wanted[number].1] = value.map(|value| value.bytes().to_vec());
         })?;
         rows.iter()
             .zip(values)
@@ -603,8 +597,8 @@ impl<'a, S: Read> View<'a, S> {
         visit: &mut dyn FnMut(AddressRowKey, AddressRow) -> bool,
     ) -> Result<(), QueryError> {
         let mut damage = None;
-        self.read.scan(ADDR, scan, &mut |key, value| {
-            let row = AddressRowKey::from_key(key).zip(AddressRow::from_bytes(value));
+        ADDR.scan(&self.read, scan, |key, value| {
+            let row = key.read().zip(value.read().ok());
             let Some((key, row)) = row else {
                 damage = Some(Corrupt::new("address row", "malformed key or value"));
                 return false;
@@ -701,8 +695,8 @@ impl SpentSince {
             limit: MERGE_ROWS,
             within_prefix: true,
         };
-        let visited = read.scan(ADDR_SPENT, &scan, &mut |key, value| {
-            match AddressRowKey::from_key(key).zip(SpentAddressRow::from_bytes(value)) {
+        let visited = ADDR_SPENT.scan(read, &scan, |key, value| {
+            match key.read().zip(value.read().ok()) {
                 Some((row, spent)) if spent.spent_height > self.at => {
                     self.rows.push_back((row, spent.row));
                 }
@@ -710,7 +704,7 @@ impl SpentSince {
                 None => damage = Some(Corrupt::new("spent address row", "malformed")),
             }
             last.clear();
-            last.extend_from_slice(key);
+            last.extend_from_slice(key.bytes());
             damage.is_none()
         })?;
         if let Some(error) = damage {

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 use utxokeep_core::{BlockDelta, Corrupt, OutPoint, Totals, UtxoRecord};
-use utxokeep_kv::{Kv, Read};
+use utxokeep_kv::Kv;
 
 use crate::{
     ChainWriter, DeltaKind,
     accumulator::Change,
-    coin::SpentAt,
+    coin::{NO_RECORD, RecordBytes, SpentAt},
     error::StoreError,
     side::Redo,
     staging::{Event, What},
@@ -55,7 +55,8 @@ impl<K: Kv> ChainWriter<K> {
                 return Err(Corrupt::new("redo", "a body is missing").into());
             };
             let rows = self.rows();
-            let coin = rows.coin(entry.outpoint, &UtxoRecord::decode(bytes)?, bytes);
+            let record = RecordBytes::new(bytes);
+            let coin = rows.coin(entry.outpoint, &record.read()?, record);
             coin.put_spent(&mut self.side_rows, by, &at);
             if !created.contains(&entry.outpoint) {
                 self.redo_remove(Change::Spent, entry.outpoint, bytes, &mut totals)?;
@@ -87,27 +88,27 @@ impl<K: Kv> ChainWriter<K> {
         bytes: &[u8],
         totals: &mut Totals,
     ) -> Result<(), StoreError> {
-        let found = self.read().get(UNSPENT, &outpoint.to_key())?;
-        if found.as_deref() != Some(bytes) {
+        let found = UNSPENT.get(&self.read(), &outpoint)?;
+        if found.is_none_or(|found| found.encoded().bytes() != bytes) {
             return Err(StoreError::missing("utxo_unspent", outpoint));
         }
         let record = UtxoRecord::decode(bytes)?;
         totals.sub(record.value, record.address.len());
         self.accumulators.tell(change, outpoint, &record)?;
-        self.pending.spend_old(&self.rows().coin(outpoint, &record, &[]));
+        self.pending.spend_old(&self.rows().coin(outpoint, &record, NO_RECORD));
         Ok(())
     }
 
     fn stage_redo_rows(&mut self, redo: &Redo) {
         let Redo { entry, delta } = redo;
         let height = delta.height;
-        let bytes = match self.index.settings.delta {
-            DeltaKind::SelfContained => delta.encode(),
-            DeltaKind::Compact => without_bodies(delta).encode(),
-        };
-        self.side_rows.put(DELTA, &height.to_key(), &bytes);
-        self.side_rows.put(BLOCKS, &height.to_key(), &entry.encode());
-        self.side_rows.put(HEIGHTS, entry.hash.as_bytes(), &height.to_key());
+        let rows = &mut self.side_rows;
+        match self.index.settings.delta {
+            DeltaKind::SelfContained => DELTA.put(rows, &height, delta),
+            DeltaKind::Compact => DELTA.put(rows, &height, &without_bodies(delta)),
+        }
+        BLOCKS.put(rows, &height, entry);
+        HEIGHTS.put(rows, &entry.hash, &height);
         self.accumulators.stage(height, self.mode, &mut self.side_rows);
         self.side_rows.append(&std::mem::take(&mut self.with_next));
         self.tip = Some(Tip { height, entry: *entry });

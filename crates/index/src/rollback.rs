@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use rustc_hash::FxHashSet;
-use utxokeep_core::{BlockDelta, Corrupt, Height, OutPoint, SpentRecord, Txid, UtxoRecord};
-use utxokeep_kv::{Batch, Kv, Read, TableId};
+use utxokeep_core::{BlockDelta, Corrupt, Height, OutPoint, SpentRecord, StoredValue, Txid};
+use utxokeep_kv::{Batch, Kv, Read, Table};
 
 use crate::{
     ChainWriter,
-    coin::{Coin, Rows},
+    coin::{Coin, RecordBytes, Rows},
     error::{RollbackError, StoreError},
     meta,
     query::block_entry,
@@ -81,7 +81,7 @@ impl<K: Kv> ChainWriter<K> {
             reversals = delta.created.len() + delta.spent.len();
             self.undo_set(&mut batch, &delta, &bodies)?;
             self.accumulators.undo(read, &delta, &mut batch)?;
-            batch.delete(DELTA, &tip.height.to_key());
+            DELTA.delete(&mut batch, &tip.height);
             let (entry, delta) = (tip.entry, bodies.into_self_contained(delta)?);
             if keep_redo {
                 side::put_redo(&mut batch, tip.height, &Redo { entry, delta });
@@ -93,8 +93,8 @@ impl<K: Kv> ChainWriter<K> {
             let undone = Undone { entry: tip.entry, delta: None };
             side::put_undone(&mut batch, tip.height, &undone);
         }
-        batch.delete(BLOCKS, &tip.height.to_key());
-        batch.delete(HEIGHTS, tip.entry.hash.as_bytes());
+        BLOCKS.delete(&mut batch, &tip.height);
+        HEIGHTS.delete(&mut batch, &tip.entry.hash);
         meta::put_tip(&mut batch, parent, &entry.hash);
         self.commit(batch)?;
         self.tip = Some(Tip { height: parent, entry });
@@ -130,14 +130,14 @@ impl<K: Kv> ChainWriter<K> {
 }
 
 fn coin(rows: Rows, outpoint: OutPoint, bytes: &[u8]) -> Result<Coin<'_>, Corrupt> {
-    Ok(rows.coin(outpoint, &UtxoRecord::decode(bytes)?, bytes))
+    let bytes = RecordBytes::new(bytes);
+    Ok(rows.coin(outpoint, &bytes.read()?, bytes))
 }
 
 pub(crate) fn read_delta(read: &dyn Read, height: Height) -> Result<BlockDelta, StoreError> {
-    let bytes = read
-        .get(DELTA, &height.to_key())?
-        .ok_or_else(|| StoreError::missing("utxo_block_delta", height))?;
-    Ok(BlockDelta::decode(&bytes)?)
+    let delta = DELTA.get(read, &height)?;
+    let delta = delta.ok_or_else(|| StoreError::missing("utxo_block_delta", height))?;
+    Ok(delta.read()?)
 }
 
 pub(crate) struct SpentBody {
@@ -247,12 +247,12 @@ fn read_live_or_spent(read: &dyn Read, outpoints: &[OutPoint]) -> Result<Vec<Vec
 }
 
 /// Reads the rows of many outpoints; every one must be there.
-fn read_all(
+fn read_all<V: StoredValue>(
     read: &dyn Read,
-    table: TableId,
+    table: Table<OutPoint, V>,
     outpoints: &[OutPoint],
 ) -> Result<Vec<Vec<u8>>, StoreError> {
-    let name = TABLES[usize::from(table.0)].name;
+    let name = TABLES[usize::from(table.id().0)].name;
     read_some(read, table, outpoints)?
         .into_iter()
         .zip(outpoints)
@@ -261,18 +261,16 @@ fn read_all(
 }
 
 /// Reads the rows of many outpoints in one sorted pass.
-fn read_some(
+fn read_some<V: StoredValue>(
     read: &dyn Read,
-    table: TableId,
+    table: Table<OutPoint, V>,
     outpoints: &[OutPoint],
 ) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
-    let mut sorted: Vec<_> =
-        outpoints.iter().enumerate().map(|(at, outpoint)| (outpoint.to_key(), at)).collect();
+    let mut sorted: Vec<_> = outpoints.iter().enumerate().map(|(at, one)| (*one, at)).collect();
     sorted.sort_unstable();
-    let keys: Vec<&[u8]> = sorted.iter().map(|(key, _)| key.as_slice()).collect();
     let mut values = vec![None; outpoints.len()];
-    read.multi_get(table, &keys, &mut |number, value| {
-        values[sorted[number].1] = value.map(<[u8]>::to_vec);
+    table.multi_get(read, sorted.iter().map(|(outpoint, _)| outpoint), |number, value| {
+        values[sorted[number].1] = value.map(|value| value.bytes().to_vec());
     })?;
     Ok(values)
 }

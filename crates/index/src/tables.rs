@@ -1,34 +1,39 @@
 //! The schema: every table of the chain log and the chain index. `docs/schema.md` explains it.
 
-use utxokeep_core::AddressRowKey;
+use utxokeep_core::{
+    AddressRow, AddressRowKey, BlockDelta, BlockEntry, BlockHash, Height, MuHash, OutPoint,
+    SpentAddressRow, SpentRecord, UtxoRecord,
+};
 use utxokeep_kv::{Access, tables};
+
+pub use crate::side::{SideBody, SideHeader};
 
 tables! {
     pub,
     /// Format version, network, settings and tip, by name.
-    META = 0, "chain_meta", Access::Sequential;
+    META = 0, "chain_meta": [u8] => [u8], Access::Sequential;
     /// The chain log: height → block entry, with the totals of the set after the block.
-    BLOCKS = 1, "chain_blocks", Access::Sequential;
+    BLOCKS = 1, "chain_blocks": Height => BlockEntry, Access::Sequential;
     /// Block hash → height, for blocks of the followed chain.
-    HEIGHTS = 2, "chain_heights", Access::Point;
+    HEIGHTS = 2, "chain_heights": BlockHash => Height, Access::Point;
     /// Blocks of other branches: height, hash → header and verdict.
-    SIDE = 3, "chain_side", Access::Sequential;
+    SIDE = 3, "chain_side": (Height, BlockHash) => SideHeader, Access::Sequential;
     /// Bodies of those blocks: height, hash → raw block or redo delta.
-    SIDE_BODY = 4, "chain_side_body", Access::Sequential;
+    SIDE_BODY = 4, "chain_side_body": (Height, BlockHash) => SideBody, Access::Sequential;
     /// Live outputs: outpoint → record.
-    UNSPENT = 5, "utxo_unspent", Access::Point;
+    UNSPENT = 5, "utxo_unspent": OutPoint => UtxoRecord<'static>, Access::Point;
     /// Spent outputs inside the horizon: outpoint → spent record.
-    SPENT = 6, "utxo_spent", Access::Point;
+    SPENT = 6, "utxo_spent": OutPoint => SpentRecord<'static>, Access::Point;
     /// Live outputs by address: tag, address key, chain position → txid, amount.
-    ADDR = 7, "utxo_addr", Access::Prefix(AddressRowKey::PREFIX_LEN);
+    ADDR = 7, "utxo_addr": AddressRowKey => AddressRow, Access::Prefix(AddressRowKey::PREFIX_LEN);
     /// Spent outputs inside the horizon, by address: the same key → txid, amount, spent height.
-    ADDR_SPENT = 8, "utxo_addr_spent", Access::Prefix(AddressRowKey::PREFIX_LEN);
+    ADDR_SPENT = 8, "utxo_addr_spent": AddressRowKey => SpentAddressRow, Access::Prefix(AddressRowKey::PREFIX_LEN);
     /// Height → what the block changed.
-    DELTA = 9, "utxo_block_delta", Access::Sequential;
+    DELTA = 9, "utxo_block_delta": Height => BlockDelta, Access::Sequential;
     /// Height → MuHash accumulator after the block.
-    MUHASH = 10, "utxo_muhash", Access::Sequential;
+    MUHASH = 10, "utxo_muhash": Height => MuHash, Access::Sequential;
     /// Undo base and prune cursor, by name.
-    UTXO_META = 11, "utxo_meta", Access::Sequential;
+    UTXO_META = 11, "utxo_meta": [u8] => [u8], Access::Sequential;
 }
 
 /// How many of [`TABLES`] belong to the chain log; the rest is the index and stays unopened when

@@ -15,7 +15,7 @@ use utxokeep_kv::{Kv, Read, Scan, TableId};
 use crate::{
     ChainIndex, View,
     accumulator::Kind,
-    coin::Rows,
+    coin::{NO_RECORD, Rows},
     error::StoreError,
     meta,
     query::{block_entry, height_of},
@@ -150,7 +150,7 @@ impl<S: Read> Check<'_, '_, S> {
     fn log(&mut self) -> Result<(), StoreError> {
         const CHECK: &str = "chain log";
         let Some((tip, newest)) = self.view.tip() else {
-            let rows = self.count(BLOCKS)?;
+            let rows = self.count(BLOCKS.id())?;
             if rows > 0 {
                 self.report.add(CHECK, format!("chain_blocks has {rows} rows and no tip"));
             }
@@ -186,7 +186,7 @@ impl<S: Read> Check<'_, '_, S> {
             self.report.blocks_checked += 1;
             (self.progress)(CHECK, self.report.blocks_checked);
         }
-        for table in [BLOCKS, HEIGHTS] {
+        for table in [BLOCKS.id(), HEIGHTS.id()] {
             let rows = self.count(table)?;
             if rows != u64::from(tip.get().saturating_sub(first.get())) + 1 {
                 let name = TABLES[usize::from(table.0)].name;
@@ -203,7 +203,7 @@ impl<S: Read> Check<'_, '_, S> {
         let rows = Rows::new(self.view.settings);
         let mut totals = Totals::default();
         let mut index_rows = 0u64;
-        self.for_each_page(UNSPENT, CHECK, |check, page| {
+        self.for_each_page(UNSPENT.id(), CHECK, |check, page| {
             let mut expected = Vec::new();
             for (key, value) in page {
                 let (Some(outpoint), Ok(record)) =
@@ -227,14 +227,14 @@ impl<S: Read> Check<'_, '_, S> {
                     let detail = format!("{outpoint} has credentials that are not its address's");
                     check.report.add(CHECK, detail);
                 }
-                let coin = rows.coin(outpoint, &record, &[]);
+                let coin = rows.coin(outpoint, &record, NO_RECORD);
                 let value = coin.row().to_bytes();
                 expected.extend(coin.row_keys().map(|key| (key.to_key().to_vec(), value.clone())));
             }
             index_rows += expected.len() as u64;
-            check.expect_rows(ADDR, CHECK, expected)
+            check.expect_rows(ADDR.id(), CHECK, expected)
         })?;
-        let found = self.count(ADDR)?;
+        let found = self.count(ADDR.id())?;
         if found != index_rows {
             let detail = format!("{found} address rows where {index_rows} belong");
             self.report.add("address index", detail);
@@ -252,7 +252,7 @@ impl<S: Read> Check<'_, '_, S> {
         let base = meta::undo_base(self.read())?;
         let rows = Rows::new(self.view.settings);
         let mut index_rows = 0u64;
-        self.for_each_page(SPENT, CHECK, |check, page| {
+        self.for_each_page(SPENT.id(), CHECK, |check, page| {
             let mut expected = Vec::new();
             for (key, value) in page {
                 let decoded = SpentRecord::decode(&value).and_then(|s| Ok((s, s.utxo()?)));
@@ -269,11 +269,11 @@ impl<S: Read> Check<'_, '_, S> {
                         format!("{outpoint} spent at {} is out of range", spent.spent_height);
                     check.report.add(CHECK, detail);
                 }
-                if check.read().get(UNSPENT, &key)?.is_some() {
+                if UNSPENT.has(check.read(), &outpoint)? {
                     check.report.add(CHECK, format!("{outpoint} is live and spent"));
                 }
                 if record.height < spent.spent_height {
-                    let coin = rows.coin(outpoint, &record, &[]);
+                    let coin = rows.coin(outpoint, &record, NO_RECORD);
                     let value =
                         SpentAddressRow { row: coin.row(), spent_height: spent.spent_height };
                     let value = value.to_bytes();
@@ -282,9 +282,9 @@ impl<S: Read> Check<'_, '_, S> {
                 }
             }
             index_rows += expected.len() as u64;
-            check.expect_rows(ADDR_SPENT, CHECK, expected)
+            check.expect_rows(ADDR_SPENT.id(), CHECK, expected)
         })?;
-        let found = self.count(ADDR_SPENT)?;
+        let found = self.count(ADDR_SPENT.id())?;
         if found != index_rows {
             let detail = format!("{found} spent address rows where {index_rows} belong");
             self.report.add("address index", detail);

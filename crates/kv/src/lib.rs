@@ -2,7 +2,7 @@
 //!
 //! The port is deliberately small. Whatever an engine cannot do atomically is absent, so code
 //! written against it cannot depend on it. Two engines implement it: [`RocksKv`] on disk and
-//! [`MemoryKv`] for tests and models.
+//! [`MemoryKv`] for tests and models. Schemas on top of it are typed: [`Table`].
 //!
 //! # Invariants
 //!
@@ -15,6 +15,7 @@ mod crash;
 mod error;
 mod memory;
 mod rocks;
+mod table;
 mod trouble;
 
 pub use batch::{Batch, Row, TableRows};
@@ -23,6 +24,7 @@ pub use crash::point as crash_point;
 pub use error::KvError;
 pub use memory::MemoryKv;
 pub use rocks::{LogDamage, LogReport, LostRow, RocksKv, RocksOptions};
+pub use table::{RowKey, Stored, Table};
 pub use trouble::Trouble;
 pub use utxokeep_core::OpenMode;
 
@@ -162,16 +164,4 @@ pub trait Kv: Read + Send + Sync {
 
     /// Merges and rewrites the tables so that deleted rows take no more space.
     fn compact(&self) -> Result<(), KvError>;
-}
-
-/// Declares the tables of a schema: `tables! { pub, /// Doc. NAME = 0, "on_disk", Access::Point; }`
-/// makes a [`TableId`] of each and `TABLES` of all, in the order of their ids.
-#[macro_export]
-macro_rules! tables {
-    ($vis:vis, $($(#[$doc:meta])* $name:ident = $id:literal, $disk:literal, $access:expr;)+) => {
-        $($(#[$doc])* $vis const $name: $crate::TableId = $crate::TableId($id);)+
-        /// Every table, in the order of their ids.
-        pub const TABLES: &[$crate::TableSpec] =
-            &[$($crate::TableSpec { name: $disk, access: $access }),+];
-    };
 }

@@ -13,11 +13,12 @@ use std::{
 };
 
 use utxokeep_core::{
-    Corrupt, Found, NotOpened, Opening, Txid,
-    node::{ChangeSet, HeightIndex, TxRecord, encode_body, encode_record, encode_slot},
+    Corrupt, Found, Height, NotOpened, Opening, Txid,
+    node::{ChangeSet, HeightIndex, TxRecord},
 };
-use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Scan, TableId, Trouble};
+use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Scan, Table, Trouble};
 
+pub(crate) use self::journal::SettledRow;
 use self::{
     journal::Shift,
     proofs::{BYTES_MAX, Proofs},
@@ -31,7 +32,7 @@ use crate::{
     locks::Locks,
     tables::{
         BODIES, DELETED_CHILDREN, DUE, FORMAT_VERSION, KEPT_FOR_CHILD, META, PRESERVED, RECORDS,
-        SLOTS, UNMINED, child_key, height_key,
+        SLOTS, UNMINED,
     },
 };
 
@@ -152,27 +153,27 @@ impl<K: Kv> KvBackend<K> {
         let mut batch = Batch::new();
         for (txid, body) in &writes.bodies {
             match body {
-                Some(body) => batch.put(BODIES, txid.as_bytes(), &encode_body(body)),
-                None => batch.delete(BODIES, txid.as_bytes()),
+                Some(body) => BODIES.put(&mut batch, txid, body),
+                None => BODIES.delete(&mut batch, txid),
             }
         }
         for (outpoint, slot) in &writes.slots {
             match slot {
-                Some(slot) => batch.put(SLOTS, &outpoint.to_key(), &encode_slot(slot)),
-                None => batch.delete(SLOTS, &outpoint.to_key()),
+                Some(slot) => SLOTS.put(&mut batch, outpoint, slot),
+                None => SLOTS.delete(&mut batch, outpoint),
             }
         }
         for (parent, child) in &writes.markers {
-            batch.put(DELETED_CHILDREN, &child_key(parent, child), &[]);
+            DELETED_CHILDREN.put(&mut batch, &(*parent, *child), &());
         }
         for (parent, child) in &writes.unmarked {
-            batch.delete(DELETED_CHILDREN, &child_key(parent, child));
+            DELETED_CHILDREN.delete(&mut batch, &(*parent, *child));
         }
         for (txid, before, now) in &writes.records {
             if let Some(record) = now {
-                batch.put(RECORDS, txid.as_bytes(), &encode_record(record));
+                RECORDS.put(&mut batch, txid, record);
             } else {
-                batch.delete(RECORDS, txid.as_bytes());
+                RECORDS.delete(&mut batch, txid);
                 if before.as_ref().is_some_and(|before| before.deleted_children > 0) {
                     self.delete_markers(&mut batch, txid)?;
                 }
@@ -181,8 +182,8 @@ impl<K: Kv> KvBackend<K> {
         }
         for (name, value) in &writes.states {
             match value {
-                Some(value) => batch.put(META, name.as_bytes(), value),
-                None => batch.delete(META, name.as_bytes()),
+                Some(value) => META.put(&mut batch, name.as_bytes(), value),
+                None => META.delete(&mut batch, name.as_bytes()),
             }
         }
         Ok(batch)
@@ -193,8 +194,8 @@ impl<K: Kv> KvBackend<K> {
         let mut until = parent.as_bytes().to_vec();
         until.extend([0xff; 33]);
         let scan = Scan { from: parent.as_bytes(), until: Some(&until), ..everything() };
-        self.kv.scan(DELETED_CHILDREN, &scan, &mut |key, _| {
-            batch.delete(DELETED_CHILDREN, key);
+        DELETED_CHILDREN.scan(&self.kv, &scan, |key, _| {
+            DELETED_CHILDREN.delete_row(batch, &key);
             true
         })?;
         Ok(())
@@ -203,8 +204,8 @@ impl<K: Kv> KvBackend<K> {
 
 /// The format of a store; `None` when nothing was ever written to it.
 fn format_of<K: Kv>(kv: &K) -> Result<Option<u64>, OpenError> {
-    let Some(bytes) = kv.get(META, FORMAT)? else { return Ok(None) };
-    let found = bytes.try_into().map(u64::from_be_bytes);
+    let Some(bytes) = META.get(kv, FORMAT)? else { return Ok(None) };
+    let found = bytes.into_bytes().try_into().map(u64::from_be_bytes);
     let found = found.map_err(|_| Corrupt::new("format version", "not 8 bytes long"));
     let found = found.map_err(StoreError::from)?;
     if found > FORMAT_VERSION {
@@ -216,7 +217,7 @@ fn format_of<K: Kv>(kv: &K) -> Result<Option<u64>, OpenError> {
 /// Says of which format the rows are, before any of them is written.
 fn write_format<K: Kv>(kv: &K) -> Result<(), utxokeep_kv::KvError> {
     let mut batch = Batch::new();
-    batch.put(META, FORMAT, &FORMAT_VERSION.to_be_bytes());
+    META.put(&mut batch, FORMAT, &FORMAT_VERSION.to_be_bytes());
     kv.commit(batch, Durability::Synced)
 }
 
@@ -294,7 +295,7 @@ const fn everything() -> Scan<'static> {
     Scan::ALL
 }
 
-const fn table(index: HeightIndex) -> TableId {
+const fn table(index: HeightIndex) -> Table<(Height, Txid), ()> {
     match index {
         HeightIndex::Due => DUE,
         HeightIndex::Unmined => UNMINED,
@@ -316,10 +317,10 @@ fn put_index_rows(
             continue;
         }
         if let Some(old) = old {
-            batch.delete(table(index), &height_key(old, txid));
+            table(index).delete(batch, &(old, *txid));
         }
         if let Some(new) = new {
-            batch.put(table(index), &height_key(new, txid), &[]);
+            table(index).put(batch, &(new, *txid), &());
         }
     }
 }

@@ -70,7 +70,7 @@ impl Kept {
     /// Below the window only the newest row is worth keeping.
     pub(super) fn cut_bulk(&mut self, tip: Height, batch: &mut Batch) {
         if let Some(old) = self.newest_row.filter(|&old| old < tip) {
-            batch.delete(MUHASH, &old.to_key());
+            MUHASH.delete(batch, &old);
         }
         self.put_row(tip, batch);
     }
@@ -85,26 +85,24 @@ impl Kept {
         let parent = delta.height.minus(1);
         self.set = read_row(read, parent)?;
         self.newest_row = Some(parent);
-        batch.delete(MUHASH, &delta.height.to_key());
+        MUHASH.delete(batch, &delta.height);
         Ok(())
     }
 
     pub(super) fn prune(height: Height, batch: &mut Batch) {
-        batch.delete(MUHASH, &height.minus(1).to_key());
+        MUHASH.delete(batch, &height.minus(1));
     }
 
     fn put_row(&mut self, height: Height, batch: &mut Batch) {
-        batch.put(MUHASH, &height.to_key(), &self.set.to_bytes());
+        MUHASH.put(batch, &height, &self.set);
         self.newest_row = Some(height);
     }
 }
 
 fn read_row(read: &dyn Read, height: Height) -> Result<MuHash, StoreError> {
-    let bytes = read
-        .get(MUHASH, &height.to_key())?
-        .ok_or_else(|| StoreError::missing("utxo_muhash", height))?;
-    let set = MuHash::from_bytes(&bytes);
-    set.ok_or_else(|| Corrupt::new("muhash accumulator", "not a reduced fraction").into())
+    let set = MUHASH.get(read, &height)?;
+    let set = set.ok_or_else(|| StoreError::missing("utxo_muhash", height))?;
+    Ok(set.read()?)
 }
 
 /// The digest of the set after the block at `height`.
@@ -118,7 +116,7 @@ pub(super) fn verify<S: Read>(check: &mut Check<'_, '_, S>) -> Result<(), StoreE
     let Some(tip) = check.tip() else { return Ok(()) };
     (check.progress)(NAME, 0);
     let base = meta::undo_base(check.read())?.min(tip);
-    let (rows, expected) = (check.count(MUHASH)?, u64::from(tip.get() - base.get()) + 1);
+    let (rows, expected) = (check.count(MUHASH.id())?, u64::from(tip.get() - base.get()) + 1);
     if rows != expected {
         check.report.add(NAME, format!("{rows} accumulators where {expected} belong"));
     }
@@ -129,8 +127,8 @@ pub(super) fn verify<S: Read>(check: &mut Check<'_, '_, S>) -> Result<(), StoreE
     let mut coin = Vec::new();
     for raw in (base.get()..=tip.get()).rev() {
         let height = Height::new(raw);
-        let stored = check.read().get(MUHASH, &height.to_key())?;
-        let stored = stored.as_deref().and_then(MuHash::from_bytes);
+        let stored = MUHASH.get(check.read(), &height)?;
+        let stored = stored.and_then(|stored| stored.read().ok());
         if !stored.is_some_and(|kept| kept.is_same_set(&set)) {
             let detail = format!("the accumulator of height {height} is not that of its set");
             check.report.add(NAME, detail);

@@ -96,7 +96,7 @@ impl ConsumerStatus {
             Ok(())
         };
         write().expect("writing to a vector does not fail");
-        batch.put(META, &Self::key(&self.name), &out);
+        META.put(batch, &Self::key(&self.name), &out);
     }
 
     fn decode(key: &[u8], value: &[u8]) -> Result<Self, Corrupt> {
@@ -137,8 +137,8 @@ pub(crate) fn all(read: &dyn Read) -> Result<Vec<ConsumerStatus>, StoreError> {
         limit: usize::MAX,
         within_prefix: false,
     };
-    read.scan(META, &scan, &mut |key, value| {
-        match ConsumerStatus::decode(key, value) {
+    META.scan(read, &scan, |key, value| {
+        match ConsumerStatus::decode(key.bytes(), value.bytes()) {
             Ok(consumer) => found.push(consumer),
             Err(error) => damage = Some(error),
         }
@@ -260,7 +260,7 @@ impl<K: Kv> ChainIndex<K> {
         let _lock = self.consumer_rows();
         let consumer = self.consumer(name)?;
         let mut batch = Batch::new();
-        batch.delete(META, &ConsumerStatus::key(name));
+        META.delete(&mut batch, &ConsumerStatus::key(name));
         self.kv.commit(batch, Durability::Synced)?;
         self.signal.raise();
         Ok(consumer)
@@ -297,8 +297,8 @@ impl<K: Kv> ChainIndex<K> {
 
     fn consumer(&self, name: &str) -> Result<ConsumerStatus, LogError> {
         let key = ConsumerStatus::key(name);
-        match self.kv.get(META, &key)? {
-            Some(value) => Ok(ConsumerStatus::decode(&key, &value)?),
+        match META.get(self.kv.as_ref(), &key)? {
+            Some(value) => Ok(ConsumerStatus::decode(&key, value.read()?)?),
             None => Err(LogError::UnknownConsumer { name: name.to_owned() }),
         }
     }
@@ -346,7 +346,7 @@ mod tests {
             let mut batch = Batch::new();
             consumer.put(&mut batch);
             let row = batch.rows().next().unwrap();
-            assert_eq!((row.table, row.key), (META, b"consumer/a-1".as_slice()));
+            assert_eq!((row.table, row.key), (META.id(), b"consumer/a-1".as_slice()));
             let value = row.value.unwrap();
             assert_eq!(utxokeep_core::hex_encode(value), bytes);
             assert_eq!(ConsumerStatus::decode(row.key, value).unwrap(), consumer);

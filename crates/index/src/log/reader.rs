@@ -1,7 +1,7 @@
 //! Reading the log from a cursor: what was undone, then what was applied.
 
-use utxokeep_core::{BlockDelta, BlockEntry, BlockHash, ChainPoint, Corrupt, Height};
-use utxokeep_kv::{Read, Scan};
+use utxokeep_core::{BlockDelta, BlockEntry, BlockHash, ChainPoint, Corrupt, Encoded, Height};
+use utxokeep_kv::{Read, RowKey, Scan};
 
 use super::{Cursor, LogError};
 use crate::{
@@ -153,8 +153,8 @@ impl<S: Read> LogReader<'_, '_, S> {
         let key = first.to_key();
         let limit = limit.saturating_sub(events.len());
         let scan = Scan { from: &key, until: None, reverse: false, limit, within_prefix: false };
-        self.view.read.scan(BLOCKS, &scan, &mut |key, value| {
-            match logged(key, value, next, parent) {
+        BLOCKS.scan(&self.view.read, &scan, |key, value| {
+            match logged(&key, value, next, parent) {
                 Ok(block) => {
                     (next, parent) = (block.height.plus(1), Some(block.entry.hash));
                     events.push(LogEvent::Applied(block));
@@ -227,14 +227,14 @@ impl<S: Read> LogReader<'_, '_, S> {
 
 /// A row of the log, which must be the next block.
 fn logged(
-    key: &[u8],
-    value: &[u8],
+    key: &RowKey<'_, Height>,
+    entry: Encoded<'_, BlockEntry>,
     next: Height,
     parent: Option<BlockHash>,
 ) -> Result<LoggedBlock, Corrupt> {
     let broken = |reason: &str| Corrupt::new("chain log", reason);
-    let height = Height::from_key(key).ok_or_else(|| broken("a key is not 4 bytes long"))?;
-    let entry = BlockEntry::decode(value)?;
+    let height = key.read().ok_or_else(|| broken("a key is not 4 bytes long"))?;
+    let entry = entry.read()?;
     if height != next {
         return Err(broken("a block is missing"));
     }

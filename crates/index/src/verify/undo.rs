@@ -1,8 +1,8 @@
 //! The checks of what undoing stands on: deltas, and blocks of other branches.
 
 use rustc_hash::FxHashSet;
-use utxokeep_core::{BlockDelta, Corrupt, Height, Node, OutPoint, SpentRecord, UtxoRecord};
-use utxokeep_kv::Read;
+use utxokeep_core::{BlockDelta, Corrupt, Height, Node, OutPoint, UtxoRecord};
+use utxokeep_kv::{Read, Stored};
 
 use super::Check;
 use crate::{
@@ -42,7 +42,7 @@ impl<S: Read> Check<'_, '_, S> {
             let delta = read_delta(self.read(), cursor.height)?;
             spent_listed += (delta.spent.len() as u64).saturating_sub(u64::from(cursor.done));
         }
-        let rows = self.count(DELTA)?;
+        let rows = self.count(DELTA.id())?;
         if rows != expected {
             self.report.add(CHECK, format!("{rows} deltas where {expected} belong"));
         }
@@ -82,8 +82,8 @@ impl<S: Read> Check<'_, '_, S> {
             }
         }
         for spent in &delta.spent {
-            let row = self.read().get(SPENT, &spent.outpoint.to_key())?;
-            match row.as_deref().map(SpentRecord::decode) {
+            let row = SPENT.get(self.read(), &spent.outpoint)?;
+            match row.as_ref().map(Stored::read) {
                 Some(Ok(row))
                     if row.spent_height == height
                         && spent.record.as_ref().is_none_or(|own| row.record == own)
@@ -112,15 +112,14 @@ impl<S: Read> Check<'_, '_, S> {
     /// Bytes of the record of an output: live, spent, or replaced by a block above the one that is
     /// looked at.
     fn record_of(&self, outpoint: OutPoint) -> Result<Option<Vec<u8>>, StoreError> {
-        let key = outpoint.to_key();
         if let Some(bytes) = self.replaced.get(&outpoint) {
             return Ok(Some(bytes.clone()));
         }
-        if let Some(bytes) = self.read().get(UNSPENT, &key)? {
-            return Ok(Some(bytes));
+        if let Some(record) = UNSPENT.get(self.read(), &outpoint)? {
+            return Ok(Some(record.into_bytes()));
         }
-        let Some(bytes) = self.read().get(SPENT, &key)? else { return Ok(None) };
-        Ok(SpentRecord::decode(&bytes).ok().map(|spent| spent.record.to_vec()))
+        let Some(spent) = SPENT.get(self.read(), &outpoint)? else { return Ok(None) };
+        Ok(spent.read().ok().map(|spent| spent.record.to_vec()))
     }
 
     /// Tells what a block changed in the set that is left after it, newest block first: who walks
@@ -177,7 +176,7 @@ impl<S: Read> Check<'_, '_, S> {
             }
         }
         let bodies = bodies + self.undone(&nodes)?;
-        let rows = self.count(SIDE_BODY)?;
+        let rows = self.count(SIDE_BODY.id())?;
         if rows != bodies {
             self.report.add(CHECK, format!("{rows} bodies of which {bodies} have a header"));
         }

@@ -8,7 +8,7 @@ use utxokeep_chains::{
 use utxokeep_core::{BlockHash, Height};
 use utxokeep_index::{
     ChainIndex, ChainWriter, Follower, ImportStage, Mode, Settings, import_files,
-    tables::{SIDE, SIDE_BODY},
+    tables::ids::{SIDE, SIDE_BODY},
 };
 use utxokeep_kv::Kv;
 use utxokeep_testkit::{Archive, RegtestA};

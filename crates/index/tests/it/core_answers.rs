@@ -13,7 +13,7 @@ use utxokeep_core::{
 };
 use utxokeep_index::{
     Applied, ApplyError, ChainIndex, ChainWriter, Follower, Paging, Settings, View, import_files,
-    tables::{SIDE, SIDE_BODY},
+    tables::ids::{SIDE, SIDE_BODY},
 };
 use utxokeep_kv::Read;
 use utxokeep_testkit::{Archive, MainnetTruth, RegtestA, Snapshot, sat, testdata};

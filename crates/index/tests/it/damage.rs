@@ -5,8 +5,11 @@ use utxokeep_core::hex_encode;
 use utxokeep_index::{
     ChainIndex, ChainWriter, DeltaKind, Follower, Settings,
     tables::{
-        ADDR, ADDR_SPENT, BLOCKS, DELTA, HEIGHTS, META, MUHASH, SIDE, SIDE_BODY, SPENT, TABLES,
-        UNSPENT, UTXO_META,
+        TABLES,
+        ids::{
+            ADDR, ADDR_SPENT, BLOCKS, DELTA, HEIGHTS, META, MUHASH, SIDE, SIDE_BODY, SPENT,
+            UNSPENT, UTXO_META,
+        },
     },
 };
 use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, TableId};

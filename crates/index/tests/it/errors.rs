@@ -10,7 +10,10 @@ use utxokeep_index::{
     Applied, ApplyError, ChainIndex, ChainWriter, FORMAT_VERSION, FollowError, Follower, Mode,
     OpenError, Paging, QueryError, RollbackError, Settings, StoreError, import_files,
     peek_identity,
-    tables::{ADDR, ADDR_SPENT, LOG_TABLES, META, SIDE, SIDE_BODY, TABLES},
+    tables::{
+        LOG_TABLES, TABLES,
+        ids::{ADDR, ADDR_SPENT, META, SIDE, SIDE_BODY},
+    },
 };
 use utxokeep_kv::{Batch, Durability, Kv, KvError, OpenMode, RocksKv};
 use utxokeep_testkit::{Archive, NOBODY, mine, regtest_genesis};

@@ -14,7 +14,10 @@ use utxokeep_core::{
 };
 use utxokeep_index::{
     Applied, ChainIndex, ChainWriter, DeltaKind, Follower, Mode, Settings, import_files,
-    tables::{SIDE, SIDE_BODY, TABLES},
+    tables::{
+        TABLES,
+        ids::{SIDE, SIDE_BODY},
+    },
 };
 use utxokeep_kv::{Batch, Kv, KvError, MemoryKv, TableId};
 use utxokeep_testkit::{Archive, EventKind, Hook, HookedKv, RegtestA};

@@ -7,7 +7,7 @@ use utxokeep_core::{BlockDelta, BlockHash, Height, OutPoint};
 use utxokeep_index::{
     CONSUMERS_MAX, ChainIndex, ChainWriter, ConsumerNeeds, ConsumerState, Cursor, DeltaKind,
     Follower, LogError, LogEvent, Mode, Settings,
-    tables::{SIDE_BODY, UNSPENT},
+    tables::ids::{SIDE_BODY, UNSPENT},
 };
 use utxokeep_kv::Kv;
 use utxokeep_testkit::Archive;

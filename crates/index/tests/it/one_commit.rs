@@ -6,7 +6,10 @@ use utxokeep_chains::{BlockSource, Simulator, SimulatorConfig};
 use utxokeep_core::{BlockHash, Height};
 use utxokeep_index::{
     ChainIndex, ChainWriter, DeltaKind, Follower, Mode, Settings,
-    tables::{META, SIDE, SIDE_BODY, TABLES},
+    tables::{
+        TABLES,
+        ids::{META, SIDE, SIDE_BODY},
+    },
 };
 use utxokeep_kv::{Batch, KvError, MemoryKv};
 use utxokeep_testkit::{Archive, Hook, HookedKv};

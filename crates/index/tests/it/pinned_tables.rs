@@ -8,7 +8,10 @@ use std::fmt::Write as _;
 use utxokeep_core::{Header, Height, OutPoint, hex_encode};
 use utxokeep_index::{
     ChainWriter, DeltaKind, Follower, Settings,
-    tables::{BLOCKS, HEIGHTS, TABLES, UTXO_META},
+    tables::{
+        TABLES,
+        ids::{BLOCKS, HEIGHTS, UTXO_META},
+    },
 };
 use utxokeep_kv::Read;
 use utxokeep_testkit::{ANYONE, Archive, HandBlock, HandTx, NOBODY, mine, regtest_genesis};

@@ -8,7 +8,7 @@ use utxokeep_core::{BlockHash, Height, OutPoint, Txid};
 use utxokeep_index::{
     Applied, ApplyError, ChainIndex, ChainWriter, DeltaKind, Follower, Mode, RollbackError,
     Settings,
-    tables::{SIDE_BODY, UTXO_META},
+    tables::ids::{SIDE_BODY, UTXO_META},
 };
 use utxokeep_kv::Read;
 use utxokeep_testkit::{ANYONE, Archive, HandTx, Model, mine};

@@ -9,18 +9,51 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 use utxokeep_core::{
-    Height, Txid,
+    Corrupt, Encoded, Height, StoreAs, StoredKey as _, StoredValue, Txid,
     node::{ChangeSet, TxRecord},
 };
-use utxokeep_kv::Batch;
+use utxokeep_kv::{Batch, RowKey};
 
 use crate::tables::SETTLED;
 
 /// Height of a row, and how many transactions it says that settled there; `None` for others.
-pub(super) fn joined_in(row: &[u8], value: &[u8]) -> Option<(Height, usize)> {
-    let (height, _) = row.split_at_checked(4)?;
-    let (kind, txids) = value.split_first()?;
+pub(super) fn joined_in(
+    key: &RowKey<'_, (Height, u64)>,
+    row: Encoded<'_, SettledRow>,
+) -> Option<(Height, usize)> {
+    let (height, _) = key.bytes().split_at_checked(4)?;
+    let (kind, txids) = row.bytes().split_first()?;
     (*kind == JOINED).then_some((Height::from_key(height)?, txids.len() / TXID_LEN))
+}
+
+/// Transactions that settled at a height, or that are not settled there any more.
+#[derive(Debug)]
+pub struct SettledRow {
+    kind: u8,
+    txids: Vec<Txid>,
+}
+
+impl StoredValue for SettledRow {
+    type Read<'v> = Self;
+
+    fn read_value(bytes: &[u8]) -> Result<Self, Corrupt> {
+        let damaged = || Corrupt::new("journal", "a row is damaged");
+        let (kind, txids) = bytes.split_first().ok_or_else(damaged)?;
+        if txids.len() % TXID_LEN != 0 || ![JOINED, LEFT].contains(kind) {
+            return Err(damaged());
+        }
+        let txids = txids.chunks_exact(TXID_LEN).filter_map(Txid::from_slice).collect();
+        Ok(Self { kind: *kind, txids })
+    }
+}
+
+impl StoreAs<SettledRow> for (u8, &Vec<Txid>) {
+    fn write_value(&self, out: &mut Vec<u8>) {
+        out.push(self.0);
+        for txid in self.1 {
+            out.extend_from_slice(txid.as_bytes());
+        }
+    }
 }
 
 /// First byte of a row: its transactions settled at the height.
@@ -77,23 +110,15 @@ impl Shift {
     ) {
         for (kind, rows) in [(LEFT, &self.left), (JOINED, &self.joined)] {
             for (height, txids) in rows.range(floor..).filter(|_| kind == JOINED || writes_left) {
-                batch.put_with(SETTLED, &key(*height, number()), |out| {
-                    out.push(kind);
-                    for txid in txids {
-                        out.extend_from_slice(txid.as_bytes());
-                    }
-                });
+                SETTLED.put(batch, &(*height, number()), &(kind, txids));
             }
         }
     }
 }
 
-/// Key of a row.
+/// The bytes of a key, where a range begins or ends.
 pub(super) fn key(height: Height, number: u64) -> [u8; 12] {
-    let mut key = [0; 12];
-    key[..4].copy_from_slice(&height.to_key());
-    key[4..].copy_from_slice(&number.to_be_bytes());
-    key
+    (height, number).key_bytes()
 }
 
 /// Goes through rows from the newest to the oldest of each height, highest height first, and tells
@@ -110,22 +135,17 @@ impl Replay {
     /// be used: it may have said that somebody left.
     pub(super) fn take(
         &mut self,
-        key: &[u8],
-        value: &[u8],
+        key: Option<(Height, u64)>,
+        row: Result<SettledRow, Corrupt>,
         mut settled: impl FnMut(Txid, Height),
     ) -> Option<Height> {
-        let (height, number) = key.split_first_chunk::<4>()?;
-        let height = Height::from_key(height).filter(|_| number.len() == 8)?;
-        let (kind, txids) = value.split_first()?;
-        if txids.len() % TXID_LEN != 0 || ![JOINED, LEFT].contains(kind) {
-            return None;
-        }
+        let ((height, _), SettledRow { kind, txids }) = (key?, row.ok()?);
         if self.height != Some(height) {
             self.height = Some(height);
             self.left.clear();
         }
-        for txid in txids.chunks_exact(TXID_LEN).filter_map(Txid::from_slice) {
-            if *kind == LEFT {
+        for txid in txids {
+            if kind == LEFT {
                 self.left.insert(txid);
             } else if self.left.is_empty() || !self.left.contains(&txid) {
                 settled(txid, height);
@@ -153,8 +173,8 @@ mod tests {
     fn replayed(rows: &[(u32, u64, Vec<u8>)]) -> (Vec<(u8, u32)>, bool) {
         let (mut replay, mut found) = (Replay::default(), BTreeMap::new());
         let is_whole = rows.iter().all(|(height, number, value)| {
-            let key = key(Height::new(*height), *number);
-            let row = replay.take(&key, value, |txid, height| {
+            let key = Some((Height::new(*height), *number));
+            let row = replay.take(key, SettledRow::read_value(value), |txid, height| {
                 found.entry(txid.as_bytes()[0]).or_insert(height.get());
             });
             row.is_some()

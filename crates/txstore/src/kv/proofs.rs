@@ -20,7 +20,7 @@ use std::{
 
 use rustc_hash::FxHashMap;
 use utxokeep_core::{Corrupt, Height, Txid};
-use utxokeep_kv::{Batch, Durability, Kv, Read, Scan};
+use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, Stored};
 
 use super::{
     everything,
@@ -99,8 +99,8 @@ fn clear(kv: &impl Kv) -> Result<(), StoreError> {
     loop {
         let mut batch = Batch::new();
         let scan = Scan { limit: TRIMMED_ROWS_MAX, ..everything() };
-        let found = kv.scan(SETTLED, &scan, &mut |row, _| {
-            batch.delete(SETTLED, row);
+        let found = SETTLED.scan(kv, &scan, |row, _| {
+            SETTLED.delete_row(&mut batch, &row);
             true
         })?;
         if found == 0 {
@@ -110,9 +110,10 @@ fn clear(kv: &impl Kv) -> Result<(), StoreError> {
     }
 }
 
-fn number(bytes: Option<Vec<u8>>) -> Result<u64, StoreError> {
+fn number(bytes: Option<Stored<[u8]>>) -> Result<u64, StoreError> {
     let Some(bytes) = bytes else { return Ok(0) };
-    let bytes = bytes.try_into().map_err(|_| Corrupt::new("journal", "not 8 bytes long"))?;
+    let bytes =
+        bytes.into_bytes().try_into().map_err(|_| Corrupt::new("journal", "not 8 bytes long"))?;
     Ok(u64::from_be_bytes(bytes))
 }
 
@@ -132,17 +133,17 @@ impl Proofs {
             clear(kv)?;
         }
         let mut on_disk = BTreeMap::new();
-        kv.scan(SETTLED, &everything(), &mut |row, value| {
-            if let Some((height, joined)) = joined_in(row, value) {
+        SETTLED.scan(kv, &everything(), |row, value| {
+            if let Some((height, joined)) = joined_in(&row, value) {
                 *on_disk.entry(height).or_default() += joined;
             }
             true
         })?;
-        let opened = number(kv.get(META, OPENED)?)?.saturating_add(1);
-        let floor = u32::try_from(number(kv.get(META, FLOOR)?)?).unwrap_or(u32::MAX);
+        let opened = number(META.get(kv, OPENED)?)?.saturating_add(1);
+        let floor = u32::try_from(number(META.get(kv, FLOOR)?)?).unwrap_or(u32::MAX);
         if may_write {
             let mut batch = Batch::new();
-            batch.put(META, OPENED, &opened.to_be_bytes());
+            META.put(&mut batch, OPENED, &opened.to_be_bytes());
             kv.commit(batch, Durability::Buffered)?;
         }
         Ok(Self {
@@ -258,8 +259,9 @@ impl Proofs {
         if entries_max == 0 {
             full_at = Some(until.plus(1));
         } else {
-            read.scan(SETTLED, &scan, &mut |row, value| {
-                let height = replay.take(row, value, |txid, height| new.push((txid, height)));
+            SETTLED.scan(read, &scan, |row, value| {
+                let height =
+                    replay.take(row.read(), value.read(), |txid, height| new.push((txid, height)));
                 full_at = height.filter(|_| new.len() >= entries_max);
                 height.is_some() && full_at.is_none()
             })?;
@@ -314,11 +316,11 @@ impl Proofs {
             return Ok(());
         }
         let mut batch = Batch::new();
-        batch.put(META, FLOOR, &u64::from(keep_from).to_be_bytes());
+        META.put(&mut batch, FLOOR, &u64::from(keep_from).to_be_bytes());
         let end = key(Height::new(keep_from), 0);
         let scan = Scan { until: Some(&end), limit: TRIMMED_ROWS_MAX, ..everything() };
-        let trimmed = kv.scan(SETTLED, &scan, &mut |row, _| {
-            batch.delete(SETTLED, row);
+        let trimmed = SETTLED.scan(kv, &scan, |row, _| {
+            SETTLED.delete_row(&mut batch, &row);
             true
         })?;
         kv.commit(batch, Durability::Buffered)?;

@@ -6,21 +6,16 @@ use std::{
 };
 
 use utxokeep_core::{
-    Corrupt, Height, OutPoint, Txid,
-    node::{
-        HeightIndex, NodeReads, NodeTx, Slot, SlotPage, TxRecord, decode_body, decode_record,
-        decode_slot, decode_spends,
-    },
+    Corrupt, Encoded, Height, OutPoint, StoredKey, StoredValue, Txid,
+    node::{HeightIndex, NodeReads, NodeTx, Slot, SlotPage, TxRecord},
 };
-use utxokeep_kv::{Read, Scan, TableId};
+use utxokeep_kv::{Read, RowKey, Scan, Stored, Table};
 
 use super::{everything, proofs::Proofs, table};
 use crate::{
     error::StoreError,
     locks::Held,
-    tables::{
-        BODIES, DELETED_CHILDREN, META, RECORDS, SLOTS, child_key, from_height_key, height_key,
-    },
+    tables::{BODIES, DELETED_CHILDREN, META, RECORDS, SLOTS},
 };
 
 /// Up to this many rows are read one by one: less to set up than one read of many.
@@ -52,27 +47,26 @@ pub(super) struct Rows<'r, 'l> {
 
 impl Rows<'_, '_> {
     /// Reads many rows in one pass, sorted by key.
-    fn many<const N: usize, T: Clone>(
+    fn many<Key: StoredKey + Ord, V: StoredValue, T: Clone>(
         &self,
-        table: TableId,
-        keys: impl Iterator<Item = [u8; N]>,
-        decode: impl Fn(usize, &[u8]) -> Result<T, Corrupt>,
+        table: Table<Key, V>,
+        keys: &[Key],
+        decode: impl Fn(usize, V::Read<'_>) -> Result<T, Corrupt>,
     ) -> Result<Vec<Option<T>>, StoreError> {
-        let mut sorted: Vec<_> = keys.zip(0usize..).collect();
-        if sorted.len() <= SINGLE_READS_MAX {
-            let one = |(key, at): ([u8; N], usize)| -> Result<Option<T>, StoreError> {
-                let value = self.read.get(table, &key)?;
-                Ok(value.map(|value| decode(at, &value)).transpose()?)
+        if keys.len() <= SINGLE_READS_MAX {
+            let one = |(at, key): (usize, &Key)| -> Result<Option<T>, StoreError> {
+                let value = table.get(self.read, key)?;
+                Ok(value.map(|value| decode(at, value.read()?)).transpose()?)
             };
-            return sorted.into_iter().map(one).collect();
+            return keys.iter().enumerate().map(one).collect();
         }
+        let mut sorted: Vec<(&Key, usize)> = keys.iter().zip(0usize..).collect();
         sorted.sort_unstable();
-        let keys: Vec<&[u8]> = sorted.iter().map(|(key, _)| key.as_slice()).collect();
         let mut found = vec![None; sorted.len()];
         let mut damage = None;
-        self.read.multi_get(table, &keys, &mut |number, value| {
+        table.multi_get(self.read, sorted.iter().map(|(key, _)| *key), |number, value| {
             let at = sorted[number].1;
-            match value.map(|value| decode(at, value)).transpose() {
+            match value.map(|value| decode(at, value.read()?)).transpose() {
                 Ok(row) => found[at] = row,
                 Err(error) => damage = Some(error),
             }
@@ -85,8 +79,8 @@ impl Rows<'_, '_> {
         let (first, end) = (OutPoint::new(*txid, 0).to_key(), OutPoint::new(*txid, count).to_key());
         let scan = Scan { from: &first, until: Some(&end), ..everything() };
         let (mut found, mut damage) = (Vec::with_capacity(count.min(1_000) as usize), None);
-        self.read.scan(SLOTS, &scan, &mut |key, value| {
-            match (OutPoint::from_key(key), decode_slot(value)) {
+        SLOTS.scan(self.read, &scan, |key, value| {
+            match (key.read(), value.read()) {
                 (Some(outpoint), Ok(slot)) => found.push((outpoint.index(), slot)),
                 (_, Err(error)) => damage = Some(error),
                 (None, _) => damage = Some(Corrupt::new("output", "its key is not 36 bytes long")),
@@ -97,17 +91,17 @@ impl Rows<'_, '_> {
     }
 
     /// Keys and values behind a key, at most `limit`.
-    fn behind(
+    fn behind<Key: StoredKey + ?Sized, V: StoredValue + ?Sized>(
         &self,
-        table: TableId,
+        table: Table<Key, V>,
         after: Option<&[u8]>,
         until: Option<&[u8]>,
         limit: usize,
-        each: &mut dyn FnMut(&[u8], &[u8]),
+        each: &mut dyn FnMut(RowKey<'_, Key>, Encoded<'_, V>),
     ) -> Result<(), StoreError> {
         let from = after.map(|after| [after, &[0]].concat()).unwrap_or_default();
         let scan = Scan { from: &from, until, limit, ..everything() };
-        self.read.scan(table, &scan, &mut |key, value| {
+        table.scan(self.read, &scan, |key, value| {
             each(key, value);
             true
         })?;
@@ -127,13 +121,11 @@ impl NodeReads for Rows<'_, '_> {
                 return Err(StoreError::Contended);
             }
         }
-        self.many(RECORDS, txids.iter().map(|id| *id.as_bytes()), |_, bytes| decode_record(bytes))
+        self.many(RECORDS, txids, |_, record| Ok(record))
     }
 
     fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError> {
-        self.many(SLOTS, outpoints.iter().map(|outpoint| outpoint.to_key()), |_, bytes| {
-            decode_slot(bytes)
-        })
+        self.many(SLOTS, outpoints, |_, slot| Ok(slot))
     }
 
     fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, Slot)>>, StoreError> {
@@ -164,18 +156,15 @@ impl NodeReads for Rows<'_, '_> {
     }
 
     fn bodies(&self, txids: &[Txid]) -> Result<Vec<Option<NodeTx>>, StoreError> {
-        self.many(BODIES, txids.iter().map(|id| *id.as_bytes()), |at, bytes| {
-            decode_body(txids[at], bytes)
-        })
+        self.many(BODIES, txids, |at, body| body.of(txids[at]))
     }
 
     fn spends(&self, txids: &[Txid]) -> Result<Vec<Option<Vec<OutPoint>>>, StoreError> {
-        let keys = txids.iter().map(|txid| *txid.as_bytes());
-        self.many(BODIES, keys, |_, bytes| decode_spends(bytes))
+        self.many(BODIES, txids, |_, body| body.spends())
     }
 
     fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, StoreError> {
-        Ok(self.read.get(DELETED_CHILDREN, &child_key(parent, child))?.is_some())
+        Ok(DELETED_CHILDREN.has(self.read, &(*parent, *child))?)
     }
 
     fn by_height(
@@ -185,7 +174,7 @@ impl NodeReads for Rows<'_, '_> {
         after: Option<(Height, Txid)>,
         limit: usize,
     ) -> Result<Vec<(Height, Txid)>, StoreError> {
-        let after = after.map(|(height, txid)| height_key(height, &txid));
+        let after = after.map(|row| row.key_bytes());
         let until = until.get().checked_add(1).map(|next| Height::new(next).to_key());
         let (mut found, mut is_damaged) = (Vec::new(), false);
         self.behind(
@@ -193,7 +182,7 @@ impl NodeReads for Rows<'_, '_> {
             after.as_ref().map(<[u8; 36]>::as_slice),
             until.as_ref().map(<[u8; 4]>::as_slice),
             limit,
-            &mut |key, _| match from_height_key(key) {
+            &mut |key, _| match key.read() {
                 Some(row) => found.push(row),
                 None => is_damaged = true,
             },
@@ -210,14 +199,14 @@ impl NodeReads for Rows<'_, '_> {
         height: Height,
         txid: &Txid,
     ) -> Result<bool, StoreError> {
-        Ok(self.read.get(table(index), &height_key(height, txid))?.is_some())
+        Ok(table(index).has(self.read, &(height, *txid))?)
     }
 
     fn txids_after(&self, after: Option<&Txid>, limit: usize) -> Result<Vec<Txid>, StoreError> {
         let mut found = Vec::new();
         let after = after.map(|txid| txid.as_bytes().as_slice());
         self.behind(RECORDS, after, None, limit, &mut |key, _| {
-            found.extend(Txid::from_slice(key));
+            found.extend(key.read());
         })?;
         Ok(found)
     }
@@ -227,13 +216,13 @@ impl NodeReads for Rows<'_, '_> {
         let after = after.map(|outpoint| outpoint.to_key());
         let after = after.as_ref().map(<[u8; 36]>::as_slice);
         self.behind(SLOTS, after, None, limit, &mut |key, value| {
-            found.extend(OutPoint::from_key(key).map(|outpoint| (outpoint, decode_slot(value))));
+            found.extend(key.read().map(|outpoint| (outpoint, value.read())));
         })?;
         Ok(found)
     }
 
     fn state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.read.get(META, name.as_bytes())?)
+        Ok(META.get(self.read, name.as_bytes())?.map(Stored::into_bytes))
     }
 
     fn state_kept(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -254,7 +243,8 @@ impl NodeReads for Rows<'_, '_> {
         let until = [prefix.as_bytes(), &[0x7f]].concat();
         let after = after.unwrap_or(prefix).as_bytes();
         self.behind(META, Some(after), Some(&until), limit, &mut |key, value| {
-            found.push((String::from_utf8_lossy(key).into_owned(), value.to_vec()));
+            let name = String::from_utf8_lossy(key.bytes()).into_owned();
+            found.push((name, value.bytes().to_vec()));
         })?;
         Ok(found)
     }

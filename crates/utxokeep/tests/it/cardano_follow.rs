@@ -25,7 +25,7 @@ use utxokeep_chains::{
 use utxokeep_core::{BlockHash, Height, Network};
 use utxokeep_index::{
     ChainIndex, ChainWriter, Digest, LiveFollower, Readers, Settings,
-    tables::{META, TABLES},
+    tables::{TABLES, ids::META},
 };
 use utxokeep_kv::{Batch, Kv, KvError, MemoryKv};
 use utxokeep_testkit::{

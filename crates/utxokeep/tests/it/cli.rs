@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use utxokeep_chains::{BlockFileWriter, BlockSource, write_block_file};
 use utxokeep_core::hex_decode;
-use utxokeep_index::tables::{ADDR, BLOCKS, META, TABLES, UNSPENT};
+use utxokeep_index::tables::{
+    TABLES,
+    ids::{ADDR, BLOCKS, META, UNSPENT},
+};
 use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Read, RocksKv, RocksOptions, Scan, TableId};
 use utxokeep_testkit::{RegtestA, Truth};
 

@@ -68,7 +68,7 @@ impl Place {
     }
 
     fn rows(&self) -> usize {
-        self.kv.scan(SETTLED, &everything(), &mut |_, _| true).unwrap()
+        SETTLED.scan(&self.kv, &everything(), |_, _| true).unwrap()
     }
 }
 

@@ -15,7 +15,10 @@ use utxokeep::config::Config;
 use utxokeep_chains::Simulator;
 use utxokeep_index::{
     ChainIndex,
-    tables::{SIDE, SIDE_BODY, TABLES},
+    tables::{
+        TABLES,
+        ids::{SIDE, SIDE_BODY},
+    },
 };
 use utxokeep_kv::{OpenMode, Read, RocksKv, RocksOptions, Scan, TableId};
 
