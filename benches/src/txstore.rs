@@ -16,7 +16,7 @@ use utxokeep_core::{
         SpendFlags, SpendRequest,
     },
 };
-use utxokeep_kv::{Batch, Durability, Kv, OpenMode, RocksKv, RocksOptions, TableId};
+use utxokeep_kv::{Batch, Durability, Kv, OpenMode, RocksKv, RocksOptions, TableId, Use};
 use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_txstore::{NodeStore, Settings, TABLES, TxStore};
 
@@ -117,7 +117,7 @@ fn measure_rocksdb(dir: &Path) -> anyhow::Result<()> {
             [(1, 1), (1, 8), (1, 64), (100, 1), (100, 8), (1_000, 1), (1_000, 8)]
         {
             let place = dir.join(format!("txstore-{name}-{batch}-{clients}"));
-            let options = || RocksOptions::within(256 << 20);
+            let options = || RocksOptions::within(256 << 20).for_use(Use::ManyWriters);
             let kv = RocksKv::open(&place.join("store"), TABLES, options(), OpenMode::Create)?;
             let store = NodeStore::on_kv(kv, Settings::default(), durability)?;
             let own = rates(&store, PARENTS, batch, clients)?;

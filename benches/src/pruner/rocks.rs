@@ -7,14 +7,15 @@ use std::{
 };
 
 use utxokeep_core::{Height, OutPoint, Txid};
-use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Read, RocksKv, RocksOptions, TableId};
+use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Read, RocksKv, RocksOptions, TableId, Use};
 use utxokeep_txstore::{NodeStore, PruneStore, Settings, TABLES};
 
 use super::{Family, Pace, fill, prune, rules};
 use crate::output;
 
 fn open_kv(dir: &Path) -> anyhow::Result<RocksKv> {
-    Ok(RocksKv::open(dir, TABLES, RocksOptions::within(256 << 20), OpenMode::Create)?)
+    let options = RocksOptions::within(256 << 20).for_use(Use::ManyWriters);
+    Ok(RocksKv::open(dir, TABLES, options, OpenMode::Create)?)
 }
 
 pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<NodeStore>> {

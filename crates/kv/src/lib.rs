@@ -23,7 +23,7 @@ pub use batch::{Batch, Row, TableRows};
 pub use crash::point as crash_point;
 pub use error::KvError;
 pub use memory::MemoryKv;
-pub use rocks::{LogDamage, LogReport, LostRow, RocksKv, RocksOptions};
+pub use rocks::{LogDamage, LogReport, LostRow, RocksKv, RocksOptions, Use};
 pub use table::{RowKey, Stored, Table};
 pub use trouble::Trouble;
 pub use utxokeep_core::OpenMode;

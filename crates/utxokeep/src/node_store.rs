@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use utxokeep_core::node::Policy;
-use utxokeep_kv::{Durability, KvError, MemoryKv, OpenMode, RocksKv, RocksOptions};
+use utxokeep_kv::{Durability, KvError, MemoryKv, OpenMode, RocksKv, RocksOptions, Use};
 use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
 use utxokeep_txstore::{
     Agreement, BlobUrlError, Blobs, KvOptions, NodeStore, OpenError as TxOpenError, Settings,
@@ -115,6 +115,7 @@ fn open_how(
         }
         "rocksdb" => {
             let options = RocksOptions::within(config.cache_mib.get() as usize * MIB);
+            let options = options.for_use(Use::ManyWriters);
             let kv = RocksKv::open(Path::new(place), TABLES, options, mode);
             let tables = tables(durability(config));
             kv.map_err(Into::into).and_then(|kv| NodeStore::on_kv(kv, settings, tables))

@@ -33,7 +33,7 @@ use acknowledged::Acknowledged;
 use files::Files;
 pub use lost::{LogDamage, LogReport, LostRow};
 use occupied::Occupied;
-pub use options::RocksOptions;
+pub use options::{RocksOptions, Use};
 use place::Place;
 use writing::Writing;
 

@@ -7,6 +7,18 @@ use rocksdb::{
 
 use crate::{Access, TableSpec};
 
+/// Who writes to a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Use {
+    /// One thread, in large batches of sorted rows: they go into memory one after the other, each
+    /// beside the last, without a look at anybody else.
+    #[default]
+    OneWriter,
+    /// Many threads, in small batches: those that wait for the log together are written to it at once
+    /// and synced once, and each thread puts its own rows into memory.
+    ManyWriters,
+}
+
 /// Settings of a database.
 #[derive(Debug, Clone)]
 pub struct RocksOptions {
@@ -21,6 +33,7 @@ pub struct RocksOptions {
     /// Asked on the thread of a read of many rows, again and again: whether nobody waits for its
     /// answer any more. Then it ends with [`crate::KvError::Unwanted`].
     pub is_unwanted: fn() -> bool,
+    usage: Use,
     cache: std::sync::Arc<std::sync::OnceLock<CacheHandle>>,
 }
 
@@ -51,8 +64,16 @@ impl RocksOptions {
             background_jobs: 2,
             open_files_max: 1_024,
             is_unwanted: || false,
+            usage: Use::default(),
             cache: std::sync::Arc::default(),
         }
+    }
+
+    /// The same for another use.
+    #[must_use]
+    pub const fn for_use(mut self, usage: Use) -> Self {
+        self.usage = usage;
+        self
     }
 
     /// Options of the database as a whole.
@@ -65,8 +86,7 @@ impl RocksOptions {
         options.set_db_write_buffer_size(self.write_buffer_bytes);
         options.set_max_total_wal_size(self.write_buffer_bytes as u64 * 2);
         options.set_keep_log_file_num(4);
-        // There is one writer: its sorted rows go in one after the other, each beside the last.
-        options.set_allow_concurrent_memtable_write(false);
+        options.set_allow_concurrent_memtable_write(self.usage == Use::ManyWriters);
         options.set_max_log_file_size(8 << 20);
         // A torn last record is what a crash leaves; anything else in the log is damage, and to
         // open without what stands behind it is for a person to decide.
@@ -135,5 +155,71 @@ impl RocksOptions {
         }
         options.set_block_based_table_factory(&blocks);
         options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread, time::Instant};
+
+    use super::*;
+    use crate::{Batch, Durability, Kv as _, OpenMode, RocksKv, TableId};
+
+    const SPECS: &[TableSpec] = &[
+        TableSpec { name: "records", access: Access::Point },
+        TableSpec { name: "slots", access: Access::Point },
+        TableSpec { name: "bodies", access: Access::Point },
+    ];
+
+    /// Commits of `threads` per second, each with the rows of so many small transactions.
+    fn rate(usage: Use, durability: Durability, threads: u64, txs: u64, commits: u64) -> f64 {
+        let dir = tempfile::TempDir::new().unwrap();
+        let options = RocksOptions::within(256 << 20).for_use(usage);
+        let kv = RocksKv::open(dir.path(), SPECS, options, OpenMode::Create).unwrap();
+        let started = Instant::now();
+        thread::scope(|scope| {
+            for thread in 0..threads {
+                let kv = &kv;
+                scope.spawn(move || {
+                    for commit in 0..commits / threads {
+                        let mut batch = Batch::new();
+                        for tx in 0..txs {
+                            let number = (thread << 48 | commit << 16 | tx)
+                                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                            let key = [number.to_be_bytes(); 4].concat();
+                            batch.put(TableId(0), &key, &[7; 16]);
+                            batch.put(TableId(1), &[&key[..], &[0; 4]].concat(), &[7; 37]);
+                            batch.put(TableId(1), &[&key[..], &[1; 4]].concat(), &[7; 37]);
+                            batch.put(TableId(2), &key, &[7; 270]);
+                        }
+                        kv.commit(batch, durability).unwrap();
+                    }
+                });
+            }
+        });
+        commits as f64 / started.elapsed().as_secs_f64()
+    }
+
+    /// `cargo nextest run -p utxokeep-kv --run-ignored only --no-capture what_each_use`
+    #[test]
+    #[ignore = "prints a measurement"]
+    fn what_each_use_is_good_for() {
+        for (fsync, durability, commits) in
+            [("off", Durability::Buffered, 16_000), ("on", Durability::Synced, 1_600)]
+        {
+            for (threads, txs) in [(1, 1), (8, 1), (1, 100), (8, 100)] {
+                let commits = if txs > 1 { commits / 20 } else { commits };
+                let best = |usage| {
+                    let runs = (0..3).map(|_| rate(usage, durability, threads, txs, commits));
+                    runs.fold(0.0, f64::max)
+                };
+                let (one, many) = (best(Use::OneWriter), best(Use::ManyWriters));
+                eprintln!(
+                    "fsync {fsync}, {threads} threads, {txs} transactions a commit: OneWriter \
+                     {one:.0}, ManyWriters {many:.0} commits/s ({:.2})",
+                    many / one
+                );
+            }
+        }
     }
 }

@@ -1,9 +1,14 @@
 //! One suite for every engine: what the port promises, each engine keeps.
 
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
 use tempfile::TempDir;
 use utxokeep_kv::{
-    Access, Batch, Durability, Kv, KvError, MemoryKv, OpenMode, Read, RocksKv, RocksOptions, Scan,
-    SortedRows, TableId, TableSpec,
+    Access, Batch, Durability, Kv, KvError, OpenMode, Read, RocksKv, RocksOptions, Scan,
+    SortedRows, TableId, TableSpec, Use,
 };
 
 const SPECS: &[TableSpec] = &[
@@ -23,18 +28,55 @@ fn open(dir: &TempDir) -> RocksKv {
     RocksKv::open(dir.path(), SPECS, options(), OpenMode::Create).unwrap()
 }
 
-fn on_every_engine(test: impl Fn(&dyn Fn(Batch), &dyn Read)) {
-    let memory = MemoryKv::new(SPECS);
-    test(&|batch| memory.commit(batch, Durability::Synced).unwrap(), &memory);
-    let dir = TempDir::new().unwrap();
-    let rocks = open(&dir);
-    test(&|batch| rocks.commit(batch, Durability::Buffered).unwrap(), &rocks);
-    let dir = TempDir::new().unwrap();
-    let rocks = open(&dir);
-    test(&|batch| load(&rocks, batch, Batch::new()), &rocks);
+/// Makes a test on every engine of each rule of the port.
+macro_rules! on_every_engine {
+    ($($rule:ident),+ $(,)?) => {
+        mod memory {
+            $(#[test]
+            fn $rule() {
+                super::$rule(&utxokeep_kv::MemoryKv::new(super::SPECS));
+            })+
+        }
+        mod rocksdb_with_one_writer {
+            $(#[test]
+            fn $rule() {
+                let dir = tempfile::TempDir::new().unwrap();
+                super::$rule(&super::open_for(&dir, utxokeep_kv::Use::OneWriter));
+            })+
+        }
+        mod rocksdb_with_many_writers {
+            $(#[test]
+            fn $rule() {
+                let dir = tempfile::TempDir::new().unwrap();
+                super::$rule(&super::open_for(&dir, utxokeep_kv::Use::ManyWriters));
+            })+
+        }
+    };
 }
 
-fn load(kv: &RocksKv, mut batch: Batch, finish: Batch) {
+on_every_engine! {
+    puts_and_deletes_are_read_across_tables,
+    of_several_writes_to_a_row_the_last_counts,
+    scans_are_bounded_ordered_and_reversible,
+    a_scan_ends_where_its_visitor_says_so,
+    many_rows_are_read_with_the_position_of_their_key,
+    a_snapshot_does_not_see_later_batches,
+    a_load_is_read_like_a_commit,
+    a_load_replaces_and_deletes_rows_that_are_there,
+    a_batch_of_one_of_many_writers_is_seen_whole_or_not_at_all,
+    every_table_has_a_size_and_merging_changes_no_row,
+    an_opened_engine_takes_writes_and_has_no_trouble,
+}
+
+fn open_for(dir: &TempDir, usage: Use) -> RocksKv {
+    RocksKv::open(dir.path(), SPECS, options().for_use(usage), OpenMode::Create).unwrap()
+}
+
+fn commit(kv: &impl Kv, batch: Batch) {
+    kv.commit(batch, Durability::Buffered).unwrap();
+}
+
+fn load(kv: &impl Kv, mut batch: Batch, finish: Batch) {
     let tables = batch.sorted_tables();
     let tables: Vec<&dyn SortedRows> = tables.iter().map(|rows| rows as _).collect();
     kv.load(&tables, finish).unwrap();
@@ -53,72 +95,201 @@ fn rows(read: &dyn Read, table: TableId, scan: &Scan<'_>) -> Vec<(Vec<u8>, Vec<u
 const ALL: Scan<'static> =
     Scan { from: &[], until: None, reverse: false, limit: 100, within_prefix: false };
 
-#[test]
-fn puts_deletes_and_reads_across_tables() {
-    on_every_engine(|commit, read| {
-        let mut batch = Batch::new();
-        batch.put(POINTS, b"a", b"1");
-        batch.put(POINTS, b"b", b"2");
-        batch.put(ORDERED, b"a", b"3");
-        commit(batch);
-        let mut batch = Batch::new();
-        batch.delete(POINTS, b"a");
-        batch.put(POINTS, b"c", b"");
-        commit(batch);
-
-        assert_eq!(read.get(POINTS, b"a").unwrap(), None);
-        assert_eq!(read.get(ORDERED, b"a").unwrap(), Some(b"3".to_vec()));
-        let mut found = Vec::new();
-        let keys: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
-        read.multi_get(POINTS, &keys, &mut |at, value| found.push((at, value.map(<[u8]>::to_vec))))
-            .unwrap();
-        let expected = [(0, None), (1, Some(b"2".to_vec())), (2, Some(vec![])), (3, None)];
-        assert_eq!(found, expected);
-    });
+fn puts_and_deletes_are_read_across_tables(kv: &impl Kv) {
+    let mut batch = Batch::new();
+    batch.put(POINTS, b"a", b"1");
+    batch.put(POINTS, b"b", b"2");
+    batch.put(ORDERED, b"a", b"3");
+    commit(kv, batch);
+    let mut batch = Batch::new();
+    batch.delete(POINTS, b"a");
+    batch.put(POINTS, b"c", b"");
+    kv.commit(batch, Durability::Synced).unwrap();
+    assert_eq!(kv.get(POINTS, b"a").unwrap(), None);
+    assert_eq!(kv.get(ORDERED, b"a").unwrap(), Some(b"3".to_vec()));
+    assert_eq!(kv.get(POINTS, b"c").unwrap(), Some(Vec::new()), "an empty value is a value");
 }
 
-#[test]
-fn scans_are_bounded_ordered_and_reversible() {
-    on_every_engine(|commit, read| {
-        let mut batch = Batch::new();
-        for key in [b"a1", b"a2", b"a3", b"b1", b"b2"] {
-            batch.put(PREFIXED, key, &key[1..]);
+fn of_several_writes_to_a_row_the_last_counts(kv: &impl Kv) {
+    let mut batch = Batch::new();
+    batch.put(POINTS, b"a", b"1");
+    batch.delete(POINTS, b"a");
+    batch.put(POINTS, b"b", b"1");
+    batch.put(POINTS, b"b", b"2");
+    batch.delete(POINTS, b"c");
+    batch.put(POINTS, b"c", b"3");
+    commit(kv, batch);
+    let row = |key: &[u8]| kv.get(POINTS, key).unwrap();
+    assert_eq!([row(b"a"), row(b"b"), row(b"c")], [None, Some(b"2".into()), Some(b"3".into())]);
+}
+
+fn many_rows_are_read_with_the_position_of_their_key(kv: &impl Kv) {
+    const ROWS: u32 = 3_000;
+    let mut batch = Batch::new();
+    for row in (0..ROWS).step_by(2) {
+        batch.put(POINTS, &row.to_be_bytes(), &row.to_le_bytes());
+    }
+    commit(kv, batch);
+    for count in [0, 3, ROWS] {
+        let keys: Vec<[u8; 4]> = (0..count).map(u32::to_be_bytes).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
+        for read in [&kv.snapshot() as &dyn Read, kv] {
+            let mut found = vec![None; keys.len()];
+            let mut take = |at: usize, value: Option<&[u8]>| {
+                assert!(found[at].replace(value.map(<[u8]>::to_vec)).is_none(), "{at} twice");
+            };
+            read.multi_get(POINTS, &keys, &mut take).unwrap();
+            let expected = |row: u32| (row % 2 == 0).then(|| row.to_le_bytes().to_vec());
+            assert!(found.into_iter().eq((0..count).map(|row| Some(expected(row)))), "{count}");
         }
-        commit(batch);
-        let keys = |scan: &Scan<'_>| -> Vec<String> {
-            rows(read, PREFIXED, scan)
-                .into_iter()
-                .map(|(key, _)| String::from_utf8(key).unwrap())
-                .collect()
-        };
-        assert_eq!(keys(&ALL), ["a1", "a2", "a3", "b1", "b2"]);
-        assert_eq!(keys(&Scan { reverse: true, ..ALL }), ["b2", "b1", "a3", "a2", "a1"]);
-        assert_eq!(keys(&Scan { limit: 2, ..ALL }), ["a1", "a2"]);
-        let middle = Scan { from: b"a2", until: Some(b"b1"), ..ALL };
-        assert_eq!(keys(&middle), ["a2", "a3"]);
-        assert_eq!(keys(&Scan { reverse: true, ..middle.clone() }), ["a3", "a2"]);
-        let within = Scan { from: b"a", until: Some(b"b"), within_prefix: true, ..ALL };
-        assert_eq!(keys(&within), ["a1", "a2", "a3"]);
-        assert_eq!(keys(&Scan { reverse: true, limit: 1, ..within }), ["a3"]);
-        assert_eq!(keys(&Scan { from: b"b", until: Some(b"a"), ..ALL }), [] as [&str; 0]);
-    });
+    }
 }
 
-#[test]
-fn a_snapshot_does_not_see_later_batches() {
-    let dir = TempDir::new().unwrap();
-    let kv = open(&dir);
+fn scans_are_bounded_ordered_and_reversible(kv: &impl Kv) {
+    let mut batch = Batch::new();
+    for key in [b"a1", b"a2", b"a3", b"b1", b"b2"] {
+        batch.put(PREFIXED, key, &key[1..]);
+    }
+    commit(kv, batch);
+    let keys = |scan: &Scan<'_>| -> Vec<String> {
+        let rows = rows(kv, PREFIXED, scan).into_iter();
+        rows.map(|(key, _)| String::from_utf8(key).unwrap()).collect()
+    };
+    assert_eq!(keys(&ALL), ["a1", "a2", "a3", "b1", "b2"]);
+    assert_eq!(keys(&Scan { reverse: true, ..ALL }), ["b2", "b1", "a3", "a2", "a1"]);
+    assert_eq!(keys(&Scan { limit: 2, ..ALL }), ["a1", "a2"]);
+    let middle = Scan { from: b"a2", until: Some(b"b1"), ..ALL };
+    assert_eq!(keys(&middle), ["a2", "a3"]);
+    assert_eq!(keys(&Scan { reverse: true, ..middle.clone() }), ["a3", "a2"]);
+    let within = Scan { from: b"a", until: Some(b"b"), within_prefix: true, ..ALL };
+    assert_eq!(keys(&within), ["a1", "a2", "a3"]);
+    assert_eq!(keys(&Scan { reverse: true, limit: 1, ..within }), ["a3"]);
+    assert_eq!(keys(&Scan { from: b"b", until: Some(b"a"), ..ALL }), [] as [&str; 0]);
+}
+
+fn a_scan_ends_where_its_visitor_says_so(kv: &impl Kv) {
+    let mut batch = Batch::new();
+    for key in [b"1", b"2", b"3"] {
+        batch.put(ORDERED, key, b"");
+    }
+    commit(kv, batch);
+    for (scan, seen) in [(ALL, [b"1", b"2"]), (Scan { reverse: true, ..ALL }, [b"3", b"2"])] {
+        let mut keys = Vec::new();
+        let visited = kv.scan(ORDERED, &scan, &mut |key, _| {
+            keys.push(key.to_vec());
+            keys.len() < 2
+        });
+        assert_eq!((visited.unwrap(), keys), (2, seen.map(|key| key.to_vec()).to_vec()));
+    }
+}
+
+fn a_snapshot_does_not_see_later_batches(kv: &impl Kv) {
     let mut batch = Batch::new();
     batch.put(POINTS, b"k", b"old");
-    kv.commit(batch, Durability::Buffered).unwrap();
+    commit(kv, batch);
     let snapshot = kv.snapshot();
     let mut batch = Batch::new();
     batch.put(POINTS, b"k", b"new");
     batch.put(POINTS, b"l", b"new");
-    kv.commit(batch, Durability::Buffered).unwrap();
+    commit(kv, batch);
     assert_eq!(snapshot.get(POINTS, b"k").unwrap(), Some(b"old".to_vec()));
     assert_eq!(rows(&snapshot, POINTS, &ALL).len(), 1);
-    assert_eq!(rows(&kv, POINTS, &ALL).len(), 2);
+    assert_eq!(rows(kv, POINTS, &ALL).len(), 2);
+}
+
+fn a_load_is_read_like_a_commit(kv: &impl Kv) {
+    let mut batch = Batch::new();
+    for key in [b"a1", b"b1", b"a2"] {
+        batch.put(PREFIXED, key, &key[..1]);
+    }
+    batch.put(POINTS, b"p", b"1");
+    load(kv, batch, Batch::new());
+    assert_eq!(kv.get(POINTS, b"p").unwrap(), Some(b"1".to_vec()));
+    let within = Scan { from: b"a", until: Some(b"b"), within_prefix: true, ..ALL };
+    let found: Vec<_> = rows(kv, PREFIXED, &within).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(found, [b"a1", b"a2"]);
+}
+
+fn a_load_replaces_and_deletes_rows_that_are_there(kv: &impl Kv) {
+    let mut batch = Batch::new();
+    batch.put(POINTS, b"gone", b"1");
+    batch.put(POINTS, b"kept", b"1");
+    commit(kv, batch);
+    let mut rows_to_load = Batch::new();
+    rows_to_load.delete(POINTS, b"gone");
+    rows_to_load.put(POINTS, b"kept", b"2");
+    let mut finish = Batch::new();
+    finish.put(ORDERED, b"cursor", b"1");
+    load(kv, rows_to_load, finish);
+    assert_eq!(rows(kv, POINTS, &ALL), [(b"kept".to_vec(), b"2".to_vec())]);
+    assert_eq!(kv.get(ORDERED, b"cursor").unwrap(), Some(b"1".to_vec()));
+}
+
+fn a_batch_of_one_of_many_writers_is_seen_whole_or_not_at_all(kv: &impl Kv) {
+    const WRITERS: u8 = 4;
+    let is_done = AtomicBool::new(false);
+    let mut first = Batch::new();
+    (0..WRITERS).for_each(|writer| write_pair(&mut first, writer, 0));
+    commit(kv, first);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                scope.spawn(move || {
+                    for number in 1..200 {
+                        let mut batch = Batch::new();
+                        write_pair(&mut batch, writer, number);
+                        commit(kv, batch);
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let mut last = [0; WRITERS as usize];
+            while !is_done.load(Ordering::Acquire) {
+                let snapshot = kv.snapshot();
+                for (writer, last) in (0..WRITERS).zip(&mut last) {
+                    let pair = [POINTS, ORDERED].map(|table| snapshot.get(table, &[writer]));
+                    let pair = pair.map(|value| {
+                        u32::from_be_bytes(value.unwrap().unwrap().try_into().unwrap())
+                    });
+                    assert_eq!(pair[0], pair[1], "half of a batch");
+                    assert!(pair[0] >= *last, "a later snapshot lacks an earlier batch");
+                    *last = pair[0];
+                }
+            }
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        is_done.store(true, Ordering::Release);
+    });
+}
+
+fn write_pair(batch: &mut Batch, writer: u8, number: u32) {
+    batch.put(POINTS, &[writer], &number.to_be_bytes());
+    batch.put(ORDERED, &[writer], &number.to_be_bytes());
+}
+
+fn every_table_has_a_size_and_merging_changes_no_row(kv: &impl Kv) {
+    let mut batch = Batch::new();
+    batch.put(POINTS, b"a", b"1");
+    batch.put(ORDERED, b"a", b"1");
+    batch.put(ORDERED, b"b", b"1");
+    commit(kv, batch);
+    let mut batch = Batch::new();
+    batch.delete(ORDERED, b"b");
+    commit(kv, batch);
+    let names = |kv: &_| -> Vec<_> {
+        let sizes = Kv::table_sizes(kv).unwrap();
+        sizes.iter().map(|size| size.name).collect()
+    };
+    assert_eq!(names(kv), ["points", "prefixed", "ordered"]);
+    kv.compact().unwrap();
+    assert_eq!(rows(kv, ORDERED, &ALL), [(b"a".to_vec(), b"1".to_vec())]);
+    assert_eq!(kv.get(POINTS, b"a").unwrap(), Some(b"1".to_vec()));
+}
+
+fn an_opened_engine_takes_writes_and_has_no_trouble(kv: &impl Kv) {
+    assert_eq!(kv.mode(), OpenMode::Create);
+    assert_eq!(kv.trouble(), None);
 }
 
 #[test]
@@ -241,22 +412,18 @@ fn a_database_is_blank_until_its_first_row() {
 }
 
 #[test]
-fn a_load_replaces_and_deletes_rows_that_are_there() {
+fn a_load_survives_reopening() {
     let dir = TempDir::new().unwrap();
     let kv = open(&dir);
-    let mut batch = Batch::new();
-    batch.put(POINTS, b"gone", b"1");
-    batch.put(POINTS, b"kept", b"1");
-    kv.commit(batch, Durability::Buffered).unwrap();
     let mut rows_to_load = Batch::new();
-    rows_to_load.delete(POINTS, b"gone");
     rows_to_load.put(POINTS, b"kept", b"2");
     let mut finish = Batch::new();
     finish.put(ORDERED, b"cursor", b"1");
     load(&kv, rows_to_load, finish);
-    assert_eq!(rows(&kv, POINTS, &ALL), [(b"kept".to_vec(), b"2".to_vec())]);
     drop(kv);
-    assert_eq!(open(&dir).get(ORDERED, b"cursor").unwrap(), Some(b"1".to_vec()));
+    let kv = open(&dir);
+    assert_eq!(rows(&kv, POINTS, &ALL), [(b"kept".to_vec(), b"2".to_vec())]);
+    assert_eq!(kv.get(ORDERED, b"cursor").unwrap(), Some(b"1".to_vec()));
 }
 
 #[test]

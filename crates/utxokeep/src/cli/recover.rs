@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, path::Path};
 use serde::Serialize;
 use utxokeep_core::{Height, Txid};
 use utxokeep_index::tables::{LOG_TABLES, TABLES as CHAIN_TABLES};
-use utxokeep_kv::{KvError, LostRow, RocksKv, RocksOptions, TableSpec};
+use utxokeep_kv::{KvError, LostRow, RocksKv, RocksOptions, TableSpec, Use};
 use utxokeep_txstore::TABLES as STORE_TABLES;
 
 use super::{
@@ -144,6 +144,7 @@ pub(super) fn tx(session: &Session, args: &TxRecover) -> anyhow::Result<Exit> {
         (row.table == Some("tx_records")).then(|| Txid::from_slice(row.key)).flatten()
     };
     let options = RocksOptions::within((config.cache_mib.get() as usize) << 20);
+    let options = options.for_use(Use::ManyWriters);
     let of = "transactions to compare with the node";
     recover(Path::new(dir), STORE_TABLES, options, args.accept_loss, of, &txid)?.finish(session)
 }
