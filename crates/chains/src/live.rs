@@ -21,7 +21,7 @@ mod backoff;
 
 use std::{error::Error, fmt, time::Duration};
 
-use utxokeep_core::{BlockHash, ChainPoint};
+use utxokeep_core::{BlockHash, ChainPoint, ErrorKind};
 
 pub use backoff::Backoff;
 
@@ -86,6 +86,15 @@ pub enum LiveError {
 }
 
 impl LiveError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Away(_) | Self::Behind(_) => ErrorKind::Unavailable,
+            Self::Refused(_) => ErrorKind::Failed,
+        }
+    }
+
     /// Whether connecting again later can help.
     #[must_use]
     pub const fn is_worth_retrying(&self) -> bool {

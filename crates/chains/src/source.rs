@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use utxokeep_core::{BlockHash, Header, Network};
+use utxokeep_core::{BlockHash, ErrorKind, Header, Network};
 
 use crate::cardano::CardanoDecodeError;
 
@@ -206,4 +206,19 @@ pub enum SourceError {
         /// Length of the block.
         len: usize,
     },
+}
+
+impl SourceError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Stopped => ErrorKind::Cancelled,
+            // An error of the operating system has a number; any other is about the bytes.
+            Self::Decompress { source, .. } if source.raw_os_error().is_none() => {
+                ErrorKind::Corrupt
+            }
+            _ => ErrorKind::Failed,
+        }
+    }
 }

@@ -8,6 +8,7 @@
 
 mod accumulator;
 mod chain;
+mod kind;
 mod metric;
 mod network;
 pub mod node;
@@ -41,6 +42,7 @@ pub use chain::{
     tree::{HeaderTree, Inserted, Node, Path},
     window::Window,
 };
+pub use kind::ErrorKind;
 pub use metric::{Metric, MetricKind};
 pub use network::{Network, UnknownNetwork};
 pub use open_mode::{Found, NotOpened, OpenMode, Opening};

@@ -16,6 +16,7 @@ mod coin;
 mod digest;
 mod era_rules;
 mod error;
+mod error_kind;
 mod follow;
 mod immutable;
 mod import;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use utxokeep_core::ErrorKind;
+
 /// Errors a key-value engine can produce.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -199,18 +201,30 @@ impl KvError {
         }
     }
 
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::InUse { .. } => ErrorKind::NotReady,
+            Self::NotFound { .. } | Self::Outdated { .. } | Self::UnexpectedTable { .. } => {
+                ErrorKind::Refused
+            }
+            Self::LostFile { .. }
+            | Self::Mixed { .. }
+            | Self::CutManifest { .. }
+            | Self::LostTable { .. }
+            | Self::LogDamaged { .. }
+            | Self::Damaged { .. }
+            | Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::DiskFull { .. } => ErrorKind::Unavailable,
+            Self::Unwanted => ErrorKind::Cancelled,
+            Self::ReadOnly | Self::Poisoned | Self::Engine { .. } => ErrorKind::Failed,
+        }
+    }
+
     /// Whether what is stored is damaged, so that only a copy or building anew helps.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
-        matches!(
-            self,
-            Self::LostFile { .. }
-                | Self::Mixed { .. }
-                | Self::CutManifest { .. }
-                | Self::LostTable { .. }
-                | Self::LogDamaged { .. }
-                | Self::Damaged { .. }
-                | Self::Corrupt { .. }
-        )
+        matches!(self.kind(), ErrorKind::Corrupt)
     }
 }

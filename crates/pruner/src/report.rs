@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use utxokeep_core::{Height, node::KeepReason};
+use utxokeep_core::{ErrorKind, Height, node::KeepReason};
 use utxokeep_txstore::StoreError;
 
 /// A phase of a run.
@@ -111,4 +111,12 @@ pub struct RunError {
     pub source: StoreError,
     /// What was done before.
     pub report: Box<RunReport>,
+}
+
+impl RunError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.source.kind()
+    }
 }

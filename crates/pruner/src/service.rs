@@ -11,7 +11,7 @@ use std::{
 };
 
 use utxokeep_core::{
-    Height, Txid,
+    ErrorKind, Height, Txid,
     node::{
         Blocking, ChainReport, ConsumerBound, Heights, NodeError, PruneRules, Said, Sighting,
         Taken, Waiting, Witness,
@@ -108,6 +108,26 @@ fn in_full(error: &NodeError) -> String {
          have been taken back",
         inputs.join(", ")
     )
+}
+
+impl PrunerError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoHeight
+            | Self::Ahead { .. }
+            | Self::NothingPersisted
+            | Self::ConsumerBehind { .. }
+            | Self::UnexpectedPersister
+            | Self::NoUndo
+            | Self::NotRestored(_)
+            | Self::Disagreement(_) => ErrorKind::Refused,
+            Self::Store(error) => error.kind(),
+            Self::Settings(_) => ErrorKind::Invalid,
+            Self::Threads(_) => ErrorKind::Failed,
+        }
+    }
 }
 
 /// What the service is doing.

@@ -2,6 +2,8 @@
 
 use std::error::Error as StdError;
 
+use utxokeep_core::ErrorKind;
+
 /// An error of a driver, kept as the source of ours.
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
@@ -167,16 +169,37 @@ pub enum SqlError {
 }
 
 impl SqlError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Config { .. } | Self::NulInText => ErrorKind::Invalid,
+            Self::Unavailable { .. }
+            | Self::Transient { .. }
+            | Self::RetriesExhausted { .. }
+            | Self::CommitUnknown { .. }
+            | Self::DiskFull { .. }
+            | Self::StatementTimeout { .. } => ErrorKind::Unavailable,
+            Self::Damaged { .. }
+            | Self::BadRow { .. }
+            | Self::ColumnType { .. }
+            | Self::LostFile { .. } => ErrorKind::Corrupt,
+            Self::NotFound { .. } | Self::Migration(_) => ErrorKind::Refused,
+            Self::Unwanted => ErrorKind::Cancelled,
+            Self::Unsuitable { .. }
+            | Self::Constraint { .. }
+            | Self::Aborted
+            | Self::ColumnMissing { .. }
+            | Self::Usage { .. }
+            | Self::ReadOnly
+            | Self::Engine { .. } => ErrorKind::Failed,
+        }
+    }
+
     /// Whether what is stored is damaged, so that only a copy helps.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
-        matches!(
-            self,
-            Self::Damaged { .. }
-                | Self::BadRow { .. }
-                | Self::ColumnType { .. }
-                | Self::LostFile { .. }
-        )
+        matches!(self.kind(), ErrorKind::Corrupt)
     }
 
     /// Whether the same transaction may succeed when it is run again.

@@ -9,7 +9,7 @@
 //! * A directory is looked at again with each file: one that was moved away under a running program is
 //!   not made anew.
 
-use utxokeep_core::Corrupt;
+use utxokeep_core::{Corrupt, ErrorKind};
 
 use crate::{
     backend::StoreReads, blobs::Blobs, engine::NodeStore, error::StoreError, files::random_bytes,
@@ -55,6 +55,17 @@ pub enum WrongBlobStore {
         /// The place.
         place: String,
     },
+}
+
+impl WrongBlobStore {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Lost { .. } => ErrorKind::Corrupt,
+            Self::Foreign { .. } => ErrorKind::Refused,
+        }
+    }
 }
 
 /// What a store remembers of its place.

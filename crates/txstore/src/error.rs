@@ -1,6 +1,6 @@
 //! What can go wrong below the rules.
 
-use utxokeep_core::{Corrupt, Txid};
+use utxokeep_core::{Corrupt, ErrorKind, Txid};
 use utxokeep_kv::KvError;
 use utxokeep_sql::SqlError;
 
@@ -108,4 +108,46 @@ pub enum BlobUrlError {
     /// No threads for it.
     #[error("the blob store's threads could not be started: {0}")]
     Threads(#[from] std::io::Error),
+}
+
+impl StoreError {
+    /// What a caller can do about it. The store's contract promises that a call whose engine failed
+    /// may be repeated, so such a failure is [`ErrorKind::Unavailable`] here.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Corrupt(_) | Self::BlobMissing(_) => ErrorKind::Corrupt,
+            Self::Kv(error) => may_be_repeated(error.kind()),
+            Self::Sql(error) => may_be_repeated(error.kind()),
+            Self::Blob { .. } | Self::NoBlobStore(_) | Self::Contended => ErrorKind::Unavailable,
+            Self::Disagreement(_) => ErrorKind::Refused,
+            Self::TooManyItems { .. } => ErrorKind::Invalid,
+        }
+    }
+}
+
+const fn may_be_repeated(kind: ErrorKind) -> ErrorKind {
+    if matches!(kind, ErrorKind::Failed) { ErrorKind::Unavailable } else { kind }
+}
+
+impl OpenError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Store(error) => error.kind(),
+            Self::NewerFormat { .. }
+            | Self::OlderFormat { .. }
+            | Self::Missing
+            | Self::Disagreement(_) => ErrorKind::Refused,
+        }
+    }
+}
+
+impl BlobUrlError {
+    /// What a caller can do about it: set `[txstore] blobs` to a place that can be opened.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
 }

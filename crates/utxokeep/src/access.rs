@@ -17,6 +17,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use utxokeep_core::ErrorKind;
+
 use crate::config::{Config, ServerConfig};
 
 pub use pages::Pages;
@@ -47,6 +49,17 @@ pub enum AccessError {
     /// There is no token to compare with.
     #[error(transparent)]
     Token(#[from] TokenError),
+}
+
+impl AccessError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Token(error) => error.kind(),
+            Self::Open { .. } => ErrorKind::Invalid,
+        }
+    }
 }
 
 /// What a REST server asks of a request.

@@ -8,7 +8,7 @@
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest, Sha256};
-use utxokeep_core::{AddressRowKey, AssetFilter, BlockHash, IndexKey};
+use utxokeep_core::{AddressRowKey, AssetFilter, BlockHash, ErrorKind, IndexKey};
 
 /// First byte of a cursor: what its other bytes mean.
 const VERSION: u8 = 3;
@@ -30,6 +30,14 @@ pub enum CursorError {
         "the cursor was made by another question; send it with the owner, the order and the asset of the list that gave it, or start this list without it"
     )]
     OtherQuestion,
+}
+
+impl CursorError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
 }
 
 /// What a list is asked for, in short: whose outputs, in which order, holding which asset.

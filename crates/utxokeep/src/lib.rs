@@ -17,6 +17,7 @@ pub mod doors;
 pub mod follow;
 pub mod grpc;
 pub mod json;
+pub mod kinds;
 pub mod memory;
 pub mod node_store;
 pub mod owners;

@@ -13,6 +13,7 @@ use std::{
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use utxokeep_core::ErrorKind;
 
 pub(crate) use body::Held;
 
@@ -34,6 +35,14 @@ tokio::task_local! {
 )]
 pub struct OverBudget {
     mib_max: u32,
+}
+
+impl OverBudget {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        ErrorKind::Overloaded
+    }
 }
 
 /// Memory that all requests share; clones are the same budget.

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use utxokeep_core::node::Policy;
+use utxokeep_core::{ErrorKind, node::Policy};
 use utxokeep_kv::{Durability, KvError, MemoryKv, OpenMode, RocksKv, RocksOptions, Use};
 use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
 use utxokeep_txstore::{
@@ -52,6 +52,20 @@ pub enum OpenError {
     /// It is not the place that the store used before.
     #[error("txstore.blobs: {0}")]
     WrongBlobs(#[from] WrongBlobStore),
+}
+
+impl OpenError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownEngine { .. } | Self::NoPlace { .. } => ErrorKind::Invalid,
+            Self::Missing { .. } => ErrorKind::Refused,
+            Self::Store { source, .. } => source.kind(),
+            Self::Blobs(error) => error.kind(),
+            Self::WrongBlobs(error) => error.kind(),
+        }
+    }
 }
 
 /// URLs that [`open`] takes.

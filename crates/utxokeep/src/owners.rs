@@ -10,7 +10,7 @@ use utxokeep_chains::{
     },
     parse_address_or_script,
 };
-use utxokeep_core::{AssetFilter, Height, Network, OwnerKeys, cardano::CredentialKind};
+use utxokeep_core::{AssetFilter, ErrorKind, Height, Network, OwnerKeys, cardano::CredentialKind};
 
 /// What a credential is the hash of, where its text does not say so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, ToSchema)]
@@ -73,7 +73,21 @@ pub enum OwnerError {
     },
 }
 
+impl UnknownOutput {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        ErrorKind::NotFound
+    }
+}
+
 impl OwnerError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
+
     /// Whether the text is fine, but of another network.
     #[must_use]
     pub const fn is_wrong_network(&self) -> bool {

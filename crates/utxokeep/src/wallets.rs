@@ -42,7 +42,7 @@ use crate::{clock::now_us, config::WalletConfig};
 pub(crate) use self::once::merge_keys;
 pub use self::{
     answers::*,
-    error::{ErrorKind, OpenError, WalletsError},
+    error::{OpenError, WalletsError},
     requests::*,
     standing::{Lagging, RescanInfo, RescanWallet, SetAsideInfo, StandingInfo},
 };

@@ -21,6 +21,7 @@ mod chain;
 mod crash;
 mod descriptors;
 mod error;
+mod error_kind;
 mod follow;
 mod idempotency;
 mod ingest;

@@ -1,5 +1,7 @@
 //! Why a body could not be fetched.
 
+use utxokeep_core::ErrorKind;
+
 use crate::{DecodeError, SourceError, cardano::NodeError};
 
 /// Why a body could not be fetched. Nothing was changed; the same question may be asked again.
@@ -18,4 +20,17 @@ pub enum BodyError {
     /// The caller asked to stop.
     #[error("stopped while a block was looked for")]
     Stopped,
+}
+
+impl BodyError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Files(error) => error.kind(),
+            Self::Node(_) => ErrorKind::Unavailable,
+            Self::Undecodable(_) => ErrorKind::Failed,
+            Self::Stopped => ErrorKind::Cancelled,
+        }
+    }
 }

@@ -1,7 +1,10 @@
 //! Why an operation of the node store was refused. A refused item changed nothing.
 
 use super::slot::SpendingData;
-use crate::types::{Height, OutPoint, Txid};
+use crate::{
+    kind::ErrorKind,
+    types::{Height, OutPoint, Txid},
+};
 
 /// Why one input cannot spend its output.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -119,4 +122,41 @@ pub enum NodeError {
     /// Another call works on the same transactions and did not end in time.
     #[error("another call works on the same transactions; nothing was changed, try again")]
     InProgress,
+}
+
+impl SpendError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound(_) => ErrorKind::NotFound,
+            Self::Mismatch(_) => ErrorKind::Invalid,
+            Self::Conflicting(_)
+            | Self::Locked(_)
+            | Self::Immature { .. }
+            | Self::Frozen(_)
+            | Self::FrozenUntil { .. }
+            | Self::Spent { .. }
+            | Self::SpenderPruned { .. } => ErrorKind::Refused,
+        }
+    }
+}
+
+impl NodeError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound(_) => ErrorKind::NotFound,
+            Self::Exists(_) => ErrorKind::Exists,
+            Self::Invalid(_) | Self::HeightZero | Self::HeightMissing { .. } => ErrorKind::Invalid,
+            Self::Output(error) => error.kind(),
+            Self::Spend { .. }
+            | Self::ParentFailed(_)
+            | Self::AlreadyFrozen(_)
+            | Self::NotFrozen(_)
+            | Self::BlockHeight { .. }
+            | Self::ConflictTooLarge(_) => ErrorKind::Refused,
+        }
+    }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
-use utxokeep_core::hex_encode;
+use utxokeep_core::{ErrorKind, hex_encode};
 
 /// Bytes of randomness in a new token.
 const RANDOM_BYTES: usize = 32;
@@ -64,6 +64,17 @@ pub enum TokenError {
         /// The file.
         file: PathBuf,
     },
+}
+
+impl TokenError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Malformed { .. } | Self::NotAFile { .. } => ErrorKind::Invalid,
+            Self::Read { .. } | Self::Create { .. } => ErrorKind::Failed,
+        }
+    }
 }
 
 /// A token that clients send as `Authorization: Bearer TOKEN`.

@@ -2,14 +2,14 @@
 
 use std::{io, path::PathBuf};
 
-use utxokeep_core::{HashParseError, Height, Network, Txid};
+use utxokeep_core::{ErrorKind, HashParseError, Height, Network, Txid};
 
 use crate::{cursor::CursorError, owners::UnknownOutput};
 
 /// What only the command line can complain about.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(super) enum CliError {
+pub(crate) enum CliError {
     /// A new database needs a network.
     #[error(
         "there is no database yet, and nothing says which network it is for: add --network NAME"
@@ -292,4 +292,55 @@ pub(super) enum CliError {
     /// Not a cursor of this list.
     #[error(transparent)]
     BadCursor(#[from] CursorError),
+}
+
+impl CliError {
+    /// What a caller can do about it.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownOutput(error) => error.kind(),
+            Self::UnknownTransaction { .. } | Self::NotPreserved | Self::NotRestored => {
+                ErrorKind::NotFound
+            }
+            // One code for every file that exists already.
+            Self::WriteFile { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                ErrorKind::Exists
+            }
+            Self::RunAhead { .. }
+            | Self::HeightUnknown
+            | Self::HeightHeld { .. }
+            | Self::RunSkipped { .. }
+            | Self::NoUndo
+            | Self::RestoreRefused { .. }
+            | Self::NoKeychain { .. }
+            | Self::OtherContent { .. }
+            | Self::NoBlocks { .. }
+            | Self::PrunerRefused { .. }
+            | Self::PrunerWantsToken { .. } => ErrorKind::Refused,
+            Self::Gone { .. } => ErrorKind::Corrupt,
+            Self::NoPruner { .. } | Self::NoPrunerThere { .. } => ErrorKind::Unavailable,
+            Self::RunFailed { .. }
+            | Self::ReadFile { .. }
+            | Self::WriteFile { .. }
+            | Self::NotArchived { .. }
+            | Self::PrunerFailed { .. } => ErrorKind::Failed,
+            Self::NoNetwork
+            | Self::NoSource
+            | Self::NotFollowed { .. }
+            | Self::NoNodeStore
+            | Self::NoBlobStore
+            | Self::NoLogToRecover
+            | Self::NoHeight
+            | Self::ArchiveIsLedger { .. }
+            | Self::BadAddress { .. }
+            | Self::NothingToFollow
+            | Self::BadTxHash { .. }
+            | Self::WrongChain { .. }
+            | Self::WrongFlag { .. }
+            | Self::NoLedger
+            | Self::FileTooLong { .. }
+            | Self::BadParts { .. }
+            | Self::BadCursor(_) => ErrorKind::Invalid,
+        }
+    }
 }

@@ -40,8 +40,6 @@ use utxokeep_txstore::NodeStore;
 
 use self::{
     args::{Address, Chain, Cli, Command, Demo, Pruner, Serve, Tx, Utxo},
-    error::CliError,
-    exit::Exit,
     follow::Background,
     open::{Index, Session},
 };
@@ -54,6 +52,8 @@ use crate::{
     wallet_upkeep::WalletUpkeep,
     watched::Watched,
 };
+
+pub(crate) use self::{error::CliError, exit::Exit};
 
 pub use self::help::{page, tree};
 

@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use utxokeep_chains::cardano::GenesisError;
-use utxokeep_core::{Network, UnknownNetwork};
+use utxokeep_core::{ErrorKind, Network, UnknownNetwork};
 use utxokeep_pruner::SettingsError;
 
 use crate::owners::OwnerError;
@@ -170,4 +170,12 @@ pub enum ConfigError {
         /// The file.
         file: String,
     },
+}
+
+impl ConfigError {
+    /// What a caller can do about it: correct the configuration.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
 }

@@ -1,6 +1,7 @@
 //! File descriptors: as many as the system allows, and enough for what is configured.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use utxokeep_core::ErrorKind;
 
 use crate::config::Config;
 
@@ -18,6 +19,14 @@ pub(crate) struct TooFewDescriptors {
     allowed: u64,
     needed: u64,
     databases: u64,
+}
+
+impl TooFewDescriptors {
+    /// What a caller can do about it: raise the limit, or change the configuration.
+    #[allow(clippy::unused_self, reason = "every error answers the same way")]
+    pub(crate) const fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
 }
 
 /// Raises the limit of this process as far as it may, and makes sure that it is enough. `databases`

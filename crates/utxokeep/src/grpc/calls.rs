@@ -9,12 +9,14 @@ use tokio::{
 };
 use tonic::Status;
 use tonic_health::{ServingStatus, server::HealthReporter};
+use utxokeep_core::ErrorKind;
 use utxokeep_kv::KvError;
 use utxokeep_txstore::{StoreError, TxStore};
 
 use super::{fault::Fault, wallet_error};
 use crate::{
     config::GrpcConfig,
+    kinds::Codes,
     memory::{self, OverBudget},
     waiting::{self, Waiting},
     wallets::WalletsError,
@@ -61,11 +63,15 @@ impl From<CallError> for Status {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Fault(fault) => fault.into(),
-            CallError::Store(error @ StoreError::TooManyItems { .. }) => {
-                Self::invalid_argument(format!("{error}; nothing was changed"))
+            CallError::Store(error) => {
+                let (code, text) = (Codes::of(error.kind()).grpc, error.to_string());
+                match error {
+                    StoreError::TooManyItems { .. } => {
+                        Self::new(code, format!("{text}; nothing was changed"))
+                    }
+                    _ => Self::new(code, text),
+                }
             }
-            CallError::Store(error) if error.is_damage() => Self::data_loss(error.to_string()),
-            CallError::Store(error) => Self::unavailable(error.to_string()),
             CallError::Wallets(error) => wallet_error::status(&error),
             CallError::Refused(reason) => {
                 Self::failed_precondition(format!("{reason}; nothing was changed"))
@@ -158,7 +164,7 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
 
     async fn failed(&self, error: CallError) -> Status {
         if let CallError::Store(store) = &error
-            && !matches!(store, StoreError::TooManyItems { .. })
+            && !matches!(store.kind(), ErrorKind::Invalid | ErrorKind::Cancelled)
         {
             tracing::error!(error = store as &dyn std::error::Error, "a call failed");
             if matches!(store, StoreError::Kv(KvError::Poisoned)) {
@@ -168,7 +174,7 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
             }
         }
         if let CallError::Wallets(ledger) = &error
-            && wallet_error::is_fault_of_the_server(ledger)
+            && ledger.kind().is_fault_of_the_server()
         {
             tracing::error!(error = ledger as &dyn std::error::Error, "a call failed");
         }

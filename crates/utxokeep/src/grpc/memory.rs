@@ -12,11 +12,14 @@ use hyper::body::{Frame, SizeHint};
 use tonic::{Status, body::Body, codegen::http};
 use tower::{Layer, Service};
 
-use crate::memory::{self, Budget, Held, OverBudget, Share};
+use crate::{
+    kinds::Codes,
+    memory::{self, Budget, Held, OverBudget, Share},
+};
 
 impl From<OverBudget> for Status {
     fn from(over: OverBudget) -> Self {
-        Self::resource_exhausted(format!("{over}; nothing was changed"))
+        Self::new(Codes::of(over.kind()).grpc, format!("{over}; nothing was changed"))
     }
 }
 

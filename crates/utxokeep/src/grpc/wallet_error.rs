@@ -1,13 +1,13 @@
 //! Refusals of the wallet ledger, as the contract says them: a status, a word, figures.
 
 use tonic::{
-    Code, Status,
+    Status,
     metadata::{MetadataMap, MetadataValue},
 };
 use utxokeep_wallet::LedgerError;
 
 use super::calls::CallError;
-use crate::wallets::{ErrorKind, WalletsError};
+use crate::{kinds::Codes, wallets::WalletsError};
 
 const CODE: &str = "utxokeep-code";
 const GUARD: &str = "utxokeep-guard";
@@ -18,21 +18,8 @@ impl From<WalletsError> for CallError {
     }
 }
 
-/// Whether somebody who runs the server should know of it.
-pub(super) fn is_fault_of_the_server(error: &WalletsError) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Damaged | ErrorKind::Internal)
-}
-
 pub(super) fn status(error: &WalletsError) -> Status {
-    let code = match error.kind() {
-        ErrorKind::Invalid => Code::InvalidArgument,
-        ErrorKind::NotFound => Code::NotFound,
-        ErrorKind::Exists => Code::AlreadyExists,
-        ErrorKind::Refused => Code::FailedPrecondition,
-        ErrorKind::Unavailable => Code::Unavailable,
-        ErrorKind::Damaged => Code::DataLoss,
-        ErrorKind::Internal => Code::Internal,
-    };
+    let code = Codes::of(error.kind()).grpc;
     let mut metadata = MetadataMap::new();
     metadata.insert(CODE, MetadataValue::from_static(error.code()));
     if let WalletsError::Ledger(error) = error {
@@ -89,6 +76,7 @@ fn figures(error: &LedgerError) -> Vec<(&'static str, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
     use utxokeep_core::{Txid, wallet::PaymentGuards};
     use utxokeep_sql::SqlError;
 

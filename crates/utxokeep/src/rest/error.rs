@@ -7,16 +7,17 @@ use axum::{
 };
 use serde::Serialize;
 use utoipa::ToSchema;
-use utxokeep_core::Network;
+use utxokeep_core::{ErrorKind, Network};
 use utxokeep_index::{QueryError, StoreError};
 use utxokeep_wallet::LedgerError;
 
 use crate::{
     cursor::CursorError,
     json::Partial,
+    kinds::Codes,
     memory::OverBudget,
     owners::{OwnerError, UnknownOutput},
-    wallets::{ErrorKind, WalletsError},
+    wallets::WalletsError,
 };
 
 /// Seconds after which a client that was turned away may come back.
@@ -200,89 +201,113 @@ impl From<StoreError> for ApiError {
 }
 
 impl ApiError {
-    /// Status and code.
-    fn kind(&self) -> (StatusCode, &'static str) {
-        const BAD: StatusCode = StatusCode::BAD_REQUEST;
-        const UNAVAILABLE: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
+    /// What a client can do about it.
+    fn kind(&self) -> ErrorKind {
         match self {
             Self::BadParameter(_)
-            | Self::Owner(OwnerError::NoCredentials { .. })
-            | Self::Query(QueryError::NoSlots { .. } | QueryError::CursorElsewhere { .. }) => {
-                (BAD, "bad_parameter")
+            | Self::BadTxHash
+            | Self::BadOutputIndex
+            | Self::BadScriptHash
+            | Self::BadBlock
+            | Self::WrongMethod(_)
+            | Self::NotJson
+            | Self::NotJsonLines
+            | Self::BadJson(_)
+            | Self::BadBody(_)
+            | Self::BodyTooLarge { .. }
+            | Self::SlowBody => ErrorKind::Invalid,
+            Self::NoToken | Self::WrongToken | Self::ForeignHost | Self::ForeignPage => {
+                ErrorKind::Refused
             }
-            Self::BadCursor(_) => (BAD, "bad_cursor"),
-            Self::BadTxHash => (BAD, "bad_tx_hash"),
-            Self::BadOutputIndex => (BAD, "bad_output_index"),
-            Self::BadScriptHash => (BAD, "bad_script_hash"),
-            Self::BadBlock => (BAD, "bad_block"),
-            Self::Owner(error) if error.is_wrong_network() => (BAD, "wrong_network"),
-            Self::Owner(OwnerError::Asset(_) | OwnerError::NoAssets { .. }) => (BAD, "bad_asset"),
-            Self::Owner(_) => (BAD, "bad_address"),
-            Self::NotOnThisChain { .. } => (StatusCode::NOT_FOUND, "not_on_this_chain"),
-            Self::UnknownOutput(..) => (StatusCode::NOT_FOUND, "unknown_output"),
-            Self::UnknownRoute(_) | Self::NoWallets(_) => (StatusCode::NOT_FOUND, "unknown_route"),
-            Self::WrongMethod(_) => (StatusCode::METHOD_NOT_ALLOWED, "wrong_method"),
-            Self::Query(
-                QueryError::OutsideWindow { .. } | QueryError::SlotOutsideWindow { .. },
-            ) => (BAD, "outside_window"),
-            Self::Query(QueryError::UnknownBlock { .. }) => {
-                (StatusCode::NOT_FOUND, "unknown_block")
+            Self::NotOnThisChain { .. } | Self::UnknownRoute(_) | Self::NoWallets(_) => {
+                ErrorKind::NotFound
             }
-            Self::Query(QueryError::BlockGone { .. }) => (StatusCode::CONFLICT, "block_gone"),
-            Self::Query(QueryError::TooManyRows { .. }) => (BAD, "too_many_outputs"),
-            Self::Query(
-                QueryError::OwnerNotKept { .. }
-                | QueryError::OutputNotKept { .. }
-                | QueryError::BlockNotKept { .. },
-            ) => (StatusCode::NOT_FOUND, "not_kept"),
-            // For as long as this database exists: nobody should try again.
-            Self::Query(QueryError::Disabled) => (StatusCode::NOT_IMPLEMENTED, "index_disabled"),
-            Self::Query(QueryError::IndexOff { name }) => {
-                (StatusCode::NOT_IMPLEMENTED, index_off_code(name))
-            }
-            Self::Query(QueryError::Empty) => (UNAVAILABLE, "empty_database"),
-            Self::Wallets(error) => (wallet_status(error.kind()), error.code()),
-            Self::NotJson | Self::NotJsonLines => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
-            }
-            Self::NoToken => (StatusCode::UNAUTHORIZED, "token_missing"),
-            Self::WrongToken => (StatusCode::UNAUTHORIZED, "token_wrong"),
-            Self::ForeignHost => (StatusCode::FORBIDDEN, "foreign_host"),
-            Self::ForeignPage => (StatusCode::FORBIDDEN, "foreign_page"),
-            Self::BadJson(_) => (BAD, "bad_json"),
-            Self::BadBody(_) => (BAD, "bad_request"),
-            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
-            Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "slow_body"),
-            Self::NodeStore(_) => (UNAVAILABLE, "node_store"),
-            Self::Overloaded | Self::OverBudget(_) => (UNAVAILABLE, "overloaded"),
-            Self::Timeout | Self::WriteTimeout => (UNAVAILABLE, "timeout"),
-            Self::Query(_) => (StatusCode::INTERNAL_SERVER_ERROR, "database"),
-            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            Self::BadCursor(error) => error.kind(),
+            Self::Owner(error) => error.kind(),
+            Self::UnknownOutput(error) => error.kind(),
+            Self::Wallets(error) => error.kind(),
+            Self::Query(error) => error.kind(),
+            Self::OverBudget(error) => error.kind(),
+            Self::Overloaded => ErrorKind::Overloaded,
+            Self::NodeStore(_) | Self::Timeout | Self::WriteTimeout => ErrorKind::Unavailable,
+            Self::Internal => ErrorKind::Failed,
+        }
+    }
+
+    /// The status: HTTP's own where the request fails as one of HTTP, else that of the kind.
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::WrongMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NotJson | Self::NotJsonLines => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::NoToken | Self::WrongToken => StatusCode::UNAUTHORIZED,
+            Self::ForeignHost | Self::ForeignPage => StatusCode::FORBIDDEN,
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
+            other => Codes::of(other.kind()).http,
         }
     }
 
     /// A name for programs.
     pub(super) fn code(&self) -> &'static str {
-        self.kind().1
+        match self {
+            Self::BadParameter(_)
+            | Self::Owner(OwnerError::NoCredentials { .. })
+            | Self::Query(QueryError::NoSlots { .. } | QueryError::CursorElsewhere { .. }) => {
+                "bad_parameter"
+            }
+            Self::BadCursor(_) => "bad_cursor",
+            Self::BadTxHash => "bad_tx_hash",
+            Self::BadOutputIndex => "bad_output_index",
+            Self::BadScriptHash => "bad_script_hash",
+            Self::BadBlock => "bad_block",
+            Self::Owner(error) if error.is_wrong_network() => "wrong_network",
+            Self::Owner(OwnerError::Asset(_) | OwnerError::NoAssets { .. }) => "bad_asset",
+            Self::Owner(_) => "bad_address",
+            Self::NotOnThisChain { .. } => "not_on_this_chain",
+            Self::UnknownOutput(..) => "unknown_output",
+            Self::UnknownRoute(_) | Self::NoWallets(_) => "unknown_route",
+            Self::WrongMethod(_) => "wrong_method",
+            Self::Query(
+                QueryError::OutsideWindow { .. } | QueryError::SlotOutsideWindow { .. },
+            ) => "outside_window",
+            Self::Query(QueryError::UnknownBlock { .. }) => "unknown_block",
+            Self::Query(QueryError::BlockGone { .. }) => "block_gone",
+            Self::Query(QueryError::TooManyRows { .. }) => "too_many_outputs",
+            Self::Query(
+                QueryError::OwnerNotKept { .. }
+                | QueryError::OutputNotKept { .. }
+                | QueryError::BlockNotKept { .. },
+            ) => "not_kept",
+            Self::Query(QueryError::Disabled) => "index_disabled",
+            Self::Query(QueryError::IndexOff { name }) => index_off_code(name),
+            Self::Query(QueryError::Empty) => "empty_database",
+            Self::Query(_) => "database",
+            Self::Wallets(error) => error.code(),
+            Self::NotJson | Self::NotJsonLines => "unsupported_media_type",
+            Self::NoToken => "token_missing",
+            Self::WrongToken => "token_wrong",
+            Self::ForeignHost => "foreign_host",
+            Self::ForeignPage => "foreign_page",
+            Self::BadJson(_) => "bad_json",
+            Self::BadBody(_) => "bad_request",
+            Self::BodyTooLarge { .. } => "body_too_large",
+            Self::SlowBody => "slow_body",
+            Self::NodeStore(_) => "node_store",
+            Self::Overloaded | Self::OverBudget(_) => "overloaded",
+            Self::Timeout | Self::WriteTimeout => "timeout",
+            Self::Internal => "internal",
+        }
     }
 
     /// Whether the same request may work a little later.
     fn may_pass(&self) -> bool {
         match self {
             Self::Overloaded | Self::OverBudget(_) => true,
-            Self::Wallets(error) => error.kind() == ErrorKind::Unavailable,
+            Self::Wallets(error) => {
+                matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Overloaded)
+            }
             _ => false,
         }
-    }
-}
-
-const fn wallet_status(kind: ErrorKind) -> StatusCode {
-    match kind {
-        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
-        ErrorKind::NotFound => StatusCode::NOT_FOUND,
-        ErrorKind::Exists | ErrorKind::Refused => StatusCode::CONFLICT,
-        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorKind::Damaged | ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -351,7 +376,7 @@ impl ErrorDetail {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let (status, code) = self.kind();
+        let (status, code) = (self.status(), self.code());
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(error = &self as &dyn std::error::Error, "request failed");
         }

@@ -1,6 +1,6 @@
 //! Why the ledger does not get further.
 
-use utxokeep_core::Height;
+use utxokeep_core::{ErrorKind, Height};
 use utxokeep_index::StoreError;
 use utxokeep_wallet::{FollowError, LedgerError};
 
@@ -61,6 +61,20 @@ pub enum WalletFollowError {
 }
 
 impl WalletFollowError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::ChainBehind { .. } | Self::NotFollowed | Self::ScanFailed { .. } => {
+                ErrorKind::Refused
+            }
+            Self::MissingBody { .. } => ErrorKind::Failed,
+            Self::Follow(error) => error.kind(),
+            Self::Ledger(error) => error.kind(),
+            Self::Index(error) => error.kind(),
+        }
+    }
+
     /// A short name, for metrics.
     #[must_use]
     pub const fn reason(&self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use utxokeep_chains::PsbtError;
 use utxokeep_core::{
-    UnknownNetwork,
+    ErrorKind, UnknownNetwork,
     wallet::{BadPrune, BadReach},
 };
 use utxokeep_index::{QueryError, StoreError};
@@ -50,45 +50,14 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whose fault it is.
+    /// What a caller can do about it.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::UnknownEngine { .. } | Self::NoPlace { .. } => ErrorKind::Invalid,
             Self::Missing { .. } => ErrorKind::Refused,
-            Self::Ledger { source, .. } => match source {
-                LedgerError::Sql(SqlError::Config { .. }) => ErrorKind::Invalid,
-                LedgerError::Sql(SqlError::Migration(_)) => ErrorKind::Refused,
-                other => ErrorKind::of(other),
-            },
+            Self::Ledger { source, .. } => source.kind(),
         }
-    }
-}
-
-/// Whose fault an error is, and what a client can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// The request cannot be right; sending it again is no use.
-    Invalid,
-    /// What it names does not exist.
-    NotFound,
-    /// What it would make exists already.
-    Exists,
-    /// The state of the wallet does not allow it now.
-    Refused,
-    /// The database is away or busy; the same request may work later.
-    Unavailable,
-    /// Stored data is damaged.
-    Damaged,
-    /// The database refused what it should have taken.
-    Internal,
-}
-
-impl ErrorKind {
-    /// Whose fault an error of the ledger is.
-    #[must_use]
-    pub const fn of(error: &LedgerError) -> Self {
-        kind_of(error)
     }
 }
 
@@ -193,19 +162,19 @@ impl WalletsError {
         Self::Field { field, what: what.into() }
     }
 
-    /// Whose fault it is.
+    /// What a caller can do about it. Whatever the chain database refuses is about its state and not
+    /// about the request, which was for a wallet.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::Ledger(error) => kind_of(error),
-            Self::Sql(error) => kind_of_sql(error),
-            Self::OverBudget(_) => ErrorKind::Unavailable,
-            Self::Owner(_)
-            | Self::Network(_)
-            | Self::Psbt(_)
-            | Self::Field { .. }
-            | Self::WrongChain { .. } => ErrorKind::Invalid,
-            Self::Chain(QueryError::Store(_)) => ErrorKind::Internal,
+            Self::Ledger(error) => error.kind(),
+            Self::Sql(error) => error.kind(),
+            Self::OverBudget(error) => error.kind(),
+            Self::Owner(error) => error.kind(),
+            Self::Network(_) | Self::Psbt(_) | Self::Field { .. } | Self::WrongChain { .. } => {
+                ErrorKind::Invalid
+            }
+            Self::Chain(QueryError::Store(error)) => error.kind(),
             Self::NoChain
             | Self::FollowsChain
             | Self::PartialChain
@@ -234,46 +203,6 @@ impl WalletsError {
             Self::BelowChain { .. } => "below_chain_database",
             Self::Chain(_) => "chain_database",
         }
-    }
-}
-
-const fn kind_of(error: &LedgerError) -> ErrorKind {
-    match error {
-        LedgerError::WalletNotFound(_)
-        | LedgerError::WalletNameNotFound(_)
-        | LedgerError::TxNotFound(_)
-        | LedgerError::UtxoNotFound(_)
-        | LedgerError::AddressIdNotFound(_)
-        | LedgerError::DescriptorNotFound(_) => ErrorKind::NotFound,
-        LedgerError::WalletExists(_) => ErrorKind::Exists,
-        LedgerError::InvalidTx { .. }
-        | LedgerError::InvalidBlock { .. }
-        | LedgerError::InvalidArgument { .. }
-        | LedgerError::OutputOutOfRange { .. }
-        | LedgerError::NotPaid { .. }
-        | LedgerError::NoCodec
-        | LedgerError::Codec(_)
-        | LedgerError::BadLabel(_)
-        | LedgerError::BadReach(BadReach::Lookahead { .. } | BadReach::NotRanged)
-        | LedgerError::Amount(_)
-        | LedgerError::Network(_) => ErrorKind::Invalid,
-        LedgerError::Sql(error) => kind_of_sql(error),
-        LedgerError::Damaged { .. } => ErrorKind::Damaged,
-        _ => ErrorKind::Refused,
-    }
-}
-
-const fn kind_of_sql(error: &SqlError) -> ErrorKind {
-    match error {
-        SqlError::NulInText => ErrorKind::Invalid,
-        SqlError::Unavailable { .. }
-        | SqlError::Transient { .. }
-        | SqlError::RetriesExhausted { .. }
-        | SqlError::CommitUnknown { .. }
-        | SqlError::DiskFull { .. }
-        | SqlError::StatementTimeout { .. } => ErrorKind::Unavailable,
-        _ if error.is_damage() => ErrorKind::Damaged,
-        _ => ErrorKind::Internal,
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use utxokeep::{
-    cli, config, consumers, follow, grpc, rest, store_gauges, wallet_follow, wallet_upkeep,
+    cli, config, consumers, follow, grpc, kinds, rest, store_gauges, wallet_follow, wallet_upkeep,
 };
 use utxokeep_index::METRICS;
 use utxokeep_sql::{RETRIES_METRIC, RETRIES_METRIC_HELP};
@@ -75,6 +75,11 @@ fn metrics_page() -> String {
 #[test]
 fn command_line_page_is_current() {
     check("docs/cli.md", &cli::page());
+}
+
+#[test]
+fn page_of_errors_is_current() {
+    check("docs/errors.md", &kinds::page());
 }
 
 #[test]

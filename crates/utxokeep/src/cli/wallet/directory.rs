@@ -14,6 +14,7 @@ use crate::{
         open::Session,
         output::{self, Human, Lines},
     },
+    kinds::Codes,
     wallets::{
         AddAddresses, AddDescriptor, CreateWallet, LedgerTip, ListDescriptors, ListWallets, Listed,
         Page, RollBack, VerifyWallet, VerifyWallets, Wallets, WatchAddress,
@@ -201,7 +202,7 @@ impl Desk {
             return Ok(Exit::Unsound);
         }
         let failures = all.items.iter().filter_map(|each| each.error.as_ref());
-        let exits = failures.map(|error| Exit::of_wallets(error.kind));
+        let exits = failures.map(|error| Codes::of(error.kind).exit);
         Ok(exits.max_by_key(|exit| *exit == Exit::Unsound).unwrap_or(Exit::Success))
     }
 

@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use utxokeep_core::ErrorKind;
 use utxokeep_wallet::{ImportNote, Imported, Violation};
 
 use super::{LedgerTip, TxDetails};
-use crate::wallets::{ErrorKind, WalletsError};
+use crate::wallets::WalletsError;
 
 /// What an import of labels did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -153,7 +154,7 @@ pub struct VerifyFailure {
     pub code: &'static str,
     /// What happened.
     pub message: String,
-    /// Whose fault it is.
+    /// What a caller can do about it.
     #[serde(skip)]
     pub kind: ErrorKind,
 }

@@ -1,0 +1,125 @@
+//! What a caller can do about each error of the chain index.
+
+use utxokeep_core::ErrorKind;
+
+use crate::{
+    error::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError},
+    log::LogError,
+};
+
+impl StoreError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Kv(error) => error.kind(),
+            Self::Corrupt(_) | Self::MissingRow { .. } => ErrorKind::Corrupt,
+            Self::SecondWriter => ErrorKind::Failed,
+        }
+    }
+}
+
+impl OpenError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Store(error) => error.kind(),
+            Self::WrongNetwork { .. }
+            | Self::NewerFormat { .. }
+            | Self::Empty
+            | Self::OlderFormat { .. }
+            | Self::SettingChanged { .. }
+            | Self::FilterChanged { .. }
+            | Self::GenesisChanged
+            | Self::NotOurs => ErrorKind::Refused,
+        }
+    }
+}
+
+impl ApplyError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Gap { .. }
+            | Self::Conflict { .. }
+            | Self::WrongGenesis { .. }
+            | Self::NotFirst { .. } => ErrorKind::Refused,
+            Self::Invalid { .. } => ErrorKind::Invalid,
+            Self::Store(error) => error.kind(),
+        }
+    }
+}
+
+impl RollbackError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TooDeep { .. } | Self::AboveTip { .. } => ErrorKind::OutOfRange,
+            Self::Empty => ErrorKind::NotReady,
+            Self::Store(error) => error.kind(),
+        }
+    }
+}
+
+impl QueryError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Disabled | Self::IndexOff { .. } => ErrorKind::Disabled,
+            Self::OwnerNotKept { .. }
+            | Self::OutputNotKept { .. }
+            | Self::BlockNotKept { .. }
+            | Self::UnknownBlock { .. } => ErrorKind::NotFound,
+            Self::Empty => ErrorKind::NotReady,
+            Self::OutsideWindow { .. }
+            | Self::SlotOutsideWindow { .. }
+            | Self::TooManyRows { .. } => ErrorKind::OutOfRange,
+            Self::NoSlots { .. } | Self::CursorElsewhere { .. } => ErrorKind::Invalid,
+            Self::BlockGone { .. } => ErrorKind::Refused,
+            Self::Store(error) => error.kind(),
+        }
+    }
+}
+
+impl FollowError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::ReorganisationTooDeep { .. } | Self::NoCommonBlock { .. } => ErrorKind::Refused,
+            // The source is at fault, not whoever follows it.
+            Self::Apply(
+                ApplyError::Invalid { .. } | ApplyError::Gap { .. } | ApplyError::Conflict { .. },
+            )
+            | Self::NoFirstBlock
+            | Self::OtherBlock { .. }
+            | Self::UnknownPoint { .. }
+            | Self::MissingBody { .. }
+            | Self::Decode { .. }
+            | Self::Undecodable { .. } => ErrorKind::Failed,
+            Self::Apply(error) => error.kind(),
+            Self::Rollback(error) => error.kind(),
+            Self::Source(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+}
+
+impl LogError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownCursor { .. } | Self::PastWindow { .. } => ErrorKind::OutOfRange,
+            Self::Disabled => ErrorKind::Disabled,
+            Self::BadName { .. } => ErrorKind::Invalid,
+            Self::TooMany => ErrorKind::Refused,
+            Self::UnknownConsumer { .. } => ErrorKind::NotFound,
+            Self::Store(error) => error.kind(),
+        }
+    }
+}
