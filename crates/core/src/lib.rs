@@ -8,6 +8,7 @@
 
 mod accumulator;
 mod chain;
+mod hash;
 mod kind;
 mod metric;
 mod network;
@@ -42,6 +43,7 @@ pub use chain::{
     tree::{HeaderTree, Inserted, Node, Path},
     window::Window,
 };
+pub use hash::{ChainHash, ChainOutPoint};
 pub use kind::ErrorKind;
 pub use metric::{Metric, MetricKind};
 pub use network::{Network, UnknownNetwork};

@@ -137,6 +137,18 @@ macro_rules! hash_type {
             }
         }
 
+        impl From<$name> for [u8; 32] {
+            fn from(hash: $name) -> Self {
+                hash.0
+            }
+        }
+
+        impl From<&$name> for [u8; 32] {
+            fn from(hash: &$name) -> Self {
+                hash.0
+            }
+        }
+
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{}({})", stringify!($name), self.to_reversed_hex())

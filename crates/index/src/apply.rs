@@ -110,10 +110,12 @@ impl<K: Kv> ChainWriter<K> {
 
     /// Checks what a block shows without what it spends; answers the times of the blocks before it.
     fn check_alone(&mut self, block: &Block, height: Height) -> Result<PastTimes, ApplyError> {
-        let (network, hash) = (self.index.settings.network(), block.header.hash);
+        let network = self.index.settings.network();
         let past = self.past_times()?;
-        check_alone(block, height, network, past.as_ref())
-            .map_err(|reason| ApplyError::Invalid { network, hash, height, reason })?;
+        check_alone(block, height, network, past.as_ref()).map_err(|reason| {
+            let hash = network.hash(block.header.hash);
+            ApplyError::Invalid { hash, height, reason }
+        })?;
         Ok(past.unwrap_or_default())
     }
 
@@ -150,9 +152,13 @@ impl<K: Kv> ChainWriter<K> {
             Some(parent) => {
                 let height = parent.plus(1);
                 let existing = self.entry_at(height)?.map_or(tip.entry.hash, |entry| entry.hash);
-                Err(ApplyError::Conflict { network, hash, height, existing })
+                let (hash, existing) = (network.hash(hash), network.hash(existing));
+                Err(ApplyError::Conflict { hash, height, existing })
             }
-            None => Err(ApplyError::Gap { network, hash, prev, tip: Some(tip.height) }),
+            None => {
+                let (hash, prev) = (network.hash(hash), network.hash(prev));
+                Err(ApplyError::Gap { hash, prev, tip: Some(tip.height) })
+            }
         }
     }
 
@@ -166,7 +172,8 @@ impl<K: Kv> ChainWriter<K> {
             } else if prev == BlockHash::default() {
                 Err(self.wrong_genesis(hash))
             } else {
-                Err(ApplyError::Gap { network, hash, prev, tip: None })
+                let (hash, prev) = (network.hash(hash), network.hash(prev));
+                Err(ApplyError::Gap { hash, prev, tip: None })
             };
         }
         if settings.decoder.can_start_with(block) {
@@ -176,13 +183,14 @@ impl<K: Kv> ChainWriter<K> {
             Some(height) if settings.may_start_mid_chain && prev != settings.decoder.origin() => {
                 Ok(Place::Next(Height::new(height)))
             }
-            _ => Err(ApplyError::NotFirst { hash, network }),
+            _ => Err(ApplyError::NotFirst { hash: network.hash(hash) }),
         }
     }
 
     fn wrong_genesis(&self, found: BlockHash) -> ApplyError {
         let network = self.index.settings.network();
-        ApplyError::WrongGenesis { network, expected: network.genesis_hash(), found }
+        let (expected, found) = (network.hash(network.genesis_hash()), network.hash(found));
+        ApplyError::WrongGenesis { expected, found }
     }
 
     /// Height of a block of the chain, staged ones included.
@@ -280,8 +288,8 @@ impl<K: Kv> ChainWriter<K> {
         past: &PastTimes,
     ) -> Result<Effect, ApplyError> {
         let network = self.index.settings.network();
-        let hash = block.header.hash;
-        let invalid = |reason| ApplyError::Invalid { network, hash, height, reason };
+        let hash = network.hash(block.header.hash);
+        let invalid = |reason| ApplyError::Invalid { hash, height, reason };
         let gathered = self.gather(block)?;
         let is_first = self.tip.is_none();
         let starts_mid_chain = is_first && !self.starts_its_chain(block);

@@ -2,7 +2,7 @@
 //! change behind.
 
 use utxokeep_chains::{DecodeError, SourceError};
-use utxokeep_core::{BlockHash, Corrupt, Height, InvalidBlock, Network, Partial};
+use utxokeep_core::{ChainHash, Corrupt, Height, InvalidBlock, Network, Partial};
 use utxokeep_kv::KvError;
 
 /// Reading or writing the tables failed, or what they hold makes no sense.
@@ -113,74 +113,58 @@ fn stands_at(tip: Option<Height>) -> String {
 pub enum ApplyError {
     /// The block's parent is unknown: blocks are missing in between.
     #[error(
-        "block {} does not connect: its parent {} is unknown and {}; apply the blocks in between first",
-        network.hash_text(hash.as_bytes()),
-        network.hash_text(prev.as_bytes()),
+        "block {hash} does not connect: its parent {prev} is unknown and {}; apply the blocks in between first",
         stands_at(*tip)
     )]
     Gap {
-        /// Network of the database.
-        network: Network,
         /// The block.
-        hash: BlockHash,
+        hash: ChainHash,
         /// Its parent.
-        prev: BlockHash,
+        prev: ChainHash,
         /// Height of the tip, if there is one.
         tip: Option<Height>,
     },
     /// The block's parent is in the chain but is not the tip: another block has its height.
     #[error(
-        "block {} belongs at height {height}, where {} is; roll back to {} first",
-        network.hash_text(hash.as_bytes()),
-        network.hash_text(existing.as_bytes()),
+        "block {hash} belongs at height {height}, where {existing} is; roll back to {} first",
         height.minus(1)
     )]
     Conflict {
-        /// Network of the database.
-        network: Network,
         /// The block.
-        hash: BlockHash,
+        hash: ChainHash,
         /// Height it belongs at.
         height: Height,
         /// Block that is there.
-        existing: BlockHash,
+        existing: ChainHash,
     },
     /// The chain starts with another block.
     #[error(
-        "the chain of {network} starts with {}, not with {}",
-        network.hash_text(expected.as_bytes()),
-        network.hash_text(found.as_bytes())
+        "the chain of {} starts with {expected}, not with {found}",
+        expected.network()
     )]
     WrongGenesis {
-        /// Network of the database.
-        network: Network,
         /// Its first block.
-        expected: BlockHash,
+        expected: ChainHash,
         /// The block given.
-        found: BlockHash,
+        found: ChainHash,
     },
     /// The database is empty and the block is not the first of its chain.
     #[error(
-        "block {} is not the first block of {network}; start with the first block, or allow an index that starts mid-chain (--start-mid-chain)",
-        network.hash_text(hash.as_bytes())
+        "block {hash} is not the first block of {}; start with the first block, or allow an index that starts mid-chain (--start-mid-chain)",
+        hash.network()
     )]
     NotFirst {
         /// The block.
-        hash: BlockHash,
-        /// Network of the database.
-        network: Network,
+        hash: ChainHash,
     },
     /// The block breaks a rule.
     #[error(
-        "block {} at height {height} is invalid: {}",
-        network.hash_text(hash.as_bytes()),
-        reason.text(*network)
+        "block {hash} at height {height} is invalid: {}",
+        reason.text(hash.network())
     )]
     Invalid {
-        /// Network of the database.
-        network: Network,
         /// The block.
-        hash: BlockHash,
+        hash: ChainHash,
         /// Height it would have had.
         height: Height,
         /// The rule.
@@ -316,14 +300,11 @@ pub enum QueryError {
     },
     /// The block that an enumeration is made of has left the chain, or never was on it.
     #[error(
-        "block {}, which the cursor was made at, is not, or no longer, on the followed chain: a reorganisation replaced it, or the cursor is of another database; start the list again without the cursor",
-        network.hash_text(hash.as_bytes())
+        "block {hash}, which the cursor was made at, is not, or no longer, on the followed chain: a reorganisation replaced it, or the cursor is of another database; start the list again without the cursor"
     )]
     BlockGone {
-        /// Network of the database.
-        network: Network,
         /// The block.
-        hash: BlockHash,
+        hash: ChainHash,
     },
     /// A cursor of one block, and a question about another.
     #[error(
@@ -352,14 +333,11 @@ pub enum QueryError {
 pub enum FollowError {
     /// A better branch forks off below what can be undone.
     #[error(
-        "a branch with more work (tip {}) forks off at height {fork}, below the deepest height that can be undone ({safe}); import again into a new directory with a larger [index] rollback_window_blocks",
-        network.hash_text(tip.as_bytes())
+        "a branch with more work (tip {tip}) forks off at height {fork}, below the deepest height that can be undone ({safe}); import again into a new directory with a larger [index] rollback_window_blocks"
     )]
     ReorganisationTooDeep {
-        /// Network of the database.
-        network: Network,
         /// Tip of the better branch.
-        tip: BlockHash,
+        tip: ChainHash,
         /// Height of the fork.
         fork: Height,
         /// Deepest height that can be reached.
@@ -381,18 +359,12 @@ pub enum FollowError {
         last_slot: u64,
     },
     /// A source that calls a block by another name.
-    #[error(
-        "the source says block {}, its bytes are block {}; fetch the file again",
-        network.hash_text(hash.as_bytes()),
-        network.hash_text(found.as_bytes())
-    )]
+    #[error("the source says block {hash}, its bytes are block {found}; fetch the file again")]
     OtherBlock {
-        /// Network of the database.
-        network: Network,
         /// What the source says.
-        hash: BlockHash,
+        hash: ChainHash,
         /// What the bytes say.
-        found: BlockHash,
+        found: ChainHash,
     },
     /// The block that a source went back to is not part of our chain.
     #[error("the source went back to block {hash}, which is not part of the chain here")]
@@ -401,25 +373,18 @@ pub enum FollowError {
         hash: String,
     },
     /// A block that has to be connected is nowhere to be had.
-    #[error(
-        "the body of block {} at height {height} is needed; import the file that holds it",
-        network.hash_text(hash.as_bytes())
-    )]
+    #[error("the body of block {hash} at height {height} is needed; import the file that holds it")]
     MissingBody {
-        /// Network of the database.
-        network: Network,
         /// The block.
-        hash: BlockHash,
+        hash: ChainHash,
         /// Its height.
         height: Height,
     },
     /// Bytes of a block do not decode.
-    #[error("block {} does not decode", network.hash_text(hash.as_bytes()))]
+    #[error("block {hash} does not decode")]
     Decode {
-        /// Network of the database.
-        network: Network,
         /// The block.
-        hash: BlockHash,
+        hash: ChainHash,
         /// What is wrong with it.
         #[source]
         source: DecodeError,

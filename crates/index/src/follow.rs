@@ -85,13 +85,10 @@ impl<K: Kv> Follower<K> {
         if writer.tip().is_none() {
             let settings = writer.index().settings();
             let network = settings.network();
-            let hash = network.genesis_hash();
+            let hash = network.hash(network.genesis_hash());
             let raw = settings.decoder.first_block().ok_or(FollowError::NoFirstBlock)?;
-            let block = settings.decoder.decode(raw).map_err(|source| FollowError::Decode {
-                network,
-                hash,
-                source,
-            })?;
+            let decoded = settings.decoder.decode(raw);
+            let block = decoded.map_err(|source| FollowError::Decode { hash, source })?;
             writer.apply(&block)?;
         }
         // The tree is read from the tables, so staged blocks must be there.
@@ -292,8 +289,8 @@ impl<K: Kv> Follower<K> {
 
     fn too_deep(&self, tip: BlockHash, fork: Height, safe: Height) -> FollowError {
         stats::rollback_refused();
-        let network = self.writer.index().settings().network();
-        FollowError::ReorganisationTooDeep { network, tip, fork, safe }
+        let tip = self.writer.index().settings().network().hash(tip);
+        FollowError::ReorganisationTooDeep { tip, fork, safe }
     }
 
     /// Height at which the branch of `node` left the chain.
@@ -446,9 +443,10 @@ impl<K: Kv> Follower<K> {
         };
         match applied {
             Ok(()) => Ok(None),
-            Err(ApplyError::Invalid { network, hash, height, reason }) => {
+            Err(ApplyError::Invalid { hash, height, reason }) => {
                 let is_of_block = !reason.depends_on_witness();
-                let reason = reason.text(network);
+                let reason = reason.text(hash.network());
+                let hash = BlockHash::from_bytes(*hash.as_bytes());
                 Ok(Some(Refusal { hash, height, reason, is_damage: false, is_of_block }))
             }
             Err(error) => Err(error.into()),
@@ -489,8 +487,8 @@ impl<K: Kv> Follower<K> {
             Some(Body::Raw(raw)) => Ok(decode(raw)),
             Some(Body::Redo(redo)) => Ok(Ok(Fetched::Redo(redo))),
             None => {
-                let network = decoder.network();
-                Err(FollowError::MissingBody { network, hash: *hash, height })
+                let hash = decoder.network().hash(hash);
+                Err(FollowError::MissingBody { hash, height })
             }
         }
     }

@@ -155,13 +155,13 @@ fn send_decoded(
 }
 
 fn decode(decoder: &BlockDecoder, hash: BlockHash, bytes: Vec<u8>) -> Decoded {
-    let network = decoder.network();
+    let named = decoder.network().hash(hash);
     let block =
-        decoder.decode(bytes).map_err(|source| FollowError::Decode { network, hash, source })?;
+        decoder.decode(bytes).map_err(|source| FollowError::Decode { hash: named, source })?;
     if block.header.hash == hash {
         Ok(block)
     } else {
-        let found = block.header.hash;
-        Err(FollowError::OtherBlock { network, hash, found })
+        let found = decoder.network().hash(block.header.hash);
+        Err(FollowError::OtherBlock { hash: named, found })
     }
 }

@@ -122,11 +122,9 @@ fn apply_first<K: Kv>(
         .ok_or(FollowError::NoFirstBlock)?;
     let hash = first.hash;
     let decoder = &writer.index().settings().decoder;
-    let block = decoder.decode(files.raw(&hash)?).map_err(|source| FollowError::Decode {
-        network: decoder.network(),
-        hash,
-        source,
-    })?;
+    let block = decoder
+        .decode(files.raw(&hash)?)
+        .map_err(|source| FollowError::Decode { hash: decoder.network().hash(hash), source })?;
     writer.apply(&block)?;
     Ok(())
 }

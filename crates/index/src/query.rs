@@ -198,8 +198,8 @@ impl<'a, S: Read> View<'a, S> {
                 None => Ok(self),
             };
         };
-        let network = self.settings.network();
-        let height = self.height_of(&hash)?.ok_or(QueryError::BlockGone { network, hash })?;
+        let gone = QueryError::BlockGone { hash: self.settings.network().hash(hash) };
+        let height = self.height_of(&hash)?.ok_or(gone)?;
         match asked.filter(|asked| *asked != height) {
             Some(asked) => Err(QueryError::CursorElsewhere { cursor: height, asked }),
             None => self.at(height),

@@ -10,7 +10,7 @@ mod scan;
 use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
-    BlockHash, ChainWork, Height, Network,
+    BlockHash, ChainHash, ChainWork, Height, Network,
     wallet::{Evidence, Micros, WalletId, parents_first},
 };
 use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
@@ -111,17 +111,17 @@ impl Ledger {
         txs: &[NewTx],
         now: Micros,
     ) -> Result<Applied, LedgerError> {
-        self.check_block(txs)?;
+        self.check_block(network, txs)?;
         self.write(|tx| {
             let mut chain = LockedChain::lock(tx, network)?;
             self.apply_next(&mut chain, linked, work, txs, now)
         })
     }
 
-    /// Refuses what no block can hold, before anything is locked.
-    pub(crate) fn check_block(&self, txs: &[NewTx]) -> Result<(), LedgerError> {
+    /// Refuses what no block can hold.
+    pub(crate) fn check_block(&self, network: Network, txs: &[NewTx]) -> Result<(), LedgerError> {
         self.check_batch(txs.len())?;
-        check_block(txs)
+        check_block(network, txs)
     }
 
     /// Applies the next block, which was checked, to a chain that is locked.
@@ -138,7 +138,7 @@ impl Ledger {
             return Ok(Applied { already_applied: true, ..Applied::default() });
         }
         if !follows(linked, chain.tip) {
-            return Err(LedgerError::NotNextBlock { height: block.height, tip: chain.tip });
+            return Err(LedgerError::NotNextBlock { height: block.height, tip: chain.named_tip() });
         }
         let mut applied = Applied::default();
         let mut skipped = standing::set_aside(chain.tx, chain.id)?;
@@ -193,7 +193,7 @@ impl Ledger {
                 return Ok(());
             }
             if chain.tip != Some((block.height, block.hash)) {
-                return Err(LedgerError::NotTip { height: block.height, tip: chain.tip });
+                return Err(LedgerError::NotTip { height: block.height, tip: chain.named_tip() });
             }
             chain.detach_from(block.height, below, self.limits, now)
         })
@@ -254,7 +254,7 @@ impl Ledger {
         self.write(|tx| {
             let mut chain = LockedChain::lock(tx, network)?;
             if chain.tip.is_none_or(|(tip, _)| tip < target.0) {
-                return Err(LedgerError::NotTip { height: target.0, tip: chain.tip });
+                return Err(LedgerError::NotTip { height: target.0, tip: chain.named_tip() });
             }
             chain.detach_from(target.0.plus(1), Some(target), self.limits, now)
         })
@@ -286,6 +286,7 @@ fn follows(linked: &LinkedBlock, tip: Tip) -> bool {
 pub(crate) struct LockedChain<'t, 'c> {
     tx: &'t mut Transaction<'c>,
     id: i64,
+    network: Network,
     tip: Tip,
 }
 
@@ -300,7 +301,12 @@ impl<'t, 'c> LockedChain<'t, 'c> {
             }
         };
         let tip = tx.query_one(statement, &[Value::from(id)], |row| rows::tip(row, 0, 1))?;
-        Ok(Self { tx, id, tip })
+        Ok(Self { tx, id, network, tip })
+    }
+
+    /// The tip, as errors say it.
+    fn named_tip(&self) -> Option<(Height, ChainHash)> {
+        self.tip.map(|(height, hash)| (height, self.network.hash(hash)))
     }
 
     /// Locks a chain whose tip must not have moved.
@@ -311,7 +317,7 @@ impl<'t, 'c> LockedChain<'t, 'c> {
     ) -> Result<Self, LedgerError> {
         let chain = Self::lock(tx, network)?;
         if chain.tip != Some(tip) {
-            return Err(LedgerError::NotTip { height: tip.0, tip: chain.tip });
+            return Err(LedgerError::NotTip { height: tip.0, tip: chain.named_tip() });
         }
         Ok(chain)
     }

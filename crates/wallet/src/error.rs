@@ -1,7 +1,7 @@
 //! What the ledger refuses, and why. An operation that failed has changed nothing.
 
 use utxokeep_core::{
-    BlockHash, Height, OutPoint, Txid, UnknownNetwork,
+    ChainHash, ChainOutPoint, Height, UnknownNetwork,
     wallet::{
         AmountTooLarge, BadLabel, BadPlace, BadPrune, BadReach, BirthdayAboveTip, CannotArchive,
         CodecError, GuardRefusal, PrunedBlocks, Refused, TxStatus, WalletId,
@@ -45,7 +45,7 @@ pub enum LedgerError {
     },
     /// The wallet does not have the transaction.
     #[error("the wallet does not know transaction {0}")]
-    TxNotFound(Txid),
+    TxNotFound(ChainHash),
     /// A credit names an output that the transaction does not have.
     #[error("output {index} is credited, but the transaction has {outputs} outputs")]
     OutputOutOfRange {
@@ -73,15 +73,15 @@ pub enum LedgerError {
     )]
     Conflict {
         /// The transaction that was not stored.
-        txid: Txid,
+        txid: ChainHash,
         /// Those that hold its inputs.
-        rivals: Vec<Txid>,
+        rivals: Vec<ChainHash>,
     },
     /// An input spends an output of a transaction that is not live.
     #[error("the input that spends {outpoint} has no valid parent: that one is {}", .status.name())]
     InvalidParent {
         /// The output that would be spent.
-        outpoint: OutPoint,
+        outpoint: ChainOutPoint,
         /// Status of the parent.
         status: TxStatus,
     },
@@ -89,7 +89,7 @@ pub enum LedgerError {
     #[error("transaction {txid}: {refused}")]
     Refused {
         /// The transaction.
-        txid: Txid,
+        txid: ChainHash,
         /// Why.
         refused: Refused,
     },
@@ -108,7 +108,7 @@ pub enum LedgerError {
         /// Height of the block.
         height: Height,
         /// The hash that was given.
-        hash: BlockHash,
+        hash: ChainHash,
     },
     /// The ledger knows another position of the transaction in its block.
     #[error(
@@ -117,7 +117,7 @@ pub enum LedgerError {
     )]
     PositionMismatch {
         /// The transaction.
-        txid: Txid,
+        txid: ChainHash,
         /// Height of its block.
         height: Height,
         /// Where it is.
@@ -127,7 +127,7 @@ pub enum LedgerError {
     #[error("transaction {txid} cannot be there: {source}; nothing was changed")]
     BadPlace {
         /// The transaction.
-        txid: Txid,
+        txid: ChainHash,
         /// Why.
         source: BadPlace,
     },
@@ -137,7 +137,7 @@ pub enum LedgerError {
         /// Height of the block.
         height: Height,
         /// The tip.
-        tip: Option<(Height, BlockHash)>,
+        tip: Option<(Height, ChainHash)>,
     },
     /// The block to disconnect is not the tip.
     #[error("block {height} is not the tip of the ledger, which is {}", tip_text(*.tip))]
@@ -145,7 +145,7 @@ pub enum LedgerError {
         /// Height of the block.
         height: Height,
         /// The tip.
-        tip: Option<(Height, BlockHash)>,
+        tip: Option<(Height, ChainHash)>,
     },
     /// The wallet lacks blocks, so that its coins may be spent already.
     #[error(
@@ -192,7 +192,7 @@ pub enum LedgerError {
         "transaction {0} pays nothing to the wallet and spends nothing of it; nothing was stored: \
          watch its addresses first, or record it in the wallet that it belongs to"
     )]
-    NotOurs(Txid),
+    NotOurs(ChainHash),
     /// More descendants than one operation may touch.
     #[error(
         "more than {rows_max} transactions depend on this one, nothing was changed; raise the limit of cascades"
@@ -203,18 +203,18 @@ pub enum LedgerError {
     },
     /// No such output, or it is spent, or its transaction is not live.
     #[error("{0} is not an unspent output of the wallet")]
-    UtxoNotFound(OutPoint),
+    UtxoNotFound(ChainOutPoint),
     /// Somebody else holds a lease.
     #[error("{outpoint} is leased to somebody else")]
     AlreadyLeased {
         /// The output.
-        outpoint: OutPoint,
+        outpoint: ChainOutPoint,
     },
     /// A label says that the output must not be spent.
     #[error("a label says that {outpoint} must not be spent; set it to spendable first")]
     HeldBack {
         /// The output.
-        outpoint: OutPoint,
+        outpoint: ChainOutPoint,
     },
     /// There is no lease to renew.
     #[error(
@@ -222,7 +222,7 @@ pub enum LedgerError {
     )]
     NotLeased {
         /// The output.
-        outpoint: OutPoint,
+        outpoint: ChainOutPoint,
     },
     /// The lease belongs to somebody else.
     #[error(
@@ -230,7 +230,7 @@ pub enum LedgerError {
     )]
     NotLeaseOwner {
         /// The output.
-        outpoint: OutPoint,
+        outpoint: ChainOutPoint,
     },
     /// The key of a request was used for another one.
     #[error(
@@ -287,7 +287,7 @@ pub enum LedgerError {
     },
     /// A transaction that others spend from, or gave way to, cannot be removed.
     #[error("others spend from transaction {0} or gave way to it; abandon it instead")]
-    NotALeaf(Txid),
+    NotALeaf(ChainHash),
     /// The wallet has no address of this number.
     #[error("the wallet has no address {0}")]
     AddressIdNotFound(i64),
@@ -301,7 +301,7 @@ pub enum LedgerError {
     #[error("transaction {txid} cannot get a higher fee: {what}")]
     NotBumpable {
         /// The transaction.
-        txid: Txid,
+        txid: ChainHash,
         /// Why.
         what: &'static str,
     },
@@ -371,7 +371,7 @@ impl LedgerError {
     }
 }
 
-fn list(txids: &[Txid]) -> String {
+fn list(txids: &[ChainHash]) -> String {
     first_of(txids.iter().map(ToString::to_string))
 }
 
@@ -384,6 +384,6 @@ fn first_of(all: impl ExactSizeIterator<Item = String>) -> String {
     format!("{}{more}", all.take(3).collect::<Vec<_>>().join(", "))
 }
 
-fn tip_text(tip: Option<(Height, BlockHash)>) -> String {
+fn tip_text(tip: Option<(Height, ChainHash)>) -> String {
     tip.map_or_else(|| "not set".to_owned(), |(height, hash)| format!("{height} ({hash})"))
 }

@@ -196,6 +196,7 @@ impl Ledger {
         report: &mut FollowReport,
     ) -> Result<(), FollowError> {
         let bringing = Bringing { chain, options, now };
+        let named = |tip: Tip| tip.map(|(height, hash)| (height, options.network.hash(hash)));
         let mut races = 0;
         loop {
             let mut cursor = self.tip(options.network)?;
@@ -203,7 +204,7 @@ impl Ledger {
             match outcome {
                 Err(FollowError::Ledger(
                     LedgerError::NotNextBlock { tip, .. } | LedgerError::NotTip { tip, .. },
-                )) if tip != cursor && races < RACES_MAX => races += 1,
+                )) if tip != named(cursor) && races < RACES_MAX => races += 1,
                 outcome => return outcome,
             }
         }

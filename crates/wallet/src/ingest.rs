@@ -108,8 +108,9 @@ impl Session<'_, '_> {
         }
         let before = stored.map(|stored| stored.state);
         let before = if options.is_new_payment { made_anew(before) } else { before };
-        let state = next(before, new.coinbase, event, self.evidence)
-            .map_err(|refused| LedgerError::Refused { txid: new.txid, refused })?;
+        let state = next(before, new.coinbase, event, self.evidence).map_err(|refused| {
+            LedgerError::Refused { txid: self.network.hash(new.txid), refused }
+        })?;
         let unchanged = stored.is_some_and(|stored| stored.state == state && state.is_live());
 
         if let Some(height) = state.block().filter(|_| matches!(event, Event::Confirm(_))) {
@@ -231,7 +232,8 @@ impl Session<'_, '_> {
         let is_claim = self.evidence == Evidence::Claim;
         match (stored.position, stored.state.block()) {
             (Some(known), Some(height)) if is_claim && known != position => {
-                Err(LedgerError::PositionMismatch { txid: *txid, height, position: known })
+                let txid = self.network.hash(txid);
+                Err(LedgerError::PositionMismatch { txid, height, position: known })
             }
             (known, _) if known != Some(position) || (stored.claimed && !is_claim) => {
                 let claimed = Value::from(stored.claimed && is_claim);
@@ -287,7 +289,7 @@ impl Session<'_, '_> {
 
     /// Text form of a transaction id, as the chain's own tools print it.
     pub(crate) fn tx_text(&self, txid: &Txid) -> String {
-        if self.network.is_cardano() { txid.to_hex() } else { txid.to_reversed_hex() }
+        self.network.hash(txid).to_string()
     }
 
     /// Inserts or updates the row of the transaction and returns its number.

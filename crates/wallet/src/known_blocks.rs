@@ -44,7 +44,8 @@ impl Session<'_, '_> {
         if self.known_block.as_ref() == Some(block) {
             return Ok(());
         }
-        let mismatch = LedgerError::BlockMismatch { height: block.height, hash: block.hash };
+        let hash = self.network.hash(block.hash);
+        let mismatch = LedgerError::BlockMismatch { height: block.height, hash };
         if self.tip.is_some_and(|(height, hash)| height == block.height && hash != block.hash) {
             return Err(mismatch);
         }

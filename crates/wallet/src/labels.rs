@@ -129,7 +129,7 @@ impl Ledger {
         self.write_wallet_even_archived(wallet, now, |session| {
             // A label may come before its output, but a mistyped command must not look obeyed.
             if session.coin_id(output)?.is_none() {
-                return Err(LedgerError::UtxoNotFound(*output));
+                return Err(LedgerError::UtxoNotFound(session.network.outpoint(output)));
             }
             let reference = session.output_text(output);
             session.put_label(LabelKind::Output, &reference, &change, &mut OwnOrigins::default())

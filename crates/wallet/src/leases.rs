@@ -237,13 +237,13 @@ impl Session<'_, '_> {
         let mut coins = Vec::with_capacity(outpoints.len());
         for outpoint in outpoints {
             let coin = self.coin(outpoint)?.filter(|coin| coin.is_current);
-            let coin = coin.ok_or(LedgerError::UtxoNotFound(*outpoint))?;
+            let coin = coin.ok_or(LedgerError::UtxoNotFound(self.network.outpoint(outpoint)))?;
             // Somebody says that it is in a block which the ledger has not: it counts nowhere yet.
             if let Some(height) = coin.height.filter(|height| Some(*height) > self.tip_height()) {
                 return Err(LedgerError::BlockNotFound { height });
             }
             if coin.is_held_back {
-                return Err(LedgerError::HeldBack { outpoint: *outpoint });
+                return Err(LedgerError::HeldBack { outpoint: self.network.outpoint(outpoint) });
             }
             coins.push((coin.id, *outpoint));
         }
@@ -262,11 +262,19 @@ impl Session<'_, '_> {
         let mut ends = None;
         let mut coins = Vec::with_capacity(outpoints.len());
         for outpoint in outpoints {
-            let coin = self.coin(outpoint)?.ok_or(LedgerError::UtxoNotFound(*outpoint))?;
+            let coin = self
+                .coin(outpoint)?
+                .ok_or(LedgerError::UtxoNotFound(self.network.outpoint(outpoint)))?;
             match self.stored_lease(coin.id)?.filter(|lease| lease.is_active(now)) {
-                None => return Err(LedgerError::NotLeased { outpoint: *outpoint }),
+                None => {
+                    return Err(LedgerError::NotLeased {
+                        outpoint: self.network.outpoint(outpoint),
+                    });
+                }
                 Some(lease) if lease.owner != terms.owner => {
-                    return Err(LedgerError::NotLeaseOwner { outpoint: *outpoint });
+                    return Err(LedgerError::NotLeaseOwner {
+                        outpoint: self.network.outpoint(outpoint),
+                    });
                 }
                 Some(lease) => {
                     let end = lease.expires_at.max(asked);
@@ -326,7 +334,9 @@ impl Session<'_, '_> {
         })?;
         let first = coins.iter().find(|(id, _)| taken.contains(id));
         first
-            .map(|(_, outpoint)| LedgerError::AlreadyLeased { outpoint: *outpoint })
+            .map(|(_, outpoint)| LedgerError::AlreadyLeased {
+                outpoint: self.network.outpoint(outpoint),
+            })
             .ok_or_else(|| rows::bad("a lease was refused and nobody has it"))
     }
 }

@@ -102,7 +102,7 @@ impl Ledger {
             let TxState::Confirmed(height) = stored.state else { return Ok(recorded) };
             if !stored.claimed {
                 let refused = Refused::InFollowedBlock(height);
-                return Err(LedgerError::Refused { txid: *txid, refused });
+                return Err(LedgerError::Refused { txid: session.network.hash(txid), refused });
             }
             recorded.failed_descendants = session.take_out(&stored, *txid)?;
             session.drop_empty_claim(height)?;
@@ -124,7 +124,10 @@ impl Ledger {
         self.write_wallet(wallet, now, |session| {
             let stored = session.known(txid)?;
             let end = next(Some(stored.state), stored.coinbase, Event::Abandon, Evidence::Claim)
-                .map_err(|refused| LedgerError::Refused { txid: *txid, refused })?;
+                .map_err(|refused| LedgerError::Refused {
+                    txid: session.network.hash(txid),
+                    refused,
+                })?;
             let doomed = session.end(stored.id, *txid, end)?;
             let mut released_leases = session.release_inputs(stored.id)?;
             for id in doomed.descendant_ids() {

@@ -87,10 +87,11 @@ impl Ledger {
     ) -> Result<u64, LedgerError> {
         self.write_wallet(wallet, now, |session| {
             let stored = session.known(txid)?;
-            next(Some(stored.state), stored.coinbase, Event::Abandon, Evidence::Claim)
-                .map_err(|refused| LedgerError::Refused { txid: *txid, refused })?;
+            next(Some(stored.state), stored.coinbase, Event::Abandon, Evidence::Claim).map_err(
+                |refused| LedgerError::Refused { txid: session.network.hash(txid), refused },
+            )?;
             if session.has_children(txid)? || session.replaced_others(stored.id, &Chosen::new())? {
-                return Err(LedgerError::NotALeaf(*txid));
+                return Err(LedgerError::NotALeaf(session.network.hash(txid)));
             }
             let released = session.release_inputs(stored.id)?;
             session.remove(&[stored.id])?;

@@ -243,7 +243,7 @@ impl<'t, 'c> Session<'t, 'c> {
 
     /// Finds a transaction that must be there.
     pub(crate) fn known(&mut self, txid: &Txid) -> Result<StoredTx, LedgerError> {
-        self.stored(txid)?.ok_or(LedgerError::TxNotFound(*txid))
+        self.stored(txid)?.ok_or(LedgerError::TxNotFound(self.network.hash(txid)))
     }
 
     /// The time of leases for a caller whose own clock says `now`.

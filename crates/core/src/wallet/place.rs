@@ -3,7 +3,11 @@
 //! A claim that no chain can fulfil is refused. A block is a fact: claims of relatives that
 //! contradict it were wrong.
 
-use crate::types::{Height, Txid};
+use crate::{
+    hash::ChainHash,
+    network::Network,
+    types::{Height, Txid},
+};
 
 /// A place in the chain. The position is `None` where nobody said it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +50,8 @@ pub struct Relative {
 pub struct Surroundings<'a> {
     /// Whether it is a coinbase.
     pub is_coinbase: bool,
-    /// Whether each block of the chain starts with a coinbase.
-    pub coinbase_comes_first: bool,
+    /// Network of the chain. On Bitcoin each block starts with a coinbase.
+    pub network: Network,
     /// What it spends from.
     pub parents: &'a [Relative],
     /// What spends from it.
@@ -70,7 +74,7 @@ pub enum BadPlace {
     #[error("it spends from {parent}, which is in block {height} and not before it")]
     BeforeParent {
         /// What it spends from.
-        parent: Txid,
+        parent: ChainHash,
         /// Height of that one.
         height: Height,
     },
@@ -78,18 +82,19 @@ pub enum BadPlace {
     #[error("{child} spends from it, and is in block {height} and not after it")]
     AfterChild {
         /// What spends from it.
-        child: Txid,
+        child: ChainHash,
         /// Height of that one.
         height: Height,
     },
     /// Only one transaction is at a position.
     #[error("{0} is at that position of the block")]
-    Taken(Txid),
+    Taken(ChainHash),
 }
 
 /// Refuses a claim that no chain can fulfil.
 pub fn check_place(place: TxPlace, around: &Surroundings<'_>) -> Result<(), BadPlace> {
-    if around.coinbase_comes_first {
+    let network = around.network;
+    if !network.is_cardano() {
         match place.position {
             Some(0) if !around.is_coinbase => return Err(BadPlace::FirstIsCoinbase),
             Some(other @ 1..) if around.is_coinbase => {
@@ -100,14 +105,15 @@ pub fn check_place(place: TxPlace, around: &Surroundings<'_>) -> Result<(), BadP
     }
     let spendable = |parent: &&Relative| place.can_spend_from(parent.place, parent.is_coinbase);
     if let Some(parent) = around.parents.iter().find(|parent| !spendable(parent)) {
-        let (parent, height) = (parent.txid, parent.place.height);
+        let (parent, height) = (network.hash(parent.txid), parent.place.height);
         return Err(BadPlace::BeforeParent { parent, height });
     }
     let spends = |child: &&Relative| child.place.can_spend_from(place, around.is_coinbase);
     if let Some(child) = around.children.iter().find(|child| !spends(child)) {
-        return Err(BadPlace::AfterChild { child: child.txid, height: child.place.height });
+        let (child, height) = (network.hash(child.txid), child.place.height);
+        return Err(BadPlace::AfterChild { child, height });
     }
-    around.occupant.map_or(Ok(()), |other| Err(BadPlace::Taken(other)))
+    around.occupant.map_or(Ok(()), |other| Err(BadPlace::Taken(network.hash(other))))
 }
 
 #[cfg(test)]
@@ -116,6 +122,10 @@ mod tests {
 
     fn id(n: u8) -> Txid {
         Txid::from_bytes([n; 32])
+    }
+
+    fn named(n: u8) -> ChainHash {
+        Network::BitcoinRegtest.hash(id(n))
     }
 
     fn at(height: u32, position: u32) -> TxPlace {
@@ -132,7 +142,7 @@ mod tests {
 
     const ALONE: Surroundings<'_> = Surroundings {
         is_coinbase: false,
-        coinbase_comes_first: true,
+        network: Network::BitcoinRegtest,
         parents: &[],
         children: &[],
         occupant: None,
@@ -146,7 +156,7 @@ mod tests {
         let coinbase = Surroundings { is_coinbase: true, ..ALONE };
         assert_eq!(check_place(at(5, 0), &coinbase), Ok(()));
         assert_eq!(check_place(at(5, 3), &coinbase), Err(BadPlace::CoinbaseIsFirst(3)));
-        let other_chain = Surroundings { coinbase_comes_first: false, ..ALONE };
+        let other_chain = Surroundings { network: Network::CardanoPreview, ..ALONE };
         assert_eq!(check_place(at(5, 0), &other_chain), Ok(()));
     }
 
@@ -171,7 +181,7 @@ mod tests {
         let parents = [relative(at(5, 0), true)];
         let around = Surroundings { parents: &parents, ..ALONE };
         let height = Height::new(5);
-        let refused = Err(BadPlace::BeforeParent { parent: id(7), height });
+        let refused = Err(BadPlace::BeforeParent { parent: named(7), height });
         assert_eq!(check_place(at(5, 1), &around), refused);
         assert_eq!(check_place(at(6, 1), &around), Ok(()));
     }
@@ -179,6 +189,6 @@ mod tests {
     #[test]
     fn one_transaction_is_at_a_position() {
         let around = Surroundings { occupant: Some(id(9)), ..ALONE };
-        assert_eq!(check_place(at(5, 1), &around), Err(BadPlace::Taken(id(9))));
+        assert_eq!(check_place(at(5, 1), &around), Err(BadPlace::Taken(named(9))));
     }
 }

@@ -210,7 +210,8 @@ fn every_invalid_block_but_the_one_with_a_bad_signature_is_refused_for_the_nodes
             let Err(ApplyError::Invalid { hash, height, reason, .. }) = applied else {
                 panic!("{}: {applied:?}", refused.name)
             };
-            assert_eq!((hash, height.get()), (block.header.hash, refused.height));
+            assert_eq!(hash, block.header.hash);
+            assert_eq!(height.get(), refused.height);
             let text = reason.to_string();
             assert!(text.starts_with(&format!("{}: ", refused.reject)), "{}: {text}", refused.name);
             reasons.insert(refused.reject.clone());

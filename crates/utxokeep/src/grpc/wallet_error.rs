@@ -77,7 +77,7 @@ fn figures(error: &LedgerError) -> Vec<(&'static str, u64)> {
 #[cfg(test)]
 mod tests {
     use tonic::Code;
-    use utxokeep_core::{Txid, wallet::PaymentGuards};
+    use utxokeep_core::{Network, wallet::PaymentGuards};
     use utxokeep_sql::SqlError;
 
     use super::*;
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_status_and_a_word() {
-        let txid = Txid::from_bytes([7; 32]);
+        let txid = Network::BitcoinRegtest.hash([7; 32]);
         let cases = [
             (LedgerError::NoCodec, Code::InvalidArgument, "no_formats"),
             (LedgerError::TxNotFound(txid), Code::NotFound, "unknown_transaction"),

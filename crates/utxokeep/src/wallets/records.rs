@@ -46,7 +46,7 @@ impl Wallets {
         self.once(&wallet, &Asked { operation: "record", request, key }, |open| {
             let recorded = open.record(&new, seen, &options)?;
             if !recorded.is_ours {
-                return Err(LedgerError::NotOurs(new.txid).into());
+                return Err(LedgerError::NotOurs(network.hash(new.txid)).into());
             }
             Ok(RecordedInfo::new(network, &recorded))
         })

@@ -1,6 +1,7 @@
 //! `utxokeep wallet` as a user meets it: the program runs, on a ledger of its own.
 
 mod answers;
+mod cardano;
 mod guards;
 mod once;
 mod program;

@@ -59,6 +59,10 @@ struct ChangePlace {
 }
 
 impl Session<'_, '_> {
+    fn refuse(&self, txid: &Txid, what: &'static str) -> LedgerError {
+        LedgerError::NotBumpable { txid: self.network.hash(txid), what }
+    }
+
     pub(crate) fn plan_bump(
         &mut self,
         codec: &dyn ChainCodec,
@@ -75,7 +79,7 @@ impl Session<'_, '_> {
         guards.check_bump_rates(request.fee_rate, request.incremental_rate)?;
         let old = self.old_tx(codec, txid, request)?;
         if old.inputs.len() > request.inputs_max {
-            return Err(refuse(txid, "it has more inputs than allowed"));
+            return Err(self.refuse(txid, "it has more inputs than allowed"));
         }
         let (funded, added, place) = self.fund(txid, &old, request)?;
         let plan = old.replaced(*txid, &funded, added, place)?;
@@ -108,7 +112,7 @@ impl Session<'_, '_> {
             place = Some(ChangePlace { script: new.script.clone(), new: Some(new.clone()) });
         }
         if old.inputs.len() >= request.inputs_max {
-            return Err(refuse(txid, "it has as many inputs as allowed already"));
+            return Err(self.refuse(txid, "it has as many inputs as allowed already"));
         }
         let replacement = old.replacement(request, place.as_ref());
         let missing = Amount::new(replacement.missing())?;
@@ -147,13 +151,13 @@ impl Session<'_, '_> {
         let detail = self.detail(txid)?;
         let stored = self.known(txid)?;
         if !matches!(stored.state, TxState::Pending | TxState::Unconfirmed) || stored.waiting {
-            return Err(refuse(txid, "only a live transaction in no block can be replaced"));
+            return Err(self.refuse(txid, "only a live transaction in no block can be replaced"));
         }
         let Some(own_fee) = detail.summary.fee else {
-            return Err(refuse(txid, "not all of its inputs belong to the wallet"));
+            return Err(self.refuse(txid, "not all of its inputs belong to the wallet"));
         };
         let Some(raw) = &detail.raw else {
-            return Err(refuse(txid, "its bytes are not stored; record it with them"));
+            return Err(self.refuse(txid, "its bytes are not stored; record it with them"));
         };
         let decoded = codec.decode_tx(self.network, raw)?;
         let outputs = decoded
@@ -174,17 +178,20 @@ impl Session<'_, '_> {
             })
         })?;
         if !inputs.iter().map(|coin| &coin.outpoint).eq(&decoded.inputs) {
-            return Err(refuse(txid, "its stored bytes spend other outputs than the ledger says"));
+            return Err(
+                self.refuse(txid, "its stored bytes spend other outputs than the ledger says")
+            );
         }
         let loser = Loser { id: stored.id, txid: *txid, reason: InvalidReason::Replaced };
         let evicts = self.cascade(vec![loser], None)?.descendants();
         if evicts.len() >= EVICTED_MAX {
-            return Err(refuse(txid, "too many transactions depend on it"));
+            return Err(self.refuse(txid, "too many transactions depend on it"));
         }
         let mut fees = own_fee;
         for child in &evicts {
             let fee = self.detail(child)?.summary.fee;
-            fees += fee.ok_or_else(|| refuse(txid, "the fee of one that spends it is unknown"))?;
+            fees +=
+                fee.ok_or_else(|| self.refuse(txid, "the fee of one that spends it is unknown"))?;
         }
         Ok(Old {
             id: stored.id,
@@ -211,7 +218,9 @@ impl Session<'_, '_> {
     ) -> Result<Option<usize>, LedgerError> {
         let index = match request.change {
             Some(index) if detail.outputs.iter().any(|(own, _)| *own == index) => Some(index),
-            Some(_) => return Err(refuse(txid, "the output named as change is not the wallet's")),
+            Some(_) => {
+                return Err(self.refuse(txid, "the output named as change is not the wallet's"));
+            }
             None => {
                 let key = [self.id(), Value::from(id), Value::from(CHANGE_KEYCHAIN)];
                 let found = self.tx.query_all(SELECT_CHANGE, &key, |row| rows::u32_at(row, 0))?;
@@ -295,8 +304,4 @@ impl Old {
             weight: funded.weight,
         })
     }
-}
-
-fn refuse(txid: &Txid, what: &'static str) -> LedgerError {
-    LedgerError::NotBumpable { txid: *txid, what }
 }

@@ -36,8 +36,8 @@ impl Ledger {
         txs: &[NewTx],
         now: Micros,
     ) -> Result<Vec<Recorded>, LedgerError> {
-        self.check_block(txs)?;
         self.write_wallet(wallet, now, |session| {
+            self.check_block(session.network, txs)?;
             session.check_on_chain(block)?;
             let recorded = self.scan(session, block, txs)?;
             session.note_scanned(block.height)?;
@@ -55,10 +55,10 @@ impl Ledger {
         txs: &[NewTx],
         now: Micros,
     ) -> Result<RescanStep, LedgerError> {
-        self.check_block(txs)?;
         self.write(|tx| {
             let mut session = Session::lock(tx, self.limits, wallet, now)?;
             session.clock = self.lease_clock;
+            self.check_block(session.network, txs)?;
             // It waits until the wallet is restored.
             if session.is_archived {
                 return Ok(RescanStep::default());
@@ -120,7 +120,8 @@ impl Session<'_, '_> {
             return Err(LedgerError::BlockNotFound { height: block.height });
         }
         if !self.is_followed(block)? {
-            return Err(LedgerError::BlockMismatch { height: block.height, hash: block.hash });
+            let (height, hash) = (block.height, self.network.hash(block.hash));
+            return Err(LedgerError::BlockMismatch { height, hash });
         }
         Ok(())
     }

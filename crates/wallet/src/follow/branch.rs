@@ -94,7 +94,7 @@ impl Ledger {
                 (BranchAbove::empty(), FollowReport::default(), parted.shared());
             while next <= end && !new.is_better_than(old) {
                 let (linked, work, txs) = bringing.block(next, parent)?;
-                self.check_block(&txs)?;
+                self.check_block(bringing.options.network, &txs)?;
                 let applied = self.apply_next(&mut chain, &linked, work, &txs, now)?;
                 did.count(&applied);
                 if next >= parted.first() {

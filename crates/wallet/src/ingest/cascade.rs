@@ -122,9 +122,11 @@ impl Session<'_, '_> {
                 if is_root || dependents.contains_key(&id) {
                     continue;
                 }
-                next(Some(state), false, Event::LoseAncestor, self.evidence)
-                    .map_err(|refused| LedgerError::Refused { txid, refused })?;
+                next(Some(state), false, Event::LoseAncestor, self.evidence).map_err(
+                    |refused| LedgerError::Refused { txid: self.network.hash(txid), refused },
+                )?;
                 if winner == Some(id) {
+                    let (txid, parent) = (self.network.hash(txid), self.network.hash(parent));
                     return Err(LedgerError::Conflict { txid, rivals: vec![parent] });
                 }
                 let root = root_of.get(&parent).copied().unwrap_or(id);

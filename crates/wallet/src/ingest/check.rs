@@ -1,7 +1,10 @@
 //! What can be said about a transaction before the database is asked.
 
 use rustc_hash::FxHashSet;
-use utxokeep_core::wallet::{Amount, BadLabel};
+use utxokeep_core::{
+    Network,
+    wallet::{Amount, BadLabel},
+};
 
 use crate::{Credits, LedgerError, Limits, NewTx};
 
@@ -61,10 +64,10 @@ fn credits(mut indexes: impl Iterator<Item = u32>, outputs: usize) -> Result<(),
 
 /// Refuses a block that no chain can contain, whomever it concerns: an output that two of its
 /// transactions spend, or a transaction that is in it twice.
-pub(crate) fn block(txs: &[NewTx]) -> Result<(), LedgerError> {
+pub(crate) fn block(network: Network, txs: &[NewTx]) -> Result<(), LedgerError> {
     let mut txids = FxHashSet::default();
     if let Some(twice) = txs.iter().find(|new| !txids.insert(new.txid)) {
-        let what = format!("transaction {} is twice in the block", twice.txid);
+        let what = format!("transaction {} is twice in the block", network.hash(twice.txid));
         return Err(LedgerError::InvalidBlock { what });
     }
     let mut spent = FxHashSet::default();
@@ -72,6 +75,7 @@ pub(crate) fn block(txs: &[NewTx]) -> Result<(), LedgerError> {
         // What one transaction spends twice is told where its shape is looked at.
         let own: FxHashSet<_> = new.inputs.iter().collect();
         if let Some(twice) = own.into_iter().find(|input| !spent.insert(**input)) {
+            let twice = network.outpoint(twice);
             let what = format!("two transactions of the block spend {twice}");
             return Err(LedgerError::InvalidBlock { what });
         }

@@ -123,11 +123,12 @@ impl Session<'_, '_> {
             .collect();
         let fixed = [Value::from(self.chain), self.id()];
         let mut parents = Vec::new();
-        let mut invalid = None;
+        let (mut invalid, network) = (None, self.network);
         self.tx.query_rows(SELECT_PARENTS, SELECT_PARENTS_TAIL, &fixed, 2, &keys, |row| {
             let outpoint = rows::outpoint(row, 0)?;
             let status = rows::status(row, 3)?;
             if !status.is_live() || doomed.contains(row.int(2)?) {
+                let outpoint = network.outpoint(&outpoint);
                 invalid = Some(LedgerError::InvalidParent { outpoint, status });
             }
             if let Some(utxo) = row.opt_int(4)? {
@@ -152,7 +153,7 @@ impl Session<'_, '_> {
             if self.tx.execute(CLAIM_COIN, &row)? != 1 {
                 return Err(LedgerError::damaged(format!(
                     "a coin that {} spends has a spender that holds no input",
-                    new.txid
+                    self.network.hash(new.txid)
                 )));
             }
         }

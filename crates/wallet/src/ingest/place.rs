@@ -85,13 +85,13 @@ impl Session<'_, '_> {
         let (parents, children) = (relatives(parents), relatives(children));
         let around = Surroundings {
             is_coinbase: new.coinbase,
-            coinbase_comes_first: !self.network.is_cardano(),
+            network: self.network,
             parents: &parents,
             children: &children,
             occupant: self.occupant(&new.txid, place)?,
         };
         check_place(place, &around)
-            .map_err(|source| LedgerError::BadPlace { txid: new.txid, source })
+            .map_err(|source| LedgerError::BadPlace { txid: self.network.hash(new.txid), source })
     }
 
     fn parents_in_blocks(&mut self, new: &NewTx) -> Result<Vec<Stored>, SqlError> {

@@ -101,7 +101,8 @@ impl Session<'_, '_> {
         if refused.is_empty() {
             Ok(judged)
         } else {
-            Err(LedgerError::Conflict { txid: new.txid, rivals: refused })
+            let rivals = refused.into_iter().map(|rival| self.network.hash(rival)).collect();
+            Err(LedgerError::Conflict { txid: self.network.hash(new.txid), rivals })
         }
     }
 

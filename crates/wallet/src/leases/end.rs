@@ -78,7 +78,7 @@ impl Ledger {
 
 impl Session<'_, '_> {
     fn release(&mut self, owner: &LeaseId, outpoint: &OutPoint) -> Result<bool, LedgerError> {
-        let not_found = LedgerError::UtxoNotFound(*outpoint);
+        let not_found = LedgerError::UtxoNotFound(self.network.outpoint(outpoint));
         let Some(coin) = self.coin(outpoint)? else { return Err(not_found) };
         let now = self.lease_now()?;
         let lease = self.stored_lease(coin.id)?.filter(|lease| lease.is_active(now));
@@ -87,7 +87,7 @@ impl Session<'_, '_> {
             Some(lease) if !lease.is_held && !coin.is_live => Err(not_found),
             None => Ok(false),
             Some(lease) if lease.owner != *owner => {
-                Err(LedgerError::NotLeaseOwner { outpoint: *outpoint })
+                Err(LedgerError::NotLeaseOwner { outpoint: self.network.outpoint(outpoint) })
             }
             Some(_) => {
                 let key = [Value::from(coin.id)];

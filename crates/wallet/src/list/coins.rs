@@ -218,7 +218,7 @@ impl Session<'_, '_> {
             Value::from(outpoint.index()),
         ];
         let coin = self.tx.query_opt(SELECT_ONE, &key, read_coin)?;
-        coin.ok_or(LedgerError::UtxoNotFound(*outpoint))
+        coin.ok_or(LedgerError::UtxoNotFound(self.network.outpoint(outpoint)))
     }
 
     pub(crate) fn coins_page(

@@ -266,7 +266,7 @@ impl Session<'_, '_> {
     pub(crate) fn detail(&mut self, txid: &Txid) -> Result<TxDetail, LedgerError> {
         let key = [Value::from(self.chain), Value::from(txid.as_bytes()), self.id()];
         let summary = self.tx.query_opt(SELECT_ONE, &key, read_summary)?;
-        let summary = summary.ok_or(LedgerError::TxNotFound(*txid))?;
+        let summary = summary.ok_or(LedgerError::TxNotFound(self.network.hash(txid)))?;
         let key = [self.id(), Value::from(summary.cursor.id), Value::from(self.chain)];
         let inputs = self.tx.query_all(SELECT_INPUTS, &key, |row| {
             let amount = row.opt_int(2)?.map(|_| rows::amount(row, 2)).transpose()?;

@@ -75,7 +75,7 @@ fn a_claim_below_its_own_parent_is_refused(w: &mut World<'_>) {
     w.mine_to(105);
     let child = pay(2, &[out(&parent, 0)], &[40]);
     let height = Height::new(103);
-    let expected = BadPlace::BeforeParent { parent: parent.txid, height };
+    let expected = BadPlace::BeforeParent { parent: NETWORK.hash(parent.txid), height };
     assert_eq!(refused(w, &child, 102, 1), expected);
     assert_eq!(refused(w, &child, 103, 1), expected);
     // By all ways in, and with the transaction known before.
@@ -97,7 +97,7 @@ fn a_claim_above_its_own_child_is_refused(w: &mut World<'_>) {
     w.mine(&[&mint(9, &[-1]), &child]);
     w.mine_to(105);
     let height = Height::new(101);
-    let expected = BadPlace::AfterChild { child: child.txid, height };
+    let expected = BadPlace::AfterChild { child: NETWORK.hash(child.txid), height };
     assert_eq!(refused(w, &parent, 102, 1), expected);
     assert_eq!(refused(w, &parent, 101, 1), expected);
     claim(w, &parent, 100, 1).unwrap();
@@ -109,7 +109,7 @@ fn a_coinbase_is_not_spent_in_its_own_block(w: &mut World<'_>) {
     w.mine(&[]);
     let spend = pay(2, &[out(&reward, 0)], &[40]);
     let height = Height::new(100);
-    let expected = BadPlace::BeforeParent { parent: reward.txid, height };
+    let expected = BadPlace::BeforeParent { parent: NETWORK.hash(reward.txid), height };
     assert_eq!(refused(w, &spend, 100, 1), expected);
 }
 
@@ -124,7 +124,10 @@ fn two_transactions_are_not_at_one_position(w: &mut World<'_>) {
     w.mine(&[]);
     let first = pay(1, &[outside(1)], &[50]);
     claim(w, &first, 100, 1).unwrap();
-    assert_eq!(refused(w, &pay(2, &[outside(2)], &[30]), 100, 1), BadPlace::Taken(first.txid));
+    assert_eq!(
+        refused(w, &pay(2, &[outside(2)], &[30]), 100, 1),
+        BadPlace::Taken(NETWORK.hash(first.txid))
+    );
     // The word of one wallet does not bind another.
     let other = w.ledger.create_wallet("other", NETWORK, w.now).unwrap().id;
     w.watch(other, 0..10);
@@ -145,7 +148,7 @@ fn a_position_that_nobody_said_is_not_0(w: &mut World<'_>) {
     }
     // It can be said later, and be in nobody's way.
     w.ledger.confirm(w.wallet, &second.txid, block, Some(1), w.now).unwrap();
-    assert_eq!(refused(w, &first, 100, 1), BadPlace::Taken(second.txid));
+    assert_eq!(refused(w, &first, 100, 1), BadPlace::Taken(NETWORK.hash(second.txid)));
     w.ledger.confirm(w.wallet, &second.txid, block, None, w.now).unwrap();
     let summary = w.ledger.transaction(w.wallet, &second.txid).unwrap().summary;
     assert_eq!(summary.position, Some(1));
