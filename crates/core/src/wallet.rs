@@ -31,6 +31,7 @@ mod script;
 mod select;
 mod status;
 mod types;
+mod unsigned;
 mod weight;
 
 pub use archive::{ArchiveBlocker, ArchiveFacts, CannotArchive, check_archive};
@@ -66,6 +67,7 @@ pub use select::{
 };
 pub use status::{Event, Evidence, InvalidReason, Refused, TxState, TxStatus, made_anew, next};
 pub use types::{Amount, AmountTooLarge, LeaseId, Micros, WalletId};
+pub use unsigned::{CannotBuild, PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt};
 pub use weight::{
     count_weight, dust_limit, estimated_spend_weight, output_weight, weight_without_inputs,
 };

@@ -12,7 +12,6 @@
 
 mod answers;
 mod chains;
-mod change;
 mod directory;
 mod error;
 mod history;

@@ -4,7 +4,7 @@ use utxokeep_core::{
     ChainHash, ChainOutPoint, Height, UnknownNetwork,
     wallet::{
         AmountTooLarge, BadLabel, BadPlace, BadPrune, BadReach, BirthdayAboveTip, CannotArchive,
-        CodecError, GuardRefusal, PrunedBlocks, Refused, TxStatus, WalletId,
+        CannotBuild, CodecError, GuardRefusal, PrunedBlocks, Refused, TxStatus, WalletId,
     },
 };
 use utxokeep_sql::SqlError;
@@ -316,6 +316,9 @@ pub enum LedgerError {
     /// The ledger was opened without the formats of a chain.
     #[error("descriptors and fee bumps need the formats of the chain; open the ledger with them")]
     NoCodec,
+    /// The transaction of a payment cannot be built.
+    #[error(transparent)]
+    CannotBuild(CodecError),
     /// A descriptor or transaction cannot be read.
     #[error(transparent)]
     Codec(#[from] CodecError),
@@ -355,6 +358,16 @@ pub enum LedgerError {
     /// The database failed or refused.
     #[error(transparent)]
     Sql(#[from] SqlError),
+}
+
+impl From<CannotBuild> for LedgerError {
+    fn from(error: CannotBuild) -> Self {
+        match error {
+            CannotBuild::Guarded(refusal) => Self::Guarded(refusal),
+            CannotBuild::Codec(error) => Self::CannotBuild(error),
+            other => Self::CannotBuild(CodecError::new(other)),
+        }
+    }
 }
 
 impl LedgerError {

@@ -22,6 +22,7 @@ impl LedgerError {
             | Self::OutputOutOfRange { .. }
             | Self::NotPaid { .. }
             | Self::NoCodec
+            | Self::CannotBuild(_)
             | Self::Codec(_)
             | Self::BadLabel(_)
             | Self::BadReach(BadReach::Lookahead { .. } | BadReach::NotRanged)

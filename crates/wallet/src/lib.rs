@@ -32,6 +32,7 @@ mod ledger;
 mod lifecycle;
 mod list;
 mod open;
+mod payments;
 mod prune;
 mod rows;
 mod schema;
@@ -80,6 +81,7 @@ pub use list::{
     Replacement, TxDetail, TxSummary, WatchedOutput,
 };
 pub use open::{CreditedCoin, KnownBlock, OpenWallet};
+pub use payments::{Paid, PaymentRequest, Replaced};
 pub use prune::{PruneRule, PrunedRow, Pruning};
 pub use schema::{COMPONENT, MIGRATIONS, migrate, unmigrate};
 pub use select::{Algorithm, SelectedCoin, Selection, SelectionRequest};

@@ -4,10 +4,15 @@ use std::ops::Range;
 
 use utxokeep_core::{
     Network,
-    wallet::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch, SpendLocks},
+    wallet::{
+        CannotBuild, ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch,
+        PsbtRequest, SpendLocks, UnsignedPsbt,
+    },
 };
 
-use super::{decode_tx, derive_scripts, parse_descriptor, psbt::spend_locks, script_to_address};
+use super::{
+    build_psbt, decode_tx, derive_scripts, parse_descriptor, psbt::spend_locks, script_to_address,
+};
 
 /// Reads descriptors and transactions of Bitcoin's networks.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,5 +49,13 @@ impl ChainCodec for BitcoinCodec {
             return Err(CodecError::new(format!("transactions of {network} cannot be read here")));
         }
         decode_tx(raw).map_err(CodecError::new)
+    }
+
+    fn build(&self, request: &PsbtRequest) -> Result<UnsignedPsbt, CannotBuild> {
+        if request.network.is_cardano() {
+            let what = format!("transactions of {} cannot be built here", request.network);
+            return Err(CodecError::new(what).into());
+        }
+        Ok(build_psbt(request)?)
     }
 }

@@ -5,6 +5,7 @@ use std::{cmp::Ordering, error::Error, fmt, ops::Range};
 use super::{
     locks::SpendLocks,
     status::{Event, TxState},
+    unsigned::{CannotBuild, PsbtRequest, UnsignedPsbt},
 };
 use crate::{
     network::Network,
@@ -128,4 +129,10 @@ pub trait ChainCodec: fmt::Debug + Send + Sync {
 
     /// Reads a transaction.
     fn decode_tx(&self, network: Network, raw: &[u8]) -> Result<DecodedTx, CodecError>;
+
+    /// Builds the transaction of a payment, to be signed. A codec that only reads refuses.
+    fn build(&self, request: &PsbtRequest) -> Result<UnsignedPsbt, CannotBuild> {
+        let what = format!("transactions of {} cannot be built here", request.network);
+        Err(CodecError::new(what).into())
+    }
 }

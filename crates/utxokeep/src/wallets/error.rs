@@ -1,6 +1,5 @@
 //! Why the ledger could not be opened, and why an operation was refused.
 
-use utxokeep_chains::PsbtError;
 use utxokeep_core::{
     ErrorKind, UnknownNetwork,
     wallet::{BadPrune, BadReach},
@@ -80,9 +79,6 @@ pub enum WalletsError {
     /// A network that is not known.
     #[error(transparent)]
     Network(#[from] UnknownNetwork),
-    /// No transaction could be built.
-    #[error(transparent)]
-    Psbt(PsbtError),
     /// There is no chain database to compare with.
     #[error("there is no chain database here to compare with; nothing was checked")]
     NoChain,
@@ -141,16 +137,6 @@ pub enum WalletsError {
     },
 }
 
-impl From<PsbtError> for WalletsError {
-    /// A guard is the same wherever it refuses.
-    fn from(error: PsbtError) -> Self {
-        match error {
-            PsbtError::Guarded(refusal) => LedgerError::from(refusal).into(),
-            other => Self::Psbt(other),
-        }
-    }
-}
-
 impl From<StoreError> for WalletsError {
     fn from(error: StoreError) -> Self {
         Self::Chain(error.into())
@@ -171,9 +157,7 @@ impl WalletsError {
             Self::Sql(error) => error.kind(),
             Self::OverBudget(error) => error.kind(),
             Self::Owner(error) => error.kind(),
-            Self::Network(_) | Self::Psbt(_) | Self::Field { .. } | Self::WrongChain { .. } => {
-                ErrorKind::Invalid
-            }
+            Self::Network(_) | Self::Field { .. } | Self::WrongChain { .. } => ErrorKind::Invalid,
             Self::Chain(QueryError::Store(error)) => error.kind(),
             Self::NoChain
             | Self::FollowsChain
@@ -193,7 +177,6 @@ impl WalletsError {
             Self::OverBudget(_) => "overloaded",
             Self::Owner(_) => "bad_address",
             Self::Network(_) => "unknown_network",
-            Self::Psbt(_) => "cannot_build_psbt",
             Self::Field { .. } => "bad_request",
             Self::WrongChain { .. } => "wrong_chain",
             Self::NoChain => "no_chain_database",
@@ -247,6 +230,7 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::NoChangePlace => "no_change_place",
         LedgerError::Guarded(_) => "guarded",
         LedgerError::NoCodec => "no_formats",
+        LedgerError::CannotBuild(_) => "cannot_build_psbt",
         LedgerError::Codec(_) => "cannot_read",
         LedgerError::BadLabel(_) => "bad_label",
         LedgerError::CannotArchive(_) => "cannot_archive",

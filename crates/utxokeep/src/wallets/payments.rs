@@ -1,13 +1,12 @@
 //! Spending: selections, transactions to be signed, higher fees.
 
-use utxokeep_chains::{PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt, build_psbt};
 use utxokeep_core::{
     Network,
-    wallet::{AllowedGuards, LockTime, PaymentGuards, ScriptKind},
+    wallet::{LockTime, UnsignedPsbt},
 };
 use utxokeep_wallet::{
-    Algorithm, Amount, BumpPlan, BumpRequest, FeeRate, LedgerError, NewOutput, OpenWallet,
-    RecordOptions, Seen, SelectedCoin, Selection, SelectionRequest, Wallet,
+    Algorithm, Amount, BumpPlan, BumpRequest, FeeRate, LedgerError, NewOutput, Paid,
+    PaymentRequest, Replaced, SelectedCoin, Selection, SelectionRequest, Wallet,
 };
 
 use super::{
@@ -16,7 +15,6 @@ use super::{
     leases::Lessee,
     now,
     once::{Asked, refuse_key},
-    records::new_tx,
     texts,
 };
 
@@ -28,24 +26,19 @@ impl Wallets {
         request: &SelectCoins,
     ) -> Result<SelectionInfo, WalletsError> {
         let wallet = self.wallet(name)?;
-        let request_of = |open: &mut OpenWallet<'_, '_, '_>| {
-            let mut selection = self.selection_request(&wallet, request)?;
-            self.settle_change(open, &wallet, &mut selection, None, request.change_min)?;
-            Ok::<_, WalletsError>(selection)
-        };
+        // Without a seed each attempt draws anew.
+        let payment = || self.payment(&wallet, request);
         let key = request.idempotency_key.as_deref();
         let Some(lease) = &request.lease else {
             refuse_key(key, "a selection without a lease changes nothing; leave the key out")?;
             return self.ledger.view(wallet.id, now(), |open| {
-                let selection = request_of(open)?;
-                Ok(selection_info(wallet.network, &open.select(&selection)?, None))
+                Ok(selection_info(wallet.network, &open.quote(&payment()?)?, None))
             });
         };
         let lessee = self.lessee(lease)?;
         let asked = Asked { operation: "select", request, key };
         self.once(&wallet, &asked, |open| {
-            let selection = request_of(open)?;
-            let selected = open.select_and_lease(&selection, &lessee.terms)?;
+            let selected = open.reserve(&payment()?, &lessee.terms)?;
             Ok(selection_info(wallet.network, &selected, Some(&lessee)))
         })
     }
@@ -66,76 +59,14 @@ impl Wallets {
         let lessee = self.lessee(request.payment.lease.as_ref().unwrap_or(&LeaseFor::default()))?;
         let key = request.idempotency_key.as_deref();
         self.once(&wallet, &Asked { operation: "psbt", request, key }, |open| {
-            let mut selection = SelectionRequest {
-                lock_time,
-                ..self.selection_request(&wallet, &request.payment)?
-            };
-            let (asked, change_min) =
-                (request.change_address.as_deref(), request.payment.change_min);
-            let place = self.settle_change(open, &wallet, &mut selection, asked, change_min)?;
-            let selected = open.select_and_lease(&selection, &lessee.terms)?;
-            let is_changed = selected.change.is_some();
-            let script = is_changed.then(|| Self::take_change_script(open, place.as_ref()));
-            let script = script.transpose()?;
-            let psbt = self.paid(open, &wallet, &selection, &selected, script)?;
-            Self::finish_psbt(open, &wallet, request, &selected, &lessee, psbt)
-        })
-    }
-
-    /// The transaction of a selection, and where its change goes.
-    fn paid(
-        &self,
-        open: &mut OpenWallet<'_, '_, '_>,
-        wallet: &Wallet,
-        request: &SelectionRequest,
-        selected: &Selection,
-        change_script: Option<Vec<u8>>,
-    ) -> Result<(UnsignedPsbt, Option<String>), WalletsError> {
-        let mut outputs = request.outputs.clone();
-        let mut change_address = None;
-        if let Some(change) = selected.change {
-            let script = change_script.ok_or(LedgerError::NoChangePlace)?;
-            change_address = texts::address(wallet.network, &script);
-            outputs.push(NewOutput { amount: Units(change).amount()?, script });
-        }
-        let parts = TxParts {
-            coins: &selected.coins,
-            sequences: &[],
-            outputs: &outputs,
-            fee: selected.fee,
-            lock_time: request.lock_time,
-            kept_version: None,
-            allow: request.allow,
-        };
-        Ok((self.psbt(open, wallet, &parts)?, change_address))
-    }
-
-    fn finish_psbt(
-        open: &mut OpenWallet<'_, '_, '_>,
-        wallet: &Wallet,
-        request: &CreatePsbt,
-        selected: &Selection,
-        lessee: &Lessee,
-        (psbt, change_address): (UnsignedPsbt, Option<String>),
-    ) -> Result<PsbtInfo, WalletsError> {
-        let network = wallet.network;
-        let mut recorded = None;
-        if request.record && psbt.is_txid_final {
-            let new = new_tx(&psbt.unsigned_tx)?;
-            let owner = Some(lessee.terms.owner);
-            let options = RecordOptions { owner, is_new_payment: true, ..RecordOptions::default() };
-            let done = open.record(&new, Seen::Created, &options)?;
-            recorded = Some(RecordedInfo::new(network, &done));
-        }
-        Ok(PsbtInfo {
-            txid: texts::txid_text(network, &psbt.txid),
-            psbt: psbt.base64,
-            is_txid_final: psbt.is_txid_final,
-            selection: selection_info(network, selected, Some(lessee)),
-            change_address,
-            valid_from_height: psbt.valid_from.height,
-            valid_from_time: psbt.valid_from.median_time,
-            recorded,
+            let mut payment = self.payment(&wallet, &request.payment)?;
+            payment.selection.lock_time = lock_time;
+            let change_address = request.change_address.as_deref();
+            payment.change_script =
+                change_address.map(|to| texts::script(wallet.network, to)).transpose()?;
+            payment.record = request.record;
+            let paid = open.pay(&payment, &lessee.terms)?;
+            Ok(psbt_info(wallet.network, &paid, &lessee))
         })
     }
 
@@ -147,15 +78,14 @@ impl Wallets {
         request: &BumpFee,
     ) -> Result<BumpInfo, WalletsError> {
         let wallet = self.wallet(name)?;
-        let txid = texts::txid(wallet.network, txid)?;
+        let network = wallet.network;
+        let txid = texts::txid(network, txid)?;
         let usual = BumpRequest::new(request.fee_rate.0);
         let lessee = self.lessee(&request.lease)?;
         let change_address = request.change_address.as_deref();
         let bump = BumpRequest {
             fee_rate: usual.fee_rate,
-            change_script: change_address
-                .map(|address| texts::script(wallet.network, address))
-                .transpose()?,
+            change_script: change_address.map(|to| texts::script(network, to)).transpose()?,
             incremental_rate: request
                 .incremental_rate
                 .map_or(self.ledger.limits().payment.incremental_rate_min, |rate| rate.0),
@@ -167,49 +97,29 @@ impl Wallets {
             maturity: self.maturity(),
             allow: texts::allow(&request.allow)?,
         };
-        if let Some(script) = &bump.change_script {
-            self.guards(&wallet, bump.allow)
-                .check_change_script(script)
-                .map_err(LedgerError::from)?;
-        }
-        let terms = &lessee.terms;
-        let plan_in = |open: &mut OpenWallet<'_, '_, '_>| {
-            let plan = open.plan_bump(&txid, &bump)?;
-            let parts = TxParts {
-                coins: &plan.inputs,
-                sequences: &plan.kept_sequences,
-                outputs: &plan.outputs,
-                fee: plan.fee,
-                lock_time: plan.kept_lock_time,
-                kept_version: Some(plan.kept_version),
-                allow: bump.allow,
-            };
-            let psbt = self.psbt(open, &wallet, &parts)?;
-            let answer = bump_info(wallet.network, &plan, &psbt);
-            Ok::<_, WalletsError>((plan, psbt, answer))
-        };
         let key = request.idempotency_key.as_deref();
         if request.dry_run {
             refuse_key(key, "a dry run changes nothing; leave the key out")?;
-            return self.ledger.view(wallet.id, now(), |open| Ok(plan_in(open)?.2));
+            return self.ledger.view(wallet.id, now(), |open| {
+                let (plan, psbt) = open.plan_replacement(&txid, &bump)?;
+                Ok(bump_info(network, &plan, &psbt))
+            });
         }
         let asked = Asked { operation: "bump", request: &(txid.to_hex(), request), key };
         self.once(&wallet, &asked, |open| {
-            let (plan, psbt, mut answer) = plan_in(open)?;
-            let new = psbt.is_txid_final.then(|| new_tx(&psbt.unsigned_tx)).transpose()?;
-            let bumped = open.carry_out_bump(plan, &bump, terms, new.as_ref())?;
-            answer.leased = Some(lessee.leased(bumped.leased_until));
-            answer.recorded =
-                bumped.recorded.map(|recorded| RecordedInfo::new(wallet.network, &recorded));
-            Ok(answer)
+            let Replaced { psbt, bumped } = open.replace(&txid, &bump, &lessee.terms)?;
+            let recorded = bumped.recorded.map(|recorded| RecordedInfo::new(network, &recorded));
+            let leased = Some(lessee.leased(bumped.leased_until));
+            Ok(BumpInfo { leased, recorded, ..bump_info(network, &bumped.plan, &psbt) })
         })
     }
 
-    fn selection_request(
+    /// What a request asks for, with change to a keychain of the wallet.
+    fn payment(
         &self,
         wallet: &Wallet,
         request: &SelectCoins,
-    ) -> Result<SelectionRequest, WalletsError> {
+    ) -> Result<PaymentRequest, WalletsError> {
         let outputs = new_outputs(wallet.network, &request.outputs)?;
         let (rate, seed) = (request.fee_rate.0, request.seed.unwrap_or_else(texts::random));
         let usual = match (outputs.is_empty(), request.value) {
@@ -225,7 +135,7 @@ impl Wallets {
             }
         };
         let long_term = request.long_term_fee_rate.map_or(FeeRate::per_vbyte(10), |rate| rate.0);
-        Ok(SelectionRequest {
+        let selection = SelectionRequest {
             long_term_fee_rate: long_term,
             algorithm: request.algorithm.into(),
             min_confirmations: request.min_confirmations.unwrap_or(usual.min_confirmations),
@@ -236,78 +146,10 @@ impl Wallets {
             inputs_max: request.inputs_max.map_or(usual.inputs_max, |max| max as usize),
             allow: texts::allow(&request.allow)?,
             ..usual
-        })
-    }
-
-    /// The guards of one call. Nothing is built on Cardano, so they are about Bitcoin alone.
-    pub(super) fn guards(&self, wallet: &Wallet, allow: AllowedGuards) -> PaymentGuards {
-        let allow = if wallet.network.is_cardano() { AllowedGuards::ALL } else { allow };
-        PaymentGuards { limits: self.ledger.limits().payment, allow }
-    }
-
-    fn psbt(
-        &self,
-        open: &mut OpenWallet<'_, '_, '_>,
-        wallet: &Wallet,
-        parts: &TxParts<'_>,
-    ) -> Result<UnsignedPsbt, WalletsError> {
-        let scripts = parts.coins.iter().map(|coin| &coin.script);
-        let scripts = scripts.chain(parts.outputs.iter().map(|output| &output.script)).cloned();
-        let sources = open.script_sources(&scripts.collect::<Vec<_>>())?;
-        let origin = |script: &[u8]| {
-            let source = sources.iter().find(|source| source.script == script)?;
-            Some(ScriptOrigin { descriptor: source.descriptor.clone(), index: source.index })
         };
-        let (ages, next) = open.coin_ages(parts.coins)?;
-        let is_taproot = |coin: &SelectedCoin| ScriptKind::of(&coin.script) == ScriptKind::Taproot;
-        // No signer needs them when all inputs are taproot, and they may be long.
-        let needs_parents = !parts.coins.iter().all(is_taproot);
-        let mut inputs = Vec::with_capacity(parts.coins.len());
-        for (at, (coin, age)) in parts.coins.iter().zip(ages).enumerate() {
-            let parent =
-                if needs_parents { open.transaction(coin.outpoint.txid())?.raw } else { None };
-            inputs.push(PsbtInput {
-                outpoint: coin.outpoint,
-                value: coin.amount.get(),
-                script: coin.script.clone(),
-                parent,
-                origin: origin(&coin.script),
-                age,
-                sequence: parts.sequences.get(at).copied(),
-            });
-        }
-        let outputs = parts.outputs.iter().map(|output| PsbtOutput {
-            value: output.amount.get(),
-            script: output.script.clone(),
-            origin: origin(&output.script),
-        });
-        let outputs = outputs.collect();
-        let guards = self.guards(wallet, parts.allow);
-        let request = PsbtRequest {
-            network: wallet.network,
-            inputs,
-            outputs,
-            fee: parts.fee,
-            lock_time: parts.lock_time,
-            kept_version: parts.kept_version,
-            next,
-            guards,
-        };
-        Ok(build_psbt(&request)?)
+        let change_min_value = request.change_min.map_or(0, |min| min.0);
+        Ok(PaymentRequest { change_min_value, ..PaymentRequest::new(selection) })
     }
-}
-
-/// What a transaction is built of.
-struct TxParts<'p> {
-    coins: &'p [SelectedCoin],
-    /// Sequence numbers of the first inputs in a transaction that this one replaces.
-    sequences: &'p [u32],
-    outputs: &'p [NewOutput],
-    fee: u64,
-    lock_time: LockTime,
-    /// Version of the transaction that this one replaces.
-    kept_version: Option<u32>,
-    allow: AllowedGuards,
 }
 
 fn lock_time(height: u32) -> Result<LockTime, WalletsError> {
@@ -362,6 +204,20 @@ const fn algorithm_name(algorithm: Algorithm) -> &'static str {
         Algorithm::OldestFirst => "oldest_first",
         Algorithm::SingleRandomDraw => "single_random_draw",
         Algorithm::BranchAndBound => "branch_and_bound",
+    }
+}
+
+fn psbt_info(network: Network, paid: &Paid, lessee: &Lessee) -> PsbtInfo {
+    let Paid { psbt, selection, change_script, recorded } = paid;
+    PsbtInfo {
+        txid: texts::txid_text(network, &psbt.txid),
+        psbt: psbt.base64.clone(),
+        is_txid_final: psbt.is_txid_final,
+        selection: selection_info(network, selection, Some(lessee)),
+        change_address: change_script.as_ref().and_then(|to| texts::address(network, to)),
+        valid_from_height: psbt.valid_from.height,
+        valid_from_time: psbt.valid_from.median_time,
+        recorded: recorded.as_ref().map(|recorded| RecordedInfo::new(network, recorded)),
     }
 }
 

@@ -7,7 +7,7 @@ use utxokeep_wallet::{
 };
 
 use super::{
-    Abandoned, BlockPlace, ConfirmTx, PlainTx, RecordTx, RecordedInfo, SeenIn, Units, Wallets,
+    Abandoned, BlockPlace, ConfirmTx, PlainTx, RecordTx, RecordedInfo, SeenIn, Wallets,
     WalletsError, now, once::Asked, texts,
 };
 
@@ -121,17 +121,9 @@ impl Wallets {
 }
 
 /// A transaction of Bitcoin as the ledger takes it.
-pub(super) fn new_tx(raw: &[u8]) -> Result<NewTx, WalletsError> {
+fn new_tx(raw: &[u8]) -> Result<NewTx, WalletsError> {
     let tx = decode_tx(raw).map_err(|error| WalletsError::field("raw", error.to_string()))?;
-    let output = |(value, script)| Ok(NewOutput { amount: Units(value).amount()?, script });
-    Ok(NewTx {
-        txid: tx.txid,
-        inputs: tx.inputs,
-        outputs: tx.outputs.into_iter().map(output).collect::<Result<_, WalletsError>>()?,
-        coinbase: tx.is_coinbase,
-        raw: Some(raw.to_vec()),
-        credits: Credits::Watched,
-    })
+    Ok(NewTx::decoded(tx, raw).map_err(LedgerError::from)?)
 }
 
 pub(super) fn tx_of_parts(network: Network, parts: &PlainTx) -> Result<NewTx, WalletsError> {

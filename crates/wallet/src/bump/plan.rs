@@ -69,13 +69,16 @@ impl Session<'_, '_> {
         txid: &Txid,
         request: &BumpRequest,
     ) -> Result<BumpPlan, LedgerError> {
+        let guards = self.guards(request.allow);
+        if let Some(script) = &request.change_script {
+            guards.check_change_script(script)?;
+        }
         self.check_has_all_blocks()?;
         let limit = self.limits.lease_batch_max;
         if request.inputs_max == 0 || request.inputs_max > limit {
             return Err(LedgerError::argument(format!("inputs_max is between 1 and {limit}")));
         }
         self.limits.check_change_min(request.change_min_value)?;
-        let guards = self.guards(request.allow);
         guards.check_bump_rates(request.fee_rate, request.incremental_rate)?;
         let old = self.old_tx(codec, txid, request)?;
         if old.inputs.len() > request.inputs_max {

@@ -1,16 +1,12 @@
 //! Where the change of a payment goes, decided before any coin is leased.
 
-use utxokeep_core::wallet::ChangePolicy;
-use utxokeep_wallet::{
-    LedgerError, NextChange, OpenWallet, SelectionRequest, Wallet, suitable_change,
-};
-
-use super::{Units, Wallets, WalletsError, texts};
+use super::PaymentRequest;
+use crate::{ChangePolicy, LedgerError, NextChange, OpenWallet, SelectionRequest, suitable_change};
 
 /// A place for change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ChangePlace {
-    /// The script that the client names.
+    /// The script that the caller names.
     Named(Vec<u8>),
     /// A change keychain, with the script that comes next there.
     Keychain(NextChange),
@@ -25,59 +21,53 @@ impl ChangePlace {
     }
 }
 
-impl Wallets {
+impl OpenWallet<'_, '_, '_> {
     /// Decides where change goes, and sets from which amount on it is made. Of several change
     /// keychains one is preferred whose scripts look like the inputs.
     pub(super) fn settle_change(
-        &self,
-        open: &mut OpenWallet<'_, '_, '_>,
-        wallet: &Wallet,
-        request: &mut SelectionRequest,
-        asked: Option<&str>,
-        change_min: Option<Units>,
-    ) -> Result<Option<ChangePlace>, WalletsError> {
+        &mut self,
+        request: &PaymentRequest,
+    ) -> Result<(SelectionRequest, Option<ChangePlace>), LedgerError> {
+        let mut selection = request.selection.clone();
         let policy = |place: Option<&ChangePlace>| {
             let policy = place.map_or_else(ChangePolicy::default, ChangePlace::policy);
-            let min_value = policy.min_value.max(change_min.map_or(0, |min| min.0));
-            ChangePolicy { min_value, ..policy }
+            ChangePolicy { min_value: policy.min_value.max(request.change_min_value), ..policy }
         };
-        if let Some(address) = asked {
-            let script = texts::script(wallet.network, address)?;
-            let guards = self.guards(wallet, request.allow);
-            guards.check_change_script(&script).map_err(LedgerError::from)?;
-            let place = ChangePlace::Named(script);
-            request.change = policy(Some(&place));
-            return Ok(Some(place));
+        if let Some(script) = &request.change_script {
+            self.session.guards(selection.allow).check_change_script(script)?;
+            let place = ChangePlace::Named(script.clone());
+            selection.change = policy(Some(&place));
+            return Ok((selection, Some(place)));
         }
-        let keychains = open.next_change()?;
+        let keychains = self.next_change()?;
         let mut place = keychains.first().cloned().map(ChangePlace::Keychain);
-        request.change = policy(place.as_ref());
+        selection.change = policy(place.as_ref());
         // What change weighs may lead to other inputs. Where that goes round in circles, the last
         // place is as good as any.
         let attempts = if keychains.len() > 1 { keychains.len() } else { 0 };
         for _ in 0..attempts {
-            let selected = open.select(request)?;
+            let selected = self.select(&selection)?;
             let inputs = selected.coins.iter().map(|coin| coin.script.as_slice());
             let suitable = suitable_change(&keychains, inputs).cloned().map(ChangePlace::Keychain);
             if suitable == place {
                 break;
             }
             place = suitable;
-            request.change = policy(place.as_ref());
+            selection.change = policy(place.as_ref());
         }
-        Ok(place)
+        Ok((selection, place))
     }
 
     /// The script for change, handed out if it comes from a keychain.
     pub(super) fn take_change_script(
-        open: &mut OpenWallet<'_, '_, '_>,
+        &mut self,
         place: Option<&ChangePlace>,
-    ) -> Result<Vec<u8>, WalletsError> {
+    ) -> Result<Vec<u8>, LedgerError> {
         match place {
-            None => Err(LedgerError::NoChangePlace.into()),
+            None => Err(LedgerError::NoChangePlace),
             Some(ChangePlace::Named(script)) => Ok(script.clone()),
             Some(ChangePlace::Keychain(next)) => {
-                Ok(open.reveal_next_address(next.descriptor)?.script)
+                Ok(self.reveal_next_address(next.descriptor)?.script)
             }
         }
     }
