@@ -20,7 +20,7 @@ mod tests;
 use utxokeep_core::{BlockDelta, Corrupt, Height, OutPoint, UtxoRecord};
 use utxokeep_kv::{Batch, Read};
 
-use crate::{Mode, Settings, error::StoreError, meta::Switch, verify::Check};
+use crate::{Mode, Settings, error::IndexError, meta::Switch, verify::Check};
 
 /// The kinds of accumulators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Kind {
     }
 
     /// Recomputes it from the set and compares every row.
-    pub(crate) fn verify<S: Read>(self, check: &mut Check<'_, '_, S>) -> Result<(), StoreError> {
+    pub(crate) fn verify<S: Read>(self, check: &mut Check<'_, '_, S>) -> Result<(), IndexError> {
         match self {
             Self::MuHash => muhash::verify(check),
         }
@@ -79,7 +79,7 @@ pub(crate) fn set_digest(
     read: &dyn Read,
     settings: &Settings,
     height: Height,
-) -> Result<Option<[u8; 32]>, StoreError> {
+) -> Result<Option<[u8; 32]>, IndexError> {
     let is_kept = Kind::kept(settings).any(|kind| kind == Kind::MuHash);
     is_kept.then(|| muhash::digest_at(read, height)).transpose()
 }
@@ -101,7 +101,7 @@ impl Accumulators {
         read: &dyn Read,
         settings: &Settings,
         tip: Option<Height>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, IndexError> {
         let load = |kind| match kind {
             Kind::MuHash => {
                 muhash::Kept::load(read, tip).map(|kept| Accumulator::MuHash(kept.into()))
@@ -156,7 +156,7 @@ impl Accumulators {
         read: &dyn Read,
         delta: &BlockDelta,
         batch: &mut Batch,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         for accumulator in &mut self.0 {
             match accumulator {
                 Accumulator::MuHash(kept) => kept.undo(read, delta, batch)?,

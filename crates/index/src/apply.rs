@@ -14,7 +14,7 @@ use crate::{
     ChainWriter, DeltaKind, Mode,
     accumulator::Change,
     coin::{Coin, NO_RECORD, RecordBytes, SpentAt},
-    error::{ApplyError, StoreError},
+    error::{ApplyError, IndexError},
     meta,
     pending::YoungId,
     side,
@@ -194,7 +194,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Height of a block of the chain, staged ones included.
-    pub(crate) fn height_of(&self, hash: &BlockHash) -> Result<Option<Height>, StoreError> {
+    pub(crate) fn height_of(&self, hash: &BlockHash) -> Result<Option<Height>, IndexError> {
         if let Some(tip) = self.tip.filter(|tip| tip.entry.hash == *hash) {
             return Ok(Some(tip.height));
         }
@@ -205,7 +205,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Log entry of a block of the chain, staged ones included.
-    pub(crate) fn entry_at(&self, height: Height) -> Result<Option<BlockEntry>, StoreError> {
+    pub(crate) fn entry_at(&self, height: Height) -> Result<Option<BlockEntry>, IndexError> {
         match self.staged(BLOCKS, &height) {
             Some(entry) => Ok(Some(entry.read()?)),
             None => crate::query::block_entry(&self.read(), height),
@@ -253,7 +253,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// A block that joins the chain again is not kept as one that left it.
-    fn forget_undone(&mut self, height: Height, hash: &BlockHash) -> Result<(), StoreError> {
+    fn forget_undone(&mut self, height: Height, hash: &BlockHash) -> Result<(), IndexError> {
         // Below the window nothing was ever undone.
         if self.mode != Mode::Bulk && side::undone(&self.read(), height, hash)?.is_some() {
             side::delete(&mut self.with_next, height, hash);
@@ -356,7 +356,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Finds what each input spends: in the block, among the young, or in one sorted read.
-    fn gather(&self, block: &Block) -> Result<Gathered, StoreError> {
+    fn gather(&self, block: &Block) -> Result<Gathered, IndexError> {
         let in_block = in_block_prevouts(block);
         let mut prevouts = vec![Prevout::Missing; block.inputs.len()];
         let mut found = vec![Found::Nowhere; block.inputs.len()];
@@ -403,7 +403,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Looks up when outputs were created, where an input is locked for a time since.
-    fn add_times(&self, block: &Block, prevouts: &mut [Prevout]) -> Result<(), StoreError> {
+    fn add_times(&self, block: &Block, prevouts: &mut [Prevout]) -> Result<(), IndexError> {
         let Some(rules) = &block.bitcoin else { return Ok(()) };
         for (number, tx) in block.txs.iter().enumerate() {
             let own = tx.inputs.start as usize..tx.inputs.end as usize;
@@ -419,7 +419,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Live outputs that the block would create again, with their records.
-    fn overwritten(&self, block: &Block) -> Result<Vec<(OutPoint, Vec<u8>)>, StoreError> {
+    fn overwritten(&self, block: &Block) -> Result<Vec<(OutPoint, Vec<u8>)>, IndexError> {
         let mut live = Vec::new();
         for tx in &block.txs {
             for output in block.outputs_of(tx) {
@@ -442,7 +442,7 @@ impl<K: Kv> ChainWriter<K> {
         &self,
         block: &Block,
         reason: InvalidBlock,
-    ) -> Result<InvalidBlock, StoreError> {
+    ) -> Result<InvalidBlock, IndexError> {
         if let InvalidBlock::WrongCoinbaseHeight { .. }
         | InvalidBlock::DuplicateInput { .. }
         | InvalidBlock::TooHeavy { .. } = reason
@@ -458,7 +458,7 @@ impl<K: Kv> ChainWriter<K> {
         &mut self,
         stage: &mut Stage,
         replaced: Vec<(OutPoint, Vec<u8>)>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         for (outpoint, bytes) in replaced {
             let record = UtxoRecord::decode(&bytes)?;
             stage.totals.sub(record.value, record.address.len());
@@ -481,7 +481,7 @@ impl<K: Kv> ChainWriter<K> {
         block: &Block,
         tx: &Tx,
         gathered: &Gathered,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         let rows = self.rows();
         for (&outpoint, at) in block.inputs_of(tx).iter().zip(tx.inputs.start as usize..) {
             let (young, bytes) = match gathered.found[at] {
@@ -521,7 +521,7 @@ impl<K: Kv> ChainWriter<K> {
         tx: &Tx,
         tx_index: u32,
         gathered: &Gathered,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         let full = self.index.settings.delta == DeltaKind::SelfContained;
         for (output, number) in block.outputs_of(tx).iter().zip(tx.outputs.start as usize..) {
             let outpoint = OutPoint::new(tx.txid, output.index);

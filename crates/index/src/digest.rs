@@ -10,7 +10,7 @@ use utxokeep_kv::{Read, Scan};
 
 use crate::{
     View, accumulator,
-    error::{QueryError, StoreError},
+    error::{IndexError, QueryError},
     tables::{SPENT, UNSPENT},
 };
 
@@ -84,11 +84,11 @@ impl<S: Read> View<'_, S> {
 
     /// Reads the whole set: in order on one thread for the ordered hash, in parts on all threads
     /// for the order-free one.
-    pub(crate) fn scan_set(&self, unordered: bool, ordered: bool) -> Result<SetScan, StoreError> {
+    pub(crate) fn scan_set(&self, unordered: bool, ordered: bool) -> Result<SetScan, IndexError> {
         let network = self.settings.network();
         let next_part = AtomicU32::new(0);
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let in_parts = || -> Result<SetDigest, StoreError> {
+        let in_parts = || -> Result<SetDigest, IndexError> {
             let mut digest = SetDigest::new(network, true, false);
             loop {
                 let part = next_part.fetch_add(1, Ordering::Relaxed);
@@ -98,14 +98,14 @@ impl<S: Read> View<'_, S> {
                 self.visit_part(part, &mut |outpoint, record| digest.add(outpoint, record))?;
             }
         };
-        let in_order = || -> Result<SetDigest, StoreError> {
+        let in_order = || -> Result<SetDigest, IndexError> {
             let mut digest = SetDigest::new(network, false, true);
             for part in 0..PARTS {
                 self.visit_part(part, &mut |outpoint, record| digest.add(outpoint, record))?;
             }
             Ok(digest)
         };
-        let panicked = || StoreError::from(utxokeep_kv::KvError::Poisoned);
+        let panicked = || IndexError::from(utxokeep_kv::KvError::Poisoned);
         thread::scope(|scope| {
             let in_order = ordered.then(|| scope.spawn(in_order));
             let threads = if unordered { threads } else { 0 };
@@ -128,7 +128,7 @@ impl<S: Read> View<'_, S> {
         &self,
         part: u32,
         visit: &mut dyn FnMut(OutPoint, &UtxoRecord<'_>) -> Result<(), Corrupt>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         let first = u8::try_from(part).unwrap_or(u8::MAX);
         let from = [first];
         let until = first.checked_add(1).map(|next| [next]);
@@ -160,7 +160,7 @@ impl<S: Read> View<'_, S> {
     }
 
     /// Outputs that were live at the height of the view and are spent at the tip.
-    fn spent_since(&self, scan: &Scan<'_>) -> Result<Vec<Keyed>, StoreError> {
+    fn spent_since(&self, scan: &Scan<'_>) -> Result<Vec<Keyed>, IndexError> {
         let Some(at) = self.horizon() else { return Ok(Vec::new()) };
         let mut back = Vec::new();
         let mut damage = None;

@@ -7,14 +7,14 @@ use utxokeep_chains::cardano::Genesis;
 use utxokeep_core::{Block, Height, OutPoint, Tx, Txid, cardano::EraRemoval};
 use utxokeep_kv::{Kv, Scan};
 
-use crate::{ChainWriter, error::StoreError, tables::UNSPENT};
+use crate::{ChainWriter, error::IndexError, tables::UNSPENT};
 
 impl<K: Kv> ChainWriter<K> {
     /// The block as the index applies it.
     pub(crate) fn with_rules<'b>(
         &mut self,
         block: &'b Block,
-    ) -> Result<Cow<'b, Block>, StoreError> {
+    ) -> Result<Cow<'b, Block>, IndexError> {
         let settings = &self.index.settings;
         if !settings.enabled {
             return Ok(Cow::Borrowed(block));
@@ -37,7 +37,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Live outputs that the ledger removes. Reads the whole set, twice in the life of a chain.
-    fn removed(&mut self, removal: EraRemoval) -> Result<Vec<OutPoint>, StoreError> {
+    fn removed(&mut self, removal: EraRemoval) -> Result<Vec<OutPoint>, IndexError> {
         self.flush()?;
         let genesis = self.index.settings.decoder.genesis();
         let shelley_starts = genesis.map_or(0, Genesis::slot_start_of_shelley);

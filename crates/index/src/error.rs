@@ -8,7 +8,7 @@ use utxokeep_kv::KvError;
 /// Reading or writing the tables failed, or what they hold makes no sense.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StoreError {
+pub enum IndexError {
     /// The engine below failed.
     #[error(transparent)]
     Kv(#[from] KvError),
@@ -28,7 +28,7 @@ pub enum StoreError {
     },
 }
 
-impl StoreError {
+impl IndexError {
     #[allow(clippy::needless_pass_by_value)] // hashes and heights are moved in and printed
     pub(crate) fn missing(table: &'static str, key: impl ToString) -> Self {
         Self::MissingRow { table, key: key.to_string() }
@@ -97,7 +97,7 @@ pub enum OpenError {
     NotOurs,
     /// The tables failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] IndexError),
 }
 
 fn stands_at(tip: Option<Height>) -> String {
@@ -172,7 +172,7 @@ pub enum ApplyError {
     },
     /// The tables failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] IndexError),
 }
 
 /// Why a rollback was refused. Nothing was changed.
@@ -200,7 +200,7 @@ pub enum RollbackError {
     Empty,
     /// The tables failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] IndexError),
 }
 
 impl RollbackError {
@@ -324,7 +324,7 @@ pub enum QueryError {
     },
     /// The tables failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] IndexError),
 }
 
 /// Why following a source stopped. What was applied before stays applied.
@@ -409,7 +409,7 @@ pub enum FollowError {
     Source(#[from] SourceError),
     /// The tables failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] IndexError),
 }
 
 macro_rules! from_store {

@@ -3,11 +3,11 @@
 use utxokeep_core::ErrorKind;
 
 use crate::{
-    error::{ApplyError, FollowError, OpenError, QueryError, RollbackError, StoreError},
+    error::{ApplyError, FollowError, IndexError, OpenError, QueryError, RollbackError},
     log::LogError,
 };
 
-impl StoreError {
+impl IndexError {
     /// What a caller can do about it.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {

@@ -19,7 +19,7 @@ use utxokeep_kv::{Batch, Durability, Kv};
 
 use crate::{
     ChainWriter,
-    error::{ApplyError, FollowError, StoreError},
+    error::{ApplyError, FollowError, IndexError},
     query::block_entry,
     side::{self, Body},
     staging::ONE_COMMIT_BLOCKS_MAX,
@@ -96,9 +96,9 @@ impl<K: Kv> Follower<K> {
         let read = writer.index().kv.as_ref();
         let tip = writer.tip().map_or(Height::GENESIS, |tip| tip.height);
         let root = writer.floor().min(tip);
-        let node = |height: Height| -> Result<Node, StoreError> {
+        let node = |height: Height| -> Result<Node, IndexError> {
             let entry = block_entry(read, height)?
-                .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+                .ok_or_else(|| IndexError::missing("chain_blocks", height))?;
             Ok(side::chain_node(height, &entry))
         };
         let mut tree = HeaderTree::new(node(root)?, writer.index().settings().waiting_headers_max);
@@ -170,7 +170,7 @@ impl<K: Kv> Follower<K> {
             if let Some(height) = self.writer.height_of(&header.prev)? {
                 self.writer.flush()?;
                 let entry = block_entry(self.writer.index().kv.as_ref(), height)?
-                    .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+                    .ok_or_else(|| IndexError::missing("chain_blocks", height))?;
                 self.tree.insert_known(side::chain_node(height, &entry));
             }
         }
@@ -294,7 +294,7 @@ impl<K: Kv> Follower<K> {
     }
 
     /// Height at which the branch of `node` left the chain.
-    fn fork_of(&self, node: &Node) -> Result<Height, StoreError> {
+    fn fork_of(&self, node: &Node) -> Result<Height, IndexError> {
         let mut prev = node.prev;
         loop {
             if let Some(height) = self.writer.height_of(&prev)? {
@@ -306,7 +306,7 @@ impl<K: Kv> Follower<K> {
     }
 
     /// Those of some headers that are neither in the chain nor known as side blocks.
-    pub(crate) fn unknown_of(&mut self, headers: &[Header]) -> Result<Vec<Header>, StoreError> {
+    pub(crate) fn unknown_of(&mut self, headers: &[Header]) -> Result<Vec<Header>, IndexError> {
         self.writer.flush()?;
         let read = self.writer.index().kv.as_ref();
         let mut unknown = Vec::new();
@@ -397,7 +397,7 @@ impl<K: Kv> Follower<K> {
         Ok(())
     }
 
-    fn chain_above(&mut self, fork: Height) -> Result<Vec<BlockHash>, StoreError> {
+    fn chain_above(&mut self, fork: Height) -> Result<Vec<BlockHash>, IndexError> {
         self.writer.flush()?;
         let tip = self.writer.tip().map_or(fork, |tip| tip.height);
         let mut hashes = Vec::new();
@@ -494,7 +494,7 @@ impl<K: Kv> Follower<K> {
     }
 
     /// Remembers that a block is invalid.
-    fn store_verdict(&mut self, hash: &BlockHash) -> Result<(), StoreError> {
+    fn store_verdict(&mut self, hash: &BlockHash) -> Result<(), IndexError> {
         self.writer.flush()?;
         let Some(node) = self.tree.get(hash) else { return Ok(()) };
         let mut batch = Batch::new();

@@ -17,7 +17,7 @@ use utxokeep_kv::Kv;
 
 use crate::{
     Applied, ChainWriter, FollowReport, ImportProgress, ImportStage, Mode, OnProgress,
-    error::{FollowError, StoreError},
+    error::{FollowError, IndexError},
     import::{PRUNE_EVERY_BLOCKS, keep_staged},
     query::block_entry,
 };
@@ -87,7 +87,7 @@ fn resume<K: Kv>(
     for raw in (floor.get()..=tip.height.get()).rev() {
         let height = Height::new(raw);
         let entry = block_entry(writer.index().kv.as_ref(), height)?
-            .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+            .ok_or_else(|| IndexError::missing("chain_blocks", height))?;
         let point = entry.point(height);
         let Some(position) = db.find(point.slot, &point.hash)? else { continue };
         let undone = writer.rollback(height)?;

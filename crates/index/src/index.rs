@@ -10,7 +10,7 @@ use utxokeep_kv::{Durability, Kv, KvError, OpenMode, RocksKv, RocksOptions, Tabl
 
 use crate::{
     ConsumerState, Settings, TipSignal, View,
-    error::{OpenError, StoreError},
+    error::{IndexError, OpenError},
     meta::{self, FORMAT_VERSION, Identity, UPGRADES},
     stats::Standing,
     tables::{LOG_TABLES, META, TABLES},
@@ -168,12 +168,12 @@ impl<K: Kv> ChainIndex<K> {
     }
 
     /// A consistent view of everything, as of now.
-    pub fn view(&self) -> Result<View<'_, K::Snapshot<'_>>, StoreError> {
+    pub fn view(&self) -> Result<View<'_, K::Snapshot<'_>>, IndexError> {
         View::new(self.kv.snapshot(), &self.settings)
     }
 
     /// Tip, totals and sizes.
-    pub fn status(&self) -> Result<Status, StoreError> {
+    pub fn status(&self) -> Result<Status, IndexError> {
         let view = self.view()?;
         let tip = view.tip();
         let floor = if self.settings.enabled { view.floor()? } else { None };
@@ -194,7 +194,7 @@ impl<K: Kv> ChainIndex<K> {
     }
 
     /// Brings the gauges up to date.
-    pub fn sample_metrics(&self) -> Result<(), StoreError> {
+    pub fn sample_metrics(&self) -> Result<(), IndexError> {
         let status = self.status()?;
         let name = TABLES[usize::from(crate::tables::ADDR.id().0)].name;
         let rows = status.tables.iter().find(|table| table.name == name);
@@ -218,7 +218,7 @@ impl<K: Kv> ChainIndex<K> {
     }
 
     /// Rewrites the tables so that deleted rows take no more space.
-    pub fn compact(&self) -> Result<(), StoreError> {
+    pub fn compact(&self) -> Result<(), IndexError> {
         Ok(self.kv.compact()?)
     }
 

@@ -7,7 +7,7 @@ use utxokeep_kv::Kv;
 
 use crate::{
     Applied, ChainWriter, FollowReport, Mode,
-    error::{FollowError, RollbackError, StoreError},
+    error::{FollowError, IndexError, RollbackError},
     import::PRUNE_EVERY_BLOCKS,
     query::block_entry,
     staging::ONE_COMMIT_BLOCKS_MAX,
@@ -65,7 +65,7 @@ impl<K: Kv> LiveFollower<K> {
 
     /// Points to look for on the node's chain, newest first, from the tip down to the deepest block
     /// that could still be the common one.
-    pub fn points(&mut self) -> Result<Vec<ChainPoint>, StoreError> {
+    pub fn points(&mut self) -> Result<Vec<ChainPoint>, IndexError> {
         self.abandon_switch()?;
         self.writer.flush()?;
         let Some(tip) = self.writer.tip() else { return Ok(Vec::new()) };
@@ -84,7 +84,7 @@ impl<K: Kv> LiveFollower<K> {
         let mut points = Vec::with_capacity(heights.len());
         for height in heights {
             let entry = block_entry(self.writer.index().kv.as_ref(), height)?
-                .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+                .ok_or_else(|| IndexError::missing("chain_blocks", height))?;
             points.push(entry.point(height));
         }
         Ok(points)
@@ -140,7 +140,7 @@ impl<K: Kv> LiveFollower<K> {
 
     /// Forgets a reorganisation whose new branch did not come: the chain stays as it was, and the
     /// next connection starts from there.
-    fn abandon_switch(&mut self) -> Result<(), StoreError> {
+    fn abandon_switch(&mut self) -> Result<(), IndexError> {
         self.switch = None;
         self.writer.abandon_staged()
     }

@@ -6,7 +6,7 @@ use utxokeep_kv::{Batch, KvError, Read, Stored, Table};
 use crate::{
     Settings,
     accumulator::Kind,
-    error::{OpenError, StoreError},
+    error::{OpenError, IndexError},
     tables::{META, UTXO_META},
 };
 
@@ -29,7 +29,7 @@ pub(crate) struct Upgrade {
     /// Format it starts from.
     pub(crate) from: u64,
     /// What it writes.
-    pub(crate) run: fn(&dyn Read, &mut Batch) -> Result<(), StoreError>,
+    pub(crate) run: fn(&dyn Read, &mut Batch) -> Result<(), IndexError>,
 }
 
 /// Every upgrade, oldest first. A change of [`FORMAT_VERSION`] adds one.
@@ -216,7 +216,7 @@ pub(crate) fn identity(read: &dyn Read) -> Result<Option<Identity>, OpenError> {
     Ok(Some(identity))
 }
 
-pub(crate) fn tip(read: &dyn Read) -> Result<Option<(Height, BlockHash)>, StoreError> {
+pub(crate) fn tip(read: &dyn Read) -> Result<Option<(Height, BlockHash)>, IndexError> {
     let Some(bytes) = named(read, META, TIP)? else { return Ok(None) };
     let tip = bytes
         .split_at_checked(4)
@@ -231,7 +231,7 @@ pub(crate) fn put_tip(batch: &mut Batch, height: Height, hash: &BlockHash) {
 }
 
 /// Height of the first block, when blocks from before it are missing.
-pub(crate) fn start(read: &dyn Read) -> Result<Option<Height>, StoreError> {
+pub(crate) fn start(read: &dyn Read) -> Result<Option<Height>, IndexError> {
     let Some(bytes) = named(read, META, START)? else { return Ok(None) };
     let start = Height::from_key(&bytes);
     Ok(Some(start.ok_or_else(|| Corrupt::new("start", "not 4 bytes long"))?))
@@ -242,7 +242,7 @@ pub(crate) fn put_start(batch: &mut Batch, start: Height) {
 }
 
 /// Undo data exists for every block above this height.
-pub(crate) fn undo_base(read: &dyn Read) -> Result<Height, StoreError> {
+pub(crate) fn undo_base(read: &dyn Read) -> Result<Height, IndexError> {
     let bytes = named(read, UTXO_META, UNDO_BASE)?.unwrap_or_default();
     Height::from_key(&bytes).ok_or_else(|| Corrupt::new("undo base", "not 4 bytes long").into())
 }
@@ -260,7 +260,7 @@ pub(crate) struct PruneCursor {
     pub(crate) done: u32,
 }
 
-pub(crate) fn prune_cursor(read: &dyn Read) -> Result<Option<PruneCursor>, StoreError> {
+pub(crate) fn prune_cursor(read: &dyn Read) -> Result<Option<PruneCursor>, IndexError> {
     let Some(bytes) = named(read, UTXO_META, PRUNE_CURSOR)? else { return Ok(None) };
     let cursor = bytes.split_at_checked(4).and_then(|(height, done)| {
         let done = u32::from_be_bytes(done.try_into().ok()?);
@@ -332,7 +332,7 @@ mod tests {
     fn a_newer_format_is_refused_and_an_older_one_upgraded_step_by_step() {
         let settings = Settings::new(Network::BitcoinRegtest);
         let kv = database(&settings);
-        let step = |name: &'static [u8]| -> fn(&dyn Read, &mut Batch) -> Result<(), StoreError> {
+        let step = |name: &'static [u8]| -> fn(&dyn Read, &mut Batch) -> Result<(), IndexError> {
             match name {
                 b"one" => |_, batch| {
                     META.put(batch, b"upgraded", b"one");

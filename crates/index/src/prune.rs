@@ -8,7 +8,7 @@ use utxokeep_kv::{Batch, Durability, Kv};
 use crate::{
     ChainWriter,
     coin::NO_RECORD,
-    error::StoreError,
+    error::IndexError,
     log::{self, Held},
     meta::{self, PruneCursor},
     rollback::read_delta,
@@ -31,7 +31,7 @@ pub struct PruneReport {
 
 impl<K: Kv> ChainWriter<K> {
     /// One bounded pass: at most the configured rows and milliseconds.
-    pub fn prune_pass(&mut self) -> Result<PruneReport, StoreError> {
+    pub fn prune_pass(&mut self) -> Result<PruneReport, IndexError> {
         let mut report = PruneReport::default();
         let Some(tip) = self.tip else { return Ok(report) };
         if self.is_staging() {
@@ -86,7 +86,7 @@ impl<K: Kv> ChainWriter<K> {
 
     /// Drops the undo data of every committed block: what bulk mode is about to commit lies far
     /// above it, and pruning starts above that.
-    pub(crate) fn drop_undo_data(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn drop_undo_data(&mut self) -> Result<(), IndexError> {
         if !self.index.settings.enabled {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// The block to work on: the one in progress, or the next above the undo base.
-    fn next_prunable(&self, cutoff: Height) -> Result<Option<PruneCursor>, StoreError> {
+    fn next_prunable(&self, cutoff: Height) -> Result<Option<PruneCursor>, IndexError> {
         if let Some(cursor) = meta::prune_cursor(self.index.kv.as_ref())? {
             return Ok(Some(cursor));
         }
@@ -114,7 +114,7 @@ impl<K: Kv> ChainWriter<K> {
         cursor: PruneCursor,
         limit: usize,
         report: &mut PruneReport,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<usize, IndexError> {
         let PruneCursor { height, done } = cursor;
         let delta = read_delta(self.index.kv.as_ref(), height)?;
         let part = delta.spent.get(done as usize..).unwrap_or_default();
@@ -148,7 +148,7 @@ impl<K: Kv> ChainWriter<K> {
         batch: &mut Batch,
         delta: &BlockDelta,
         outpoints: &[OutPoint],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         let rows = self.rows();
         let mut sorted = outpoints.to_vec();
         sorted.sort_unstable();
@@ -171,7 +171,7 @@ impl<K: Kv> ChainWriter<K> {
         held: Held,
         limit: usize,
         report: &mut PruneReport,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         let mut batch = Batch::new();
         let floor = held.undone_above.map_or(self.floor(), |fork| self.floor().min(fork.plus(1)));
         let deleted = side::prune(self.index.kv.as_ref(), &mut batch, floor, limit)?;

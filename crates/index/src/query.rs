@@ -14,7 +14,7 @@ use utxokeep_kv::{Read, Scan};
 
 use crate::{
     Settings,
-    error::{QueryError, StoreError},
+    error::{QueryError, IndexError},
     meta,
     tables::{ADDR, ADDR_SPENT, BLOCKS, HEIGHTS, SPENT, UNSPENT},
 };
@@ -146,22 +146,22 @@ impl OutputDetails {
 pub(crate) fn block_entry(
     read: &dyn Read,
     height: Height,
-) -> Result<Option<BlockEntry>, StoreError> {
+) -> Result<Option<BlockEntry>, IndexError> {
     let entry = BLOCKS.get(read, &height)?;
     Ok(entry.map(|entry| entry.read()).transpose()?)
 }
 
-pub(crate) fn height_of(read: &dyn Read, hash: &BlockHash) -> Result<Option<Height>, StoreError> {
+pub(crate) fn height_of(read: &dyn Read, hash: &BlockHash) -> Result<Option<Height>, IndexError> {
     let height = HEIGHTS.get(read, hash)?;
     Ok(height.map(|height| height.read()).transpose()?)
 }
 
 impl<'a, S: Read> View<'a, S> {
-    pub(crate) fn new(read: S, settings: &'a Settings) -> Result<Self, StoreError> {
+    pub(crate) fn new(read: S, settings: &'a Settings) -> Result<Self, IndexError> {
         let tip = match meta::tip(&read)? {
             Some((height, _)) => {
                 let entry = block_entry(&read, height)?
-                    .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+                    .ok_or_else(|| IndexError::missing("chain_blocks", height))?;
                 Some((height, entry))
             }
             None => None,
@@ -179,7 +179,7 @@ impl<'a, S: Read> View<'a, S> {
             return Err(QueryError::OutsideWindow { asked: height, floor, tip });
         }
         let entry =
-            self.block(height)?.ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+            self.block(height)?.ok_or_else(|| IndexError::missing("chain_blocks", height))?;
         self.at = Some((height, entry)).filter(|_| height < tip);
         Ok(self)
     }
@@ -258,7 +258,7 @@ impl<'a, S: Read> View<'a, S> {
         let floor = self.floor()?.unwrap_or_default();
         let slot_at = |height: Height| -> Result<u64, QueryError> {
             let entry = self.block(height)?;
-            let entry = entry.ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+            let entry = entry.ok_or_else(|| IndexError::missing("chain_blocks", height))?;
             Ok(entry.point(height).slot)
         };
         let (floor_slot, tip_slot) = (slot_at(floor)?, entry.point(tip).slot);
@@ -299,18 +299,18 @@ impl<'a, S: Read> View<'a, S> {
     }
 
     /// The deepest height that can still become the tip.
-    pub fn floor(&self) -> Result<Option<Height>, StoreError> {
+    pub fn floor(&self) -> Result<Option<Height>, IndexError> {
         let Some((tip, _)) = self.tip else { return Ok(None) };
         Ok(Some(self.settings.window.floor(tip, meta::undo_base(&self.read)?)))
     }
 
     /// Log entry of a block of the chain.
-    pub fn block(&self, height: Height) -> Result<Option<BlockEntry>, StoreError> {
+    pub fn block(&self, height: Height) -> Result<Option<BlockEntry>, IndexError> {
         block_entry(&self.read, height)
     }
 
     /// Height of a block of the chain.
-    pub fn height_of(&self, hash: &BlockHash) -> Result<Option<Height>, StoreError> {
+    pub fn height_of(&self, hash: &BlockHash) -> Result<Option<Height>, IndexError> {
         height_of(&self.read, hash)
     }
 
@@ -359,12 +359,12 @@ impl<'a, S: Read> View<'a, S> {
         record: &UtxoRecord<'_>,
         spent: Option<SpentRecord<'_>>,
     ) -> Result<Utxo, QueryError> {
-        let block = |height: Height| -> Result<BlockEntry, StoreError> {
-            self.block(height)?.ok_or_else(|| StoreError::missing("chain_blocks", height))
+        let block = |height: Height| -> Result<BlockEntry, IndexError> {
+            self.block(height)?.ok_or_else(|| IndexError::missing("chain_blocks", height))
         };
         let created = block(record.height)?;
         let spent = spent
-            .map(|spent| -> Result<_, StoreError> {
+            .map(|spent| -> Result<_, IndexError> {
                 let entry = block(spent.spent_height)?;
                 let block = entry.point(spent.spent_height);
                 let epoch = entry.slot.map(|slot| slot.epoch);
@@ -494,7 +494,7 @@ impl<'a, S: Read> View<'a, S> {
             return Ok(look(&record.read()?)?);
         }
         let spent = SPENT.get(&self.read, &outpoint)?;
-        let spent = spent.ok_or_else(|| StoreError::missing("utxo_unspent", outpoint))?;
+        let spent = spent.ok_or_else(|| IndexError::missing("utxo_unspent", outpoint))?;
         Ok(look(&spent.read()?.utxo()?)?)
     }
 
@@ -539,7 +539,7 @@ impl<'a, S: Read> View<'a, S> {
                     // Spent after the height asked about.
                     None => self
                         .find(outpoint)?
-                        .ok_or_else(|| StoreError::missing("utxo_unspent", outpoint).into()),
+                        .ok_or_else(|| IndexError::missing("utxo_unspent", outpoint).into()),
                 }
             })
             .collect()
@@ -672,7 +672,7 @@ impl SpentSince {
         &mut self,
         read: &dyn Read,
         limit: Option<&AddressRowKey>,
-    ) -> Result<Option<(AddressRowKey, AddressRow)>, StoreError> {
+    ) -> Result<Option<(AddressRowKey, AddressRow)>, IndexError> {
         while self.rows.is_empty() && !self.is_read {
             self.read_more(read)?;
         }
@@ -685,7 +685,7 @@ impl SpentSince {
             .flatten())
     }
 
-    fn read_more(&mut self, read: &dyn Read) -> Result<(), StoreError> {
+    fn read_more(&mut self, read: &dyn Read) -> Result<(), IndexError> {
         let mut last = Vec::new();
         let mut damage = None;
         let scan = Scan {

@@ -10,7 +10,7 @@ use crate::{
     ChainWriter, DeltaKind,
     accumulator::Change,
     coin::{NO_RECORD, RecordBytes, SpentAt},
-    error::StoreError,
+    error::IndexError,
     side::Redo,
     staging::{Event, What},
     tables::{BLOCKS, DELTA, HEIGHTS, UNSPENT},
@@ -20,7 +20,7 @@ use crate::{
 impl<K: Kv> ChainWriter<K> {
     /// Applies a self-contained delta on top of the tip it was taken from. The tables end up as
     /// they were, byte for byte.
-    pub(crate) fn apply_redo(&mut self, redo: &Redo) -> Result<(), StoreError> {
+    pub(crate) fn apply_redo(&mut self, redo: &Redo) -> Result<(), IndexError> {
         let started = Instant::now();
         let staged = self.stage_redo(redo).and_then(|()| {
             self.staged_blocks += 1;
@@ -37,7 +37,7 @@ impl<K: Kv> ChainWriter<K> {
         Ok(())
     }
 
-    fn stage_redo(&mut self, redo: &Redo) -> Result<(), StoreError> {
+    fn stage_redo(&mut self, redo: &Redo) -> Result<(), IndexError> {
         let Redo { entry, delta } = redo;
         let parent = self.tip.map(|tip| tip.entry.hash);
         if parent != Some(delta.prev) {
@@ -87,10 +87,10 @@ impl<K: Kv> ChainWriter<K> {
         outpoint: OutPoint,
         bytes: &[u8],
         totals: &mut Totals,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         let found = UNSPENT.get(&self.read(), &outpoint)?;
         if found.is_none_or(|found| found.encoded().bytes() != bytes) {
-            return Err(StoreError::missing("utxo_unspent", outpoint));
+            return Err(IndexError::missing("utxo_unspent", outpoint));
         }
         let record = UtxoRecord::decode(bytes)?;
         totals.sub(record.value, record.address.len());

@@ -9,7 +9,7 @@ use utxokeep_kv::{Batch, Kv, Read, Table};
 use crate::{
     ChainWriter,
     coin::{Coin, RecordBytes, Rows},
-    error::{RollbackError, StoreError},
+    error::{RollbackError, IndexError},
     meta,
     query::block_entry,
     side::{self, Redo, Undone},
@@ -55,7 +55,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Undoes the newest block; answers how many outputs that changed.
-    fn undo_tip(&mut self, keep_redo: bool) -> Result<usize, StoreError> {
+    fn undo_tip(&mut self, keep_redo: bool) -> Result<usize, IndexError> {
         let undone = self.undo_committed_tip(keep_redo);
         if undone.is_err() {
             // The accumulators may have gone back already.
@@ -64,12 +64,12 @@ impl<K: Kv> ChainWriter<K> {
         undone
     }
 
-    fn undo_committed_tip(&mut self, keep_redo: bool) -> Result<usize, StoreError> {
+    fn undo_committed_tip(&mut self, keep_redo: bool) -> Result<usize, IndexError> {
         let Some(tip) = self.tip else { return Ok(0) };
         let read = &WriterRead::new(self.index.kv.as_ref(), self.staging.as_ref());
         let parent = tip.height.minus(1);
         let entry = block_entry(read, parent)?
-            .ok_or_else(|| StoreError::missing("chain_blocks", parent))?;
+            .ok_or_else(|| IndexError::missing("chain_blocks", parent))?;
         let mut batch = Batch::new();
         let mut reversals = 0;
         if self.index.settings.enabled {
@@ -108,7 +108,7 @@ impl<K: Kv> ChainWriter<K> {
         batch: &mut Batch,
         delta: &BlockDelta,
         bodies: &Bodies,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         let rows = self.rows();
         for (spent, body) in delta.spent.iter().zip(&bodies.spent) {
             let coin = coin(rows, spent.outpoint, &body.record)?;
@@ -134,9 +134,9 @@ fn coin(rows: Rows, outpoint: OutPoint, bytes: &[u8]) -> Result<Coin<'_>, Corrup
     Ok(rows.coin(outpoint, &bytes.read()?, bytes))
 }
 
-pub(crate) fn read_delta(read: &dyn Read, height: Height) -> Result<BlockDelta, StoreError> {
+pub(crate) fn read_delta(read: &dyn Read, height: Height) -> Result<BlockDelta, IndexError> {
     let delta = DELTA.get(read, &height)?;
-    let delta = delta.ok_or_else(|| StoreError::missing("utxo_block_delta", height))?;
+    let delta = delta.ok_or_else(|| IndexError::missing("utxo_block_delta", height))?;
     Ok(delta.read()?)
 }
 
@@ -155,20 +155,20 @@ pub(crate) struct Bodies {
 
 impl Bodies {
     /// For the newest block: whatever it created and did not spend is live.
-    fn gather(read: &dyn Read, delta: &BlockDelta) -> Result<Self, StoreError> {
+    fn gather(read: &dyn Read, delta: &BlockDelta) -> Result<Self, IndexError> {
         Self::gather_with(read, delta, |read, created| read_all(read, UNSPENT, created))
     }
 
     /// For any block with undo data: what it created may have been spent since.
-    pub(crate) fn gather_later(read: &dyn Read, delta: &BlockDelta) -> Result<Self, StoreError> {
+    pub(crate) fn gather_later(read: &dyn Read, delta: &BlockDelta) -> Result<Self, IndexError> {
         Self::gather_with(read, delta, read_live_or_spent)
     }
 
     fn gather_with(
         read: &dyn Read,
         delta: &BlockDelta,
-        read_created: impl Fn(&dyn Read, &[OutPoint]) -> Result<Vec<Vec<u8>>, StoreError>,
-    ) -> Result<Self, StoreError> {
+        read_created: impl Fn(&dyn Read, &[OutPoint]) -> Result<Vec<Vec<u8>>, IndexError>,
+    ) -> Result<Self, IndexError> {
         let spent_set: FxHashSet<_> = delta.spent.iter().map(|spent| spent.outpoint).collect();
         let same_block: FxHashSet<_> = delta
             .created
@@ -215,7 +215,7 @@ impl Bodies {
     pub(crate) fn into_self_contained(
         self,
         mut delta: BlockDelta,
-    ) -> Result<BlockDelta, StoreError> {
+    ) -> Result<BlockDelta, IndexError> {
         let mut same_block = rustc_hash::FxHashMap::default();
         for (entry, body) in delta.spent.iter_mut().zip(self.spent) {
             if self.same_block.contains(&entry.outpoint) {
@@ -227,7 +227,7 @@ impl Bodies {
         for (entry, body) in delta.created.iter_mut().zip(self.created) {
             entry.record = body.or_else(|| same_block.remove(&entry.outpoint));
             if entry.record.is_none() {
-                return Err(StoreError::missing("utxo_unspent", entry.outpoint));
+                return Err(IndexError::missing("utxo_unspent", entry.outpoint));
             }
         }
         Ok(delta)
@@ -235,7 +235,7 @@ impl Bodies {
 }
 
 /// Records of outputs that are live, or that were spent inside the horizon.
-fn read_live_or_spent(read: &dyn Read, outpoints: &[OutPoint]) -> Result<Vec<Vec<u8>>, StoreError> {
+fn read_live_or_spent(read: &dyn Read, outpoints: &[OutPoint]) -> Result<Vec<Vec<u8>>, IndexError> {
     let mut records = read_some(read, UNSPENT, outpoints)?;
     let since_spent: Vec<usize> =
         (0..outpoints.len()).filter(|&at| records[at].is_none()).collect();
@@ -251,12 +251,12 @@ fn read_all<V: StoredValue>(
     read: &dyn Read,
     table: Table<OutPoint, V>,
     outpoints: &[OutPoint],
-) -> Result<Vec<Vec<u8>>, StoreError> {
+) -> Result<Vec<Vec<u8>>, IndexError> {
     let name = TABLES[usize::from(table.id().0)].name;
     read_some(read, table, outpoints)?
         .into_iter()
         .zip(outpoints)
-        .map(|(value, outpoint)| value.ok_or_else(|| StoreError::missing(name, outpoint)))
+        .map(|(value, outpoint)| value.ok_or_else(|| IndexError::missing(name, outpoint)))
         .collect()
 }
 
@@ -265,7 +265,7 @@ fn read_some<V: StoredValue>(
     read: &dyn Read,
     table: Table<OutPoint, V>,
     outpoints: &[OutPoint],
-) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+) -> Result<Vec<Option<Vec<u8>>>, IndexError> {
     let mut sorted: Vec<_> = outpoints.iter().enumerate().map(|(at, one)| (*one, at)).collect();
     sorted.sort_unstable();
     let mut values = vec![None; outpoints.len()];

@@ -10,7 +10,7 @@ use utxokeep_core::{
 use utxokeep_kv::{Batch, Read, RowKey, Scan, Table};
 
 use crate::{
-    error::StoreError,
+    error::IndexError,
     tables::{SIDE, SIDE_BODY},
 };
 
@@ -231,7 +231,7 @@ pub(crate) fn body(
     read: &dyn Read,
     height: Height,
     hash: &BlockHash,
-) -> Result<Option<Body>, StoreError> {
+) -> Result<Option<Body>, IndexError> {
     let Some(body) = SIDE_BODY.get(read, &(height, *hash))? else { return Ok(None) };
     match body.read()? {
         SideBodyRead::Raw(raw) => Ok(Some(Body::Raw(raw.to_vec()))),
@@ -248,7 +248,7 @@ pub(crate) fn undone(
     read: &dyn Read,
     height: Height,
     hash: &BlockHash,
-) -> Result<Option<Undone>, StoreError> {
+) -> Result<Option<Undone>, IndexError> {
     let Some(body) = SIDE_BODY.get(read, &(height, *hash))? else { return Ok(None) };
     match body.read()? {
         SideBodyRead::Raw(_) => Ok(None),
@@ -260,7 +260,7 @@ pub(crate) fn undone(
 pub(crate) fn visit_undone(
     read: &dyn Read,
     found: &mut dyn FnMut(Height, BlockHash, Result<Undone, Corrupt>),
-) -> Result<(), StoreError> {
+) -> Result<(), IndexError> {
     visit(read, SIDE_BODY, None, usize::MAX, &mut |key, value| {
         if let Ok(SideBodyRead::Undone(left)) = value.read()
             && let Some((height, hash)) = key.read()
@@ -271,7 +271,7 @@ pub(crate) fn visit_undone(
 }
 
 /// Every stored header, lowest first.
-pub(crate) fn nodes(read: &dyn Read) -> Result<Vec<Node>, StoreError> {
+pub(crate) fn nodes(read: &dyn Read) -> Result<Vec<Node>, IndexError> {
     let mut nodes = Vec::new();
     let mut damage = None;
     visit(read, SIDE, None, usize::MAX, &mut |key, value| match node(&key, value) {
@@ -287,7 +287,7 @@ pub(crate) fn prune(
     batch: &mut Batch,
     floor: Height,
     limit: usize,
-) -> Result<usize, StoreError> {
+) -> Result<usize, IndexError> {
     let mut keys = BTreeSet::new();
     // Rows whose key cannot be read go too.
     let mut note = |key: &[u8]| {
@@ -310,7 +310,7 @@ fn visit<V: StoredValue>(
     below: Option<Height>,
     limit: usize,
     visit: &mut dyn FnMut(RowKey<'_, Key>, Encoded<'_, V>),
-) -> Result<(), StoreError> {
+) -> Result<(), IndexError> {
     let until = below.map(Height::to_key);
     let until = until.as_ref().map(<[u8; 4]>::as_slice);
     let scan = Scan { from: &[], until, reverse: false, limit, within_prefix: false };

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, ops::Bound, time::Duration};
 use utxokeep_core::{BlockEntry, Height, Network};
 use utxokeep_kv::{Batch, Kv, KvError, Read, Scan, TableId, Visitor};
 
-use crate::{ChainWriter, error::StoreError, stats};
+use crate::{ChainWriter, error::IndexError, stats};
 
 /// The deepest reorganisation that becomes one commit, in blocks.
 pub(crate) const ONE_COMMIT_BLOCKS_MAX: u32 = 100;
@@ -225,7 +225,7 @@ impl<'r, I: Iterator<Item = (&'r Vec<u8>, &'r Option<Vec<u8>>)>> Merge<'_, 'r, I
 
 impl<K: Kv> ChainWriter<K> {
     /// From now on commits are staged.
-    pub(crate) fn begin_staging(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn begin_staging(&mut self) -> Result<(), IndexError> {
         self.flush()?;
         self.staging = Some(Staging::default());
         Ok(())
@@ -242,7 +242,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Commits what is staged; a no-op when nothing is.
-    pub(crate) fn commit_staged(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn commit_staged(&mut self) -> Result<(), IndexError> {
         if !self.is_staging() {
             return Ok(());
         }
@@ -265,7 +265,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Forgets what is staged: the database stands as it stood before.
-    pub(crate) fn abandon_staged(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn abandon_staged(&mut self) -> Result<(), IndexError> {
         if self.staging.take().is_none() {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use utxokeep_core::{BlockHash, Height, MEDIAN_BLOCKS, PastTimes, median_time};
 use utxokeep_kv::Kv;
 
-use crate::{ChainWriter, error::StoreError, writer::Tip};
+use crate::{ChainWriter, error::IndexError, writer::Tip};
 
 /// How many blocks before the last one count for the median.
 const BLOCKS_BEFORE: u32 = 10;
@@ -29,7 +29,7 @@ impl KnownTimes {
 
 impl<K: Kv> ChainWriter<K> {
     /// Times of the blocks up to the tip, on chains whose rules look at them.
-    pub(crate) fn past_times(&mut self) -> Result<Option<PastTimes>, StoreError> {
+    pub(crate) fn past_times(&mut self) -> Result<Option<PastTimes>, IndexError> {
         let is_bitcoin = !self.index.settings.network().is_cardano();
         let Some(tip) = self.tip.filter(|_| is_bitcoin) else { return Ok(None) };
         if self.times.tip != Some(tip.entry.hash) {
@@ -39,16 +39,16 @@ impl<K: Kv> ChainWriter<K> {
         Ok(Some(PastTimes { median, previous: tip.entry.time }))
     }
 
-    fn load_times(&self, tip: &Tip) -> Result<KnownTimes, StoreError> {
+    fn load_times(&self, tip: &Tip) -> Result<KnownTimes, IndexError> {
         let first = tip.height.minus(BLOCKS_BEFORE);
         let heights = (first.get()..=tip.height.get()).map(Height::new);
         let times = heights.map(|height| self.time_of(height)).collect::<Result<_, _>>()?;
         Ok(KnownTimes { first, times, tip: Some(tip.entry.hash) })
     }
 
-    fn time_of(&self, height: Height) -> Result<u64, StoreError> {
+    fn time_of(&self, height: Height) -> Result<u64, IndexError> {
         let entry = self.entry_at(height)?;
-        Ok(entry.ok_or_else(|| StoreError::missing("chain_blocks", height))?.time)
+        Ok(entry.ok_or_else(|| IndexError::missing("chain_blocks", height))?.time)
     }
 
     /// Notes the time of a block that becomes the tip.
@@ -60,7 +60,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Median time of the blocks before the one at a height of the chain.
-    pub(crate) fn median_before(&self, height: Height) -> Result<u64, StoreError> {
+    pub(crate) fn median_before(&self, height: Height) -> Result<u64, IndexError> {
         let Some(last) = height.get().checked_sub(1).map(Height::new) else { return Ok(0) };
         let heights = (last.minus(BLOCKS_BEFORE).get()..=last.get()).map(Height::new);
         let time = |height| self.times.at(height).map_or_else(|| self.time_of(height), Ok);

@@ -16,7 +16,7 @@ use crate::{
     ChainIndex, View,
     accumulator::Kind,
     coin::{NO_RECORD, Rows},
-    error::StoreError,
+    error::IndexError,
     meta,
     query::{block_entry, height_of},
     tables::{ADDR, ADDR_SPENT, BLOCKS, HEIGHTS, SPENT, TABLES, UNSPENT},
@@ -71,13 +71,13 @@ impl VerifyReport {
     }
 
     /// What the tables hold wrongly is a finding; only a failing engine is an error.
-    fn add_damage(&mut self, check: &'static str, error: StoreError) -> Result<(), StoreError> {
+    fn add_damage(&mut self, check: &'static str, error: IndexError) -> Result<(), IndexError> {
         match error {
-            StoreError::Corrupt(damage) => self.add(check, damage),
-            StoreError::MissingRow { table, key } => {
+            IndexError::Corrupt(damage) => self.add(check, damage),
+            IndexError::MissingRow { table, key } => {
                 self.add(check, format!("table {table} has no row for {key}"));
             }
-            engine @ (StoreError::Kv(_) | StoreError::SecondWriter) => return Err(engine),
+            engine @ (IndexError::Kv(_) | IndexError::SecondWriter) => return Err(engine),
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ pub type OnVerify<'p> = dyn FnMut(&'static str, u64) + 'p;
 
 impl<K: Kv> ChainIndex<K> {
     /// Recounts everything in one snapshot. Reads only.
-    pub fn verify(&self, progress: &mut OnVerify<'_>) -> Result<VerifyReport, StoreError> {
+    pub fn verify(&self, progress: &mut OnVerify<'_>) -> Result<VerifyReport, IndexError> {
         let mut report = VerifyReport::default();
         let view = match self.view() {
             Ok(view) => view,
@@ -130,8 +130,8 @@ impl<S: Read> Check<'_, '_, S> {
     fn run(
         &mut self,
         name: &'static str,
-        check: impl FnOnce(&mut Self) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        check: impl FnOnce(&mut Self) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
         match check(self) {
             Ok(()) => Ok(()),
             Err(error) => self.report.add_damage(name, error),
@@ -147,7 +147,7 @@ impl<S: Read> Check<'_, '_, S> {
     }
 
     /// Heights are contiguous, parents link, hashes map back, and nothing is above the tip.
-    fn log(&mut self) -> Result<(), StoreError> {
+    fn log(&mut self) -> Result<(), IndexError> {
         const CHECK: &str = "chain log";
         let Some((tip, newest)) = self.view.tip() else {
             let rows = self.count(BLOCKS.id())?;
@@ -198,7 +198,7 @@ impl<S: Read> Check<'_, '_, S> {
     }
 
     /// Every live output has its address row and no other, and the totals are those of the tip.
-    fn live(&mut self) -> Result<(), StoreError> {
+    fn live(&mut self) -> Result<(), IndexError> {
         const CHECK: &str = "live outputs";
         let rows = Rows::new(self.view.settings);
         let mut totals = Totals::default();
@@ -247,7 +247,7 @@ impl<S: Read> Check<'_, '_, S> {
     }
 
     /// Every spent output has its address row, lies inside the undo data, and is not live too.
-    fn spent(&mut self) -> Result<(), StoreError> {
+    fn spent(&mut self) -> Result<(), IndexError> {
         const CHECK: &str = "spent outputs";
         let base = meta::undo_base(self.read())?;
         let rows = Rows::new(self.view.settings);
@@ -293,7 +293,7 @@ impl<S: Read> Check<'_, '_, S> {
     }
 
     /// The block at a height, as records repeat it.
-    fn place_at(&mut self, height: Height) -> Result<Option<Place>, StoreError> {
+    fn place_at(&mut self, height: Height) -> Result<Option<Place>, IndexError> {
         if let Some(place) = self.places.get(&height) {
             return Ok(*place);
         }
@@ -306,7 +306,7 @@ impl<S: Read> Check<'_, '_, S> {
         Ok(place)
     }
 
-    pub(crate) fn count(&self, table: TableId) -> Result<u64, StoreError> {
+    pub(crate) fn count(&self, table: TableId) -> Result<u64, IndexError> {
         Ok(self.read().scan(table, &Scan::ALL, &mut |_, _| true)? as u64)
     }
 
@@ -314,8 +314,8 @@ impl<S: Read> Check<'_, '_, S> {
         &mut self,
         table: TableId,
         name: &'static str,
-        mut visit: impl FnMut(&mut Self, Vec<Keyed>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        mut visit: impl FnMut(&mut Self, Vec<Keyed>) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
         let mut from = Vec::new();
         let mut seen = 0;
         loop {
@@ -340,7 +340,7 @@ impl<S: Read> Check<'_, '_, S> {
         table: TableId,
         check: &'static str,
         mut expected: Vec<Keyed>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         expected.sort_unstable();
         let keys: Vec<&[u8]> = expected.iter().map(|(key, _)| key.as_slice()).collect();
         let mut wrong = Vec::new();

@@ -12,7 +12,7 @@ use crate::{
     ChainIndex,
     accumulator::Accumulators,
     coin::Rows,
-    error::StoreError,
+    error::IndexError,
     log::need_changes,
     meta,
     pending::{AddrRows, LiveRows, Pending},
@@ -53,9 +53,9 @@ pub(crate) struct Tip {
 pub(crate) struct WriteRight(Arc<AtomicBool>);
 
 impl WriteRight {
-    fn take(has_writer: &Arc<AtomicBool>) -> Result<Self, StoreError> {
+    fn take(has_writer: &Arc<AtomicBool>) -> Result<Self, IndexError> {
         if has_writer.swap(true, Ordering::AcqRel) {
-            return Err(StoreError::SecondWriter);
+            return Err(IndexError::SecondWriter);
         }
         Ok(Self(Arc::clone(has_writer)))
     }
@@ -96,7 +96,7 @@ pub struct ChainWriter<K: Kv> {
 
 impl<K: Kv> ChainWriter<K> {
     /// Starts writing where the database stands. There can be one writer at a time.
-    pub fn new(index: ChainIndex<K>) -> Result<Self, StoreError> {
+    pub fn new(index: ChainIndex<K>) -> Result<Self, IndexError> {
         let right = WriteRight::take(&index.has_writer)?;
         Self::load_state(index, right, None)
     }
@@ -105,12 +105,12 @@ impl<K: Kv> ChainWriter<K> {
         index: ChainIndex<K>,
         right: WriteRight,
         staging: Option<Staging>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, IndexError> {
         let read = &WriterRead::new(index.kv.as_ref(), staging.as_ref());
         let tip = match meta::tip(read)? {
             Some((height, _)) => {
                 let entry = block_entry(read, height)?
-                    .ok_or_else(|| StoreError::missing("chain_blocks", height))?;
+                    .ok_or_else(|| IndexError::missing("chain_blocks", height))?;
                 Some(Tip { height, entry })
             }
             None => None,
@@ -166,7 +166,7 @@ impl<K: Kv> ChainWriter<K> {
 
     /// Changes the mode; what waits is committed first. While a named consumer reads what blocks
     /// change, bulk mode is catching up: each block must have its delta.
-    pub fn set_mode(&mut self, mode: Mode) -> Result<(), StoreError> {
+    pub fn set_mode(&mut self, mode: Mode) -> Result<(), IndexError> {
         self.flush()?;
         let must_tell =
             mode == Mode::Bulk && need_changes(self.index.kv.as_ref(), &self.index.settings)?;
@@ -208,7 +208,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Commits every staged block; a no-op when there is none.
-    pub fn flush(&mut self) -> Result<(), StoreError> {
+    pub fn flush(&mut self) -> Result<(), IndexError> {
         let Some(tip) = self.tip.filter(|_| self.staged_blocks > 0) else { return Ok(()) };
         if self.mode == Mode::Bulk {
             self.drop_undo_data()?;
@@ -235,7 +235,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Writes everything past the write path: net rows straight from where they wait.
-    fn load(&self, mut others: Batch) -> Result<(), StoreError> {
+    fn load(&self, mut others: Batch) -> Result<(), IndexError> {
         let (live, addresses) = (LiveRows(&self.pending), AddrRows(&self.pending));
         let others = others.sorted_tables();
         // With the index off there are no such tables, not even for no rows.
@@ -252,7 +252,7 @@ impl<K: Kv> ChainWriter<K> {
 
     /// Drops what waits since the last commit and reads the tip again. Used after a failed batch, so
     /// that memory never runs ahead of the disk.
-    pub(crate) fn discard_staged(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn discard_staged(&mut self) -> Result<(), IndexError> {
         // The new state must not give the right back when the old one goes.
         let lent = WriteRight(Arc::default());
         let right = std::mem::replace(&mut self.right, lent);

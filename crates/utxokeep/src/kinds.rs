@@ -13,12 +13,12 @@ use tonic::Code;
 use utxokeep_chains::{BodyError, LiveError, SourceError};
 use utxokeep_core::ErrorKind;
 use utxokeep_index::{
-    ApplyError, FollowError, LogError, OpenError, QueryError, RollbackError, StoreError,
+    ApplyError, FollowError, IndexError, LogError, OpenError, QueryError, RollbackError,
 };
 use utxokeep_kv::KvError;
 use utxokeep_pruner::{PrunerError, RunError};
 use utxokeep_sql::SqlError;
-use utxokeep_txstore::{BlobUrlError, WrongBlobStore};
+use utxokeep_txstore::{BlobUrlError, StoreError, WrongBlobStore};
 use utxokeep_wallet::LedgerError;
 
 use crate::{
@@ -108,12 +108,12 @@ errors! {
     RollbackError,
     FollowError,
     LogError,
-    StoreError,
+    IndexError,
     node_store::OpenError,
     BlobUrlError,
     WrongBlobStore,
     utxokeep_txstore::OpenError,
-    utxokeep_txstore::StoreError,
+    StoreError,
     PrunerError,
     RunError,
     WalletsError,

@@ -8,7 +8,7 @@ use utxokeep_kv::{Batch, Read};
 use super::Change;
 use crate::{
     Mode,
-    error::StoreError,
+    error::IndexError,
     meta::{self, Switch},
     rollback::read_delta,
     tables::MUHASH,
@@ -35,7 +35,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn load(read: &dyn Read, tip: Option<Height>) -> Result<Self, StoreError> {
+    pub(super) fn load(read: &dyn Read, tip: Option<Height>) -> Result<Self, IndexError> {
         let set = tip.map_or_else(|| Ok(MuHash::new()), |tip| read_row(read, tip))?;
         Ok(Self { set, newest_row: tip, coin: Vec::new() })
     }
@@ -80,7 +80,7 @@ impl Kept {
         read: &dyn Read,
         delta: &BlockDelta,
         batch: &mut Batch,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         // Dividing what the block did out again would give the same set in other bytes.
         let parent = delta.height.minus(1);
         self.set = read_row(read, parent)?;
@@ -99,20 +99,20 @@ impl Kept {
     }
 }
 
-fn read_row(read: &dyn Read, height: Height) -> Result<MuHash, StoreError> {
+fn read_row(read: &dyn Read, height: Height) -> Result<MuHash, IndexError> {
     let set = MUHASH.get(read, &height)?;
-    let set = set.ok_or_else(|| StoreError::missing("utxo_muhash", height))?;
+    let set = set.ok_or_else(|| IndexError::missing("utxo_muhash", height))?;
     Ok(set.read()?)
 }
 
 /// The digest of the set after the block at `height`.
-pub(super) fn digest_at(read: &dyn Read, height: Height) -> Result<[u8; 32], StoreError> {
+pub(super) fn digest_at(read: &dyn Read, height: Height) -> Result<[u8; 32], IndexError> {
     Ok(read_row(read, height)?.digest())
 }
 
 /// There is one row per height that can become the tip, and it is that of its set: the set at the
 /// tip is scanned, and the deltas walked back from there.
-pub(super) fn verify<S: Read>(check: &mut Check<'_, '_, S>) -> Result<(), StoreError> {
+pub(super) fn verify<S: Read>(check: &mut Check<'_, '_, S>) -> Result<(), IndexError> {
     let Some(tip) = check.tip() else { return Ok(()) };
     (check.progress)(NAME, 0);
     let base = meta::undo_base(check.read())?.min(tip);

@@ -16,7 +16,7 @@ use utxokeep_core::{BlockHash, Corrupt, Height};
 use utxokeep_kv::{Batch, Durability, Kv, Read, Scan};
 
 use super::{Cursor, LogError};
-use crate::{ChainIndex, Settings, View, error::StoreError, tables::META};
+use crate::{ChainIndex, Settings, View, error::IndexError, tables::META};
 
 /// The most named consumers of a database.
 pub const CONSUMERS_MAX: usize = 64;
@@ -128,7 +128,7 @@ impl ConsumerStatus {
 }
 
 /// Every named consumer, in order of name.
-pub(crate) fn all(read: &dyn Read) -> Result<Vec<ConsumerStatus>, StoreError> {
+pub(crate) fn all(read: &dyn Read) -> Result<Vec<ConsumerStatus>, IndexError> {
     let (mut found, mut damage) = (Vec::new(), None);
     let scan = Scan {
         from: PREFIX,
@@ -157,7 +157,7 @@ pub(crate) struct Held {
 }
 
 /// Finds out what consumers hold, and detaches those that have fallen too far behind.
-pub(crate) fn held<K: Kv>(index: &ChainIndex<K>) -> Result<Held, StoreError> {
+pub(crate) fn held<K: Kv>(index: &ChainIndex<K>) -> Result<Held, IndexError> {
     let _lock = index.consumer_rows();
     let view = index.view()?;
     let Some((tip, _)) = view.tip() else { return Ok(Held::default()) };
@@ -204,7 +204,7 @@ fn lower(held: &mut Option<Height>, needed: Height) {
 fn needed<S: Read>(
     view: &View<'_, S>,
     consumer: &ConsumerStatus,
-) -> Result<Option<Height>, StoreError> {
+) -> Result<Option<Height>, IndexError> {
     match view.log().fork(consumer.cursor) {
         Ok(fork) => Ok(Some(fork.height().unwrap_or(Height::GENESIS))),
         Err(LogError::Store(error)) => Err(error),
@@ -267,13 +267,13 @@ impl<K: Kv> ChainIndex<K> {
     }
 
     /// Every named consumer, in order of name.
-    pub fn consumers(&self) -> Result<Vec<ConsumerStatus>, StoreError> {
+    pub fn consumers(&self) -> Result<Vec<ConsumerStatus>, IndexError> {
         all(self.kv.as_ref())
     }
 
     /// The highest block whose effects every attached consumer has committed, those in `except`
     /// apart; `None` when there is no such consumer.
-    pub fn watermark(&self, except: &[&str]) -> Result<Option<Height>, StoreError> {
+    pub fn watermark(&self, except: &[&str]) -> Result<Option<Height>, IndexError> {
         Ok(self.slowest_consumer(except)?.map(|(_, reached)| reached))
     }
 
@@ -281,7 +281,7 @@ impl<K: Kv> ChainIndex<K> {
     pub fn slowest_consumer(
         &self,
         except: &[&str],
-    ) -> Result<Option<(String, Height)>, StoreError> {
+    ) -> Result<Option<(String, Height)>, IndexError> {
         let view = self.view()?;
         let mut slowest: Option<(String, Height)> = None;
         for consumer in all(&view.read)? {
@@ -319,7 +319,7 @@ fn check_name(name: &str) -> Result<(), LogError> {
 }
 
 /// Whether some attached consumer reads what blocks changed, so that each must have a delta.
-pub(crate) fn need_changes(read: &dyn Read, settings: &Settings) -> Result<bool, StoreError> {
+pub(crate) fn need_changes(read: &dyn Read, settings: &Settings) -> Result<bool, IndexError> {
     let needs = |consumer: &ConsumerStatus| {
         consumer.is_attached() && consumer.needs == ConsumerNeeds::Changes
     };

@@ -4,7 +4,7 @@ use utxokeep_core::{Corrupt, Height};
 use utxokeep_kv::KvError;
 
 use super::CONSUMERS_MAX;
-use crate::error::StoreError;
+use crate::error::IndexError;
 
 /// Why the log could not be read. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub enum LogError {
     },
     /// The tables failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] IndexError),
 }
 
 impl From<KvError> for LogError {

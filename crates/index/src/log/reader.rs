@@ -6,7 +6,7 @@ use utxokeep_kv::{Read, RowKey, Scan};
 use super::{Cursor, LogError};
 use crate::{
     View,
-    error::StoreError,
+    error::IndexError,
     meta,
     query::block_entry,
     rollback::{Bodies, read_delta},
@@ -212,7 +212,7 @@ impl<S: Read> LogReader<'_, '_, S> {
     }
 
     /// The lowest height from which changes can be read on.
-    pub fn start_from(&self) -> Result<Height, StoreError> {
+    pub fn start_from(&self) -> Result<Height, IndexError> {
         if self.view.settings.enabled {
             meta::undo_base(&self.view.read)
         } else {
@@ -220,7 +220,7 @@ impl<S: Read> LogReader<'_, '_, S> {
         }
     }
 
-    fn past_window(&self, height: Height) -> Result<LogError, StoreError> {
+    fn past_window(&self, height: Height) -> Result<LogError, IndexError> {
         Ok(LogError::PastWindow { height, start_from: self.start_from()? })
     }
 }

@@ -7,7 +7,7 @@ use utxokeep_kv::{Read, Stored};
 use super::Check;
 use crate::{
     accumulator::Change,
-    error::StoreError,
+    error::IndexError,
     meta,
     query::block_entry,
     rollback::read_delta,
@@ -18,7 +18,7 @@ use crate::{
 impl<S: Read> Check<'_, '_, S> {
     /// There is a delta for every block above the undo base and for no other; what it lists is
     /// where it must be; and the counters of the log follow from it.
-    pub(super) fn deltas(&mut self) -> Result<(), StoreError> {
+    pub(super) fn deltas(&mut self) -> Result<(), IndexError> {
         const CHECK: &str = "deltas";
         let Some(tip) = self.tip() else { return Ok(()) };
         let base = meta::undo_base(self.read())?;
@@ -54,7 +54,7 @@ impl<S: Read> Check<'_, '_, S> {
         Ok(())
     }
 
-    fn delta(&mut self, height: Height, delta: &BlockDelta) -> Result<(), StoreError> {
+    fn delta(&mut self, height: Height, delta: &BlockDelta) -> Result<(), IndexError> {
         const CHECK: &str = "deltas";
         let (Some(entry), Some(parent)) =
             (block_entry(self.read(), height)?, block_entry(self.read(), height.minus(1))?)
@@ -111,7 +111,7 @@ impl<S: Read> Check<'_, '_, S> {
 
     /// Bytes of the record of an output: live, spent, or replaced by a block above the one that is
     /// looked at.
-    fn record_of(&self, outpoint: OutPoint) -> Result<Option<Vec<u8>>, StoreError> {
+    fn record_of(&self, outpoint: OutPoint) -> Result<Option<Vec<u8>>, IndexError> {
         if let Some(bytes) = self.replaced.get(&outpoint) {
             return Ok(Some(bytes.clone()));
         }
@@ -128,12 +128,12 @@ impl<S: Read> Check<'_, '_, S> {
         &mut self,
         delta: &BlockDelta,
         tell: &mut dyn FnMut(Change, OutPoint, &UtxoRecord<'_>) -> Result<(), Corrupt>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), IndexError> {
         let created: FxHashSet<_> = delta.created.iter().map(|c| c.outpoint).collect();
         let spent: FxHashSet<_> = delta.spent.iter().map(|s| s.outpoint).collect();
-        let mut stored = |change, outpoint: OutPoint| -> Result<(), StoreError> {
+        let mut stored = |change, outpoint: OutPoint| -> Result<(), IndexError> {
             let bytes = self.record_of(outpoint)?;
-            let bytes = bytes.ok_or_else(|| StoreError::missing("utxo_unspent", outpoint))?;
+            let bytes = bytes.ok_or_else(|| IndexError::missing("utxo_unspent", outpoint))?;
             Ok(tell(change, outpoint, &UtxoRecord::decode(&bytes)?)?)
         };
         for outpoint in delta.created.iter().map(|c| c.outpoint).filter(|o| !spent.contains(o)) {
@@ -150,7 +150,7 @@ impl<S: Read> Check<'_, '_, S> {
     }
 
     /// Headers of other branches can be read, and each body is that of its header.
-    pub(super) fn side(&mut self) -> Result<(), StoreError> {
+    pub(super) fn side(&mut self) -> Result<(), IndexError> {
         const CHECK: &str = "side blocks";
         let decoder = &self.view.settings.decoder;
         let mut bodies = 0u64;
@@ -185,7 +185,7 @@ impl<S: Read> Check<'_, '_, S> {
 
     /// Blocks that are kept for readers of the log say what their keys say. Answers how many of
     /// them belong to no branch.
-    fn undone(&mut self, nodes: &[Node]) -> Result<u64, StoreError> {
+    fn undone(&mut self, nodes: &[Node]) -> Result<u64, IndexError> {
         let nodes: FxHashSet<_> = nodes.iter().map(|node| (node.height, node.hash)).collect();
         let (mut alone, mut damaged) = (0, Vec::new());
         side::visit_undone(self.read(), &mut |height, hash, undone| {

@@ -7,8 +7,8 @@ use utxokeep_chains::{
 };
 use utxokeep_core::{BlockHash, Height, IndexKey, Network, OutPoint, Txid};
 use utxokeep_index::{
-    Applied, ApplyError, ChainIndex, ChainWriter, FORMAT_VERSION, FollowError, Follower, Mode,
-    OpenError, Paging, QueryError, RollbackError, Settings, StoreError, import_files,
+    Applied, ApplyError, ChainIndex, ChainWriter, FORMAT_VERSION, FollowError, Follower,
+    IndexError, Mode, OpenError, Paging, QueryError, RollbackError, Settings, import_files,
     peek_identity,
     tables::{
         LOG_TABLES, TABLES,
@@ -249,7 +249,7 @@ fn an_index_that_is_only_read_is_neither_created_nor_written() {
     for mode in [OpenMode::Read, OpenMode::Existing] {
         let error = open(&blank, mode).unwrap_err();
         let is_missing =
-            matches!(&error, OpenError::Store(StoreError::Kv(KvError::NotFound { .. })));
+            matches!(&error, OpenError::Store(IndexError::Kv(KvError::NotFound { .. })));
         assert!(is_missing, "{error}");
     }
     assert!(RocksKv::is_blank(blank.0.path()).unwrap());
@@ -267,12 +267,12 @@ fn an_absent_or_open_database_is_named() {
     let place = OnDisk::default();
     let error = open_dir(&place, common::settings(10)).unwrap_err();
     assert!(
-        matches!(&error, OpenError::Store(StoreError::Kv(KvError::NotFound { .. }))),
+        matches!(&error, OpenError::Store(IndexError::Kv(KvError::NotFound { .. }))),
         "{error}"
     );
     let _open = place.open(common::settings(10));
     let error = open_dir(&place, common::settings(10)).unwrap_err();
-    assert!(matches!(&error, OpenError::Store(StoreError::Kv(KvError::InUse { .. }))), "{error}");
+    assert!(matches!(&error, OpenError::Store(IndexError::Kv(KvError::InUse { .. }))), "{error}");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn an_index_has_one_writer() {
     let index = InMemory::default().open(common::settings(10));
     let writer = ChainWriter::new(index.clone()).unwrap();
     let error = ChainWriter::new(index.clone()).unwrap_err();
-    assert!(matches!(error, StoreError::SecondWriter), "{error}");
+    assert!(matches!(error, IndexError::SecondWriter), "{error}");
     drop(writer);
     ChainWriter::new(index).unwrap();
 }

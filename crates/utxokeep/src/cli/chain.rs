@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utxokeep_core::Height;
 use utxokeep_index::{
-    ChainWriter, PruneReport, QueryError, RollbackError, StoreError, VerifyReport,
+    ChainWriter, IndexError, PruneReport, QueryError, RollbackError, VerifyReport,
 };
 
 use super::{
@@ -185,7 +185,7 @@ pub(super) fn prune(session: &Session, args: &args::ChainPrune) -> anyhow::Resul
 }
 
 /// What the database keeps, when that is not everything.
-fn partial(index: &Index) -> Result<Option<Partial>, StoreError> {
+fn partial(index: &Index) -> Result<Option<Partial>, IndexError> {
     Ok(Partial::new(index.view()?.partial()))
 }
 

@@ -70,10 +70,10 @@ pub(super) fn after_help() -> String {
 #[cfg(test)]
 mod tests {
     use utxokeep_core::Height;
-    use utxokeep_index::{OpenError, QueryError, RollbackError, StoreError};
+    use utxokeep_index::{IndexError, OpenError, QueryError, RollbackError};
     use utxokeep_kv::KvError;
     use utxokeep_sql::SqlError;
-    use utxokeep_txstore::StoreError as TxStoreError;
+    use utxokeep_txstore::StoreError;
     use utxokeep_wallet::LedgerError;
 
     use super::*;
@@ -100,7 +100,7 @@ mod tests {
         let cases: [(anyhow::Error, Exit); 16] = [
             (anyhow::Error::new(deep).context("rolling back"), Exit::Refused),
             (OpenError::from(in_use()).into(), Exit::Refused),
-            (StoreError::from(in_use()).into(), Exit::Refused),
+            (IndexError::from(in_use()).into(), Exit::Refused),
             (OpenError::from(KvError::Poisoned).into(), Exit::Failure),
             (in_use_node_store.into(), Exit::Refused),
             (no_engine.into(), Exit::Usage),
@@ -110,7 +110,7 @@ mod tests {
             (WalletsError::from(LedgerError::NoCodec).into(), Exit::Usage),
             (LedgerError::Damaged { what: "x".to_owned() }.into(), Exit::Unsound),
             (LedgerError::Sql(fraction()).into(), Exit::Unsound),
-            (TxStoreError::Sql(fraction()).into(), Exit::Unsound),
+            (StoreError::Sql(fraction()).into(), Exit::Unsound),
             (wallets::OpenError::NoPlace { engine: "sqlite".to_owned() }.into(), Exit::Usage),
             (CliError::NoLedger.into(), Exit::Usage),
             (anyhow::anyhow!("anything else"), Exit::Failure),

@@ -5,8 +5,8 @@ use std::time::Instant;
 use serde::Serialize;
 use utxokeep_core::{Height, Network};
 use utxokeep_index::{
-    ChainWriter, FollowError, FollowReport, ImportProgress, ImportStage, OnProgress,
-    REFUSED_LISTED_MAX, StoreError, import_files, import_immutable,
+    ChainWriter, FollowError, FollowReport, ImportProgress, ImportStage, IndexError, OnProgress,
+    REFUSED_LISTED_MAX, import_files, import_immutable,
 };
 
 use super::{
@@ -251,7 +251,7 @@ impl Report {
         scan: Scan,
         interrupted: bool,
         seconds: f64,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, IndexError> {
         let status = index.status()?;
         let network = status.network;
         let refused = followed.refused.iter().map(|block| Refused {

@@ -114,8 +114,8 @@ impl Session {
 }
 
 fn is_missing(error: &OpenError) -> bool {
-    use utxokeep_index::StoreError;
-    matches!(error, OpenError::Store(StoreError::Kv(KvError::NotFound { .. })))
+    use utxokeep_index::IndexError;
+    matches!(error, OpenError::Store(IndexError::Kv(KvError::NotFound { .. })))
 }
 
 /// A view at the block that a command names, or its cursor; else at the tip.

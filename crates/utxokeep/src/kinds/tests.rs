@@ -56,7 +56,7 @@ fn codes_of_every_kind_are_pinned() {
 
 #[test]
 fn an_error_that_only_failed_leaves_the_word_to_its_cause() {
-    let damaged = StoreError::MissingRow { table: "t", key: "k".to_owned() };
+    let damaged = IndexError::MissingRow { table: "t", key: "k".to_owned() };
     let chain = utxokeep_wallet::FollowError::Chain(damaged.into());
     assert_eq!(kind_of(&chain), Some(ErrorKind::Failed));
     let error = anyhow::Error::new(WalletFollowError::from(chain));

@@ -8,7 +8,7 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 use utxokeep_core::{ErrorKind, Network};
-use utxokeep_index::{QueryError, StoreError};
+use utxokeep_index::{IndexError, QueryError};
 use utxokeep_wallet::LedgerError;
 
 use crate::{
@@ -194,8 +194,8 @@ pub(super) enum ApiError {
     Internal,
 }
 
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
+impl From<IndexError> for ApiError {
+    fn from(error: IndexError) -> Self {
         Self::Query(error.into())
     }
 }

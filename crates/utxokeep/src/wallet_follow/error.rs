@@ -1,7 +1,7 @@
 //! Why the ledger does not get further.
 
 use utxokeep_core::{ErrorKind, Height};
-use utxokeep_index::StoreError;
+use utxokeep_index::IndexError;
 use utxokeep_wallet::{FollowError, LedgerError};
 
 /// Why following stopped. What was applied before stays applied, and the next attempt goes on
@@ -57,7 +57,7 @@ pub enum WalletFollowError {
     Ledger(#[from] LedgerError),
     /// The chain database could not be read.
     #[error(transparent)]
-    Index(#[from] StoreError),
+    Index(#[from] IndexError),
 }
 
 impl WalletFollowError {

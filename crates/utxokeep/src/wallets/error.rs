@@ -4,7 +4,7 @@ use utxokeep_core::{
     ErrorKind, UnknownNetwork,
     wallet::{BadPrune, BadReach},
 };
-use utxokeep_index::{QueryError, StoreError};
+use utxokeep_index::{IndexError, QueryError};
 use utxokeep_sql::SqlError;
 use utxokeep_wallet::LedgerError;
 
@@ -137,8 +137,8 @@ pub enum WalletsError {
     },
 }
 
-impl From<StoreError> for WalletsError {
-    fn from(error: StoreError) -> Self {
+impl From<IndexError> for WalletsError {
+    fn from(error: IndexError) -> Self {
         Self::Chain(error.into())
     }
 }

@@ -90,7 +90,7 @@ fn errors_of_the_engines_are_the_same_in_whatever_wraps_them() {
     for (at, (kind, error)) in kv_errors().into_iter().enumerate() {
         let again = || kv_errors().swap_remove(at).1;
         cases.push(case(kind, error));
-        cases.push(case(kind, StoreError::from(again())));
+        cases.push(case(kind, IndexError::from(again())));
         cases.push(case(kind, OpenError::from(again())));
         cases.push(case(kind, QueryError::from(again())));
         cases.push(case(kind, RollbackError::from(again())));
@@ -98,10 +98,10 @@ fn errors_of_the_engines_are_the_same_in_whatever_wraps_them() {
         cases.push(case(kind, FollowError::from(again())));
         cases.push(case(kind, FollowError::Apply(again().into())));
         cases.push(case(kind, LogError::from(again())));
-        cases.push(case(kind, WalletsError::from(StoreError::from(again()))));
+        cases.push(case(kind, WalletsError::from(IndexError::from(again()))));
         // A call of the node store may be repeated after its engine failed.
         let kind = if kind == ErrorKind::Failed { ErrorKind::Unavailable } else { kind };
-        cases.push(case(kind, utxokeep_txstore::StoreError::from(again())));
+        cases.push(case(kind, StoreError::from(again())));
         cases.push(case(kind, utxokeep_txstore::OpenError::from(again())));
         cases.push(case(kind, PrunerError::Store(again().into())));
         let source = utxokeep_txstore::OpenError::from(again());
@@ -116,7 +116,7 @@ fn errors_of_the_engines_are_the_same_in_whatever_wraps_them() {
         let source = LedgerError::from(again());
         cases.push(case(kind, wallets::OpenError::Ledger { place: text(), source }));
         let kind = if kind == ErrorKind::Failed { ErrorKind::Unavailable } else { kind };
-        cases.push(case(kind, utxokeep_txstore::StoreError::from(again())));
+        cases.push(case(kind, StoreError::from(again())));
     }
     check(cases);
 }
@@ -161,8 +161,8 @@ fn errors_of_the_index() {
     let partial = Partial { started_mid_chain_at: Some(one), filter_entries: 0 };
     let name = "address_hash";
     check(vec![
-        case(ErrorKind::Corrupt, StoreError::from(Corrupt::new("x", "y"))),
-        case(ErrorKind::Failed, StoreError::SecondWriter),
+        case(ErrorKind::Corrupt, IndexError::from(Corrupt::new("x", "y"))),
+        case(ErrorKind::Failed, IndexError::SecondWriter),
         case(ErrorKind::Refused, OpenError::WrongNetwork { found: text(), asked: NETWORK }),
         case(ErrorKind::Refused, OpenError::NewerFormat { found: 2, known: 1 }),
         case(ErrorKind::Refused, OpenError::OlderFormat { known: 1 }),
@@ -246,7 +246,7 @@ fn errors_of_following() {
 
 #[test]
 fn errors_of_node_store_and_pruner() {
-    use utxokeep_txstore::{OpenError, StoreError};
+    use utxokeep_txstore::OpenError;
     let txid = Txid::from_bytes([7; 32]);
     let disagreement = || Disagreement { name: "x", stored: 1, configured: 2 };
     let lost = || WrongBlobStore::Lost { place: text() };
