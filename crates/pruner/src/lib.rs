@@ -26,6 +26,7 @@ mod report;
 mod run;
 mod service;
 mod settings;
+mod state;
 mod trigger;
 
 pub use backlog::{BacklogMonitor, BacklogState, BacklogStatus};

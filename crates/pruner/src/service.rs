@@ -34,6 +34,7 @@ use crate::{
     report::{Phase, RunReport},
     run::{Place, Run, is_worth_a_look, rehearse},
     settings::{PrunerSettings, SettingsError},
+    state,
     trigger::{Trigger, TriggerMode},
 };
 
@@ -503,7 +504,7 @@ impl Shared {
         store.agree(&settings.agreed(), Agreement::Compare)??;
         let last_number = store.last_runs(1)?.first().map_or(0, |(number, _)| *number);
         let control = Control::default();
-        control.set_paused(store.is_paused()?);
+        control.set_paused(state::is_paused(store.as_ref())?);
         Ok(Self {
             store,
             started_ms: clock.now_ms(),
@@ -546,7 +547,7 @@ impl Shared {
     /// Should the store fail, it holds until the program ends.
     fn set_paused(&self, is_paused: bool) {
         self.control.set_paused(is_paused);
-        let stored = self.store.set_paused(is_paused);
+        let stored = state::set_paused(self.store.as_ref(), is_paused);
         self.is_paused_here.store(is_paused && stored.is_err(), Ordering::Release);
         if let Err(error) = stored {
             tracing::error!(%error, is_paused, "the store did not take the pause: it ends with the program");
@@ -557,7 +558,7 @@ impl Shared {
     /// it resume.
     fn is_paused(&self) -> bool {
         if !self.is_paused_here.load(Ordering::Acquire)
-            && let Ok(is_paused) = self.store.is_paused()
+            && let Ok(is_paused) = state::is_paused(self.store.as_ref())
         {
             self.control.set_paused(is_paused);
         }

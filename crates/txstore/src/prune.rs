@@ -25,8 +25,8 @@ use crate::{
 /// Where deleted records wait to be restored.
 const UNDO: &str = "undo/";
 
-/// There while nothing may be pruned.
-const PAUSED: &str = "pruner_paused";
+/// What names of the pruner's own values start with.
+const OF_PRUNER: &str = "pruner_";
 
 /// Rows that are counted or trimmed at a time.
 const PAGE_ROWS: usize = 10_000;
@@ -196,11 +196,12 @@ pub trait PruneStore: TxStore {
     /// The last runs with their numbers, newest first.
     fn last_runs(&self, limit: usize) -> Result<Vec<(u64, Vec<u8>)>, StoreError>;
 
-    /// Whether somebody asked for no run to start.
-    fn is_paused(&self) -> Result<bool, StoreError>;
+    /// A value that the pruner keeps in the store under a name of its own, which starts with
+    /// `pruner_`. The store only remembers it.
+    fn named_state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Asks for it, or lets runs start again. The store only remembers it.
-    fn set_paused(&self, is_paused: bool) -> Result<(), StoreError>;
+    /// Sets such a value, or removes it.
+    fn set_named_state(&self, name: &str, value: Option<&[u8]>) -> Result<(), StoreError>;
 }
 
 fn undo_prefix(height: Height) -> String {
@@ -634,12 +635,14 @@ impl PruneStore for NodeStore {
         self.stored_runs(limit)
     }
 
-    fn is_paused(&self) -> Result<bool, StoreError> {
-        self.read(|facts| Ok(facts.view.state(PAUSED)?.is_some()))
+    fn named_state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        debug_assert!(name.starts_with(OF_PRUNER), "{name} is not the pruner's");
+        self.read(|facts| facts.view.state(name))
     }
 
-    fn set_paused(&self, is_paused: bool) -> Result<(), StoreError> {
-        self.set_state(PAUSED, is_paused.then_some(&[]))
+    fn set_named_state(&self, name: &str, value: Option<&[u8]>) -> Result<(), StoreError> {
+        debug_assert!(name.starts_with(OF_PRUNER), "{name} is not the pruner's");
+        self.set_state(name, value)
     }
 }
 
