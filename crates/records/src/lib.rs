@@ -19,6 +19,8 @@ mod error;
 mod memory;
 mod port;
 mod shelf;
+#[cfg(feature = "testing")]
+pub mod simulation;
 mod version;
 
 pub use error::RecordError;

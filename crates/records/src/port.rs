@@ -220,9 +220,12 @@ pub enum Written {
     /// It is there: by this call, or by an earlier one of the same write.
     Done,
     /// The cell was another; nothing happened. Its version, or `None` where there is no cell.
+    /// Where the same write was in doubt before, it may have happened then, and have been overtaken
+    /// by others since; it will not happen any more.
     Mismatch(Option<Version>),
     /// Its answer was lost, or its barrier was not reached: it may have happened, may yet happen, or
-    /// may be undone. Only the same write, sent again with a barrier, tells; a read does not.
+    /// may be undone. Only the same write, sent again with a barrier, tells; a read does not. A
+    /// write that creates may even happen after it was sent again and its cell deleted by others.
     InDoubt,
     /// Its shard could not be reached in all attempts; it certainly did not happen, and will not.
     Unavailable,
@@ -255,7 +258,7 @@ pub enum Acknowledgement {
 
 impl fmt::Display for Acknowledgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Primary => "primary",
             Self::Replica => "replica",
             Self::Disk => "disk",
@@ -310,6 +313,11 @@ pub trait RecordStore: Send + Sync {
     /// Clock of the server that holds a shard, in milliseconds of the Unix epoch. Clocks of
     /// servers differ: times only suggest, conditional writes decide.
     fn now_ms(&self, shard: u16) -> Result<u64, RecordError>;
+
+    /// Waits before something is tried again. A simulation lets its clock pass instead.
+    fn pause_ms(&self, ms: u64) {
+        std::thread::sleep(std::time::Duration::from_millis(ms));
+    }
 
     /// What a barrier waits for.
     fn acknowledgement(&self) -> Acknowledgement;

@@ -45,6 +45,10 @@ impl Index {
 
 /// Takes one write back.
 #[derive(Debug, Clone)]
+#[cfg_attr(
+    not(feature = "testing"),
+    allow(dead_code, reason = "only the simulation takes writes back")
+)]
 pub(crate) struct Undo {
     key: Key,
     cell: Option<Stored>,
@@ -109,6 +113,10 @@ impl Shelf {
     }
 
     /// Takes the newest write of a shard back.
+    #[cfg_attr(
+        not(feature = "testing"),
+        allow(dead_code, reason = "only the simulation takes writes back")
+    )]
     pub(crate) fn undo(&mut self, undo: Undo) {
         let Undo { key, cell, rows } = undo;
         for (index, member, score) in rows.into_iter().rev() {

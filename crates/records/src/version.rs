@@ -68,7 +68,7 @@ impl Versions {
     /// The same ones for the same seed, for simulations. Give each actor a seed of its own.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
-        Self { keys: None, counter: AtomicU64::new(mixed(seed)) }
+        Self { keys: None, counter: AtomicU64::new(mixed(seed.wrapping_add(GOLDEN))) }
     }
 
     /// One that was not given before.
@@ -78,10 +78,11 @@ impl Versions {
 
     /// Random bits for another purpose, such as an id or a fence.
     pub fn next_u64(&self) -> u64 {
-        match &self.keys {
-            Some(keys) => keys.hash_one(self.counter.fetch_add(1, Ordering::Relaxed)),
-            None => mixed(self.counter.fetch_add(GOLDEN, Ordering::Relaxed)),
+        if let Some(keys) = &self.keys {
+            return keys.hash_one(self.counter.fetch_add(1, Ordering::Relaxed));
         }
+        let before = self.counter.fetch_add(GOLDEN, Ordering::Relaxed);
+        mixed(before.wrapping_add(GOLDEN))
     }
 }
 
