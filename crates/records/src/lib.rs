@@ -21,6 +21,8 @@ mod port;
 mod shelf;
 #[cfg(feature = "testing")]
 pub mod simulation;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod version;
 
 pub use error::RecordError;

@@ -1,0 +1,3 @@
+//! For tests: one suite for every engine.
+
+pub mod suite;
