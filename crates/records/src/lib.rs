@@ -18,6 +18,8 @@ mod check;
 mod error;
 mod memory;
 mod port;
+#[cfg(feature = "redis")]
+mod redis;
 mod shelf;
 #[cfg(feature = "testing")]
 pub mod simulation;
@@ -32,4 +34,6 @@ pub use port::{
     Fields, IndexChange, IndexPage, KEY_NAME_BYTES_MAX, Key, MEMBER_BYTES_MAX, ReadCell,
     RecordStore, SCAN_LIMIT_MAX, SCORE_MAX, SHARDS_MAX, ScanIndex, Trouble, WriteCell, Written,
 };
+#[cfg(feature = "redis")]
+pub use redis::{REDIS_URL_FORM, RedisOptions, RedisRecords};
 pub use version::{Version, Versions};
