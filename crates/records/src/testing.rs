@@ -1,3 +1,16 @@
-//! For tests: one suite for every engine.
+//! For tests: one suite for every engine, and clusters of this machine's own.
 
+#[cfg(feature = "redis")]
+mod cluster;
+#[cfg(feature = "redis")]
+mod shared;
 pub mod suite;
+#[cfg(feature = "redis")]
+mod wire;
+
+#[cfg(feature = "redis")]
+pub use cluster::{ClusterError, TestCluster};
+#[cfg(feature = "redis")]
+pub use shared::shared_url_or_skip;
+#[cfg(feature = "redis")]
+pub use wire::{Wire, WireReply};

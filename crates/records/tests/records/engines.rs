@@ -1,6 +1,20 @@
 //! One suite on every engine.
 
-use utxokeep_records::{MemoryRecords, RecordStore as _, simulation::Simulation, testing::suite};
+use std::{thread::sleep, time::Duration};
+
+use utxokeep_records::{
+    Acknowledgement, MemoryRecords, RecordError, RecordStore, RedisOptions, RedisRecords,
+    simulation::Simulation,
+    testing::{TestCluster, shared_url_or_skip, suite},
+};
+
+fn open(url: &str) -> Result<RedisRecords, RecordError> {
+    RedisRecords::open(RedisOptions::parse(url)?)
+}
+
+fn wait(ms: u64) {
+    sleep(Duration::from_millis(ms));
+}
 
 #[test]
 fn memory_keeps_the_contract() {
@@ -14,4 +28,91 @@ fn a_simulation_without_faults_keeps_the_contract() {
     let simulation = Simulation::new(1);
     let store = simulation.observer();
     suite::all(&store, &|ms| store.advance_ms(ms));
+}
+
+#[test]
+fn redis_keeps_the_contract_at_every_level_without_disk() {
+    for level in ["primary", "replica"] {
+        let Some(url) = shared_url_or_skip(&format!("ack={level}")) else { return };
+        let store = open(&url).unwrap();
+        suite::all(&store, &wait);
+        assert_eq!(store.trouble(), None);
+        assert_eq!(
+            (store.engine(), store.acknowledgement().to_string().as_str()),
+            ("redis", level)
+        );
+        assert!(store.stored_bytes().unwrap().unwrap() > 300_000);
+    }
+}
+
+#[test]
+fn stores_of_different_prefixes_do_not_see_each_other() {
+    let Some(url) = shared_url_or_skip("ack=primary") else { return };
+    let (first, other) = (open(&url).unwrap(), open(&shared_url_or_skip("").unwrap()).unwrap());
+    suite::a_write_that_is_sent_again_recognises_itself(&first);
+    suite::a_write_that_is_sent_again_recognises_itself(&other);
+}
+
+#[test]
+fn disk_needs_a_log_that_is_synced_always_on_every_server() {
+    let settings = [("appendonly", "yes"), ("appendfsync", "always")];
+    let Some(cluster) = TestCluster::start_or_skip(&settings) else { return };
+    let store = open(&cluster.url("ack=disk")).unwrap();
+    assert_eq!(store.acknowledgement(), Acknowledgement::Disk);
+    suite::all(&store, &wait);
+    drop(store);
+    // The last of them is a replica.
+    let mut wire = cluster.wire(5).unwrap();
+    wire.call(&["CONFIG", "SET", "appendfsync", "everysec"]).unwrap();
+    let refused = open(&cluster.url("ack=disk")).unwrap_err().to_string();
+    assert!(refused.contains("appendfsync always") && refused.contains("everysec"), "{refused}");
+    assert!(refused.contains(&cluster.port(5).to_string()), "{refused}");
+    drop(open(&cluster.url("ack=replica")).unwrap());
+
+    wire.call(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();
+    let refused = open(&cluster.url("ack=primary")).unwrap_err().to_string();
+    assert!(refused.contains("maxmemory-policy noeviction"), "{refused}");
+    wire.call(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).unwrap();
+
+    // A shard without a replica.
+    let id = wire.call(&["CLUSTER", "MYID"]).unwrap().text();
+    wire.call(&["CLUSTER", "RESET", "SOFT"]).unwrap();
+    for number in 0..5 {
+        cluster.wire(number).unwrap().call(&["CLUSTER", "FORGET", &id]).unwrap();
+    }
+    let hosts = cluster.url("ack=replica").replace(&format!(",127.0.0.1:{}", cluster.port(5)), "");
+    let refused = open(&hosts).unwrap_err().to_string();
+    assert!(refused.contains("at least one replica"), "{refused}");
+
+    // A slot that nobody holds.
+    cluster.wire(0).unwrap().call(&["CLUSTER", "DELSLOTS", "7"]).unwrap();
+    let hosts = format!("redis://127.0.0.1:{}?ack=primary", cluster.port(0));
+    let refused = open(&hosts).unwrap_err().to_string();
+    assert!(refused.contains("1 of 16384 hash slots"), "{refused}");
+}
+
+#[test]
+fn a_library_that_was_flushed_is_loaded_again() {
+    let Some(cluster) = TestCluster::start_or_skip(&[]) else { return };
+    let store = open(&cluster.url("ack=replica")).unwrap();
+    suite::a_write_needs_the_version_it_expects(&store);
+    for number in 0..3 {
+        let said = cluster.wire(number).unwrap().call(&["FUNCTION", "FLUSH", "SYNC"]).unwrap();
+        assert_eq!(said.text(), "OK");
+    }
+    suite::a_write_that_is_sent_again_recognises_itself(&store);
+    suite::scans_page_by_score_and_member(&store);
+    // Another text under the same name is not ours to replace.
+    let mut wire = cluster.wire(0).unwrap();
+    wire.call(&["FUNCTION", "FLUSH", "SYNC"]).unwrap();
+    let other = "#!lua name=utxokeep_records_1\nredis.register_function('other', function() end)";
+    wire.call(&["FUNCTION", "LOAD", other]).unwrap();
+    let refused = open(&cluster.url("ack=replica")).unwrap_err().to_string();
+    assert!(refused.contains("FUNCTION DELETE utxokeep_records_1"), "{refused}");
+}
+
+#[test]
+fn servers_that_cannot_be_reached_are_named() {
+    let refused = open("redis://127.0.0.1:1?connect_timeout_ms=200").unwrap_err().to_string();
+    assert!(refused.contains("127.0.0.1:1"), "{refused}");
 }
