@@ -14,6 +14,8 @@
 //! * Behind a barrier, what was written and what was found is as safe as the
 //!   [`Acknowledgement`] level says.
 
+#[cfg(feature = "bench")]
+pub mod bench;
 mod check;
 mod error;
 mod memory;

@@ -116,3 +116,14 @@ fn servers_that_cannot_be_reached_are_named() {
     let refused = open("redis://127.0.0.1:1?connect_timeout_ms=200").unwrap_err().to_string();
     assert!(refused.contains("127.0.0.1:1"), "{refused}");
 }
+
+#[test]
+fn rates_of_the_bare_store_are_measured_for_every_combination() {
+    use utxokeep_records::bench::{BenchPlan, BenchWork, measure};
+    let plan =
+        BenchPlan { batches: vec![1, 10], clients: vec![1, 2], row_ms: 5, ..BenchPlan::default() };
+    let mut rows = Vec::new();
+    measure(&MemoryRecords::new(), &plan, &mut |row| rows.push(row.clone())).unwrap();
+    assert_eq!(rows.len(), 2 * 2 * BenchWork::ALL.len());
+    assert!(rows.iter().all(|row| row.per_second > 0.0));
+}
