@@ -1,5 +1,5 @@
-//! Tests that need a process of their own: metrics have one recorder in a process, which counts
-//! what every other test does too.
+//! Tests that need a process of their own: the recorder of metrics and the memory of a process
+//! also show what every other test does.
 
 use std::process::Command;
 

@@ -1,20 +1,19 @@
 //! The program as a user of Cardano meets it, on a private chain made by hand.
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Command, Output},
-};
+use std::{fs, path::PathBuf, process::Output};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use utxokeep_chains::cardano::{address_text, stake_address_text};
 use utxokeep_core::hex_encode;
-use utxokeep_testkit::cardano::{Built, Credential, stake};
+use utxokeep_testkit::cardano::{Credential, stake, write_immutable};
 
-use crate::devnet::{
-    COINS, DATUM, Devnet, FUNDS, HASH, NAME, POLICY, STAKE, alice, alice_alone, contract, genesis,
-    old, script_hash,
+use crate::{
+    devnet::{
+        COINS, DATUM, Devnet, FUNDS, HASH, NAME, POLICY, STAKE, alice, alice_alone, contract,
+        genesis, old, script_hash,
+    },
+    program::{told, utxokeep},
 };
 
 struct User {
@@ -44,27 +43,26 @@ impl User {
     }
 
     fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
-        command.args(args).current_dir(self.home.path()).env_clear().output().unwrap()
+        utxokeep(args).current_dir(self.home.path()).output().unwrap()
     }
 
     fn json(&self, args: &[&str]) -> Value {
         let output = self.run(&[args, &["--json"]].concat());
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", told(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
     fn text(&self, args: &[&str]) -> String {
         let output = self.run(args);
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", told(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
     fn refused(&self, code: i32, args: &[&str]) -> String {
         let output = self.run(args);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", told(&output));
         assert!(output.stdout.is_empty(), "{args:?}");
-        stderr(&output)
+        told(&output)
     }
 
     fn import(&self, args: &[&str]) -> Value {
@@ -80,10 +78,6 @@ impl User {
     }
 }
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
 fn rows(answer: &Value) -> Vec<(String, u64)> {
     let utxos = answer["utxos"].as_array().unwrap().iter();
     utxos
@@ -91,27 +85,6 @@ fn rows(answer: &Value) -> Vec<(String, u64)> {
             (utxo["tx_hash"].as_str().unwrap().to_owned(), utxo["output_index"].as_u64().unwrap())
         })
         .collect()
-}
-
-/// Writes blocks as the one chunk of a node's immutable database.
-fn write_immutable(user: &User, dir: &str, blocks: &[Built]) {
-    let crc = |bytes: &[u8]| {
-        !bytes.iter().fold(!0u32, |crc, &byte| {
-            (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
-        })
-    };
-    let (mut chunk, mut secondary) = (Vec::new(), Vec::new());
-    for block in blocks {
-        secondary.extend((chunk.len() as u64).to_be_bytes());
-        secondary.extend([0; 4]);
-        secondary.extend(crc(&block.raw).to_be_bytes());
-        secondary.extend(block.hash);
-        secondary.extend(block.slot.to_be_bytes());
-        chunk.extend(&block.raw);
-    }
-    user.write(&format!("{dir}/00000.chunk"), chunk);
-    user.write(&format!("{dir}/00000.secondary"), secondary);
-    user.write(&format!("{dir}/00000.primary"), []);
 }
 
 #[test]
@@ -172,7 +145,7 @@ fn a_devnet_is_opened_again_without_its_genesis_file() {
 #[test]
 fn directories_come_first_then_files_and_hexadecimal_is_read_too() {
     let user = User::new();
-    write_immutable(&user, "node/immutable", &user.chain.blocks[..3]);
+    write_immutable(&user.home.path().join("node/immutable"), &[&user.chain.blocks[..3]]).unwrap();
     user.write("rest.hex", hex_encode(&user.chain.bytes(3..6)));
     let import = ["chain", "import", "--network", "devnet", "--genesis", "shelley.json"];
     let report = user.json(&[&import[..], &["rest.hex", "node"]].concat());

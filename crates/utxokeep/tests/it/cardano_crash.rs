@@ -28,8 +28,8 @@ fsync = false
 ";
 
 fn utxokeep(data: &Path, config: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
-    command.args(words).arg("--json").arg("--data").arg(data).arg("--config").arg(config);
+    let mut command = crate::program::utxokeep(words);
+    command.arg("--json").arg("--data").arg(data).arg("--config").arg(config);
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }

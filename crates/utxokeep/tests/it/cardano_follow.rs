@@ -2,18 +2,16 @@
 //! program.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
     path::Path,
-    process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use serde_json::Value;
 use utxokeep::{
     config::{FollowConfig, Source},
     follow::{FollowOptions, follow, node_options},
@@ -36,9 +34,10 @@ use utxokeep_testkit::{
     cardano_node::FakeNode,
 };
 
+use crate::program::{Serving, until, utxokeep};
+
 const DEVNET: Network = Network::CardanoDevnet;
 const MAGIC: u32 = 42;
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn owner(name: u8) -> Vec<u8> {
     enterprise(0, Credential::Key([name; 28]))
@@ -109,15 +108,8 @@ fn options(source: &Source) -> FollowOptions {
 
 fn wait_for<K: Kv>(index: &ChainIndex<K>, chain: &[Built]) {
     let tip = BlockHash::from_bytes(chain.last().unwrap().hash);
-    let started = Instant::now();
-    loop {
-        let found = index.view().unwrap().tip().map(|(_, entry)| entry.hash);
-        if found == Some(tip) {
-            break;
-        }
-        assert!(started.elapsed() < PATIENCE, "the tip {tip:?} was not reached: {found:?}");
-        thread::sleep(Duration::from_millis(10));
-    }
+    let found = || index.view().unwrap().tip().map(|(_, entry)| entry.hash);
+    until(&format!("the tip is {tip:?}"), || found() == Some(tip));
     assert_eq!(index.view().unwrap().digest(true).unwrap(), expected(chain));
 }
 
@@ -187,74 +179,30 @@ fn a_fork_deeper_than_the_window_is_refused_and_named() {
     wait_for(&index, &chain);
 }
 
-struct Program {
-    child: Child,
-    url: String,
+/// Starts `serve` with a configuration.
+fn serve(config: &Path, data: &Path) -> Serving {
+    let mut command = utxokeep(&["serve", "--listen", "127.0.0.1:0", "--config"]);
+    command.arg(config).arg("--data").arg(data);
+    Serving::start(command)
 }
 
-impl Program {
-    /// Starts `serve`, and finds out where it listens.
-    fn serve(config: &Path, data: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_utxokeep"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
-            .arg(config)
-            .arg("--data")
-            .arg(data)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let line = lines.find(|line| line.as_ref().unwrap().contains("http://")).unwrap().unwrap();
-        let url = line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-        thread::spawn(move || lines.for_each(drop));
-        Self { child, url }
-    }
-
-    fn get(&self, path: &str) -> serde_json::Value {
-        serde_json::from_str(&self.text(path)).unwrap()
-    }
-
-    fn text(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.url).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split("\r\n\r\n").nth(1).unwrap().to_owned()
-    }
-
-    /// Asks until the answer is the one that is waited for.
-    fn wait_until(
-        &self,
-        path: &str,
-        is_there: impl Fn(&serde_json::Value) -> bool,
-    ) -> serde_json::Value {
-        let started = Instant::now();
-        loop {
-            let answer = self.get(path);
-            if is_there(&answer) {
-                return answer;
-            }
-            assert!(started.elapsed() < PATIENCE, "{answer}");
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    fn wait_for(&self, tip: &Built) {
-        let tip = utxokeep_core::hex_encode(&tip.hash);
-        let started = Instant::now();
-        while self.get("/api/v1/status")["best_hash"] != tip.as_str() {
-            assert!(started.elapsed() < PATIENCE, "{}", self.get("/api/v1/status"));
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
+fn get(program: &Serving, path: &str) -> Value {
+    serde_json::from_str(&program.body(path)).unwrap()
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Asks until the answer is the one that is waited for.
+fn wait_until(program: &Serving, path: &str, is_there: impl Fn(&Value) -> bool) -> Value {
+    let mut answer = Value::Null;
+    until(path, || {
+        answer = get(program, path);
+        is_there(&answer)
+    });
+    answer
+}
+
+fn wait_for_tip(program: &Serving, tip: &Built) {
+    let tip = utxokeep_core::hex_encode(&tip.hash);
+    wait_until(program, "/api/v1/status", |status| status["best_hash"] == tip.as_str());
 }
 
 /// `serve` with a source answers at the node's tip, also after forks and after being killed.
@@ -275,33 +223,27 @@ fn serve_follows_the_node_of_the_configuration_and_survives_being_killed() {
     std::fs::write(&config, text).unwrap();
     let data = dir.path().join("data");
     for round in 1..4u8 {
-        let mut program = Program::serve(&config, &data);
-        program.wait_for(chain.last().unwrap());
+        let program = serve(&config, &data);
+        wait_for_tip(&program, chain.last().unwrap());
         let keep = chain.len() - usize::from(round) * 4;
         chain = extend(&chain[..keep], chain.len() + 2, round * 30);
         node.switch_fork(keep, &raws(&chain[keep..]));
-        program.wait_for(chain.last().unwrap());
+        wait_for_tip(&program, chain.last().unwrap());
         // SIGKILL: what was applied is on disk.
-        program.child.kill().unwrap();
-        program.child.wait().unwrap();
+        program.kill();
     }
-    let follow = Command::new(env!("CARGO_BIN_EXE_utxokeep"))
-        .args(["chain", "follow", "--until-tip", "--json", "--config"])
+    let follow = utxokeep(&["chain", "follow", "--until-tip", "--json", "--config"])
         .arg(&config)
         .arg("--data")
         .arg(&data)
         .output()
         .unwrap();
     assert!(follow.status.success(), "{follow:?}");
-    let report: serde_json::Value = serde_json::from_slice(&follow.stdout).unwrap();
+    let report: Value = serde_json::from_slice(&follow.stdout).unwrap();
     assert_eq!(report["best_hash"], utxokeep_core::hex_encode(&chain.last().unwrap().hash));
     assert_eq!(report["network"], "cardano/devnet");
-    let digest = Command::new(env!("CARGO_BIN_EXE_utxokeep"))
-        .args(["chain", "digest", "--json", "--data"])
-        .arg(&data)
-        .output()
-        .unwrap();
-    let digest: serde_json::Value = serde_json::from_slice(&digest.stdout).unwrap();
+    let digest = utxokeep(&["chain", "digest", "--json", "--data"]).arg(&data).output().unwrap();
+    let digest: Value = serde_json::from_slice(&digest.stdout).unwrap();
     let hash = expected(&chain).ordered_hash.unwrap();
     assert_eq!(digest["digest"], utxokeep_core::hex_encode(&hash));
 }
@@ -320,7 +262,7 @@ fn config_of(dir: &Path, node: &str, follow: &str) -> std::path::PathBuf {
 }
 
 /// The part of a health answer about one dependency.
-fn dependency(health: &serde_json::Value, name: &str) -> serde_json::Value {
+fn dependency(health: &Value, name: &str) -> Value {
     let all = health["dependencies"].as_array().unwrap();
     all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{health}")).clone()
 }
@@ -332,18 +274,18 @@ fn a_source_that_is_cut_off_is_not_healthy() {
     let node = FakeNode::start(u64::from(MAGIC), dir.path(), &raws(&chain));
     let address = node.tcp_address();
     let data = dir.path().join("data");
-    let program = Program::serve(&config_of(dir.path(), &address, "stalled_secs = 3600"), &data);
-    program.wait_for(chain.last().unwrap());
-    let at_tip = |status: &serde_json::Value| status["source"]["lag_blocks"] == 0;
-    let status = program.wait_until("/api/v1/status", at_tip);
+    let program = serve(&config_of(dir.path(), &address, "stalled_secs = 3600"), &data);
+    wait_for_tip(&program, chain.last().unwrap());
+    let at_tip = |status: &Value| status["source"]["lag_blocks"] == 0;
+    let status = wait_until(&program, "/api/v1/status", at_tip);
     assert_eq!(status["source"]["address"], address);
     assert_eq!(status["source"]["connected"], true);
     assert_eq!(status["source"]["height"], 29);
     assert!(status["source"]["last_contact"].is_i64() && status["source"]["fault"].is_null());
-    let health = program.get("/health");
+    let health = get(&program, "/health");
     assert_eq!(health["status"], "ok", "{health}");
     assert_eq!(dependency(&health, "chain_source")["status"], "ok");
-    let metrics = program.text("/metrics");
+    let metrics = program.body("/metrics");
     for line in [
         "utxokeep_source_connected 1",
         "utxokeep_source_height 29",
@@ -355,21 +297,21 @@ fn a_source_that_is_cut_off_is_not_healthy() {
     }
 
     drop(node);
-    let is_lost = |status: &serde_json::Value| status["source"]["connected"] == false;
-    let status = program.wait_until("/api/v1/status", is_lost);
+    let is_lost = |status: &Value| status["source"]["connected"] == false;
+    let status = wait_until(&program, "/api/v1/status", is_lost);
     assert!(status["source"]["fault"].is_string(), "{status}");
     assert_eq!(status["height"], 29, "stale, and readable");
-    assert_eq!(program.get("/health")["status"], "ok", "for an hour nobody is called");
+    assert_eq!(get(&program, "/health")["status"], "ok", "for an hour nobody is called");
     drop(program);
 
-    let program = Program::serve(&config_of(dir.path(), &address, "stalled_secs = 0"), &data);
-    let is_degraded = |health: &serde_json::Value| health["status"] == "degraded";
-    let health = program.wait_until("/health", is_degraded);
+    let program = serve(&config_of(dir.path(), &address, "stalled_secs = 0"), &data);
+    let is_degraded = |health: &Value| health["status"] == "degraded";
+    let health = wait_until(&program, "/health", is_degraded);
     let source = dependency(&health, "chain_source");
     assert_eq!(source["status"], "degraded");
     assert!(source["fault"].as_str().unwrap().contains(&address), "{source}");
-    let status = program.get("/api/v1/status");
+    let status = get(&program, "/api/v1/status");
     assert_eq!((&status["source"]["connected"], &status["height"]), (&false.into(), &29.into()));
     assert!(status["source"]["last_contact"].is_null(), "{status}");
-    assert!(program.text("/metrics").contains("utxokeep_source_connected 0"));
+    assert!(program.body("/metrics").contains("utxokeep_source_connected 0"));
 }

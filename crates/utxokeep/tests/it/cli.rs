@@ -19,6 +19,8 @@ use utxokeep_index::tables::{
 use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Read, RocksKv, RocksOptions, Scan, TableId};
 use utxokeep_testkit::{RegtestA, Truth};
 
+use crate::program::{told, utxokeep};
+
 const TIP: &str = "117c39be64ec6a1b7e5c4cec0816434e1bd6a9e7ae0b645b3bbef6ae3f1d36f2";
 const LIVE: [&str; 2] =
     ["309a9a28adf0a49069bf6db873423da5948b7c4110fe50c0f80125d41e1f8a12", "5790"];
@@ -53,12 +55,8 @@ impl User {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
-        command
-            .args(args)
-            .current_dir(self.home.path())
-            .env_clear()
-            .env("UTXOKEEP_DATA", self.data());
+        let mut command = utxokeep(args);
+        command.current_dir(self.home.path()).env("UTXOKEEP_DATA", self.data());
         command
     }
 
@@ -69,21 +67,21 @@ impl User {
     /// Runs a command that must succeed; stdout is JSON, stderr at most progress.
     fn json(&self, args: &[&str]) -> Value {
         let output = self.run(&[args, &["--json"]].concat());
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {told}");
+        let said = told(&output);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
         let is_progress = |line: &str| {
             ["reading: ", "importing: ", "verifying: "].iter().any(|what| line.starts_with(what))
         };
-        assert!(told.lines().all(is_progress), "{args:?}: {told}");
+        assert!(said.lines().all(is_progress), "{args:?}: {said}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// Runs a command that must fail without a result; answers what it complains about.
     fn refused(&self, code: i32, args: &[&str]) -> String {
         let output = self.run(args);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", told(&output));
         assert!(output.stdout.is_empty(), "{args:?}");
-        stderr(&output)
+        told(&output)
     }
 
     fn import(&self, args: &[&str]) -> Value {
@@ -96,10 +94,6 @@ impl User {
         RocksKv::open(&self.data(), TABLES, RocksOptions::within(16 << 20), OpenMode::Existing)
             .unwrap()
     }
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 fn truth_at(height: usize) -> (String, Truth) {
@@ -314,7 +308,7 @@ fn a_block_that_breaks_a_rule_is_reported_and_changes_nothing() {
     assert_eq!(output.status.code(), Some(4), "nothing could be used");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["height"], &report["refused"][0]["height"]), (&json!(224), &json!(225)));
-    let told = stderr(&output);
+    let said = told(&output);
     assert!(told.contains("warning: block ") && told.contains("was refused: "), "{told}");
     assert_is_truth(&user.json(&["chain", "digest"]), 224);
 }
@@ -336,7 +330,7 @@ fn a_damaged_block_file_does_not_end_with_code_0() {
         std::fs::write(&file, bytes).unwrap();
         let output = user.run(&import);
         assert_eq!(output.status.code(), Some(5), "{what}: {output:?}");
-        assert!(stderr(&output).contains("fetch them again"), "{what}: {output:?}");
+        assert!(told(&output).contains("fetch them again"), "{what}: {output:?}");
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
     // Inside the first transaction, inside a header, and between two blocks.
@@ -378,7 +372,7 @@ fn an_import_that_finds_nothing_new_is_done_and_one_without_blocks_is_refused() 
         std::fs::write(&file, bytes).unwrap();
         let output = user.run(&import);
         assert_eq!(output.status.code(), Some(4), "{output:?}");
-        assert!(stderr(&output).contains("none of the blocks could be used"), "{output:?}");
+        assert!(told(&output).contains("none of the blocks could be used"), "{output:?}");
     }
 }
 
@@ -445,11 +439,11 @@ fn files_are_for_their_user_alone() {
     }
     let ledger = user.home.path().join("ledger.db");
     let list = ["wallet", "list", "--ledger", &url];
-    assert_eq!(stderr(&user.run(&list)), "");
+    assert_eq!(told(&user.run(&list)), "");
     std::fs::set_permissions(&ledger, std::fs::Permissions::from_mode(0o644)).unwrap();
     let warned = user.run(&list);
     assert!(warned.status.success(), "{warned:?}");
-    assert!(stderr(&warned).contains("may read the database"), "{warned:?}");
+    assert!(told(&warned).contains("may read the database"), "{warned:?}");
 }
 
 #[test]
@@ -487,7 +481,7 @@ fn verify_names_what_is_wrong_and_has_its_own_code() {
         engine.commit(batch, Durability::Synced).unwrap();
     }
     let output = user.run(&["chain", "verify", "--json"]);
-    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(5), "{}", told(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["clean"], false);
     assert!(!report["findings"].as_array().unwrap().is_empty());
@@ -544,7 +538,7 @@ fn damage_is_named_damage_with_the_way_on_and_nothing_is_made_anew() {
     let refuses = |what: &str| {
         for args in [&["chain", "status"][..], &["chain", "verify"], &import, &import] {
             let told = user.refused(5, args);
-            assert!(told.contains(what) && told.contains("runbook"), "{args:?}: {told}");
+            assert!(told.contains(what) && told.contains("runbook"), "{args:?}: {said}");
             assert!(!told.contains("change the configuration"), "{told}");
             assert_eq!(tables(), before, "no table was deleted");
         }
@@ -583,10 +577,10 @@ fn prune_reports_and_keeps_the_window() {
     let before = user.json(&["chain", "digest"]);
     let config = ["--config", config.to_str().unwrap()];
     let output = user.run(&[&["chain", "prune", "--compact", "--json"], &config[..]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     // A window below the security parameter works where nobody else makes the chain, with a word.
     let warning = "index.rollback_window_blocks = 100 is less than the security parameter";
-    assert!(stderr(&output).contains(warning), "{}", stderr(&output));
+    assert!(told(&output).contains(warning), "{}", told(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     // The greater of the depths, 144 blocks, stays.
     assert_eq!((&report["deltas_deleted"], &report["compacted"]), (&json!(144), &json!(true)));
@@ -602,8 +596,8 @@ fn verbose_has_a_line_for_every_block_rollback_and_prune_pass() {
     let user = User::new();
     let lines = |args: &[&str], what: &str| {
         let output = user.run(&[args, &["-v"]].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        let said = told(&output);
         told.lines().filter(|line| line.contains(what)).map(str::to_owned).collect::<Vec<_>>()
     };
     let blocks = RegtestA::default().path("blocks.dat.xz");

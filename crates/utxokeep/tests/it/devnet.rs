@@ -4,7 +4,7 @@ use serde_json::json;
 use utxokeep_core::hex_encode;
 use utxokeep_testkit::cardano::{
     BlockSpec, Built, ByronKind, Credential, DatumSpec, Era, OutSpec, ScriptSpec, TxSpec, base,
-    byron, enterprise,
+    byron, enterprise, fund_of,
 };
 
 /// A hash that is both of a key and of a script here.
@@ -77,7 +77,7 @@ impl Devnet {
     /// Block 0 pays everybody, block 1 has a transaction that fails, block 2 spends Alice's first
     /// output, three more have nothing in them.
     pub(crate) fn new() -> Self {
-        let funds = (genesis_id(&faucet()), 0);
+        let funds = fund_of(&faucet());
         let mut outputs = vec![OutSpec::new(&alice(), 5_000_000)];
         for at in 0..COINS {
             let mut coin = OutSpec::new(&alice(), 2_000_000);
@@ -129,10 +129,4 @@ impl Devnet {
     pub(crate) fn txid(&self, block: usize) -> String {
         hex_encode(&self.blocks[block].txids[0])
     }
-}
-
-/// The id that the ledger gives to an output of the genesis file: the hash of its address.
-fn genesis_id(address: &[u8]) -> [u8; 32] {
-    let hash = blake2b_simd::Params::new().hash_length(32).hash(address);
-    hash.as_bytes().try_into().unwrap()
 }

@@ -13,6 +13,8 @@ mod dependencies;
 mod devnet;
 mod generated_docs;
 mod grpc;
+mod http;
+mod program;
 mod pruner;
 mod reading;
 mod rest;

@@ -9,7 +9,7 @@ use std::{
     hash::{DefaultHasher, Hasher as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Output,
 };
 
 use tempfile::TempDir;
@@ -20,7 +20,10 @@ use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::{ANYONE, mine, postgres::TestDatabase, regtest_genesis};
 use utxokeep_txstore::{BlockState, TxStore as _};
 
-use crate::reading::commands::{COMMANDS, Does, Entry, Place};
+use crate::{
+    program::{told, utxokeep},
+    reading::commands::{COMMANDS, Does, Entry, Place},
+};
 
 /// What the answer says where there is nothing.
 const NOTHING_THERE: [&str; 3] =
@@ -46,8 +49,9 @@ fn every_command_of_the_program_is_tried_here() {
 
 /// Runs a command on a place, in a directory of its own.
 fn run(entry: &Entry, home: &Path, place: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
-    command.args(entry.command.split(' ')).args(entry.args);
+    let words: Vec<&str> = entry.command.split(' ').collect();
+    let mut command = utxokeep(&words);
+    command.args(entry.args);
     match entry.place {
         Place::Chain => command.args(["--data", place]),
         Place::Store | Place::RocksStore => command.args(["--store", place]),
@@ -61,7 +65,7 @@ fn run(entry: &Entry, home: &Path, place: &str) -> Output {
             .unwrap();
         command.arg("--config").arg(file);
     }
-    command.current_dir(home).env_clear().stdin(Stdio::null()).output().unwrap()
+    command.current_dir(home).output().unwrap()
 }
 
 /// A file: when it was written, how long it is, and a hash of what is in it.
@@ -194,13 +198,9 @@ fn make_chain(home: &Path) -> String {
     }
     let file = home.join("blocks.dat");
     write_block_file(&file, Network::BitcoinRegtest, raws).unwrap();
-    let status = Command::new(env!("CARGO_BIN_EXE_utxokeep"))
-        .args(["chain", "import", "--network", "regtest", "--data", &data])
-        .arg(&file)
-        .env_clear()
-        .output()
-        .unwrap();
-    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    let import = ["chain", "import", "--network", "regtest", "--data", &data];
+    let output = utxokeep(&import).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
     data
 }
 
@@ -211,12 +211,9 @@ fn make_store(url: &str) {
 }
 
 fn make_ledger(url: &str) {
-    let status = Command::new(env!("CARGO_BIN_EXE_utxokeep"))
-        .args(["wallet", "create", "hot", "--network", "regtest", "--ledger", url])
-        .env_clear()
-        .output()
-        .unwrap();
-    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    let create = ["wallet", "create", "hot", "--network", "regtest", "--ledger", url];
+    let output = utxokeep(&create).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
 }
 
 /// Makes what is at a place; answers its name.

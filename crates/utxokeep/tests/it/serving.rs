@@ -2,11 +2,9 @@
 //! on from there; `serve` answers for a database that was imported.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     path::Path,
-    process::{Child, Command, Output, Stdio},
-    time::{Duration, Instant},
+    process::{Command, Output},
 };
 
 use utxokeep_chains::Simulator;
@@ -14,12 +12,11 @@ use utxokeep_core::Height;
 use utxokeep_index::{ChainIndex, Settings, Status};
 use utxokeep_kv::{OpenMode, RocksOptions};
 
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::program::{self, Serving};
 
 fn utxokeep(data: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
-    command.args(words).arg("--data").arg(data).env_remove("UTXOKEEP_CONFIG");
+    let mut command = program::utxokeep(words);
+    command.arg("--data").arg(data);
     command
 }
 
@@ -69,77 +66,9 @@ fn a_second_run_goes_on_where_the_first_ended() {
     assert_eq!(height(&status(&data)), height(&second), "nothing was changed");
 }
 
-/// A program that serves, killed when the test ends early.
-struct Running {
-    child: Child,
-    address: String,
-    log: std::thread::JoinHandle<String>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-    }
-}
-
-impl Running {
-    fn start(mut command: Command) -> Self {
-        let mut child =
-            command.args(["--listen", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut seen = String::new();
-        let address = loop {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "ended early: {seen}");
-            seen.push_str(&line);
-            if let Some((_, rest)) = line.split_once("http://") {
-                let end = rest.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
-                break rest[..end.unwrap_or(rest.len())].to_owned();
-            }
-        };
-        let log = std::thread::spawn(move || {
-            stderr.read_to_string(&mut seen).unwrap();
-            seen
-        });
-        Self { child, address, log }
-    }
-
-    fn get(&self, path: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(&self.address).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        Some(answer)
-    }
-
-    /// Asks until the answer is as wanted.
-    fn wait_for(&self, path: &str, wanted: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let answer = self.get(path).unwrap_or_default();
-            if wanted(&answer) {
-                return answer;
-            }
-            assert!(Instant::now() < deadline, "{path}: {answer}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn signal(&mut self, name: &str) -> Option<i32> {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            assert!(Instant::now() < deadline, "still running after SIG{name}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
+fn start(mut command: Command) -> Serving {
+    command.args(["--listen", "127.0.0.1:0"]);
+    Serving::start(command)
 }
 
 fn height_in(answer: &str) -> Option<u32> {
@@ -152,18 +81,16 @@ fn a_running_demo_is_served_stops_cleanly_on_a_signal_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut stopped_at = Height::GENESIS;
     for name in ["INT", "TERM"] {
-        let mut running = Running::start(demo(dir.path()));
+        let running = start(demo(dir.path()));
         let health = running.wait_for("/health", |answer| answer.contains(" 200 OK"));
         assert!(health.contains("{\"status\":\"ok\","), "{health}");
         let enough = stopped_at.get().max(150) + 2;
         running.wait_for("/api/v1/chain/tip", |answer| {
             height_in(answer).is_some_and(|height| height >= enough)
         });
-        let metrics = running.get("/metrics").unwrap();
+        let metrics = running.get("/metrics");
         assert!(metrics.contains("utxokeep_index_blocks_applied_total"), "{metrics}");
-        assert_eq!(running.signal(name), Some(0));
-        let log = std::mem::replace(&mut running.log, std::thread::spawn(String::new));
-        let log = log.join().unwrap();
+        let log = running.stop_by(name);
         assert!(log.contains("stopped at height"), "{log}");
         let now = height(&status(dir.path()));
         assert!(now > stopped_at);
@@ -179,13 +106,13 @@ fn an_imported_database_is_served_and_nobody_else_may_write_to_it() {
     let import = || utxokeep(dir.path(), &import).arg(&blocks).output().unwrap();
     assert!(import().status.success());
 
-    let mut running = Running::start(utxokeep(dir.path(), &["serve"]));
+    let running = start(utxokeep(dir.path(), &["serve"]));
     let tip = running.wait_for("/api/v1/chain/tip", |answer| answer.contains(" 200 OK"));
     assert_eq!(height_in(&tip), Some(300), "{tip}");
     let refused = import();
     assert_eq!(refused.status.code(), Some(4), "{refused:?}");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("in use"), "{refused:?}");
-    assert_eq!(running.signal("INT"), Some(0));
+    running.stop_by("INT");
 
     let nothing = tempfile::tempdir().unwrap();
     let missing = utxokeep(&nothing.path().join("none"), &["serve"]).output().unwrap();

@@ -1,6 +1,6 @@
 //! `utxokeep tx` as a user meets it, on a store of each embedded engine.
 
-use std::{fs, process::Command};
+use std::fs;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -13,6 +13,8 @@ use utxokeep_kv::{Batch, Durability, Kv as _, RocksKv, RocksOptions, TableId};
 use utxokeep_sql::{Database, Options, SqlError};
 use utxokeep_testkit::txstore::{seed, spending};
 use utxokeep_txstore::{BlockState, TABLES, TxStore as _};
+
+use crate::program::utxokeep;
 
 struct User {
     home: TempDir,
@@ -53,13 +55,9 @@ impl User {
     }
 
     fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_utxokeep"))
-            .args(args)
-            .args(["--config", &self.config])
-            .current_dir(self.home.path())
-            .env_clear()
-            .output()
-            .unwrap();
+        let mut command = utxokeep(args);
+        command.args(["--config", &self.config]).current_dir(self.home.path());
+        let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     }

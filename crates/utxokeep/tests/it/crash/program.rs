@@ -22,7 +22,10 @@ use utxokeep_index::{
 };
 use utxokeep_kv::{OpenMode, Read, RocksKv, RocksOptions, Scan, TableId};
 
-use crate::crash::story::{State, Story, temp_dir};
+use crate::{
+    crash::story::{State, Story, temp_dir},
+    program::utxokeep,
+};
 
 const SIGKILL: i32 = 9;
 #[cfg(debug_assertions)]
@@ -101,15 +104,12 @@ impl Program {
 
     /// Runs a command; everything but its result goes to the log.
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
+        let mut command = utxokeep(args);
         command
-            .args(args)
             .arg("--json")
             .current_dir(self.home.path())
-            .env_clear()
             .env("UTXOKEEP_DATA", self.data())
             .env("UTXOKEEP_CONFIG", self.home.path().join("config.toml"))
-            .stdin(Stdio::null())
             .stderr(File::create(self.log()).unwrap());
         command
     }

@@ -20,7 +20,10 @@ use tonic_health::pb::{
 };
 use utxokeep::grpc::proto::{self, tx_store_client::TxStoreClient};
 
-use crate::grpc::program::{PATIENCE, Program, serve};
+use crate::{
+    grpc::program::serve,
+    program::{Serving, until, utxokeep},
+};
 
 /// A client of a program.
 struct Client {
@@ -29,10 +32,9 @@ struct Client {
 }
 
 impl Client {
-    fn of(program: &Program) -> Self {
+    fn of(program: &Serving) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let endpoint = Endpoint::from_shared(format!("http://{}", program.grpc)).unwrap();
-        let channel = runtime.block_on(endpoint.connect()).unwrap();
+        let channel = runtime.block_on(program.channel());
         Self { runtime, channel }
     }
 
@@ -87,19 +89,11 @@ fn txid(number: u32) -> Vec<u8> {
     txid
 }
 
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what} never happened");
-        thread::sleep(Duration::from_millis(100));
-    }
-}
-
 /// Starts the program and does nothing to it.
 const PLAINLY: &[&str] = &["sh", "-c", "exec \"$@\""];
 
 /// The node store below `store`, served by a program that `shell` starts.
-fn start(dir: &Path, store: &Path, shell: &[&str]) -> Program {
+fn start(dir: &Path, store: &Path, shell: &[&str]) -> Serving {
     start_on("rocksdb", dir, store, shell)
 }
 
@@ -109,12 +103,12 @@ fn config(engine: &str, store: &Path) -> String {
     format!("[txstore]\nurl = \"{engine}:{}\"\ncache_mib = 16\n", place.display())
 }
 
-fn start_on(engine: &str, dir: &Path, store: &Path, shell: &[&str]) -> Program {
+fn start_on(engine: &str, dir: &Path, store: &Path, shell: &[&str]) -> Serving {
     let program = serve(dir, &config(engine, store));
     let mut command = Command::new(shell[0]);
     command.args(&shell[1..]).arg(store);
     command.arg(program.get_program()).args(program.get_args());
-    Program::start_with(command)
+    Serving::start(command)
 }
 
 #[test]
@@ -151,7 +145,7 @@ fn a_command_that_ends_on_a_full_disk_does_not_promise_to_go_on() {
     let output = Command::new(APART[0])
         .args([APART[1], "sh", "-c", loops])
         .arg(small.path())
-        .arg(env!("CARGO_BIN_EXE_utxokeep"))
+        .arg(utxokeep(&[]).get_program())
         .args(["demo", "--blocks-per-second", "100000", "--blocks", "1000000", "--data"])
         .arg(small.path().join("chain"))
         .output()
@@ -175,7 +169,7 @@ fn a_full_disk_is_waited_out(engine: &str) {
     assert!(program.get("/health").contains(" 200 OK"));
 
     // The file system is to be seen only from inside the program.
-    let inside = PathBuf::from(format!("/proc/{}/root", program.child.id()));
+    let inside = PathBuf::from(format!("/proc/{}/root", program.id()));
     let filler = inside.join(small.strip_prefix("/").unwrap()).join("filler");
     let mut file = File::create(&filler).unwrap();
     while file.write_all(&[1; 4_096]).is_ok() {}
@@ -186,19 +180,19 @@ fn a_full_disk_is_waited_out(engine: &str) {
         let answer = program.get(path);
         assert!(answer.contains(" 503 ") && answer.contains("the disk is full"), "{answer}");
     }
-    wait_for("the health service noticing", || client.health() == ServingStatus::NotServing);
+    until("the health service noticing", || client.health() == ServingStatus::NotServing);
     assert!(client.create(acknowledged).is_err(), "still full");
 
     drop(file);
     fs::remove_file(&filler).unwrap();
     // Nobody writes: a server that is not healthy is not asked.
-    wait_for("recovery", || program.get("/health").contains(" 200 OK"));
-    wait_for("the health service noticing", || client.health() == ServingStatus::Serving);
+    until("recovery", || program.get("/health").contains(" 200 OK"));
+    until("the health service noticing", || client.health() == ServingStatus::Serving);
     client.create(acknowledged).unwrap();
     for number in 0..=acknowledged {
         assert!(client.has(number), "{number} was acknowledged");
     }
-    program.terminate();
+    program.stop();
 }
 
 #[test]
@@ -213,14 +207,14 @@ fn a_store_that_takes_no_more_writes_ends_the_program() {
     let (acknowledged, refusal) = client.create_until_refused();
     assert!(acknowledged > 0 && refusal.code() == Code::Unavailable, "{refusal}");
     drop(client);
-    let (code, said) = program.ended();
-    assert_eq!(code, Some(1), "{said}");
+    let (status, said) = program.ended();
+    assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("the node store takes no more writes"), "{said}");
 
     let program = start(dir.path(), &store, PLAINLY);
     let client = Client::of(&program);
     assert!((0..acknowledged).all(|number| client.has(number)));
-    program.terminate();
+    program.stop();
 }
 
 /// Starts what cannot start; answers its code and what it says.
@@ -247,8 +241,8 @@ fn a_data_directory_that_is_deleted_in_use_is_noticed_and_not_made_anew_by_the_n
                 fs::remove_file(store.join(file)).unwrap();
             }
         }
-        let (code, said) = program.ended();
-        assert_eq!(code, Some(1), "{said}");
+        let (status, said) = program.ended();
+        assert_eq!(status.code(), Some(1), "{said}");
         assert!(said.contains("deleted or moved away"), "{said}");
         for _ in 0..2 {
             let (code, said) = refused(dir.path(), &config(engine, &store));
@@ -260,7 +254,7 @@ fn a_data_directory_that_is_deleted_in_use_is_noticed_and_not_made_anew_by_the_n
         fs::remove_file(store.join(".node.utxokeep-served")).unwrap();
         let program = start_on(engine, dir.path(), &store, PLAINLY);
         assert!(!Client::of(&program).has(1));
-        program.terminate();
+        program.stop();
     }
 }
 
@@ -271,7 +265,7 @@ fn a_store_that_is_moved_away_is_missed_and_served_again_when_it_is_back() {
     fs::create_dir(&store).unwrap();
     let program = start(dir.path(), &store, PLAINLY);
     Client::of(&program).create(1).unwrap();
-    program.terminate();
+    program.stop();
     let (node, away) = (store.join("node"), dir.path().join("away"));
     fs::rename(&node, &away).unwrap();
     // What a disk that is not mounted leaves.
@@ -283,7 +277,7 @@ fn a_store_that_is_moved_away_is_missed_and_served_again_when_it_is_back() {
     fs::rename(&away, &node).unwrap();
     let program = start(dir.path(), &store, PLAINLY);
     assert!(Client::of(&program).has(1));
-    program.terminate();
+    program.stop();
 }
 
 #[test]
@@ -297,8 +291,8 @@ fn nothing_is_made_where_the_configuration_says_that_it_exists() {
         assert_eq!(code, Some(4), "{said}");
         assert!(said.contains("there is no node store at"), "{said}");
         assert_eq!(fs::read_dir(&store).unwrap().count(), 0, "nothing was made");
-        start_on(engine, dir.path(), &store, PLAINLY).terminate();
-        Program::start_with(serve(dir.path(), &only_existing)).terminate();
+        start_on(engine, dir.path(), &store, PLAINLY).stop();
+        Serving::start(serve(dir.path(), &only_existing)).stop();
         // What a disk that is not mounted leaves: neither the store nor what is beside it.
         fs::remove_dir_all(&store).unwrap();
         fs::create_dir(&store).unwrap();
@@ -316,7 +310,7 @@ fn a_backup_copied_over_a_newer_store_is_refused_with_the_way_on() {
     let write = |number: u32| {
         let program = start(dir.path(), &store, PLAINLY);
         Client::of(&program).create(number).unwrap();
-        program.terminate();
+        program.stop();
     };
     let copy = |from: &Path, to: &Path| {
         fs::create_dir_all(to).unwrap();
@@ -341,7 +335,7 @@ fn a_backup_copied_over_a_newer_store_is_refused_with_the_way_on() {
     let program = start(dir.path(), &store, PLAINLY);
     let client = Client::of(&program);
     assert_eq!([1, 2, 3].map(|number| client.has(number)), [true, false, false]);
-    program.terminate();
+    program.stop();
 }
 
 #[test]
@@ -352,12 +346,12 @@ fn a_deleted_lock_is_noticed_and_the_next_start_goes_on() {
     let program = start(dir.path(), &store, PLAINLY);
     Client::of(&program).create(1).unwrap();
     fs::remove_file(store.join("node/LOCK")).unwrap();
-    let (code, said) = program.ended();
-    assert_eq!(code, Some(1), "{said}");
+    let (status, said) = program.ended();
+    assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("LOCK"), "{said}");
     let program = start(dir.path(), &store, PLAINLY);
     assert!(Client::of(&program).has(1));
-    program.terminate();
+    program.stop();
 }
 
 #[test]
@@ -367,7 +361,7 @@ fn a_deleted_file_of_rocksdb_is_noticed_and_its_loss_refused_at_the_next_start()
         let store = dir.path().join("store");
         fs::create_dir(&store).unwrap();
         // What a first start leaves in its log is in a table after the second.
-        start(dir.path(), &store, PLAINLY).terminate();
+        start(dir.path(), &store, PLAINLY).stop();
         let program = start(dir.path(), &store, PLAINLY);
         let client = Client::of(&program);
         client.create(1).unwrap();
@@ -379,15 +373,15 @@ fn a_deleted_file_of_rocksdb_is_noticed_and_its_loss_refused_at_the_next_start()
         let newest = files.filter(is_one).max().unwrap();
         fs::remove_file(&newest).unwrap();
         drop(client);
-        let (code, said) = program.ended();
-        assert_eq!(code, Some(1), "{what}: {said}");
+        let (status, said) = program.ended();
+        assert_eq!(status.code(), Some(1), "{what}: {said}");
         assert!(said.contains("were deleted or moved away"), "{what}: {said}");
         assert!(said.contains(&*newest.file_name().unwrap().to_string_lossy()), "{what}: {said}");
         if what == "MANIFEST-" {
             // RocksDB knows what was in it, and writes another one when it is closed.
             let program = start(dir.path(), &store, PLAINLY);
             assert!(Client::of(&program).has(1));
-            program.terminate();
+            program.stop();
             continue;
         }
         let mut again = serve(dir.path(), &config("rocksdb", &store));
@@ -410,8 +404,8 @@ fn a_deleted_or_exchanged_sqlite_file_is_noticed() {
         } else {
             fs::remove_file(store.join("node")).unwrap();
         }
-        let (code, said) = program.ended();
-        assert_eq!(code, Some(1), "{said}");
+        let (status, said) = program.ended();
+        assert_eq!(status.code(), Some(1), "{said}");
         assert!(said.contains(what), "{said}");
     }
 }
@@ -451,7 +445,7 @@ fn reading_a_sqlite_store_of_a_killed_program_moves_nothing_out_of_its_log() {
     }
     let program = start_on("sqlite", dir.path(), &store, PLAINLY);
     assert!(Client::of(&program).has(1));
-    program.terminate();
+    program.stop();
 }
 
 #[test]
@@ -462,8 +456,8 @@ fn a_deleted_log_of_sqlite_is_noticed() {
     let program = start_on("sqlite", dir.path(), &store, PLAINLY);
     Client::of(&program).create(1).unwrap();
     fs::remove_file(store.join("node-wal")).unwrap();
-    let (code, said) = program.ended();
-    assert_eq!(code, Some(1), "{said}");
+    let (status, said) = program.ended();
+    assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("the log of the database"), "{said}");
 }
 
@@ -472,13 +466,13 @@ fn a_deleted_wallet_ledger_is_noticed_and_not_made_anew_by_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("ledger.db");
     let config = format!("[wallet]\nurl = \"sqlite:{}\"\n", file.display());
-    let program = Program::start_with(serve(dir.path(), &config));
+    let program = Serving::start(serve(dir.path(), &config));
     assert!(program.get("/health").contains(" 200 OK"));
     for end in ["", "-wal", "-shm"] {
         fs::remove_file(dir.path().join(format!("ledger.db{end}"))).unwrap();
     }
-    let (code, said) = program.ended();
-    assert_eq!(code, Some(1), "{said}");
+    let (status, said) = program.ended();
+    assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("the wallet ledger takes no more writes"), "{said}");
     let (code, said) = refused(dir.path(), &config);
     assert_eq!(code, Some(5), "{said}");

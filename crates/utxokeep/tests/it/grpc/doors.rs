@@ -2,13 +2,16 @@
 
 use std::{
     io::{ErrorKind, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
 
-use crate::grpc::program::{PATIENCE, Program, serve};
+use crate::{
+    grpc::program::serve,
+    program::{PATIENCE, Serving},
+};
 
 /// A node store whose clients may be silent for a second.
 fn config(dir: &Path) -> String {
@@ -20,7 +23,7 @@ fn config(dir: &Path) -> String {
 }
 
 /// Connects and sends so much.
-fn client(address: &str, sent: &[u8]) -> TcpStream {
+fn client(address: SocketAddr, sent: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(sent).unwrap();
@@ -39,45 +42,45 @@ fn is_sent_away(mut stream: TcpStream) -> bool {
 #[test]
 fn silent_clients_are_sent_away_and_others_get_their_places() {
     let dir = tempfile::tempdir().unwrap();
-    let program = Program::start_with(serve(dir.path(), &config(dir.path())));
+    let program = Serving::start(serve(dir.path(), &config(dir.path())));
     let half = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Half";
     let answered = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let rest = [&b""[..], half, answered].map(|sent| client(&program.rest, sent));
+    let rest = [&b""[..], half, answered].map(|sent| client(program.rest(), sent));
     // All places are taken: this one waits in front of the door until one is free.
     assert!(program.get("/health").contains(" 200 OK"));
     for stream in rest {
         assert!(is_sent_away(stream));
     }
-    let grpc = [&b""[..], b"PRI * HTTP/2", b"\r"].map(|sent| client(&program.grpc, sent));
+    let grpc = [&b""[..], b"PRI * HTTP/2", b"\r"].map(|sent| client(program.grpc(), sent));
     let mut working =
-        client(&program.grpc, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+        client(program.grpc(), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
     let mut settings = [0; 9];
     working.read_exact(&mut settings).unwrap();
     assert_eq!(settings[3], 4, "the server speaks HTTP/2");
     for stream in grpc {
         assert!(is_sent_away(stream));
     }
-    program.terminate();
+    program.stop();
 }
 
 #[test]
 fn clients_that_take_no_answer_are_sent_away_and_others_get_their_places() {
     let dir = tempfile::tempdir().unwrap();
-    let program = Program::start_with(serve(dir.path(), &config(dir.path())));
+    let program = Serving::start(serve(dir.path(), &config(dir.path())));
     // More than the buffers of both ends hold.
     let many = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
-    let stalled = [(); 3].map(|()| client(&program.rest, &many));
+    let stalled = [(); 3].map(|()| client(program.rest(), &many));
     assert!(program.get("/health").contains(" 200 OK"));
     drop(stalled);
-    program.terminate();
+    program.stop();
 }
 
 #[test]
 fn a_slow_client_that_goes_on_is_not_sent_away_by_the_limit_of_silence() {
     let dir = tempfile::tempdir().unwrap();
-    let program = Program::start_with(serve(dir.path(), &config(dir.path())));
+    let program = Serving::start(serve(dir.path(), &config(dir.path())));
     let mut working =
-        client(&program.grpc, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+        client(program.grpc(), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
     std::thread::sleep(Duration::from_millis(2_500));
     let ping = b"\0\0\x08\x06\0\0\0\0\0PINGPONG";
     working.write_all(ping).unwrap();
@@ -88,7 +91,7 @@ fn a_slow_client_that_goes_on_is_not_sent_away_by_the_limit_of_silence() {
         assert!(read > 0, "it was sent away: {said:?}");
         said.extend_from_slice(&part[..read]);
     }
-    program.terminate();
+    program.stop();
 }
 
 #[test]

@@ -319,6 +319,9 @@ pub(crate) fn peak_kib_of(process: &str) -> usize {
 
 #[test]
 fn empty_items_are_refused_before_they_take_memory() {
+    if !is_alone("grpc::limits::empty_items_are_refused_before_they_take_memory") {
+        return;
+    }
     let served = Served::memory();
     let before = peak_kib();
     // Two bytes each: transactions of a call, ids of a call, outputs of one transaction.

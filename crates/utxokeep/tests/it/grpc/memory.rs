@@ -7,19 +7,17 @@ use std::{
 
 use futures_util::future::join_all;
 use prost::Message as _;
-use tonic::{
-    Code, Status,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Code, Status};
 use utxokeep::grpc::proto;
 use utxokeep_core::node::CreateOptions;
 use utxokeep_testkit::txstore::seed;
 
 use crate::grpc::{
     limits::{peak_kib_of, send_raw},
-    program::{PATIENCE, Program, serve},
+    program::serve,
     requests::new_transaction,
 };
+use crate::program::{PATIENCE, Serving};
 
 const BUDGET_MIB: usize = 64;
 /// What the program takes besides: threads, caches, buffers of connections, and what the allocator
@@ -28,15 +26,10 @@ const ELSE_MIB: usize = 96;
 const CLIENTS: usize = 8;
 const BODY_BYTES: usize = 1 << 20;
 
-async fn channel(program: &Program) -> Channel {
-    let endpoint = Endpoint::from_shared(format!("http://{}", program.grpc)).unwrap();
-    endpoint.connect().await.unwrap()
-}
-
 /// The same message from many clients at once.
-async fn all_send(program: &Program, method: &str, message: &[u8]) -> Vec<Result<(), Status>> {
+async fn all_send(program: &Serving, method: &str, message: &[u8]) -> Vec<Result<(), Status>> {
     let each = (0..CLIENTS)
-        .map(|_| async { send_raw(channel(program).await, method, message.to_vec()).await });
+        .map(|_| async { send_raw(program.channel().await, method, message.to_vec()).await });
     join_all(each).await
 }
 
@@ -45,8 +38,8 @@ fn is_exhausted(answer: &Result<(), Status>) -> bool {
 }
 
 /// Posts to a route of wallets; answers the status.
-fn post(program: &Program, token: &str, body: &[u8]) -> String {
-    let mut stream = TcpStream::connect(&program.rest).unwrap();
+fn post(program: &Serving, token: &str, body: &[u8]) -> String {
+    let mut stream = TcpStream::connect(program.rest()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = format!(
         "POST /api/v1/ledger/bitcoin/regtest/blocks HTTP/1.1\r\nHost: localhost\r\nAuthorization: \
@@ -65,7 +58,7 @@ fn post(program: &Program, token: &str, body: &[u8]) -> String {
 fn requests_of_many_clients_stay_within_one_budget() {
     let dir = tempfile::tempdir().unwrap();
     let (node, ledger) = (dir.path().join("node"), dir.path().join("ledger"));
-    let program = Program::start_with(serve(
+    let program = Serving::start(serve(
         dir.path(),
         &format!(
             "[txstore]\nurl = \"sqlite:{}\"\nfsync = false\n[wallet]\nurl = \"sqlite:{}\"\n\
@@ -75,7 +68,7 @@ fn requests_of_many_clients_stay_within_one_budget() {
         ),
     ));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let process = program.child.id().to_string();
+    let process = program.id().to_string();
     let before = peak_kib_of(&process);
     runtime.block_on(async {
         // Two bytes for each empty transaction.
@@ -87,7 +80,7 @@ fn requests_of_many_clients_stay_within_one_budget() {
         large.outputs[0].script = vec![7; BODY_BYTES];
         let transactions = vec![new_transaction(&large, &CreateOptions::default())];
         let create = proto::CreateRequest { transactions, height: 1 };
-        send_raw(channel(&program).await, "Create", create.encode_to_vec()).await.unwrap();
+        send_raw(program.channel().await, "Create", create.encode_to_vec()).await.unwrap();
         let get = |times: usize| {
             let fields = Some(proto::Fields { body: true, ..proto::Fields::default() });
             let txids = vec![large.txid.as_bytes().to_vec(); times];
@@ -99,7 +92,7 @@ fn requests_of_many_clients_stay_within_one_budget() {
         // One of these fits, and not all of them together.
         let answers = all_send(&program, "Get", &get(24)).await;
         assert!(answers.iter().all(|answer| answer.is_ok() || is_exhausted(answer)), "{answers:?}");
-        let again = send_raw(channel(&program).await, "Get", get(24)).await;
+        let again = send_raw(program.channel().await, "Get", get(24)).await;
         again.expect("what was taken is given back");
     });
     let token = std::fs::read_to_string(dir.path().join("chain/access-token")).unwrap();
@@ -120,5 +113,5 @@ fn requests_of_many_clients_stay_within_one_budget() {
     assert_eq!(post(&program, token, long.as_bytes()), "400", "one alone has room");
     let grown_mib = (peak_kib_of(&process) - before) >> 10;
     assert!(grown_mib < BUDGET_MIB + ELSE_MIB, "{grown_mib} MiB");
-    program.terminate();
+    program.stop();
 }

@@ -323,17 +323,17 @@ fn ctrl_c_stops_at_the_next_chunk_and_the_next_run_goes_on() {
 fn a_server_that_asks_for_its_token_gets_it_from_our_own_commands() {
     let user = User::new("sqlite", "[server]\ngrpc_token_required = true");
     let program = user.serve();
-    let status = user.json(&["prune", "status", "--connect", &program.grpc]);
+    let status = user.json(&["prune", "status", "--connect", &program.grpc().to_string()]);
     assert_eq!(status["ready"], true, "{status}");
     let elsewhere = user.home.path().join("elsewhere");
     fs::rename(user.home.path().join("chain/access-token"), &elsewhere).unwrap();
-    let (code, _, told) = user.run(&["prune", "status", "--connect", &program.grpc]);
+    let (code, _, told) = user.run(&["prune", "status", "--connect", &program.grpc().to_string()]);
     assert_eq!(code, Some(4), "{told}");
     assert!(told.contains("wants its token") && told.contains("token_file"), "{told}");
     let setting = format!("[server]\ntoken_file = {elsewhere:?}");
     user.configure(&setting);
-    user.json(&["prune", "status", "--connect", &program.grpc]);
+    user.json(&["prune", "status", "--connect", &program.grpc().to_string()]);
     fs::write(&elsewhere, "0123456789abcdef0123456789abcdef").unwrap();
-    let (code, _, told) = user.run(&["prune", "pause", "--connect", &program.grpc]);
+    let (code, _, told) = user.run(&["prune", "pause", "--connect", &program.grpc().to_string()]);
     assert_eq!(code, Some(4), "{told}");
 }

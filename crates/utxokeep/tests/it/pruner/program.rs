@@ -2,10 +2,9 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    ops::Deref,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -17,7 +16,8 @@ use utxokeep::grpc::proto::{
     self, chain_events_client::ChainEventsClient, pruner_client::PrunerClient,
 };
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) use crate::program::until;
+use crate::program::{Serving, utxokeep};
 
 /// Somebody with a store and a configuration.
 pub(crate) struct User {
@@ -45,10 +45,10 @@ impl User {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
-        command.args(args).arg("--config").arg(self.config());
+        let mut command = utxokeep(args);
+        command.arg("--config").arg(self.config());
         command.arg("--data").arg(self.home.path().join("chain"));
-        command.current_dir(self.home.path()).env_remove("UTXOKEEP_LOG");
+        command.current_dir(self.home.path());
         command
     }
 
@@ -72,66 +72,28 @@ impl User {
     }
 }
 
-/// A server that runs.
+/// A server that runs, and a runtime for its clients.
 pub(crate) struct Program {
-    pub(crate) child: Child,
-    pub(crate) grpc: String,
-    rest: String,
+    serving: Serving,
     pub(crate) runtime: Runtime,
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+impl Deref for Program {
+    type Target = Serving;
+
+    fn deref(&self) -> &Serving {
+        &self.serving
     }
 }
 
-/// The address at the start of a text.
-fn address(text: &str) -> String {
-    text.chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect()
-}
-
 impl Program {
-    pub(crate) fn start(mut command: Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let (mut seen, mut grpc, mut rest) = (String::new(), None, None);
-        while grpc.is_none() || rest.is_none() {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "ended early: {seen}");
-            grpc = grpc.or(line.split_once("gRPC on ").map(|(_, text)| address(text)));
-            rest = rest.or(line.split_once("http://").map(|(_, text)| address(text)));
-            seen.push_str(&line);
-        }
-        // Read on, so that the program never waits for us.
-        std::thread::spawn(move || stderr.read_to_string(&mut String::new()));
+    pub(crate) fn start(command: Command) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        Self { child, grpc: grpc.unwrap(), rest: rest.unwrap(), runtime }
-    }
-
-    pub(crate) fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.rest).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    /// What is answered, without its head.
-    pub(crate) fn body(&self, path: &str) -> String {
-        let answer = self.get(path);
-        answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned())
-    }
-
-    pub(crate) fn grpc_url(&self) -> String {
-        format!("http://{}", self.grpc)
+        Self { serving: Serving::start(command), runtime }
     }
 
     pub(crate) fn channel(&self) -> Channel {
@@ -180,33 +142,22 @@ impl Program {
         until("the run is complete", || self.status().completed_height >= Some(height));
     }
 
-    pub(crate) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-    }
-
-    /// Ends the program as a supervisor would; answers how long it took.
-    pub(crate) fn terminate(mut self) -> Duration {
+    /// Stops the program as a supervisor would; answers how long it took.
+    pub(crate) fn terminate(self) -> Duration {
         let began = Instant::now();
-        self.signal("TERM");
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        self.serving.stop();
         began.elapsed()
     }
-}
 
-/// Waits until something holds.
-pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(10));
+    /// SIGKILL, which leaves no time for anything.
+    pub(crate) fn kill(self) {
+        self.serving.kill();
     }
 }
 
 /// Mines a short chain into a directory.
 pub(crate) fn mine(data: &Path, blocks: u32) {
-    let output = Command::new(env!("CARGO_BIN_EXE_utxokeep"))
-        .args(["demo", "--listen", "127.0.0.1:0", "--blocks-per-second", "100000"])
+    let output = utxokeep(&["demo", "--listen", "127.0.0.1:0", "--blocks-per-second", "100000"])
         .args(["--blocks", &blocks.to_string()])
         .arg("--data")
         .arg(data)

@@ -117,10 +117,9 @@ fn after_kill_9_during_a_run_the_next_start_goes_on() {
     for engine in ["rocksdb", "sqlite"] {
         let user = User::new(engine, "chunk_rows = 1\nparallel_chunks = 1");
         let world = World::make(&user.url, 30_000, Some(HEIGHT));
-        let mut program = user.serve();
+        let program = user.serve();
         until("the run goes on", || program.status().deleted > 0);
-        program.signal("KILL");
-        program.child.wait().unwrap();
+        program.kill();
         let left = world.due_left_at(&user.url);
         assert!(left > 0 && left < 30_000, "{left}");
 

@@ -14,6 +14,9 @@ use utxokeep::{
 };
 use utxokeep_core::{Network, OpenMode, hex_encode};
 
+pub(crate) use crate::program::told;
+use crate::program::utxokeep;
+
 /// An account of a regtest wallet that a real Bitcoin Core made.
 pub(crate) const DESCRIPTOR: &str = "wpkh([0c5f9a1e/84h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ/<0;1>/*)";
 
@@ -78,8 +81,8 @@ impl User {
 
     /// The program without a ledger.
     pub(crate) fn bare(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
-        command.args(args).current_dir(self.home.path()).env_clear();
+        let mut command = utxokeep(args);
+        command.current_dir(self.home.path());
         command
     }
 
@@ -123,11 +126,6 @@ impl User {
         assert!(output.stdout.is_empty(), "{args:?}");
         told(&output)
     }
-}
-
-/// What the program wrote to stderr.
-pub(crate) fn told(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// A text of an answer.

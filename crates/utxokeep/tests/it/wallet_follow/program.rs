@@ -3,13 +3,8 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
-    sync::{Arc, Mutex},
-    thread,
-    time::{Duration, Instant},
+    process::{Command, Output},
 };
 
 use utxokeep::{config::WalletConfig, wallets::Wallets};
@@ -18,10 +13,9 @@ use utxokeep_wallet::{
     CoinQuery, ConfirmationRange, HistoryQuery, HistoryScope, Ledger, Micros, WalletId,
 };
 
-pub(crate) const NOW: Micros = Micros::new(1_800_000_000_000_000);
+use crate::program::{Serving, until, utxokeep};
 
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const NOW: Micros = Micros::new(1_800_000_000_000_000);
 
 /// Directories and configuration of one test.
 pub(crate) struct Place {
@@ -55,9 +49,9 @@ impl Place {
     }
 
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_utxokeep"));
-        command.args(words).arg("--data").arg(self.path("data"));
-        command.arg("--config").arg(self.path("utxokeep.toml")).env_remove("UTXOKEEP_LOG");
+        let mut command = utxokeep(words);
+        command.arg("--data").arg(self.path("data"));
+        command.arg("--config").arg(self.path("utxokeep.toml"));
         command
     }
 
@@ -78,13 +72,8 @@ impl Place {
     }
 
     pub(crate) fn serve(&self) -> Serving {
-        Serving::start(self.command(&[
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--grpc-listen",
-            "127.0.0.1:0",
-        ]))
+        let words = ["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"];
+        Serving::start(self.command(&words))
     }
 }
 
@@ -128,124 +117,5 @@ pub(crate) fn chain_coins(ledger: &Ledger, wallet: WalletId) -> BTreeSet<String>
 /// Waits until a ledger has this tip.
 pub(crate) fn wait_for_tip(ledger: &Ledger, network: Network, tip: (u32, BlockHash)) {
     let tip = Some((Height::new(tip.0), tip.1));
-    let started = Instant::now();
-    while ledger.tip(network).unwrap() != tip {
-        let found = ledger.tip(network).unwrap();
-        assert!(started.elapsed() < PATIENCE, "the ledger is at {found:?}, not at {tip:?}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// A running `serve`, killed when the test ends early.
-pub(crate) struct Serving {
-    child: Child,
-    address: String,
-    /// What requests send as `Authorization`.
-    token: String,
-    log: Arc<Mutex<String>>,
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Serving {
-    fn start(mut command: Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut seen = String::new();
-        let address = loop {
-            let before = seen.len();
-            assert!(stderr.read_line(&mut seen).unwrap() > 0, "ended early: {seen}");
-            if let Some((_, rest)) = seen[before..].split_once("http://") {
-                let end = rest.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
-                break rest[..end.unwrap_or(rest.len())].to_owned();
-            }
-        };
-        let file = seen.lines().find_map(|line| line.split_once("access token in ")).unwrap().1;
-        let token = fs::read_to_string(file).unwrap().trim_end().to_owned();
-        let log = Arc::new(Mutex::new(seen));
-        let grows = Arc::clone(&log);
-        thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                grows.lock().unwrap().push_str(&(line + "\n"));
-            }
-        });
-        Self { child, address, token, log }
-    }
-
-    pub(crate) fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
-    }
-
-    pub(crate) fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let head = self.head("GET", path);
-        write!(stream, "{head}Connection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    fn head(&self, method: &str, path: &str) -> String {
-        let token = &self.token;
-        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n")
-    }
-
-    pub(crate) fn post(&self, path: &str, json: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let head = self.head("POST", path) + "Content-Type: application/json\r\n";
-        let length = json.len();
-        write!(stream, "{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{json}")
-            .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    /// The value of a metric; labels are part of the name.
-    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
-        let page = self.get("/metrics");
-        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.map(|value| value.trim().parse().unwrap())
-    }
-
-    pub(crate) fn wait_for_metric(&self, name: &str, wanted: impl Fn(f64) -> bool) {
-        let started = Instant::now();
-        while !self.metric(name).is_some_and(&wanted) {
-            assert!(started.elapsed() < PATIENCE, "{name}: {:?}", self.metric(name));
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Waits until health says so.
-    pub(crate) fn wait_for_health(&self, status: &str) {
-        let wanted = format!("{{\"status\":\"{status}\"");
-        let started = Instant::now();
-        while !self.get("/health").contains(&wanted) {
-            assert!(started.elapsed() < PATIENCE, "{}", self.get("/health"));
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Asks it to stop, and answers how long that took.
-    pub(crate) fn stop(mut self) -> Duration {
-        let id = self.child.id().to_string();
-        let started = Instant::now();
-        assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
-        let status = self.child.wait().unwrap();
-        assert_eq!(status.code(), Some(0), "{}", self.log());
-        started.elapsed()
-    }
-
-    /// SIGKILL, which leaves no time for anything.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
+    until(&format!("the ledger is at {tip:?}"), || ledger.tip(network).unwrap() == tip);
 }

@@ -5,10 +5,13 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 use serde_json::json;
 use utxokeep::access::{Pages, RestAccess, Token};
 
-use crate::wallet_rest::{
-    client::{Api, Reply, exchange, txid},
-    described::ROUTES,
-    program::{Program, serve},
+use crate::{
+    http::{Reply, exchange},
+    wallet_rest::{
+        client::{Api, txid},
+        described::ROUTES,
+        program::{serve, start},
+    },
 };
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -72,11 +75,11 @@ fn foreign_requests(address: &str) -> Vec<(&'static str, String, &'static str)> 
 #[test]
 fn a_page_of_another_origin_reads_and_changes_nothing_even_with_the_token() {
     let dir = tempfile::tempdir().unwrap();
-    let program = Program::start(dir.path(), "");
+    let program = start(dir.path(), "");
     let make = json!({ "name": "w", "network": "regtest" }).to_string();
     assert_eq!(program.ask("POST", WALLETS, &make).status, 201);
     let archive = format!("{WALLETS}/w/archive");
-    let address = program.address.to_string();
+    let address = program.rest().to_string();
     let with_token = format!("Authorization: Bearer {}\r\n", program.token());
     for path in [archive.as_str(), "/api/v1/wallets", "/health", "/metrics", "/openapi.json"] {
         for (method, lines, code) in foreign_requests(&address) {
@@ -89,7 +92,7 @@ fn a_page_of_another_origin_reads_and_changes_nothing_even_with_the_token() {
     }
     let absolute = format!("GET http://evil.example{WALLETS} HTTP/1.1\r\nHost: {address}\r\n");
     let absolute = format!("{absolute}{with_token}Connection: close\r\n\r\n");
-    exchange(program.address, absolute.as_bytes()).bad(403, "foreign_host");
+    exchange(program.rest(), absolute.as_bytes()).bad(403, "foreign_host");
     let shown = program.ask("GET", &format!("{WALLETS}/w"), "").good();
     assert!(shown["archived_at"].is_null(), "{shown}");
     // The page of this server itself, in a browser.
@@ -130,18 +133,18 @@ fn every_route_of_wallets_wants_the_token() {
 #[test]
 fn the_token_is_made_at_the_first_start_kept_and_never_said() {
     let dir = tempfile::tempdir().unwrap();
-    let program = Program::start(dir.path(), "");
+    let program = start(dir.path(), "");
     let (file, token) = (program.token_file(), program.token());
     assert_eq!(file, dir.path().join("none/access-token"));
     assert_eq!((token.len(), mode(&file)), (64, 0o600));
     assert_eq!(mode(&dir.path().join("ledger")), 0o600);
     program.ask("GET", WALLETS, "").good();
     program.send("GET", WALLETS, "Authorization: Bearer wrong\r\n", "").bad(401, "token_wrong");
-    assert!(!program.stop().contains(&token));
+    assert!(!program.stop_by("INT").contains(&token));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let program = Program::start(dir.path(), "");
+    let program = start(dir.path(), "");
     assert_eq!((program.token(), mode(&file)), (token, 0o600));
-    assert!(program.stop().contains("could read the access token"));
+    assert!(program.stop_by("INT").contains("could read the access token"));
 
     let own = dir.path().join("own");
     let setting = format!("[server]\ntoken_file = \"{}\"\n", own.display());
@@ -149,7 +152,7 @@ fn the_token_is_made_at_the_first_start_kept_and_never_said() {
     assert_eq!(missing.status.code(), Some(1), "{missing:?}");
     assert!(!own.exists(), "a file that was named is never created");
     fs::write(&own, format!("{TOKEN}\n")).unwrap();
-    let program = Program::start(dir.path(), &setting);
+    let program = start(dir.path(), &setting);
     assert_eq!((program.token_file(), program.token()), (own, TOKEN.to_owned()));
     program.ask("GET", WALLETS, "").good();
 }
@@ -182,7 +185,7 @@ fn what_is_no_token_is_left_as_it_is() {
     // A token of somebody else's file is used, and the file stays as it is.
     fs::write(&other, TOKEN).unwrap();
     std::os::unix::fs::symlink(&other, &file).unwrap();
-    let program = Program::start(dir.path(), "");
+    let program = start(dir.path(), "");
     assert_eq!((program.token(), mode(&other)), (TOKEN.to_owned(), 0o644));
 }
 

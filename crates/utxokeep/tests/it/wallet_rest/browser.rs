@@ -13,12 +13,14 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::wallet_rest::program::Program;
+use crate::{
+    program::{PATIENCE, Serving},
+    wallet_rest::program::start,
+};
 
 /// Where distributions put it.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const REQUIRED: &str = "UTXOKEEP_REQUIRE_CHROMIUM";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The browser; `None`, with a word about it, where there is none and none is required.
 fn browser() -> Option<&'static str> {
@@ -117,13 +119,13 @@ fn open(browser: &str, page: SocketAddr, profile: &std::path::Path) -> Open {
 }
 
 /// All that a program with the token sees of the ledger.
-fn ledger(program: &Program) -> Vec<Value> {
+fn ledger(program: &Serving) -> Vec<Value> {
     ["", "/w", "/w/leases", "/w/transactions", "/w/utxos", "/w/descriptors", "/w/addresses"]
         .map(|path| program.ask("GET", &format!("/api/v1/wallets{path}"), "").good())
         .to_vec()
 }
 
-fn refused(program: &Program) -> f64 {
+fn refused(program: &Serving) -> f64 {
     let metrics = program.send("GET", "/metrics", "", "").text;
     let counted = metrics.lines().filter(|line| line.starts_with("utxokeep_rest_refused_total{"));
     counted.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
@@ -133,7 +135,7 @@ fn refused(program: &Program) -> f64 {
 fn a_page_of_another_origin_in_chromium_reads_and_changes_nothing() {
     let Some(browser) = browser() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let program = Program::start(dir.path(), "");
+    let program = start(dir.path(), "");
     let make = json!({ "name": "w", "network": "regtest" }).to_string();
     assert_eq!(program.ask("POST", "/api/v1/wallets", &make).status, 201);
     let (before, refused_before) = (ledger(&program), refused(&program));
@@ -145,7 +147,7 @@ fn a_page_of_another_origin_in_chromium_reads_and_changes_nothing() {
     });
     let targets = json!({
         "control": format!("http://{control}"),
-        "ours": format!("http://{}", program.address),
+        "ours": format!("http://{}", program.rest()),
     });
     let page = include_str!("attack.html")
         .replace("TARGETS", &targets.to_string())

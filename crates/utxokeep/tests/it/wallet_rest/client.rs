@@ -1,10 +1,6 @@
 //! A server in this process, and a client that speaks HTTP to it.
 
-use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -17,62 +13,13 @@ use utxokeep::{
     wallets::Wallets,
 };
 
+use crate::http::{Reply, exchange, request};
+
 /// Keys that nobody holds secrets of.
 pub(crate) const DESCRIPTOR: &str = "wpkh([0c5f9a1e/84h/1h/0h]tpubDCxzhZZE31g2EqSv1UajMAw5Hd62htydz9r2XBkrccHgBh8uw3n62zr6Zjmj64tfTk8Tjxo6VctjUMAh5DXWTErfQPC6RmQhTdtNnXuTXTQ/<0;1>/*)";
 
 /// Somebody else's script.
 pub(crate) const ELSEWHERE: &str = "0014751e76e8199196d454941c45d1b3a323f1433bd6";
-
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// An answer.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    /// The headers, in small letters.
-    pub(crate) headers: String,
-    pub(crate) text: String,
-}
-
-impl Reply {
-    pub(crate) fn parse(answer: &str) -> Self {
-        let (headers, text) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
-        let status = headers.split(' ').nth(1).unwrap_or_else(|| panic!("no answer: {answer:?}"));
-        let status = status.parse().unwrap();
-        Self { status, headers: headers.to_lowercase(), text: text.to_owned() }
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    /// The JSON of an answer that must be a good one.
-    pub(crate) fn good(&self) -> Value {
-        assert_eq!(self.status, 200, "{self:?}");
-        assert!(self.headers.contains("cache-control: no-store"), "{self:?}");
-        self.json()
-    }
-
-    /// The error of an answer that must be this one.
-    pub(crate) fn bad(&self, status: u16, code: &str) -> Value {
-        assert_eq!(self.status, status, "{self:?}");
-        let error = self.json()["error"].clone();
-        assert_eq!(error["code"], code, "{self:?}");
-        assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
-        error
-    }
-}
-
-/// Sends what is given and reads until the server closes the connection.
-pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> Reply {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(request).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    Reply::parse(&answer)
-}
 
 /// A server of a ledger, gone with the value.
 #[derive(Debug)]
@@ -147,12 +94,7 @@ impl Api {
     ) -> Reply {
         let kind =
             if kind.is_empty() { String::new() } else { format!("Content-Type: {kind}\r\n") };
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}{kind}\
-             Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        exchange(self.address, request.as_bytes())
+        exchange(self.address, request(method, path, &format!("{lines}{kind}"), body).as_bytes())
     }
 
     pub(crate) fn get(&self, path: &str) -> Reply {

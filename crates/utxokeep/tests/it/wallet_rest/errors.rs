@@ -101,7 +101,7 @@ fn bodies_that_are_not_json_not_text_or_too_long_are_refused() {
          Content-Type: application/jsonl\r\nContent-Length: 1\r\n\r\n"
     );
     let not_text = [head.as_bytes(), &[0xff]].concat();
-    let skipped = crate::wallet_rest::client::exchange(api.address, &not_text).good();
+    let skipped = crate::http::exchange(api.address, &not_text).good();
     assert_eq!((&skipped["skipped"], &skipped["notes"][0]["line"]), (&json!(1), &json!(1)));
 }
 

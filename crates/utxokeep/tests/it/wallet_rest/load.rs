@@ -14,7 +14,10 @@ use serde_json::json;
 use utxokeep::config::{RestConfig, WalletConfig};
 use utxokeep_sql::{Database, Options, SqlError};
 
-use crate::wallet_rest::client::{Api, FIRST, Reply, payment, texts};
+use crate::{
+    http::Reply,
+    wallet_rest::client::{Api, FIRST, payment, texts},
+};
 
 const CLIENTS: usize = 8;
 
