@@ -11,7 +11,6 @@
 //! * After a failed write nothing more is written: only reopening can tell what is durable.
 
 mod batch;
-mod crash;
 mod error;
 mod memory;
 mod rocks;
@@ -20,7 +19,6 @@ mod trouble;
 
 pub use batch::{Batch, Row, TableRows};
 #[doc(hidden)]
-pub use crash::point as crash_point;
 pub use error::KvError;
 pub use memory::MemoryKv;
 pub use rocks::{LogDamage, LogReport, LostRow, RocksKv, RocksOptions, Use};

@@ -26,7 +26,7 @@ use utxokeep_core::{
     Txid,
     node::{BlobKind, ChangeSet, NodeTx, TxRecord, encode_blob, file_checksum},
 };
-use utxokeep_kv::crash_point;
+use utxokeep_fault::crash_point;
 
 use crate::{
     backend::{StoreReads, Touched},

@@ -20,7 +20,8 @@ mod statements;
 mod write;
 
 use utxokeep_core::Txid;
-use utxokeep_kv::{OpenMode, Trouble, crash_point};
+use utxokeep_fault::crash_point;
+use utxokeep_kv::{OpenMode, Trouble};
 use utxokeep_sql::{ConstraintKind, Database, Dialect, SqlError, Transaction, Value, migrate_up};
 
 pub use self::schema::{COMPONENT, MIGRATIONS};

@@ -13,11 +13,12 @@ use utxokeep_core::{
     BlockHash, ChainHash, ChainWork, Height, Network,
     wallet::{Evidence, Micros, WalletId, parents_first},
 };
+use utxokeep_fault::crash_point;
 use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
 
 use crate::{
     BlockRef, Ledger, LedgerError, LinkedBlock, NewTx, RecordOptions, Recorded, Seen, birthday,
-    crash, follow,
+    follow,
     ingest::{check_block, check_shape},
     ledger::ensure_chain,
     lifecycle::family,
@@ -157,7 +158,7 @@ impl Ledger {
                 session.clock = self.lease_clock;
                 let recorded = session.record_block(&block, txs, &places)?;
                 session.finish()?;
-                crash::point("in_block");
+                crash_point("in_block");
                 Ok(recorded)
             });
             match recorded {

@@ -13,9 +13,10 @@ use utxokeep_core::{
     Height, OutPoint, Txid,
     wallet::{Amount, LeaseId, Micros, WalletId},
 };
+use utxokeep_fault::crash_point;
 use utxokeep_sql::{Row, SqlError, Value};
 
-use crate::{Ledger, LedgerError, crash, rows, session::Session};
+use crate::{Ledger, LedgerError, rows, session::Session};
 
 const SELECT_COIN: &str = "SELECT u.id, u.spent_by_tx_id, u.parent_class, m.is_unspendable,
         u.parent_height
@@ -315,7 +316,7 @@ impl Session<'_, '_> {
         if leased < u64::try_from(coins.len()).unwrap_or(u64::MAX) {
             return Err(self.taken(&coins, owner)?);
         }
-        crash::point("after_lease");
+        crash_point("after_lease");
         Ok(expires_at)
     }
 

@@ -9,9 +9,10 @@ use utxokeep_core::{
     Height, Network,
     wallet::{ChainCodec, Micros, WalletId, check_birthday},
 };
+use utxokeep_fault::crash_point;
 use utxokeep_sql::{Database, Definitions, Isolation, Row, SqlError, Transaction, Value};
 
-use crate::{LeaseClock, LedgerError, Limits, Wallet, crash, rows, schema, session::Session};
+use crate::{LeaseClock, LedgerError, Limits, Wallet, rows, schema, session::Session};
 
 const SELECT_CHAIN: &str = "SELECT id FROM chains WHERE chain = $1 AND network = $2";
 const SELECT_TIP: &str = "SELECT tip_height FROM chains WHERE id = $1";
@@ -228,7 +229,7 @@ impl Ledger {
     ) -> Result<T, E> {
         self.check_open()?;
         let answer = self.database.write_at(self.isolation, body)?;
-        crash::point("after_commit");
+        crash_point("after_commit");
         Ok(answer)
     }
 
@@ -269,7 +270,7 @@ impl Ledger {
             session.codec.clone_from(&self.codec);
             let answer = body(&mut session)?;
             session.finish()?;
-            crash::point("before_commit");
+            crash_point("before_commit");
             Ok(answer)
         })
     }

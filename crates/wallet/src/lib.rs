@@ -18,7 +18,6 @@ mod balance;
 mod birthday;
 mod bump;
 mod chain;
-mod crash;
 mod descriptors;
 mod error;
 mod error_kind;

@@ -15,10 +15,11 @@ use utxokeep_core::{
         shuffled, weight_without_inputs,
     },
 };
+use utxokeep_fault::crash_point;
 
 pub(crate) use self::closed::ClosedCoins;
 use self::window::Reach;
-use crate::{BalanceQuery, LeaseTerms, Ledger, LedgerError, NewOutput, crash, session::Session};
+use crate::{BalanceQuery, LeaseTerms, Ledger, LedgerError, NewOutput, session::Session};
 
 /// How coins are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -226,7 +227,7 @@ impl Session<'_, '_> {
         terms: &LeaseTerms,
     ) -> Result<Selection, LedgerError> {
         let mut selection = self.select(request)?;
-        crash::point("after_select");
+        crash_point("after_select");
         let coins: Vec<(i64, OutPoint)> =
             selection.coins.iter().map(|coin| (coin.id, coin.outpoint)).collect();
         selection.leased_until = Some(self.lease(&coins, terms)?);

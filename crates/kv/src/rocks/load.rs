@@ -13,9 +13,10 @@ use std::{
 };
 
 use rocksdb::{IngestExternalFileOptions, SstFileWriter, WriteBatch};
+use utxokeep_fault::crash_point;
 
 use super::RocksKv;
-use crate::{Batch, Durability, KvError, SortedRows, TableId, crash};
+use crate::{Batch, Durability, KvError, SortedRows, TableId};
 
 /// Key of the intent in the default column family.
 const INTENT_KEY: &[u8] = b"load";
@@ -74,9 +75,9 @@ impl RocksKv {
         let intent = Intent { files, finish };
         let mut writes = WriteBatch::default();
         writes.put(INTENT_KEY, intent.encode());
-        crash::point("before_intent");
+        crash_point("before_intent");
         self.write_raw(writes, Durability::Synced)?;
-        crash::point("after_intent");
+        crash_point("after_intent");
         // The intent holds from now on: nothing may be written past it.
         self.complete(&intent).inspect_err(|error| self.writing.stop(&error.to_string()))
     }
@@ -115,7 +116,7 @@ impl RocksKv {
         options.set_move_files(true);
         for (number, (table, name)) in intent.files.iter().enumerate() {
             if number == 1 {
-                crash::point("after_first_file");
+                crash_point("after_first_file");
             }
             let path = self.load_dir.join(name);
             if path.is_file() {
@@ -132,7 +133,7 @@ impl RocksKv {
             }
         }
         writes.delete(INTENT_KEY);
-        crash::point("before_close");
+        crash_point("before_close");
         self.write_raw(writes, Durability::Synced)
     }
 

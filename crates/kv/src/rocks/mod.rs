@@ -28,6 +28,7 @@ use rocksdb::{
 };
 
 use utxokeep_core::{Found, Opening};
+use utxokeep_fault::crash_point;
 
 use acknowledged::Acknowledged;
 use files::Files;
@@ -39,7 +40,7 @@ use writing::Writing;
 
 use crate::{
     Batch, Durability, Kv, KvError, OpenMode, Read, Scan, SortedRows, TableId, TableSize,
-    TableSpec, Trouble, Visitor, crash,
+    TableSpec, Trouble, Visitor,
 };
 
 /// Rows of a scan between two looks whether somebody waits for them.
@@ -533,9 +534,9 @@ impl Kv for RocksKv {
     fn commit(&self, mut batch: Batch, durability: Durability) -> Result<(), KvError> {
         // Sorted rows let the memtable continue from where the last row went.
         batch.sort();
-        crash::point("before_commit");
+        crash_point("before_commit");
         self.write(&batch, durability)?;
-        crash::point("after_commit");
+        crash_point("after_commit");
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use utxokeep_core::{
         body_checksum,
     },
 };
-use utxokeep_kv::crash_point;
+use utxokeep_fault::crash_point;
 use utxokeep_sql::{Transaction, Value};
 
 use super::rows::{blob, count, from_u64, height};
