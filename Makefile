@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check bench bench-peers setup docs nightly
+.PHONY: help run test check bench bench-peers setup docs nightly features
 
 CARGO := scripts/cargo
 # A developer may be in the middle of adding a dependency; CI must test the committed lock file.
@@ -35,7 +35,10 @@ check: setup ## Formatting and lints only; a warning is an error.
 		echo "the program is built with a feature that only tests may have" >&2; exit 1; \
 	fi
 
-nightly: setup ## Long random histories, many crashes and failovers on every engine, with new seeds each day.
+features: setup ## Each library with one engine alone, and with none.
+	scripts/features
+
+nightly: setup features ## Long random histories, many crashes and failovers on every engine, with new seeds each day.
 	UTXOKEEP_STEPS=100000 UTXOKEEP_ROUNDS=100 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test it histories::
 	UTXOKEEP_HISTORY_STEPS=100000 UTXOKEEP_HISTORY_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \

@@ -24,6 +24,8 @@ mod index;
 mod live;
 mod log;
 mod meta;
+#[cfg(feature = "rocksdb")]
+mod open_dir;
 mod pending;
 mod prune;
 mod query;
@@ -44,13 +46,15 @@ pub use error::{ApplyError, FollowError, IndexError, OpenError, QueryError, Roll
 pub use follow::{FollowReport, Follower, REFUSED_LISTED_MAX, RefusedBlock};
 pub use immutable::import_immutable;
 pub use import::{ImportProgress, ImportStage, OnProgress, import_files};
-pub use index::{ChainIndex, Status, peek_identity};
+pub use index::{ChainIndex, Status};
 pub use live::{LiveFollower, Readers};
 pub use log::{
     CONSUMERS_MAX, ConsumerNeeds, ConsumerState, ConsumerStatus, Cursor, LogError, LogEvent,
     LogReader, LoggedBlock, TipSignal,
 };
 pub use meta::{FORMAT_VERSION, Identity};
+#[cfg(feature = "rocksdb")]
+pub use open_dir::peek_identity;
 pub use prune::PruneReport;
 pub use query::{
     AddressBalance, AddressPage, AssetId, OutputDetails, Paging, SpentInfo, Utxo, View,

@@ -189,6 +189,7 @@ impl KvError {
     }
 
     /// An error of RocksDB, sorted by whether the data or the world around it is at fault.
+    #[cfg(feature = "rocksdb")]
     pub(crate) fn rocks(op: &'static str, source: rocksdb::Error) -> Self {
         let is_damage = source.kind() == rocksdb::ErrorKind::Corruption
             // A table or manifest that is listed and not there.

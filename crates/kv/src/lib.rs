@@ -1,8 +1,9 @@
 //! The storage boundary: ordered bytes in tables, changed by atomic batches.
 //!
 //! The port is deliberately small. Whatever an engine cannot do atomically is absent, so code
-//! written against it cannot depend on it. Two engines implement it: [`RocksKv`] on disk and
-//! [`MemoryKv`] for tests and models. Schemas on top of it are typed: [`Table`].
+//! written against it cannot depend on it. Two engines implement it: `RocksKv` on disk (feature
+//! `rocksdb`) and [`MemoryKv`] for tests and models. Schemas on top of it are
+//! typed: [`Table`].
 //!
 //! # Invariants
 //!
@@ -13,6 +14,7 @@
 mod batch;
 mod error;
 mod memory;
+#[cfg(feature = "rocksdb")]
 mod rocks;
 mod table;
 mod trouble;
@@ -21,6 +23,7 @@ pub use batch::{Batch, Row, TableRows};
 #[doc(hidden)]
 pub use error::KvError;
 pub use memory::MemoryKv;
+#[cfg(feature = "rocksdb")]
 pub use rocks::{LogDamage, LogReport, LostRow, RocksKv, RocksOptions, Use};
 pub use table::{RowKey, Stored, Table};
 pub use trouble::Trouble;

@@ -15,7 +15,9 @@
 use crate::error::SqlError;
 use crate::transaction::Transaction;
 use crate::value::Value;
+#[cfg(feature = "postgres")]
 use std::fmt::Write as _;
+#[cfg(feature = "postgres")]
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 
 /// Made with the table of migrations; on `PostgreSQL` only.
@@ -48,6 +50,7 @@ pub(crate) struct Doubt {
 }
 
 impl Mark {
+    #[cfg(feature = "postgres")]
     /// A row that no other connection of any program has.
     pub(crate) fn new() -> Result<Self, SqlError> {
         let mut random = [0; 16];

@@ -11,6 +11,13 @@
 //! * The number of connections, prepared statements, parameters per statement, attempts, and the
 //!   time of each wait are bounded.
 
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, reason = "parts of the code serve an engine that is not built")
+)]
+
+#[cfg(not(all(feature = "postgres", feature = "sqlite")))]
+mod absent;
 mod database;
 mod definitions;
 mod doubt;
@@ -18,16 +25,24 @@ mod error;
 mod migration;
 mod options;
 mod pool;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod server;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod sqlite_file;
 mod statement;
+#[cfg(feature = "postgres")]
 mod tls;
 mod transaction;
+#[cfg(feature = "postgres")]
 mod url;
 mod value;
 
+#[cfg(not(feature = "postgres"))]
+use absent::postgres;
+#[cfg(not(feature = "sqlite"))]
+use absent::sqlite;
 pub use database::{Database, RETRIES_METRIC, RETRIES_METRIC_HELP};
 pub use definitions::{Definitions, Deviation, SchemaFault};
 pub use error::{ConstraintKind, MigrationError, RetryReason, SqlError};

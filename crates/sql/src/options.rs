@@ -1,7 +1,7 @@
 //! Settings of a database, and where it is.
 
 use crate::error::SqlError;
-use crate::url::ServerUrl;
+use crate::postgres::ServerUrl;
 use std::path::PathBuf;
 use utxokeep_core::OpenMode;
 

@@ -6,6 +6,7 @@ use crate::pool::{Pool, Pooled};
 use crate::sqlite_file::{DatabaseTrouble, SqliteFile};
 use crate::statement::{Cache, Chunk, Shape};
 use crate::value::{Row, RowOf, Value};
+pub(crate) use rusqlite::Row as SqliteRow;
 use rusqlite::config::DbConfig;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{CachedStatement, Connection, OpenFlags, ffi};

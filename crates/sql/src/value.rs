@@ -1,7 +1,11 @@
 //! Values that go into statements and rows that come out.
 
 use crate::error::SqlError;
+use crate::postgres::PostgresRow;
+use crate::sqlite::SqliteRow;
+#[cfg(feature = "sqlite")]
 use rusqlite::types::ValueRef;
+#[cfg(feature = "postgres")]
 use tokio_postgres::types::{ToSql, Type};
 
 /// A parameter of a statement. Nulls have a type too, because `PostgreSQL` wants one.
@@ -24,6 +28,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    #[cfg(feature = "postgres")]
     pub(crate) fn postgres(self) -> Type {
         match self {
             Self::Int => Type::INT8,
@@ -42,6 +47,7 @@ impl Value<'_> {
         }
     }
 
+    #[cfg(feature = "postgres")]
     pub(crate) fn as_postgres(&self) -> &(dyn ToSql + Sync) {
         match self {
             Self::Int(value) => value,
@@ -50,6 +56,7 @@ impl Value<'_> {
         }
     }
 
+    #[cfg(feature = "sqlite")]
     pub(crate) fn as_sqlite(&self) -> ValueRef<'_> {
         match self {
             Self::Int(Some(value)) => ValueRef::Integer(*value),
@@ -94,12 +101,12 @@ impl<'a, const N: usize> From<Option<&'a [u8; N]>> for Value<'a> {
 pub struct Row<'r>(pub(crate) RowOf<'r>);
 
 pub(crate) enum RowOf<'r> {
-    Sqlite(&'r rusqlite::Row<'r>),
-    Postgres(&'r tokio_postgres::Row),
+    Sqlite(&'r SqliteRow<'r>),
+    Postgres(&'r PostgresRow),
 }
 
 /// What a cell holds, whatever the engine.
-enum Cell<'r> {
+pub(crate) enum Cell<'r> {
     Null,
     Int(i64),
     Bytes(&'r [u8]),
@@ -165,7 +172,13 @@ impl<'r> Row<'r> {
     }
 }
 
-fn sqlite_cell<'r>(row: &'r rusqlite::Row<'r>, index: usize) -> Result<Cell<'r>, SqlError> {
+#[cfg(not(feature = "sqlite"))]
+fn sqlite_cell<'r>(row: &'r SqliteRow<'r>, index: usize) -> Result<Cell<'r>, SqlError> {
+    row.cell(index)
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite_cell<'r>(row: &'r SqliteRow<'r>, index: usize) -> Result<Cell<'r>, SqlError> {
     let Ok(value) = row.get_ref(index) else {
         return Err(SqlError::ColumnMissing { index, columns: row.as_ref().column_count() });
     };
@@ -180,7 +193,13 @@ fn sqlite_cell<'r>(row: &'r rusqlite::Row<'r>, index: usize) -> Result<Cell<'r>,
     }
 }
 
-fn postgres_cell(row: &tokio_postgres::Row, index: usize) -> Result<Cell<'_>, SqlError> {
+#[cfg(not(feature = "postgres"))]
+fn postgres_cell(row: &PostgresRow, index: usize) -> Result<Cell<'_>, SqlError> {
+    row.cell(index)
+}
+
+#[cfg(feature = "postgres")]
+fn postgres_cell(row: &PostgresRow, index: usize) -> Result<Cell<'_>, SqlError> {
     let Some(column) = row.columns().get(index) else {
         return Err(SqlError::ColumnMissing { index, columns: row.len() });
     };

@@ -8,8 +8,7 @@ use std::{
 };
 
 use object_store::{
-    ObjectStore, ObjectStoreExt, aws::AmazonS3Builder, local::LocalFileSystem, memory::InMemory,
-    path::Path as Key,
+    ObjectStore, ObjectStoreExt, local::LocalFileSystem, memory::InMemory, path::Path as Key,
 };
 use tokio::runtime::Runtime;
 use utxokeep_core::{Corrupt, Txid, node::BlobKind};
@@ -48,6 +47,24 @@ impl fmt::Debug for Blobs {
     }
 }
 
+/// Objects below the prefix of `BUCKET/PREFIX`.
+#[cfg(feature = "s3")]
+fn in_bucket(url: &str, place: &str) -> Result<Arc<dyn ObjectStore>, BlobUrlError> {
+    let (_, prefix) = place.split_once('/').unwrap_or_default();
+    let builder = object_store::aws::AmazonS3Builder::from_env().with_url(url);
+    let bucket = builder.build().map_err(|error| BlobUrlError::Refused {
+        url: url.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(Arc::new(object_store::prefix::PrefixStore::new(bucket, prefix)))
+}
+
+#[cfg(not(feature = "s3"))]
+fn in_bucket(url: &str, _place: &str) -> Result<Arc<dyn ObjectStore>, BlobUrlError> {
+    let reason = "this build has no S3 client: it was compiled without the feature `s3`";
+    Err(BlobUrlError::Refused { url: url.to_owned(), reason: reason.to_owned() })
+}
+
 impl Blobs {
     /// Opens a blob store: `file:DIR`, `s3://BUCKET/PREFIX` with the credentials of the
     /// environment (`AWS_…`, `AWS_ENDPOINT` for other makers), or `memory:`.
@@ -79,12 +96,7 @@ impl Blobs {
                 let files = LocalFileSystem::new_with_prefix(dir).map_err(refused)?;
                 Arc::new(files.with_fsync(durability == Durability::Synced))
             }
-            Some(("s3", bucket)) if bucket.starts_with("//") => {
-                let builder = AmazonS3Builder::from_env().with_url(url);
-                let (_, prefix) = bucket[2..].split_once('/').unwrap_or_default();
-                let bucket = builder.build().map_err(refused)?;
-                Arc::new(object_store::prefix::PrefixStore::new(bucket, prefix))
-            }
+            Some(("s3", bucket)) if bucket.starts_with("//") => in_bucket(url, &bucket[2..])?,
             Some(("memory", "")) => Arc::new(InMemory::new()),
             _ => return Err(BlobUrlError::Unknown(url.to_owned())),
         };
@@ -291,6 +303,14 @@ mod tests {
                 Blobs::open(url, Durability::Buffered, 1_000, OpenMode::Create).unwrap_err();
             assert!(error.to_string().contains("file:DIR"), "{error}");
         }
+    }
+
+    #[cfg(not(feature = "s3"))]
+    #[test]
+    fn a_bucket_is_refused_where_its_client_is_absent() {
+        let opened = Blobs::open("s3://bucket/a", Durability::Synced, 1_000, OpenMode::Create);
+        let told = opened.unwrap_err().to_string();
+        assert!(told.contains("this build has no S3 client"), "{told}");
     }
 
     #[test]

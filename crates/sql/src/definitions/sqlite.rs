@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::Connection;
-
 use super::{Definitions, Kind, Object};
 use crate::error::SqlError;
 use crate::migration::Migration;
+#[cfg(feature = "sqlite")]
 use crate::options::Dialect;
+#[cfg(feature = "sqlite")]
 use crate::sqlite;
 use crate::transaction::Transaction;
 
@@ -17,8 +17,14 @@ const STRICT: &str = " STRICT";
 
 const SELECT: &str = "SELECT type, tbl_name, name, sql FROM sqlite_schema WHERE sql IS NOT NULL";
 
+#[cfg(not(feature = "sqlite"))]
+pub(super) fn expected(_migrations: &[Migration]) -> Result<Definitions, SqlError> {
+    unreachable!("no database of an engine that is not built can be open")
+}
+
+#[cfg(feature = "sqlite")]
 pub(super) fn expected(migrations: &[Migration]) -> Result<Definitions, SqlError> {
-    let made = Connection::open_in_memory().map_err(sqlite::error)?;
+    let made = rusqlite::Connection::open_in_memory().map_err(sqlite::error)?;
     for step in migrations {
         made.execute_batch(&Dialect::Sqlite.render(step.up)?).map_err(sqlite::error)?;
     }

@@ -136,3 +136,36 @@ fn a_licence_expression_is_met_by_one_side_of_or_and_both_sides_of_and() {
         assert_eq!(is_met(broken, &allowed), None, "{broken}");
     }
 }
+
+/// Names of all that is compiled for a library with these features, tests left out.
+fn compiled_for(library: &str, features: &str) -> BTreeSet<String> {
+    let tree = ["tree", "--locked", "--offline", "--edges", "normal,build", "--prefix", "none"];
+    let asked = ["-p", library, "--no-default-features", "--features", features];
+    let listed = String::from_utf8(run("cargo", &[&tree[..], &asked].concat())).unwrap();
+    listed.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn one_engine_is_compiled_without_the_others() {
+    let engines = [
+        ("rocksdb", "librocksdb-sys"),
+        ("sqlite", "rusqlite"),
+        ("postgres", "tokio-postgres"),
+        ("s3", "reqwest"),
+    ];
+    let libraries = [
+        ("utxokeep-kv", &engines[..1]),
+        ("utxokeep-index", &engines[..1]),
+        ("utxokeep-sql", &engines[1..3]),
+        ("utxokeep-wallet", &engines[1..3]),
+        ("utxokeep-txstore", &engines[..]),
+    ];
+    for (library, has) in libraries {
+        for (feature, driver) in has {
+            let compiled = compiled_for(library, feature);
+            let drivers: Vec<_> =
+                engines.iter().filter(|(_, driver)| compiled.contains(*driver)).collect();
+            assert_eq!(drivers, [&(*feature, *driver)], "{library} with {feature}");
+        }
+    }
+}
