@@ -189,8 +189,9 @@ mod tests {
         }
     }
 
+    /// K-healthy, K-at-risk.
     #[test]
-    fn k_healthy_and_at_risk_after_warm_up() {
+    fn runs_that_take_most_of_an_interval_are_at_risk_once_the_window_is_full() {
         let mut healthy = monitor();
         steady(&mut healthy, 20, 1_000, 100);
         assert_eq!(healthy.status().state, BacklogState::Ok);
@@ -205,8 +206,9 @@ mod tests {
         assert_eq!(exact.status().state, BacklogState::AtRisk, "the ratio itself is at risk");
     }
 
+    /// K-lag.
     #[test]
-    fn k_lag_of_3_is_fine_and_4_is_behind() {
+    fn a_lag_of_3_blocks_is_fine_and_4_are_behind() {
         let mut monitor = monitor();
         steady(&mut monitor, 1, 1_000, 1);
         monitor.requested(at(4), 0);
@@ -219,8 +221,9 @@ mod tests {
         assert_eq!(monitor.status().state, BacklogState::Behind);
     }
 
+    /// K-streak.
     #[test]
-    fn k_streak_of_2_failures_is_behind_whatever_else_holds() {
+    fn two_failures_in_a_row_are_behind_whatever_else_holds() {
         let mut monitor = monitor();
         steady(&mut monitor, 7, 1_000, 900);
         monitor.failed();
@@ -232,8 +235,9 @@ mod tests {
         assert_ne!(monitor.status().state, BacklogState::Behind);
     }
 
+    /// K-restart-seed, K-no-underflow, K-zero-intervals, K-disabled.
     #[test]
-    fn k_restart_seed_no_underflow_zero_intervals_and_disabled() {
+    fn blocks_before_the_start_are_not_owed_and_a_monitor_that_is_off_is_fine() {
         let mut seeded = monitor();
         seeded.requested(at(900_000), 0);
         assert_eq!(seeded.status().lag_blocks, 1, "blocks before the start are not owed");

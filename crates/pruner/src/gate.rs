@@ -205,8 +205,9 @@ mod tests {
 
     const JUMP: u32 = 144;
 
+    /// W-min-height.
     #[test]
-    fn w_min_height() {
+    fn no_run_starts_at_or_below_the_minimum_height() {
         let node = Node::at(9);
         for (min_height, expected) in
             [(8, Ok(())), (9, Err(SkipReason::BelowMinHeight)), (0, Ok(()))]
@@ -244,8 +245,9 @@ mod tests {
         assert_eq!(node.pass(&settings, &clock), Err(SkipReason::Ahead));
     }
 
+    /// W-mined-set.
     #[test]
-    fn w_mined_set_true_runs_false_until_timeout_skips_nobody_runs() {
+    fn a_run_waits_for_the_marks_of_its_block_and_is_skipped_at_the_limit() {
         let node = Node::at(9);
         assert_eq!(node.is_open(), Ok(()));
         let strict = PrunerSettings { requires_mined_set: true, ..PrunerSettings::default() };
@@ -264,8 +266,9 @@ mod tests {
         assert_eq!(node.is_open(), Err(SkipReason::MinedSetTimeout), "nobody marks what is not");
     }
 
+    /// W-assembly.
     #[test]
-    fn w_assembly_must_run_and_have_caught_up() {
+    fn block_assembly_must_run_and_have_caught_up() {
         let node = Node::at(9);
         let strict = PrunerSettings { requires_assembly_state: true, ..PrunerSettings::default() };
         let answer = node.pass(&strict, &Fake::default());
@@ -282,8 +285,9 @@ mod tests {
         }
     }
 
+    /// W-catchup.
     #[test]
-    fn w_catchup_skips() {
+    fn a_node_that_catches_up_is_skipped_where_so_configured() {
         let node = Node::at(9);
         let careful = PrunerSettings { skip_during_catch_up: true, ..PrunerSettings::default() };
         node.say(ChainReport::CatchingUp(true));

@@ -112,8 +112,9 @@ mod tests {
         assert_eq!(trigger.take(Duration::ZERO), None);
     }
 
+    /// W-coalesce.
     #[test]
-    fn w_coalesce_only_the_newest_waits() {
+    fn of_many_heights_only_the_newest_waits() {
         let at = Height::new;
         let trigger = Trigger::default();
         assert!(trigger.offer(at(1)) && !trigger.offer(at(1)) && !trigger.offer(at(0)));

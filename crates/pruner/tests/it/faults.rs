@@ -111,8 +111,9 @@ fn completed(pruner: &Pruner) -> RunReport {
 }
 
 /// Markers and deletions are one commit: if it fails, neither is there.
+/// R-marker-first.
 #[test]
-fn r_marker_first_a_failed_commit_leaves_child_and_parent_as_they_were() {
+fn a_failed_commit_leaves_child_and_parent_as_they_were() {
     let kv = Faulty::new();
     let store = kv.store();
     let children = due(store.as_ref());
@@ -129,8 +130,9 @@ fn r_marker_first_a_failed_commit_leaves_child_and_parent_as_they_were() {
     assert_eq!(marked(store.as_ref()), 6);
 }
 
+/// R-retry.
 #[test]
-fn r_retry_passing_faults_are_tried_again_up_to_the_limit() {
+fn faults_that_pass_are_tried_again_up_to_the_limit() {
     let kv = Faulty::new();
     let store = kv.store();
     due(store.as_ref());
@@ -159,8 +161,9 @@ fn r_retry_passing_faults_are_tried_again_up_to_the_limit() {
     assert_eq!(completed(&pruner).deleted, 4, "and the next run goes on");
 }
 
+/// R-phase-1.
 #[test]
-fn r_phase_1_error_stops_phase_2_and_the_height_is_not_complete() {
+fn a_failed_preservation_stops_the_run_before_it_deletes() {
     let kv = Faulty::new();
     let store = kv.store();
     let children = due(store.as_ref());
@@ -185,8 +188,9 @@ fn r_phase_1_error_stops_phase_2_and_the_height_is_not_complete() {
     assert_eq!(pruner.status().unwrap().heights.completed(), Some(HEIGHT));
 }
 
+/// R-cancel.
 #[test]
-fn r_cancel_stops_after_the_chunk_and_the_next_run_goes_on() {
+fn a_cancelled_run_stops_after_its_chunk_and_the_next_one_goes_on() {
     let kv = Faulty::new();
     let store = kv.store();
     let children = due(store.as_ref());
@@ -205,8 +209,9 @@ fn r_cancel_stops_after_the_chunk_and_the_next_run_goes_on() {
 }
 
 /// The process dies between two chunks; another one starts on what is stored.
+/// R-crash.
 #[test]
-fn r_crash_between_chunks_loses_nothing_and_repeats_nothing() {
+fn a_crash_between_chunks_loses_nothing_and_repeats_nothing() {
     for survives in 0..3 {
         let kv = Faulty::new();
         let store = kv.store();
@@ -253,8 +258,9 @@ fn files(dir: &std::path::Path) -> usize {
     dirs.flatten().count()
 }
 
+/// R-external.
 #[test]
-fn r_external_record_and_file_go_and_a_missing_file_is_done() {
+fn record_and_file_go_and_a_file_that_is_missing_counts_as_deleted() {
     let (kv, dir) = (Faulty::new(), tempfile::tempdir().unwrap());
     let store = with_files(&kv, dir.path());
     let children = due(store.as_ref());
@@ -269,8 +275,9 @@ fn r_external_record_and_file_go_and_a_missing_file_is_done() {
     assert_eq!((files(dir.path()), store.blobs_waiting(100).unwrap()), (1, 0));
 }
 
+/// R-blob-missing.
 #[test]
-fn r_blob_missing_keeps_the_record_because_its_parents_are_not_known() {
+fn a_missing_body_keeps_its_record_because_its_parents_are_not_known() {
     let (kv, dir) = (Faulty::new(), tempfile::tempdir().unwrap());
     let store = with_files(&kv, dir.path());
     let children = due(store.as_ref());
@@ -298,8 +305,9 @@ fn one_unreadable_body_of_an_old_unmined_transaction_stops_no_run() {
     assert_eq!(left(store.as_ref(), &[tx(1, &[], 7), waiting]), 2, "and its parent stays");
 }
 
+/// R-blob-delete.
 #[test]
-fn r_blob_delete_fails_and_is_tried_again_from_the_queue() {
+fn a_file_that_cannot_be_deleted_is_tried_again_from_the_queue() {
     let (kv, dir) = (Faulty::new(), tempfile::tempdir().unwrap());
     let store = with_files(&kv, dir.path());
     due(store.as_ref());

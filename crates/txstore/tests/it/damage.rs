@@ -70,15 +70,17 @@ fn after_damage(change: impl Fn(&mut Vec<u8>)) {
     store.spend(&[request(&spend)]).unwrap().remove(0).unwrap();
 }
 
+/// G-torn-page.
 #[test]
-fn g_torn_page_a_flipped_byte_is_an_error() {
+fn an_output_with_a_flipped_byte_is_an_error() {
     for at in [0, 31, 32, 33, 68, 72] {
         after_damage(|row| row[at] ^= 0x40);
     }
 }
 
+/// G-torn-page.
 #[test]
-fn g_torn_page_a_short_row_is_an_error() {
+fn an_output_that_is_cut_short_is_an_error() {
     for len in [0, 3, 32, 37, 72] {
         after_damage(|row| row.truncate(len));
     }
@@ -155,8 +157,9 @@ fn intents_outlive(open: impl Fn() -> NodeStore) {
     assert_eq!(store.pending_conflict_intents(9).unwrap(), []);
 }
 
+/// X-wal.
 #[test]
-fn x_wal_outlives_the_store() {
+fn conflict_intents_outlive_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let settings = Settings::default();
     let path = dir.path().join("rocksdb");

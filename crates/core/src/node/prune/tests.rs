@@ -226,8 +226,9 @@ use KeepReason::{
     OutputUnspent, Preserved, Unmined,
 };
 
+/// The timeline of heights 1000, 1288 and 1289.
 #[test]
-fn timeline_of_1000_1288_and_1289() {
+fn a_parent_goes_a_whole_window_after_its_child_was_mined() {
     let mut shelf = family(1);
     shelf.mine(10, 1_001, false);
     assert_eq!(shelf.prune(1, 1_287), Some(NotDue));
@@ -237,16 +238,18 @@ fn timeline_of_1000_1288_and_1289() {
     assert_eq!(shelf.prune(1, 1_289), Some(Missing), "the second time nothing is there");
 }
 
+/// Scenario A.
 #[test]
-fn scenario_a_long_running_block_assembly() {
+fn a_parent_stays_while_its_child_waits_in_block_assembly() {
     let mut shelf = family(1);
     for (height, kept) in [(1_200, NotDue), (1_288, ChildUnmined), (1_300, ChildUnmined)] {
         assert_eq!(shelf.prune(1, height), Some(kept));
     }
 }
 
+/// Scenario B.
 #[test]
-fn scenario_b_reorganisation_after_the_retention() {
+fn a_parent_stays_when_its_child_leaves_the_chain_after_the_retention() {
     let mut shelf = family(1);
     shelf.mine(10, 1_100, false);
     assert_eq!(shelf.prune(1, 1_288), Some(ChildYoung));
@@ -254,8 +257,9 @@ fn scenario_b_reorganisation_after_the_retention() {
     assert_eq!(shelf.prune(1, 1_300), Some(ChildUnmined), "the child can be validated again");
 }
 
+/// Edge case 1.
 #[test]
-fn edge_case_1_child_never_mined() {
+fn a_child_that_is_never_mined_keeps_its_parent_for_ever() {
     let mut shelf = family(1);
     for height in [1_288, 1_500, 2_000, u32::MAX] {
         assert_eq!(shelf.prune(1, height), Some(ChildUnmined));
@@ -263,8 +267,9 @@ fn edge_case_1_child_never_mined() {
     assert_eq!(shelf.explain(1, 2_000), [(ChildUnmined, None)]);
 }
 
+/// Edge case 2.
 #[test]
-fn edge_case_2_child_mined_very_late() {
+fn a_child_that_is_mined_late_starts_the_window_then() {
     let mut shelf = family(1);
     assert_eq!(shelf.prune(1, 1_288), Some(ChildUnmined));
     shelf.mine(10, 1_500, false);
@@ -272,8 +277,9 @@ fn edge_case_2_child_mined_very_late() {
     assert_eq!(shelf.prune(1, 1_788), None);
 }
 
+/// Edge case 3.
 #[test]
-fn edge_case_3_reorganisation() {
+fn a_child_that_is_mined_again_starts_the_window_anew() {
     let mut shelf = family(1);
     shelf.mine(10, 1_100, false);
     shelf.mine(10, 1_100, true);
@@ -283,16 +289,18 @@ fn edge_case_3_reorganisation() {
     assert_eq!(shelf.prune(1, 1_588), None);
 }
 
+/// Edge case 4.
 #[test]
-fn edge_case_4_restart_before_preservation_ran() {
+fn a_parent_is_safe_also_when_nothing_was_preserved_before_a_restart() {
     let mut shelf = family(1);
     // Nothing was preserved before the shutdown at 1400; the first thing after it is a deletion.
     assert_eq!(shelf.records[&id(1)].preserve_until, None);
     assert_eq!(shelf.prune(1, 1_500), Some(ChildUnmined));
 }
 
+/// Multi-child.
 #[test]
-fn multi_child_every_child_is_looked_at_not_the_last() {
+fn every_child_is_looked_at_not_only_the_last() {
     let mut shelf = Shelf::default();
     shelf.store(&tx(1, &[], 2), 90, Some(90));
     shelf.store(&tx(10, &[(1, 0)], 1), 100, Some(100));
@@ -313,8 +321,9 @@ fn a_child_in_two_blocks_counts_from_the_higher() {
     assert_eq!(shelf.prune(1, 1_488), None);
 }
 
+/// R-child-missing.
 #[test]
-fn r_child_missing_needs_a_marker() {
+fn a_missing_child_keeps_its_parent_unless_a_marker_proves_its_deletion() {
     let mut shelf = family(2);
     for child in [10, 11] {
         shelf.mine(child, 1_001, false);
@@ -326,8 +335,9 @@ fn r_child_missing_needs_a_marker() {
     assert_eq!(shelf.prune(1, 3_000), None, "the marker proves it");
 }
 
+/// R-conflicting-due.
 #[test]
-fn r_conflicting_due_goes_though_unspent_unless_a_live_child_needs_it() {
+fn a_conflicting_record_goes_though_unspent_unless_a_live_child_needs_it() {
     let mut shelf = Shelf::default();
     shelf.store(&tx(1, &[], 1), 10, Some(10));
     shelf.store(&tx(2, &[(1, 0)], 2), 20, None);
@@ -341,8 +351,9 @@ fn r_conflicting_due_goes_though_unspent_unless_a_live_child_needs_it() {
     assert_eq!(shelf.records[&id(1)].conflicting_children, []);
 }
 
+/// R-preserved, R-locked, R-live-coin, R-torn-counter.
 #[test]
-fn r_preserved_locked_live_coin_and_torn_counter_keep() {
+fn preserved_locked_unmined_unspent_and_miscounted_records_stay() {
     let mut shelf = family(1);
     shelf.mine(10, 1_001, false);
     let fine = shelf.records[&id(1)].clone();
@@ -386,8 +397,9 @@ fn grandchild() -> Shelf {
     shelf
 }
 
+/// R-marker-scope.
 #[test]
-fn r_marker_scope() {
+fn only_the_spender_leaves_a_marker_and_only_with_a_parent_that_stays() {
     let mut shelf = grandchild();
     assert_eq!(shelf.prune(2, 300), None);
     assert_eq!(shelf.markers, BTreeSet::from([(id(1), id(2))]));
@@ -410,8 +422,9 @@ fn r_marker_scope() {
     assert!(shelf.markers.is_empty(), "2 is the spender, not 6");
 }
 
+/// R-replay.
 #[test]
-fn r_replay_a_pruned_child_is_refused() {
+fn a_child_that_was_pruned_is_refused_when_it_comes_again() {
     let mut shelf = grandchild();
     assert_eq!(shelf.prune(2, 300), None);
     let how =
