@@ -168,7 +168,8 @@ fn listen<K: Kv>(
     Ok(Ended::Stopped)
 }
 
-fn pause(wait: Duration, is_stopped: &dyn Fn() -> bool) {
+/// Sleeps for a while, or until the program is to stop.
+pub(crate) fn pause(wait: Duration, is_stopped: &dyn Fn() -> bool) {
     let until = Instant::now() + wait;
     while !is_stopped() {
         let left = until.saturating_duration_since(Instant::now());

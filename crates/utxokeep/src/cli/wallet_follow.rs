@@ -2,7 +2,6 @@
 
 use std::{
     path::PathBuf,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -24,10 +23,9 @@ use super::{
     progress::Progress,
     served_place,
 };
-use crate::{consumers::ConsumerThread, wallet_follow::WalletFollower, wallets::Wallets};
-
-/// How often a waiting command looks whether it is to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+use crate::{
+    consumers::ConsumerThread, follow::pause, wallet_follow::WalletFollower, wallets::Wallets,
+};
 
 /// Where bodies of blocks are.
 #[derive(Debug, Args)]
@@ -274,17 +272,6 @@ fn set_aside(ledger: &Ledger, network: Network) -> Result<Vec<SetAsideWallet>, L
 /// Blocks up to a height.
 fn count(height: Option<Height>) -> u64 {
     height.map_or(0, |height| u64::from(height.get()) + 1)
-}
-
-fn pause(wait: Duration, is_stopped: &dyn Fn() -> bool) {
-    let until = Instant::now() + wait;
-    while !is_stopped() {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        thread::sleep(left.min(LOOK_EVERY));
-    }
 }
 
 fn poll(session: &Session) -> Duration {

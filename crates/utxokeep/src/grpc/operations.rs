@@ -115,7 +115,7 @@ fn answer_each<Q: Ord + Copy, K: PartialEq, A: Message + Clone>(
     Ok(questions.iter().filter_map(|question| found.get(question).cloned()).collect())
 }
 
-fn count(count: usize) -> u64 {
+pub(super) fn count(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 

@@ -1,6 +1,7 @@
 //! From the answers of the wallet ledger to messages.
 
 use super::{
+    operations::count,
     proto,
     wallet_texts::{Texts, hex_bytes, signed},
 };
@@ -34,10 +35,6 @@ fn change(word: &str) -> i32 {
 
 fn algorithm(word: &str) -> i32 {
     number("WALLET_ALGORITHM", word, proto::WalletAlgorithm::from_str_name)
-}
-
-fn count(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 pub(super) fn wallet(wallet: WalletInfo) -> proto::Wallet {

@@ -39,7 +39,7 @@ use crate::program::{Serving, until, utxokeep};
 const DEVNET: Network = Network::CardanoDevnet;
 const MAGIC: u32 = 42;
 
-fn owner(name: u8) -> Vec<u8> {
+pub(crate) fn owner(name: u8) -> Vec<u8> {
     enterprise(0, Credential::Key([name; 28]))
 }
 
@@ -52,9 +52,12 @@ fn settings() -> Settings {
     Settings::with_decoder(BlockDecoder::with_genesis(DEVNET, genesis))
 }
 
-/// Blocks on top of a chain; each spends the newest output of the one before. `branch` makes them
-/// differ from others in the same place.
-fn extend(chain: &[Built], blocks: usize, branch: u8) -> Vec<Built> {
+/// The owner of 1 lovelace in every block of [`extend`] but the first.
+pub(crate) const WATCHED: u8 = 7;
+
+/// Blocks on top of a chain. Each spends the first output of the one before and pays 1 to the
+/// watched owner. `branch` makes them differ from others in the same place.
+pub(crate) fn extend(chain: &[Built], blocks: usize, branch: u8) -> Vec<Built> {
     let mut chain = chain.to_vec();
     if chain.is_empty() {
         chain.push(BlockSpec::first(Era::Conway, Vec::new()).build());
@@ -63,14 +66,14 @@ fn extend(chain: &[Built], blocks: usize, branch: u8) -> Vec<Built> {
         let tip = chain.last().unwrap();
         let coin = if tip.txids.is_empty() { fund_of(&owner(0)) } else { tip.output(0, 0) };
         let name = branch.wrapping_add(u8::try_from(tip.number % 100).unwrap());
-        let outputs = [OutSpec::new(&owner(name), 900), OutSpec::new(&owner(7), 1)];
+        let outputs = [OutSpec::new(&owner(name), 900), OutSpec::new(&owner(WATCHED), 1)];
         let next = tip.next(Era::Conway, vec![TxSpec::new(&[coin], &outputs)]).build();
         chain.push(next);
     }
     chain
 }
 
-fn raws(chain: &[Built]) -> Vec<Vec<u8>> {
+pub(crate) fn raws(chain: &[Built]) -> Vec<Vec<u8>> {
     chain.iter().map(|built| built.raw.clone()).collect()
 }
 

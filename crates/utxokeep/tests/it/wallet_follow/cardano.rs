@@ -4,43 +4,18 @@ use std::collections::BTreeSet;
 
 use utxokeep_core::{BlockHash, Network, hex_encode};
 use utxokeep_testkit::{
-    cardano::{
-        BlockSpec, Built, Credential, Era, OutSpec, TxSpec, enterprise, fund_of, shelley_genesis,
-    },
+    cardano::{Built, shelley_genesis},
     cardano_node::FakeNode,
 };
 use utxokeep_wallet::{Ledger, NewAddress, WalletId};
 
-use crate::wallet_follow::program::{NOW, Place, coins, wait_for_tip};
+use crate::{
+    cardano_follow::{WATCHED, extend, owner, raws},
+    wallet_follow::program::{NOW, Place, coins, wait_for_tip},
+};
 
 const DEVNET: Network = Network::CardanoDevnet;
 const MAGIC: u64 = 42;
-const WATCHED: u8 = 7;
-
-fn owner(name: u8) -> Vec<u8> {
-    enterprise(0, Credential::Key([name; 28]))
-}
-
-/// Blocks on top of a chain. Each spends the first output of the one before and pays 1 to the
-/// watched address. `branch` makes them differ from others in the same place.
-fn extend(chain: &[Built], blocks: usize, branch: u8) -> Vec<Built> {
-    let mut chain = chain.to_vec();
-    if chain.is_empty() {
-        chain.push(BlockSpec::first(Era::Conway, Vec::new()).build());
-    }
-    while chain.len() < blocks {
-        let tip = chain.last().unwrap();
-        let coin = if tip.txids.is_empty() { fund_of(&owner(0)) } else { tip.output(0, 0) };
-        let name = branch.wrapping_add(u8::try_from(tip.number % 100).unwrap());
-        let outputs = [OutSpec::new(&owner(name), 900), OutSpec::new(&owner(WATCHED), 1)];
-        chain.push(tip.next(Era::Conway, vec![TxSpec::new(&[coin], &outputs)]).build());
-    }
-    chain
-}
-
-fn raws(chain: &[Built]) -> Vec<Vec<u8>> {
-    chain.iter().map(|built| built.raw.clone()).collect()
-}
 
 fn tip(chain: &[Built]) -> (u32, BlockHash) {
     let height = u32::try_from(chain.len() - 1).unwrap();
