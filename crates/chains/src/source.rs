@@ -28,7 +28,7 @@ pub enum TooLarge {
     /// More than the settings allow.
     #[error("the files hold more than {} GiB, see [storage] unpacked_gib_max", bytes_max >> 30)]
     Limit {
-        /// The most.
+        /// `[storage] unpacked_gib_max` in bytes.
         bytes_max: u64,
     },
     /// More than there is room for.
@@ -93,7 +93,7 @@ pub enum SourceError {
     /// A directory without block files.
     #[error("{} holds no blk*.dat file: name the blocks directory or the files", path.display())]
     NoFiles {
-        /// The directory.
+        /// The directory that was named.
         path: PathBuf,
     },
     /// Files with bytes in them, none of which are blocks.
@@ -113,13 +113,13 @@ pub enum SourceError {
     BadXorKey {
         /// The key file.
         path: PathBuf,
-        /// Its length.
+        /// Bytes that the key file has.
         len: usize,
     },
     /// A file of another network.
     #[error("{} holds blocks of {found}: choose that network or other files", path.display())]
     WrongNetwork {
-        /// The file.
+        /// The first file whose frames are of another network.
         path: PathBuf,
         /// The network its first block is framed for.
         found: Network,
@@ -131,13 +131,13 @@ pub enum SourceError {
         path.display()
     )]
     NoChunks {
-        /// The directory.
+        /// The directory that was named.
         path: PathBuf,
     },
     /// A file of an immutable database is missing among others.
     #[error("{} is missing: copy the whole immutable directory, without a gap", path.display())]
     MissingChunkFile {
-        /// The file.
+        /// Chunk or index that its neighbours are there without.
         path: PathBuf,
     },
     /// The index of a chunk makes no sense.
@@ -147,7 +147,7 @@ pub enum SourceError {
         path.display()
     )]
     BadChunkIndex {
-        /// The index.
+        /// The `.secondary` file of the chunk.
         path: PathBuf,
         /// The first entry that makes no sense, counted from 0.
         entry: u64,
@@ -155,7 +155,7 @@ pub enum SourceError {
     /// A chunk ends inside a block though others follow it.
     #[error("{} ends inside the block at byte {offset}: copy the file again", path.display())]
     TruncatedChunk {
-        /// The chunk.
+        /// The `.chunk` file.
         path: PathBuf,
         /// Where the block starts.
         offset: u64,
@@ -167,7 +167,7 @@ pub enum SourceError {
         path.display()
     )]
     DamagedChunk {
-        /// The chunk.
+        /// The `.chunk` file.
         path: PathBuf,
         /// Where the block starts.
         offset: u64,
@@ -175,7 +175,7 @@ pub enum SourceError {
     /// A file of Cardano blocks holds something else.
     #[error("cannot read the block at byte {offset} of {}", path.display())]
     BadBlock {
-        /// The file.
+        /// The file of blocks that was named.
         path: PathBuf,
         /// Where the block starts.
         offset: u64,
@@ -189,7 +189,7 @@ pub enum SourceError {
         path.display()
     )]
     BadHex {
-        /// The file.
+        /// The text file that was named.
         path: PathBuf,
         /// The first byte that does not fit.
         offset: u64,

@@ -33,11 +33,11 @@ pub enum Credits {
 /// A transaction to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTx {
-    /// Its id.
+    /// Id in internal byte order.
     pub txid: Txid,
     /// Outputs it spends, in the order of its inputs; empty for a coinbase.
     pub inputs: Vec<OutPoint>,
-    /// Its outputs.
+    /// All outputs in the order of the transaction, also those of others.
     pub outputs: Vec<NewOutput>,
     /// Whether it is a coinbase.
     pub coinbase: bool,
@@ -50,9 +50,9 @@ pub struct NewTx {
 /// A block of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockRef {
-    /// Its height.
+    /// Blocks below it in its chain.
     pub height: Height,
-    /// Its hash.
+    /// Hash of its header, by which a reorganisation is noticed.
     pub hash: BlockHash,
     /// Time in its header.
     pub time: Micros,
@@ -61,7 +61,7 @@ pub struct BlockRef {
 /// A block and the one below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkedBlock {
-    /// The block.
+    /// The block that is applied.
     pub block: BlockRef,
     /// Hash of the block below; `None` for the first of a chain.
     pub parent: Option<BlockHash>,
@@ -110,7 +110,7 @@ pub enum Change {
 /// What recording came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// The transaction.
+    /// The transaction that was given.
     pub txid: Txid,
     /// What happened to it.
     pub change: Change,
@@ -129,9 +129,9 @@ pub struct Recorded {
 /// A wallet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wallet {
-    /// Its id.
+    /// Key of the wallet in every other table.
     pub id: WalletId,
-    /// Its name.
+    /// What people call it; unique in the ledger.
     pub name: String,
     /// Its chain and network.
     pub network: Network,

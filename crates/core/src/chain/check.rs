@@ -59,9 +59,9 @@ pub enum InvalidBlock {
     /// One transaction names the same output twice.
     #[error("bad-txns-inputs-duplicate: {tx} spends {outpoint} twice")]
     DuplicateInput {
-        /// The transaction.
+        /// The spending transaction.
         tx: Txid,
-        /// The output.
+        /// The output that two of its inputs name.
         outpoint: OutPoint,
     },
     /// A transaction repeats one that still has live outputs.
@@ -85,7 +85,7 @@ pub enum InvalidBlock {
     /// A transaction creates more than it spends.
     #[error("bad-txns-in-belowout: {tx} spends {spent} and creates {created}")]
     CreatesMoney {
-        /// The transaction.
+        /// The transaction whose outputs are worth more than its inputs.
         tx: Txid,
         /// Sum of its inputs.
         spent: u64,
@@ -115,13 +115,13 @@ pub enum InvalidBlock {
     /// The block weighs too much.
     #[error("bad-blk-weight: the block weighs {weight}, allowed are {max}", max = bitcoin::BLOCK_WEIGHT_MAX)]
     TooHeavy {
-        /// Its weight.
+        /// Weight of the block in weight units, witnesses included.
         weight: u64,
     },
     /// The script of the coinbase is too short or too long.
     #[error("bad-cb-length: the script of the coinbase has {len} bytes, 2 to 100 are allowed")]
     CoinbaseScriptLength {
-        /// Its length.
+        /// Bytes of the script that unlocks the coinbase input.
         len: u32,
     },
     /// The signature operations of the block cost too much.
@@ -160,7 +160,7 @@ pub enum InvalidBlock {
     /// A transaction is in a block before its lock time.
     #[error("bad-txns-nonfinal: {tx} is locked until {lock_time}")]
     NotFinal {
-        /// The transaction.
+        /// The transaction that came too early.
         tx: Txid,
         /// Its lock time, a height or seconds.
         lock_time: u32,
@@ -168,9 +168,9 @@ pub enum InvalidBlock {
     /// An input spends an output sooner after its creation than it says.
     #[error("bad-txns-nonfinal: {tx} spends {outpoint} before its relative lock ends")]
     RelativelyLocked {
-        /// The transaction.
+        /// The spending transaction.
         tx: Txid,
-        /// The output.
+        /// The output that is too young for it.
         outpoint: OutPoint,
     },
     /// The header does not carry the number the block has in its chain.

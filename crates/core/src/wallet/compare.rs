@@ -7,7 +7,7 @@ use super::{DecodedTx, is_paid};
 /// Columns of a stored transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTxFacts {
-    /// Its id.
+    /// The id that the row is stored under.
     pub txid: Txid,
     /// Whether it is stored as a coinbase.
     pub is_coinbase: bool,
@@ -26,9 +26,9 @@ pub struct StoredTxFacts {
 pub struct StoredOutput {
     /// Its index in the transaction.
     pub index: i64,
-    /// Its amount.
+    /// In the smallest unit of the chain, as the column has it.
     pub amount: i64,
-    /// Its script.
+    /// Locking script, as the column has it.
     pub script: Vec<u8>,
     /// Script of the address that it is credited to.
     pub address: Vec<u8>,
@@ -103,9 +103,9 @@ pub fn mismatches(
 /// A coin that a block made and no block has spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfirmedCoin {
-    /// The output.
+    /// The transaction that made the coin, and its index there.
     pub outpoint: OutPoint,
-    /// Its amount.
+    /// In the smallest unit of the chain.
     pub amount: u64,
     /// Block that made it.
     pub height: Height,

@@ -26,7 +26,7 @@ const BY_TIME: u32 = 1 << 22;
 /// What lock times count in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockKind {
-    /// Heights.
+    /// Blocks of the chain.
     Height,
     /// Seconds since 1970.
     Time,
@@ -55,9 +55,9 @@ pub enum OpenCoins {
     All,
     /// Those in blocks up to a height, and those in blocks up to a time in seconds since 1970.
     InBlocks {
-        /// The height.
+        /// The highest block whose coins are old enough; `None` for no block.
         height_max: Option<u32>,
-        /// The time.
+        /// The latest block time, in seconds since 1970; `None` for no block.
         time_max: Option<u32>,
     },
 }
@@ -123,7 +123,7 @@ pub struct InputToLock<'w> {
 /// The locks of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockPlan {
-    /// Its version.
+    /// Version of the transaction; at least 2 where an input has a relative lock.
     pub version: u32,
     /// Its lock time.
     pub lock_time: LockTime,
@@ -138,7 +138,7 @@ pub struct LockPlan {
 pub enum NoLockPlan {
     /// No way to spend this input is known.
     Unspendable {
-        /// Its position.
+        /// Position of the input, counted from 0.
         input: usize,
     },
     /// Some of it asks for a lock time that is a height, and some for one that is a time.

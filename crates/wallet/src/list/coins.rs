@@ -68,13 +68,13 @@ const SELECT_WATCHED: &str = "SELECT t.txid, u.output_index, u.id, u.amount,
 pub struct Coin {
     /// Number in the wallet.
     pub id: i64,
-    /// The output.
+    /// The transaction that made the coin, and its index there.
     pub outpoint: OutPoint,
-    /// Its amount.
+    /// In the smallest unit of the chain.
     pub amount: Amount,
     /// Number of the address it is credited to.
     pub address_id: i64,
-    /// Its script.
+    /// Locking script on Bitcoin, bytes of the address on Cardano.
     pub script: Vec<u8>,
     /// Text of the address that is stored for its script; `None` when there is none, or when the
     /// output is credited to one key of a bare multisig.
@@ -154,11 +154,11 @@ impl CoinQuery {
 pub struct WatchedOutput {
     /// Number in the wallet.
     pub id: i64,
-    /// The output.
+    /// What a spending transaction names.
     pub outpoint: OutPoint,
-    /// Its amount.
+    /// In the smallest unit of the chain.
     pub amount: Amount,
-    /// Its script.
+    /// Locking script on Bitcoin, bytes of the address on Cardano.
     pub script: Vec<u8>,
 }
 
