@@ -45,9 +45,9 @@ const OVERTAKE_PERCENT: u32 = 65;
 /// The block a simulated chain goes on from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimTip {
-    /// Its height.
+    /// Blocks below it; the next block has one more.
     pub height: Height,
-    /// Its hash.
+    /// The next block names it as its parent.
     pub hash: BlockHash,
     /// Its time in seconds since the epoch.
     pub time: u64,

@@ -17,7 +17,7 @@ use crate::{
 /// What commits to the set at one place on the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
-    /// Where.
+    /// The block after which the set is described.
     pub point: ChainPoint,
     /// Outputs, amounts and `bogosize`.
     pub totals: Totals,

@@ -39,7 +39,7 @@ pub const REFUSED_LISTED_MAX: usize = 1_000;
 /// A block that was not connected, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedBlock {
-    /// The block.
+    /// The block, as its source announced it.
     pub hash: BlockHash,
     /// Height it would have had.
     pub height: Height,

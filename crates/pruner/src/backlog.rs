@@ -42,7 +42,7 @@ impl BacklogState {
 /// The state, and what it comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BacklogStatus {
-    /// The state.
+    /// The worst of what the other fields say.
     pub state: BacklogState,
     /// Blocks that were asked for and are not done.
     pub lag_blocks: u32,

@@ -10,7 +10,7 @@ pub trait Clock: Send + Sync {
     /// Milliseconds since some moment; never goes back.
     fn now_ms(&self) -> u64;
 
-    /// Waits.
+    /// Waits for so many milliseconds; a clock of tests moves on instead.
     fn sleep_ms(&self, ms: u64);
 }
 

@@ -11,7 +11,7 @@ use crate::{
 /// One thing the service needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependency {
-    /// Its name.
+    /// What answers of health call it, for instance `store`.
     pub name: &'static str,
     /// What is wrong with it, if something is.
     pub fault: Option<String>,

@@ -102,11 +102,11 @@ impl RunReport {
 #[derive(Debug, thiserror::Error)]
 #[error("phase {phase} failed after {attempts} attempts: {source}")]
 pub struct RunError {
-    /// Where.
+    /// The phase that was at work; later ones did not start.
     pub phase: Phase,
     /// How often it was tried.
     pub attempts: u32,
-    /// Why.
+    /// The answer of the store to the last attempt.
     #[source]
     pub source: StoreError,
     /// What was done before.

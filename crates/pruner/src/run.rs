@@ -23,7 +23,7 @@ pub(crate) type Place = Option<(Height, Txid)>;
 pub struct Run<'r> {
     /// The store that is pruned.
     pub store: &'r dyn PruneStore,
-    /// How.
+    /// Windows, limits and retries of this run.
     pub settings: &'r PrunerSettings,
     /// Where time comes from.
     pub clock: &'r dyn Clock,

@@ -120,7 +120,7 @@ pub enum SettingsError {
     /// A number is out of its range.
     #[error("[pruner] {name} must be at least {min}")]
     TooSmall {
-        /// The setting.
+        /// Key in the section `[pruner]`.
         name: &'static str,
         /// Its least value.
         min: u64,

@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Which source to follow, and how long to wait when it is away.
 #[derive(Debug, Clone)]
 pub struct FollowOptions {
-    /// The source.
+    /// Whose chain is followed, and where to connect again.
     pub source: Arc<dyn LiveSource>,
     /// Wait after the first failure; doubles with each further one.
     pub reconnect_first: Duration,

@@ -35,7 +35,7 @@ use crate::{BlockDecoder, XorKey, cardano::NodeOptions};
 /// A block that is looked for, by its place on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WantedBlock {
-    /// The block.
+    /// Height and hash; a body with another hash is never answered.
     pub point: ChainPoint,
     /// The block below; `None` for the first that the caller knows of.
     pub parent: Option<ChainPoint>,

@@ -16,7 +16,7 @@ const BABBAGE: u8 = 6;
 /// What a chain of headers needs to know of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderInfo {
-    /// Its header.
+    /// Hash, parent, time and slot, in the words of every chain.
     pub header: Header,
     /// Its number. A boundary block has that of the block before it.
     pub number: u32,

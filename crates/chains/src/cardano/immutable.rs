@@ -57,7 +57,7 @@ impl BlockPosition {
 pub struct ImmutableTip {
     /// Its slot; where `is_boundary`, the number of the epoch that it starts.
     pub slot: u64,
-    /// Its hash.
+    /// Hash of its header, as the index of the last chunk has it.
     pub hash: BlockHash,
     /// Whether it only marks the start of an epoch of Byron.
     pub is_boundary: bool,

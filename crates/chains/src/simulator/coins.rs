@@ -16,9 +16,9 @@ use super::rng::Rng;
 /// An output that a simulated chain may spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimCoin {
-    /// The output.
+    /// What an input that spends the coin names.
     pub outpoint: OutPoint,
-    /// Its amount.
+    /// Amount in satoshi.
     pub value: u64,
     /// Height of the block that created it.
     pub height: Height,

@@ -28,13 +28,13 @@ pub enum BlockNameError {
          slot:NUMBER"
     )]
     Malformed {
-        /// The text.
+        /// What was given, unchanged.
         text: String,
     },
     /// A height that no chain reaches.
     #[error("height {text} is too large")]
     TooHigh {
-        /// The text.
+        /// The digits that were given.
         text: String,
     },
 }

@@ -50,7 +50,7 @@ impl AssetFilter {
 /// What is attached to an output for scripts to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Datum<'a> {
-    /// Nothing.
+    /// No datum is attached.
     #[default]
     None,
     /// The hash of it.

@@ -46,7 +46,7 @@ impl IndexTag {
 pub struct IndexKey {
     /// What the hash is of.
     pub tag: IndexTag,
-    /// The hash.
+    /// Hash of the script or address, or the credential itself.
     pub key: AddressKey,
 }
 
@@ -91,7 +91,7 @@ impl IndexKey {
 /// Key of an address row: whose, then where on the chain the output was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AddressRowKey {
-    /// Whose.
+    /// The address or credential that the output pays.
     pub owner: IndexKey,
     /// Slot (or height) of creation.
     pub slot: u64,
@@ -148,7 +148,7 @@ impl AddressRowKey {
 pub struct AddressRow {
     /// Transaction that created the output.
     pub txid: Txid,
-    /// Its amount.
+    /// Amount in the smallest unit of the chain.
     pub value: u64,
     /// Whether native assets are inside.
     pub has_assets: bool,

@@ -24,7 +24,7 @@ pub struct DescriptorBranch {
 /// A script that a descriptor stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DerivedScript {
-    /// Its number.
+    /// Place in the range of the descriptor, counted from 0.
     pub index: u32,
     /// Output script.
     pub script: Vec<u8>,
@@ -54,7 +54,7 @@ pub struct DecodedTx {
     pub sequences: Vec<u32>,
     /// Its lock time, as the number in its bytes.
     pub lock_time: u32,
-    /// Its version.
+    /// From version 2 on, sequence numbers can be relative locks.
     pub version: u32,
 }
 

@@ -8,7 +8,7 @@ use super::{DerivedScript, estimated_spend_weight};
 pub struct StoredScript {
     /// Its number in the keychain.
     pub index: u32,
-    /// The script.
+    /// Output script, as the column has it.
     pub script: Vec<u8>,
     /// Its text form, if one is stored.
     pub address: Option<String>,

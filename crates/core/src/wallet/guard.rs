@@ -277,7 +277,7 @@ impl GuardRefusal {
 /// The guards as one call sees them: bounds, and what the caller allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PaymentGuards {
-    /// The bounds.
+    /// What a payment must stay within unless it is allowed to pass.
     pub limits: PaymentLimits,
     /// What is allowed nevertheless.
     pub allow: AllowedGuards,

@@ -62,7 +62,7 @@ pub struct SpendLocks {
 /// The block that holds an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoinAge {
-    /// Its height.
+    /// Height of the block that holds the coin.
     pub height: u32,
     /// Its time, in seconds since 1970; not earlier than the time of the chain below it.
     pub time: Option<u32>,
@@ -71,7 +71,7 @@ pub struct CoinAge {
 /// The block that may come next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextBlock {
-    /// Its height.
+    /// One more than that of the tip.
     pub height: u32,
     /// The time of the chain below it (the median of eleven blocks), in seconds since 1970; an
     /// earlier one when it is not known.

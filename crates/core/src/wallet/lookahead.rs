@@ -153,7 +153,7 @@ pub fn scan_from(
      that it has"
 )]
 pub struct BirthdayAboveTip {
-    /// The birthday.
+    /// The height that was asked for.
     pub birthday: Height,
     /// The last block of the ledger.
     pub tip: Height,

@@ -37,7 +37,7 @@ impl TxPlace {
 /// A stored transaction in a block that spends from the one in question, or that it spends from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relative {
-    /// The transaction.
+    /// Id of the parent or child.
     pub txid: Txid,
     /// Where it is.
     pub place: TxPlace,

@@ -78,7 +78,7 @@ pub struct Payment {
 pub struct Candidate {
     /// Number of the coin in the ledger.
     pub id: i64,
-    /// Its amount.
+    /// In the smallest unit of the chain; the cost of its input is not taken off.
     pub amount: Amount,
     /// Weight of the input that spends it.
     pub weight: u32,

@@ -50,7 +50,7 @@ pub enum ConsumerState {
 /// A named consumer, as the database knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsumerStatus {
-    /// Its name.
+    /// What it registered as; commands, metrics and health call it so.
     pub name: String,
     /// What it reads.
     pub needs: ConsumerNeeds,

@@ -17,7 +17,7 @@ use crate::{
 /// A block, as the log knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedBlock {
-    /// Its height.
+    /// Where the block is, or was before it was undone.
     pub height: Height,
     /// Hash, parent, time, work and counters.
     pub entry: BlockEntry,
