@@ -309,7 +309,7 @@ fn a_block_that_breaks_a_rule_is_reported_and_changes_nothing() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["height"], &report["refused"][0]["height"]), (&json!(224), &json!(225)));
     let said = told(&output);
-    assert!(told.contains("warning: block ") && told.contains("was refused: "), "{told}");
+    assert!(said.contains("warning: block ") && said.contains("was refused: "), "{said}");
     assert_is_truth(&user.json(&["chain", "digest"]), 224);
 }
 
@@ -538,7 +538,7 @@ fn damage_is_named_damage_with_the_way_on_and_nothing_is_made_anew() {
     let refuses = |what: &str| {
         for args in [&["chain", "status"][..], &["chain", "verify"], &import, &import] {
             let told = user.refused(5, args);
-            assert!(told.contains(what) && told.contains("runbook"), "{args:?}: {said}");
+            assert!(told.contains(what) && told.contains("runbook"), "{args:?}: {told}");
             assert!(!told.contains("change the configuration"), "{told}");
             assert_eq!(tables(), before, "no table was deleted");
         }
@@ -598,7 +598,7 @@ fn verbose_has_a_line_for_every_block_rollback_and_prune_pass() {
         let output = user.run(&[args, &["-v"]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", told(&output));
         let said = told(&output);
-        told.lines().filter(|line| line.contains(what)).map(str::to_owned).collect::<Vec<_>>()
+        said.lines().filter(|line| line.contains(what)).map(str::to_owned).collect::<Vec<_>>()
     };
     let blocks = RegtestA::default().path("blocks.dat.xz");
     let import = ["chain", "import", "--network", "regtest", blocks.to_str().unwrap(), "--no-bulk"];

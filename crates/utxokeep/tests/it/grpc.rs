@@ -10,7 +10,7 @@ mod doors;
 mod hanging_up;
 mod limits;
 mod memory;
-mod program;
+pub(crate) mod program;
 mod requests;
 mod served;
 mod stopping;

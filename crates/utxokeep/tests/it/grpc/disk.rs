@@ -6,15 +6,10 @@ use std::{
     io::Write as _,
     path::{Path, PathBuf},
     process::Command,
-    thread,
-    time::{Duration, Instant},
 };
 
 use tokio::runtime::{Builder, Runtime};
-use tonic::{
-    Code, Status,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Code, Status, transport::Channel};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };

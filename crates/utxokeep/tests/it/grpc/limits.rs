@@ -12,11 +12,14 @@ use utxokeep_kv::MemoryKv;
 use utxokeep_testkit::txstore::{seed, spending};
 use utxokeep_txstore::TABLES;
 
-use crate::grpc::{
-    calls::{create, id, named},
-    requests::new_transaction,
-    served::{ITEMS_MAX, Served, store_on},
-    take,
+use crate::{
+    alone::is_alone,
+    grpc::{
+        calls::{create, id, named},
+        requests::new_transaction,
+        served::{ITEMS_MAX, Served, store_on},
+        take,
+    },
 };
 
 fn assert_invalid(status: &Status, expected: &str) {

@@ -8,7 +8,6 @@ use std::{
     process::{Child, Command, Stdio},
     sync::mpsc,
     thread,
-    time::Duration,
 };
 
 use serde_json::{Value, json};
