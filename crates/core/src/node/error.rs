@@ -157,6 +157,7 @@ impl NodeError {
             | Self::NotFrozen(_)
             | Self::BlockHeight { .. }
             | Self::ConflictTooLarge(_) => ErrorKind::Refused,
+            Self::InProgress => ErrorKind::Overloaded,
         }
     }
 }
