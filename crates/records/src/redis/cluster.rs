@@ -126,7 +126,7 @@ impl Cluster {
         let unavailable = |what: String| RecordError::Unavailable { what };
         let reply = match tokio::time::timeout(limit, asked).await {
             Ok(Ok(reply)) => reply,
-            Ok(Err(lost)) => return Err(unavailable(lost.what)),
+            Ok(Err(lost)) => return Err(probe::refused_connection(&server, lost.what)),
             Err(_) => {
                 node.forget_idle();
                 return Err(unavailable(format!("{server} does not answer in {limit:?}")));

@@ -35,6 +35,16 @@ pub(crate) fn refused_cluster(server: &Address, error: &str) -> RecordError {
     RecordError::Unavailable { what: format!("{server}: {error}") }
 }
 
+/// Why there is no connection.
+pub(crate) fn refused_connection(server: &Address, what: String) -> RecordError {
+    if ["NOAUTH", "WRONGPASS", "NOPERM"].iter().any(|word| what.contains(word)) {
+        return unsuitable(format!(
+            "{server} does not let us in ({what}): put user and password into the URL"
+        ));
+    }
+    RecordError::Unavailable { what }
+}
+
 /// Looks at one server: its version, that it never evicts, and what `disk` needs.
 pub(crate) async fn server(node: &Node, level: Acknowledgement) -> Result<(), RecordError> {
     let address = &node.address;

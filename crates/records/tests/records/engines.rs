@@ -92,6 +92,25 @@ fn disk_needs_a_log_that_is_synced_always_on_every_server() {
 }
 
 #[test]
+fn a_server_that_asks_for_a_password_is_refused_without_the_right_one() {
+    let Some(cluster) = TestCluster::start_or_skip(&[]) else { return };
+    for number in 0..6 {
+        let mut wire = cluster.wire(number).unwrap();
+        wire.call(&["CONFIG", "SET", "masterauth", "p@ss"]).unwrap();
+        wire.call(&["CONFIG", "SET", "requirepass", "p@ss"]).unwrap();
+    }
+    let url = |user: &str| cluster.url("ack=replica").replacen("//", &format!("//{user}@"), 1);
+    let store = open(&url(":p%40ss")).unwrap();
+    suite::a_write_needs_the_version_it_expects(&store);
+    for refused in [cluster.url("ack=replica"), url(":other")] {
+        let refused = open(&refused).unwrap_err();
+        let text = refused.to_string();
+        assert!(matches!(refused, RecordError::Unsuitable { .. }), "{text}");
+        assert!(text.contains("does not let us in") && !text.contains("other"), "{text}");
+    }
+}
+
+#[test]
 fn a_library_that_was_flushed_is_loaded_again() {
     let Some(cluster) = TestCluster::start_or_skip(&[]) else { return };
     let store = open(&cluster.url("ack=replica")).unwrap();
