@@ -166,8 +166,9 @@ fn state(ledger: &Ledger, wallet: WalletId, txid: &Txid) -> TxState {
     ledger.transaction(wallet, txid).unwrap().summary.state
 }
 
+/// G1, G2, G3.
 #[test]
-fn g1_g2_g3_wrong_claims_do_not_stop_the_real_follower() {
+fn wrong_claims_do_not_stop_the_real_follower() {
     on_both(wrong_claims_do_not_stop_the_real_follower);
 }
 

@@ -14,16 +14,16 @@ crate::scenarios::on_both!(
     a_claim_that_contradicts_a_followed_block_is_refused,
     a_claim_below_what_the_ledger_remembers_stays_a_claim,
     a_position_that_contradicts_the_stored_one_is_refused,
-    g1_an_abandoned_parent_of_a_child_in_a_block_comes_back,
-    g1_a_replaced_parent_of_a_child_in_a_block_takes_its_inputs_back,
-    g1_a_whole_line_of_dead_ancestors_comes_back,
-    g1_an_unsent_parent_of_a_child_in_a_block_was_sent,
-    g2_a_payment_claimed_in_the_wrong_block_moves_to_the_real_one,
-    g2_a_payment_claimed_below_the_start_moves_to_the_real_block,
-    g3_a_false_confirmed_spend_loses_to_the_block,
-    g3_descendants_of_a_false_spend_fail_although_claimed_in_blocks,
-    g4_a_repeated_coinbase_counts_once_at_the_later_height,
-    g5_a_lease_held_by_a_false_spend_follows_the_real_one,
+    an_abandoned_parent_of_a_child_in_a_block_comes_back,
+    a_replaced_parent_of_a_child_in_a_block_takes_its_inputs_back,
+    a_whole_line_of_dead_ancestors_comes_back,
+    an_unsent_parent_of_a_child_in_a_block_was_sent,
+    a_payment_claimed_in_the_wrong_block_moves_to_the_real_one,
+    a_payment_claimed_below_the_start_moves_to_the_real_block,
+    a_false_confirmed_spend_loses_to_the_block,
+    descendants_of_a_false_spend_fail_although_claimed_in_blocks,
+    a_repeated_coinbase_counts_once_at_the_later_height,
+    a_lease_held_by_a_false_spend_follows_the_real_one,
     what_was_claimed_for_a_coming_block_and_is_not_in_it_leaves_it,
     a_hash_that_was_claimed_at_another_height_does_not_stop_its_block,
     a_time_that_was_claimed_wrongly_is_corrected_by_the_block,
@@ -118,7 +118,8 @@ fn a_position_that_contradicts_the_stored_one_is_refused(w: &mut World<'_>) {
 }
 
 /// Its own block lies before the start of the ledger.
-fn g1_an_abandoned_parent_of_a_child_in_a_block_comes_back(w: &mut World<'_>) {
+/// G1.
+fn an_abandoned_parent_of_a_child_in_a_block_comes_back(w: &mut World<'_>) {
     let observer = observer(w);
     let parent = pay(1, &[outside(1)], &[50, 30]);
     w.mempool(&parent);
@@ -136,7 +137,8 @@ fn g1_an_abandoned_parent_of_a_child_in_a_block_comes_back(w: &mut World<'_>) {
     assert_eq!((w.state(&parent), w.balance().confirmed), (at(50), 75));
 }
 
-fn g1_a_replaced_parent_of_a_child_in_a_block_takes_its_inputs_back(w: &mut World<'_>) {
+/// G1.
+fn a_replaced_parent_of_a_child_in_a_block_takes_its_inputs_back(w: &mut World<'_>) {
     let observer = observer(w);
     let parent = pay(1, &[outside(1)], &[50, 30]);
     w.mempool(&parent);
@@ -154,7 +156,8 @@ fn g1_a_replaced_parent_of_a_child_in_a_block_takes_its_inputs_back(w: &mut Worl
     is_exact(w, observer);
 }
 
-fn g1_a_whole_line_of_dead_ancestors_comes_back(w: &mut World<'_>) {
+/// G1.
+fn a_whole_line_of_dead_ancestors_comes_back(w: &mut World<'_>) {
     let observer = observer(w);
     let first = pay(1, &[outside(1)], &[50, 1]);
     let second = pay(2, &[out(&first, 0)], &[40, 2]);
@@ -173,7 +176,8 @@ fn g1_a_whole_line_of_dead_ancestors_comes_back(w: &mut World<'_>) {
     is_exact(w, observer);
 }
 
-fn g1_an_unsent_parent_of_a_child_in_a_block_was_sent(w: &mut World<'_>) {
+/// G1.
+fn an_unsent_parent_of_a_child_in_a_block_was_sent(w: &mut World<'_>) {
     let observer = observer(w);
     let funding = pay(1, &[outside(1)], &[50]);
     w.mine(&[&funding]);
@@ -191,7 +195,8 @@ fn g1_an_unsent_parent_of_a_child_in_a_block_was_sent(w: &mut World<'_>) {
     assert_eq!(confirmed(w, observer).len(), 2);
 }
 
-fn g2_a_payment_claimed_in_the_wrong_block_moves_to_the_real_one(w: &mut World<'_>) {
+/// G2.
+fn a_payment_claimed_in_the_wrong_block_moves_to_the_real_one(w: &mut World<'_>) {
     let observer = observer(w);
     let receive = pay(1, &[outside(1)], &[50]);
     w.mine(&[]);
@@ -207,7 +212,8 @@ fn g2_a_payment_claimed_in_the_wrong_block_moves_to_the_real_one(w: &mut World<'
     is_exact(w, observer);
 }
 
-fn g2_a_payment_claimed_below_the_start_moves_to_the_real_block(w: &mut World<'_>) {
+/// G2.
+fn a_payment_claimed_below_the_start_moves_to_the_real_block(w: &mut World<'_>) {
     let observer = observer(w);
     let receive = pay(1, &[outside(1)], &[50, 20]);
     let spend = pay(2, &[out(&receive, 1)], &[15]);
@@ -220,7 +226,8 @@ fn g2_a_payment_claimed_below_the_start_moves_to_the_real_block(w: &mut World<'_
     is_exact(w, observer);
 }
 
-fn g3_a_false_confirmed_spend_loses_to_the_block(w: &mut World<'_>) {
+/// G3.
+fn a_false_confirmed_spend_loses_to_the_block(w: &mut World<'_>) {
     let observer = observer(w);
     let funding = pay(1, &[outside(1)], &[50]);
     w.mine(&[&funding]);
@@ -243,7 +250,8 @@ fn g3_a_false_confirmed_spend_loses_to_the_block(w: &mut World<'_>) {
     is_exact(w, observer);
 }
 
-fn g3_descendants_of_a_false_spend_fail_although_claimed_in_blocks(w: &mut World<'_>) {
+/// G3.
+fn descendants_of_a_false_spend_fail_although_claimed_in_blocks(w: &mut World<'_>) {
     let observer = observer(w);
     let funding = pay(1, &[outside(1)], &[50]);
     w.mine(&[&funding]);
@@ -264,7 +272,8 @@ fn g3_descendants_of_a_false_spend_fail_although_claimed_in_blocks(w: &mut World
 }
 
 /// As blocks 91,722 and 91,880 of the main chain, and 91,812 and 91,842.
-fn g4_a_repeated_coinbase_counts_once_at_the_later_height(w: &mut World<'_>) {
+/// G4.
+fn a_repeated_coinbase_counts_once_at_the_later_height(w: &mut World<'_>) {
     let observer = observer(w);
     let reward = mint(1, &[50]);
     w.mine(&[&reward]);
@@ -280,7 +289,8 @@ fn g4_a_repeated_coinbase_counts_once_at_the_later_height(w: &mut World<'_>) {
     is_exact(w, observer);
 }
 
-fn g5_a_lease_held_by_a_false_spend_follows_the_real_one(w: &mut World<'_>) {
+/// G5.
+fn a_lease_held_by_a_false_spend_follows_the_real_one(w: &mut World<'_>) {
     let observer = observer(w);
     let funding = pay(1, &[outside(1)], &[50]);
     w.mine(&[&funding]);
