@@ -7,9 +7,9 @@ use utxokeep_chains::{
 use utxokeep_core::wallet::{LockTime, PaymentGuards};
 use utxokeep_testkit::RegtestA;
 use utxokeep_wallet::{
-    Amount, CHANGE_KEYCHAIN, Credits, FeeRate, LeaseId, LeaseTerms, Ledger, NewOutput, NewTx,
-    RecordOptions, ScriptSource, Seen, SelectedCoin, Selection, SelectionRequest, TxState,
-    WalletId,
+    Amount, BumpRequest, CHANGE_KEYCHAIN, Credits, FeeRate, LeaseId, LeaseTerms, Ledger,
+    LedgerError, NewOutput, NewTx, PaymentRequest, RecordOptions, ScriptSource, Seen, SelectedCoin,
+    Selection, SelectionRequest, TxState, WalletId,
 };
 
 use crate::regtest::chain::{NOW, TestChain, follow, hd_descriptors, open, wallet};
@@ -144,4 +144,52 @@ fn a_selection_becomes_a_psbt(url: &str) {
     assert_eq!(ledger.verify(wallet).unwrap(), []);
 }
 
-crate::regtest::on_both!(a_selection_becomes_a_psbt);
+/// What the ledger builds is what a caller would put together from its answers.
+fn the_ledger_pays_and_replaces_by_itself(url: &str) {
+    let (ledger, wallet) = rich_wallet(url);
+    let terms = owner(3);
+    for value in [1_000, 150_000_000, 20_000_000_000] {
+        let mut outputs = vec![stranger(value)];
+        let rate = FeeRate::per_vbyte(5);
+        let selection = SelectionRequest::paying(outputs.clone(), rate, 7).unwrap();
+        let request = PaymentRequest { record: true, ..PaymentRequest::new(selection) };
+        let paid = ledger.pay(wallet, &request, &terms, NOW).unwrap();
+        if let Some(change) = paid.selection.change {
+            let (amount, script) = (Amount::new(change).unwrap(), paid.change_script.unwrap());
+            outputs.push(NewOutput { amount, script });
+        }
+        let by_hand = psbt(&ledger, wallet, &paid.selection.coins, &outputs, paid.selection.fee);
+        assert_eq!(paid.psbt, by_hand);
+        assert_eq!(paid.psbt.base64, by_hand.base64);
+        assert_eq!(paid.recorded.unwrap().state, TxState::Pending);
+        assert!(paid.selection.leased_until.is_some());
+
+        let bump = BumpRequest::new(FeeRate::per_vbyte(20));
+        let replaced = ledger.replace(wallet, &paid.psbt.txid, &bump, &terms, NOW).unwrap();
+        let plan = &replaced.bumped.plan;
+        assert!(plan.replaces == paid.psbt.txid && plan.fee > paid.selection.fee);
+        let recorded = replaced.bumped.recorded.unwrap();
+        assert!(recorded.waiting && recorded.txid == replaced.psbt.txid);
+    }
+    assert_eq!(ledger.verify(wallet).unwrap(), []);
+}
+
+fn a_payment_that_is_refused_leaves_nothing_behind(url: &str) {
+    let (ledger, wallet) = rich_wallet(url);
+    let before = ledger.next_change(wallet).unwrap();
+    let rate = FeeRate::per_vbyte(5);
+    // A lock time far ahead: the guard refuses when the transaction is built, after the leases.
+    let selection = SelectionRequest::paying(vec![stranger(150_000_000)], rate, 7).unwrap();
+    let selection = SelectionRequest { lock_time: LockTime::Height(400_000_000), ..selection };
+    let request = PaymentRequest { record: true, ..PaymentRequest::new(selection) };
+    let refused = ledger.pay(wallet, &request, &owner(3), NOW).unwrap_err();
+    assert!(matches!(refused, LedgerError::Guarded(_)), "{refused}");
+    assert_eq!(ledger.next_change(wallet).unwrap(), before);
+    assert_eq!(ledger.leases(wallet, 0, 10, NOW).unwrap(), []);
+}
+
+crate::regtest::on_both!(
+    a_selection_becomes_a_psbt,
+    the_ledger_pays_and_replaces_by_itself,
+    a_payment_that_is_refused_leaves_nothing_behind,
+);
