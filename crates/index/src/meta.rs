@@ -6,7 +6,7 @@ use utxokeep_kv::{Batch, KvError, Read, Stored, Table};
 use crate::{
     Settings,
     accumulator::Kind,
-    error::{OpenError, IndexError},
+    error::{IndexError, OpenError},
     tables::{META, UTXO_META},
 };
 

@@ -14,7 +14,7 @@ use utxokeep_kv::{Read, Scan};
 
 use crate::{
     Settings,
-    error::{QueryError, IndexError},
+    error::{IndexError, QueryError},
     meta,
     tables::{ADDR, ADDR_SPENT, BLOCKS, HEIGHTS, SPENT, UNSPENT},
 };

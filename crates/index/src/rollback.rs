@@ -9,7 +9,7 @@ use utxokeep_kv::{Batch, Kv, Read, Table};
 use crate::{
     ChainWriter,
     coin::{Coin, RecordBytes, Rows},
-    error::{RollbackError, IndexError},
+    error::{IndexError, RollbackError},
     meta,
     query::block_entry,
     side::{self, Redo, Undone},

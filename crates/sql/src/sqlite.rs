@@ -109,13 +109,14 @@ fn unchanging(file: &Path) -> Option<String> {
     if !takes_no_writes || log_of(file).exists() {
         return None;
     }
+    use std::fmt::Write as _;
     let mut uri = String::from("file:");
     for byte in std::path::absolute(file).ok()?.as_os_str().as_bytes() {
         match byte {
             b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
                 uri.push(char::from(*byte));
             }
-            other => uri.push_str(&format!("%{other:02X}")),
+            other => write!(uri, "%{other:02X}").expect("writing to a string does not fail"),
         }
     }
     uri.push_str("?immutable=1");

@@ -105,13 +105,11 @@ impl Mark {
             Some(Reach { log: number("log")?, bytes: number("bytes")?, whole: number("whole")? })
         };
         let (written, synced) = (reach("written")?, reach("synced")?);
-        let manifest = match has_manifest {
-            true => {
-                let (number, bytes) =
-                    lines.next()?.strip_prefix("manifest ")?.split_once(" bytes ")?;
-                Manifest { number: number.parse().ok()?, bytes: bytes.parse().ok()? }
-            }
-            false => Manifest::default(),
+        let manifest = if has_manifest {
+            let (number, bytes) = lines.next()?.strip_prefix("manifest ")?.split_once(" bytes ")?;
+            Manifest { number: number.parse().ok()?, bytes: bytes.parse().ok()? }
+        } else {
+            Manifest::default()
         };
         let boot = lines.next()?.strip_prefix("boot ")?.trim().to_owned();
         Some(Self { written, synced, manifest, boot })

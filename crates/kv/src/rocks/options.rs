@@ -172,7 +172,7 @@ mod tests {
     ];
 
     /// Commits of `threads` per second, each with the rows of so many small transactions.
-    fn rate(usage: Use, durability: Durability, threads: u64, txs: u64, commits: u64) -> f64 {
+    fn rate(usage: Use, durability: Durability, threads: u64, txs: u64, commits: u32) -> f64 {
         let dir = tempfile::TempDir::new().unwrap();
         let options = RocksOptions::within(256 << 20).for_use(usage);
         let kv = RocksKv::open(dir.path(), SPECS, options, OpenMode::Create).unwrap();
@@ -181,7 +181,7 @@ mod tests {
             for thread in 0..threads {
                 let kv = &kv;
                 scope.spawn(move || {
-                    for commit in 0..commits / threads {
+                    for commit in 0..u64::from(commits) / threads {
                         let mut batch = Batch::new();
                         for tx in 0..txs {
                             let number = (thread << 48 | commit << 16 | tx)
@@ -197,7 +197,7 @@ mod tests {
                 });
             }
         });
-        commits as f64 / started.elapsed().as_secs_f64()
+        f64::from(commits) / started.elapsed().as_secs_f64()
     }
 
     /// `cargo nextest run -p utxokeep-kv --run-ignored only --no-capture what_each_use`
