@@ -104,12 +104,13 @@ const READ_UNCHANGING: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY
 /// How to open a file on a disk that takes no writes, such as a backup: `SQLite` would want to make
 /// a log beside it. Not where there is a log already: somebody may be using it from elsewhere.
 fn unchanging(file: &Path) -> Option<String> {
+    use std::fmt::Write as _;
+
     let disk = rustix::fs::statvfs(file).ok()?;
     let takes_no_writes = disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
     if !takes_no_writes || log_of(file).exists() {
         return None;
     }
-    use std::fmt::Write as _;
     let mut uri = String::from("file:");
     for byte in std::path::absolute(file).ok()?.as_os_str().as_bytes() {
         match byte {

@@ -139,7 +139,7 @@ fn many_rows_are_read_with_the_position_of_their_key(kv: &impl Kv) {
                 assert!(found[at].replace(value.map(<[u8]>::to_vec)).is_none(), "{at} twice");
             };
             read.multi_get(POINTS, &keys, &mut take).unwrap();
-            let expected = |row: u32| (row % 2 == 0).then(|| row.to_le_bytes().to_vec());
+            let expected = |row: u32| row.is_multiple_of(2).then(|| row.to_le_bytes().to_vec());
             assert!(found.into_iter().eq((0..count).map(|row| Some(expected(row)))), "{count}");
         }
     }
@@ -258,7 +258,9 @@ fn a_batch_of_one_of_many_writers_is_seen_whole_or_not_at_all(kv: &impl Kv) {
                 }
             }
         });
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        for writer in writers {
+            writer.join().unwrap();
+        }
         is_done.store(true, Ordering::Release);
     });
 }

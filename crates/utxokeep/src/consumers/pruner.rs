@@ -13,7 +13,7 @@ use utxokeep_core::{
     node::{ConsumerBound, ConsumerName},
 };
 use utxokeep_index::{
-    ChainIndex, ConsumerNeeds, ConsumerState, Cursor, LogError, LogEvent, StoreError,
+    ChainIndex, ConsumerNeeds, ConsumerState, Cursor, IndexError, LogError, LogEvent,
 };
 use utxokeep_kv::Kv;
 
@@ -27,7 +27,7 @@ const STEP_EVENTS_MAX: usize = 256;
 const NAME: &str = "pruner";
 
 /// The consumer of a log that has come least far, the pruner apart.
-pub(crate) fn slowest<K: Kv>(index: &ChainIndex<K>) -> Result<Option<ConsumerBound>, StoreError> {
+pub(crate) fn slowest<K: Kv>(index: &ChainIndex<K>) -> Result<Option<ConsumerBound>, IndexError> {
     let slowest = index.slowest_consumer(&[NAME])?;
     Ok(slowest
         .and_then(|(name, height)| Some(ConsumerBound { name: ConsumerName::new(&name)?, height })))
@@ -41,6 +41,7 @@ pub(crate) struct PrunerConsumer<K> {
     /// `None` until it has been registered.
     cursor: Option<Cursor>,
     /// What the pruner was last told of the other consumers; `None` before that.
+    #[allow(clippy::option_option, reason = "not told yet is not the same as told of nobody")]
     told: Option<Option<ConsumerBound>>,
 }
 

@@ -1,6 +1,6 @@
 //! `utxokeep tx` as a user meets it, on a store of each embedded engine.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use serde_json::Value;
 use tempfile::TempDir;

@@ -1,4 +1,7 @@
-use utxokeep_core::wallet::{AllowedGuards, Guard};
+use utxokeep_core::{
+    Txid,
+    wallet::{AllowedGuards, CoinAge, Guard, LockTime, NextBlock, PaymentGuards, ValidFrom},
+};
 
 use super::*;
 use crate::bitcoin::{decode_tx, derive_scripts};

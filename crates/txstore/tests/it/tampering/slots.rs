@@ -8,7 +8,7 @@ use utxokeep_core::{
 };
 use utxokeep_txstore::{Fields, TxStore as _};
 
-use crate::{
+use crate::tampering::{
     fields::{Seen, documented},
     world::{World, worlds},
 };

@@ -263,6 +263,7 @@ impl Human for Preserved {
 
 /// What came back, and what did not.
 #[derive(Debug, Serialize)]
+#[allow(clippy::struct_field_names, reason = "the answer's words are those of the contract")]
 pub(super) struct Restored {
     pub(super) restored: u64,
     pub(super) refused: u64,

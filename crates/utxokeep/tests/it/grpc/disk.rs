@@ -407,7 +407,8 @@ fn a_deleted_or_exchanged_sqlite_file_is_noticed() {
 
 /// Commands that look at a node store and its transaction 1.
 fn looks() -> [Vec<String>; 4] {
-    let txid: String = txid(1).iter().rev().map(|byte| format!("{byte:02x}")).collect();
+    let reversed: Vec<u8> = txid(1).iter().rev().copied().collect();
+    let txid = utxokeep_core::hex_encode(&reversed);
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     [
         words(&["tx", "verify"]),
@@ -422,10 +423,9 @@ fn reading_a_sqlite_store_of_a_killed_program_moves_nothing_out_of_its_log() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store");
     fs::create_dir(&store).unwrap();
-    let mut program = start_on("sqlite", dir.path(), &store, PLAINLY);
+    let program = start_on("sqlite", dir.path(), &store, PLAINLY);
     Client::of(&program).create(1).unwrap();
-    program.child.kill().unwrap();
-    program.child.wait().unwrap();
+    program.kill();
     let content = || ["node", "node-wal"].map(|name| fs::read(store.join(name)).unwrap());
     let before = content();
     assert!(!before[1].is_empty());

@@ -126,7 +126,9 @@ fn records_that_are_refused_name_transactions_and_outputs() {
     let refused = |tx: &PlainTx, more: &[&str], expected: &[String]| {
         let output = record(&user, tx, more);
         assert_eq!(output.status.code(), Some(4), "{}", told(&output));
-        expected.iter().for_each(|hash| check(hash, &told(&output), more));
+        for hash in expected {
+            check(hash, &told(&output), more);
+        }
     };
     let stranger = pays(&hash(0xb0), &format!("{}:0", hash(0xee)), &address(9));
     refused(&stranger, &["--mempool"], &[hash(0xb0)]);

@@ -85,7 +85,7 @@ fn record(ledger: &Ledger, wallet: WalletId, tx: &NewTx, seen: Seen) {
     ledger.record(wallet, tx, seen, &RecordOptions::default(), NOW).unwrap();
 }
 
-fn wrong_claims_do_not_stop_the_real_follower(place: &Place) {
+fn follow_past_wrong_claims(place: &Place) {
     let blocks = place.path("blocks");
     write_blocks(&blocks, "blk00000.dat", |_| true);
     place.configure(Some(&blocks), &format!("follow_from_height = {START}\n"));
@@ -169,7 +169,7 @@ fn state(ledger: &Ledger, wallet: WalletId, txid: &Txid) -> TxState {
 /// G1, G2, G3.
 #[test]
 fn wrong_claims_do_not_stop_the_real_follower() {
-    on_both(wrong_claims_do_not_stop_the_real_follower);
+    on_both(follow_past_wrong_claims);
 }
 
 /// Each has a chain database of its own; the ledger is one.
