@@ -89,13 +89,15 @@ impl Undo {
 }
 
 impl Undo {
-    /// Transactions that coming back may change or depends on: parents, and those that spend it.
+    /// Transactions that coming back may change or depends on: parents, those that spend it, and those
+    /// that conflicted over an output of it.
     #[must_use]
     pub fn relatives(&self) -> Vec<Txid> {
         let inputs = self.body.iter().flat_map(NodeTx::spends);
         let parents = inputs.map(|input| *input.outpoint.txid());
         let spenders = self.slots.iter().filter_map(|(_, slot)| Some(slot.spent_by()?.txid));
-        parents.chain(spenders).chain(self.marked_on.iter().copied()).collect()
+        let rivals = self.record.conflicting_children.iter().copied();
+        parents.chain(spenders).chain(rivals).chain(self.marked_on.iter().copied()).collect()
     }
 }
 
@@ -118,7 +120,15 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         let is_conflicting = undo.record.is_conflicting;
         // Where the body goes and which markers there are shows below.
         let (blob, file_checksum, deleted_children) = (None, None, 0);
-        let was = undo.record.clone();
+        let mut was = undo.record.clone();
+        // A rival that went in the meantime would have taken itself off the list.
+        let mut rivals = Vec::with_capacity(was.conflicting_children.len());
+        for rival in std::mem::take(&mut was.conflicting_children) {
+            if self.look(&rival)?.is_some() {
+                rivals.push(rival);
+            }
+        }
+        was.conflicting_children = rivals;
         let record = TxRecord {
             delete_at,
             preserve_until,
