@@ -54,7 +54,8 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
         + usize::from(record.deleted_children > 0)
         + usize::from(record.spent_at.is_some())
         + usize::from(record.kept_for_child_until.is_some())
-        + usize::from(record.file_checksum.is_some());
+        + usize::from(record.file_checksum.is_some())
+        + usize::from(record.is_creating);
     let mut flags = 0;
     for (bit, is_set) in [
         (COINBASE, record.is_coinbase),
@@ -110,6 +111,9 @@ pub fn encode_record(record: &TxRecord) -> Vec<u8> {
         if let Some(checksum) = record.file_checksum {
             e.u32(15)?.u32(checksum)?;
         }
+        if record.is_creating {
+            e.u32(16)?.bool(true)?;
+        }
         Ok(())
     };
     write().expect(INFALLIBLE);
@@ -140,6 +144,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
         deleted_children: 0,
         blob: None,
         file_checksum: None,
+        is_creating: false,
     };
     let mut required = 0;
     for _ in 0..map_len(&mut d, RECORD)? {
@@ -195,6 +200,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<TxRecord, Corrupt> {
             13 => record.spent_at = Some(Height::new(d.u32().map_err(corrupt)?)),
             14 => record.kept_for_child_until = Some(Height::new(d.u32().map_err(corrupt)?)),
             15 => record.file_checksum = Some(d.u32().map_err(corrupt)?),
+            16 => record.is_creating = d.bool().map_err(corrupt)?,
             other => return Err(Corrupt::unknown_field(RECORD, other)),
         }
     }
@@ -443,7 +449,7 @@ mod tests {
         };
         assert_eq!((FORMAT, known(15), known(16)), (3, true, false));
         assert_eq!((FORMAT, heights(9), heights(11), heights(12)), (3, true, true, false));
-        let error = decode_record(&[0xa1, 16, 0]).unwrap_err().to_string();
+        let error = decode_record(&[0xa1, 17, 0]).unwrap_err().to_string();
         assert!(error.contains("a newer one wrote it"), "{error}");
     }
 
@@ -453,6 +459,7 @@ mod tests {
             is_coinbase: true,
             is_conflicting: false,
             is_locked: true,
+            is_creating: false,
             spendable_at: Some(Height::new(110)),
             outputs: 3,
             utxos: 2,

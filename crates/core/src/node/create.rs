@@ -71,7 +71,11 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         if height == Height::GENESIS {
             return Ok(Err(NodeError::HeightZero));
         }
-        if self.look(&tx.txid)?.is_some() {
+        if let Some(existing) = self.look(&tx.txid)? {
+            // Whoever sends it again completes what an earlier call left.
+            if existing.is_creating {
+                self.complete(&tx.txid)?;
+            }
             return Ok(Err(NodeError::Exists(tx.txid)));
         }
         let invalid = |text: &str| Ok(Err(NodeError::Invalid(format!("{} {text}", tx.txid))));
@@ -118,6 +122,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
             deleted_children: 0,
             blob: None,
             file_checksum: None,
+            is_creating: false,
         };
         for block in &options.mined {
             if record.blocks.iter().all(|known| known.id != block.id) {
@@ -129,6 +134,15 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         self.set_body(tx.txid, Some(tx.clone()));
         if options.is_conflicting {
             self.add_conflicting_child(tx)?;
+        }
+        Ok(())
+    }
+
+    /// Says that all records of a transaction are there. The engine makes sure of it before it commits,
+    /// and refuses the call otherwise.
+    pub(super) fn complete(&mut self, txid: &Txid) -> Result<(), S::Error> {
+        if let Some(record) = self.record(txid)? {
+            record.is_creating = false;
         }
         Ok(())
     }

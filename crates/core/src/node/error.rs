@@ -13,6 +13,9 @@ pub enum SpendError {
     /// There is no such transaction, or it has no such output that could be spent.
     #[error("output {0} is not known")]
     NotFound(OutPoint),
+    /// Not all records of the transaction are known to be there. Nothing passes over it.
+    #[error("{0} is still being created; create it again, or wait until it is mined")]
+    Creating(Txid),
     /// The transaction lost against another one.
     #[error("{0} conflicts with another transaction")]
     Conflicting(Txid),
@@ -133,6 +136,7 @@ impl SpendError {
             Self::Mismatch(_) => ErrorKind::Invalid,
             Self::Conflicting(_)
             | Self::Locked(_)
+            | Self::Creating(_)
             | Self::Immature { .. }
             | Self::Frozen(_)
             | Self::FrozenUntil { .. }

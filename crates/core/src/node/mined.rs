@@ -55,6 +55,8 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         } else if info.on_longest_chain && !info.unset {
             record.unmined_since = None;
         }
+        // A block has it, so it is complete: the engine makes sure of that, or refuses.
+        record.is_creating &= info.unset;
         // A block lifts a lock when it comes. Its loss does not, nor does the same block told again:
         // somebody may have locked the transaction since.
         record.is_locked &= info.unset || known.is_some();

@@ -58,6 +58,7 @@ impl Default for Policy {
 
 /// The mutable part of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct TxRecord {
     /// Creates new coins.
     pub is_coinbase: bool,
@@ -100,6 +101,9 @@ pub struct TxRecord {
     pub blob: Option<BlobKind>,
     /// Checksum of that file; absent for one that was written before there were any.
     pub file_checksum: Option<u32>,
+    /// Its outputs are in several records, and it is not sure yet that all of them are there: none of
+    /// them can be spent. Only engines whose records are atomic one at a time set it.
+    pub is_creating: bool,
 }
 
 impl TxRecord {
@@ -216,6 +220,7 @@ mod tests {
             deleted_children: 0,
             blob: None,
             file_checksum: None,
+            is_creating: false,
         }
     }
 

@@ -104,6 +104,8 @@ pub enum SpendStatus {
     Conflicting,
     /// Its transaction is locked.
     Locked,
+    /// Its transaction is being created.
+    Creating,
 }
 
 /// What is known of an output.
@@ -197,6 +199,9 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         let Some(record) = self.look(&parent)? else {
             return Ok(Err(SpendError::NotFound(outpoint)));
         };
+        if record.is_creating {
+            return Ok(Err(SpendError::Creating(parent)));
+        }
         if record.is_conflicting && !request.flags.ignore_conflicting {
             return Ok(Err(SpendError::Conflicting(parent)));
         }
@@ -313,9 +318,12 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
             Err(error) => return Ok(Err(error)),
         };
         let mut exists = false;
+        // Somebody else is creating it, or could not finish: what it spends is up to them.
+        let is_creating = self.look(&tx.txid)?.is_some_and(|record| record.is_creating);
         if !how.spend_only {
             match self.check_create(tx, height, options)? {
                 Ok(()) => {}
+                Err(error @ NodeError::Exists(_)) if is_creating => return Ok(Err(error)),
                 Err(NodeError::Exists(_)) => exists = true,
                 Err(error) => return Ok(Err(error)),
             }
@@ -377,7 +385,9 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         }
         let is_held = slot.spendable_at.is_some_and(|from| from > height.get());
         let is_young = record.spendable_at.is_some_and(|from| from > height);
-        let status = if record.is_locked {
+        let status = if record.is_creating {
+            SpendStatus::Creating
+        } else if record.is_locked {
             SpendStatus::Locked
         } else if record.is_conflicting {
             SpendStatus::Conflicting

@@ -92,6 +92,7 @@ pub(super) fn record_row(row: &Row<'_>) -> Result<RecordRow, SqlError> {
         reassignments: Vec::new(),
         deleted_children: u32_at(row, 16)?,
         file_checksum: if blob.is_some() { checksum_at(row, 19)? } else { None },
+        is_creating: false,
     };
     Ok(RecordRow {
         txid: txid_at(row, 0)?,

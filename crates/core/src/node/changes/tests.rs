@@ -17,6 +17,7 @@ fn record(outputs: u32, block: Option<u32>) -> TxRecord {
         is_coinbase: false,
         is_conflicting: outputs.is_multiple_of(2),
         is_locked: false,
+        is_creating: false,
         spendable_at: None,
         outputs,
         utxos: outputs,

@@ -97,6 +97,7 @@ impl Record {
             deleted_children: 0,
             blob: None,
             file_checksum: None,
+            is_creating: false,
         };
         (comparable(record), self.outputs.clone())
     }
