@@ -1,0 +1,60 @@
+//! Mistakes that tests plant, one for each rule of the commit protocol.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+/// A rule that is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fault {
+    /// Whoever aborts a call takes stagings away without asking whose they are by now.
+    UndoByFence,
+    /// Stagings come before their status, and one without a status is rolled back without telling.
+    AbsenceDecides,
+    /// The status goes before its stagings are final.
+    StatusGoesFirst,
+    /// A cell that is only staged is seen by others.
+    TentativeSeen,
+    /// Stagings of others are overwritten without asking for their status.
+    StagingIgnored,
+    /// No barrier after staging.
+    StagedWithoutBarrier,
+    /// No barrier after the commit.
+    CommittedWithoutBarrier,
+    /// No barrier after an abort, before it is undone.
+    AbortedWithoutBarrier,
+    /// No barrier after rolling forward, before the status goes.
+    FinalWithoutBarrier,
+    /// What was only read is not read again.
+    ReadsNotValidated,
+    /// What is read decides, also where a failover may undo it.
+    ReadsDecide,
+    /// Versions are small numbers that come again.
+    VersionsCount,
+    /// A page is taken from an earlier attempt as it is.
+    PagesTakenAsTheyAre,
+    /// The master is cleared before its pages.
+    MasterClearedFirst,
+    /// A lock is released without comparing its fence.
+    LockWithoutFence,
+    /// A transaction is finished though pages are missing.
+    PagesNotCounted,
+}
+
+/// The rules that are left out: none, unless a test plants a mistake.
+#[derive(Debug, Clone, Default)]
+pub struct RecordFaults(Arc<AtomicU32>);
+
+impl RecordFaults {
+    /// Leaves out a rule.
+    #[cfg(feature = "testing")]
+    pub fn plant(&self, fault: Fault) {
+        self.0.fetch_or(1 << fault as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn has(&self, fault: Fault) -> bool {
+        cfg!(feature = "testing") && self.0.load(Ordering::Relaxed) & (1 << fault as u8) != 0
+    }
+}
