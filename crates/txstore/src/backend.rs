@@ -7,7 +7,7 @@ use utxokeep_core::{
 
 use utxokeep_kv::{OpenMode, Trouble};
 
-use crate::error::StoreError;
+use crate::{error::StoreError, records::CreationLock};
 
 /// The transactions that a call changes.
 #[derive(Debug, Clone)]
@@ -114,4 +114,21 @@ pub trait Backend: Send + Sync {
 
     /// Name of the engine.
     fn engine(&self) -> &'static str;
+
+    /// Whether what was read inside a write stays as it is while `work` runs. Otherwise the commit
+    /// fails where it did not, and whatever else `work` did has been done.
+    fn holds_reads(&self) -> bool {
+        true
+    }
+
+    /// Who is creating a large transaction, where a lock says so.
+    fn creation_lock(&self, _txid: &Txid) -> Result<Option<CreationLock>, StoreError> {
+        Ok(None)
+    }
+
+    /// Finishes or takes back calls whose actor did not end them in time, at most `limit`; answers how
+    /// many.
+    fn end_unfinished(&self, _limit: usize) -> Result<u64, StoreError> {
+        Ok(0)
+    }
 }

@@ -17,6 +17,7 @@ use crate::{
     error::StoreError,
     facts::Work,
     heights::read_block_state,
+    records::CreationLock,
     sample::Sample,
     store::{BlockState, Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore},
 };
@@ -335,6 +336,10 @@ impl TxStore for NodeStore {
     )]
     fn delete(&self, txids: &[Txid]) -> Result<usize, StoreError> {
         self.count(txids, |workspace, txid| workspace.delete(txid))
+    }
+
+    fn creation_lock(&self, txid: &Txid) -> Result<Option<CreationLock>, StoreError> {
+        self.backend.creation_lock(txid)
     }
 
     fn block_state(&self) -> Result<Option<BlockState>, StoreError> {

@@ -16,7 +16,7 @@ use utxokeep_core::{
 use utxokeep_kv::Kv;
 
 use crate::{
-    agreed::{Agreement, of_policy, refuse_changed},
+    agreed::{Agreement, compare, of_policy, refuse_changed},
     backend::{Backend, StoreReads, Touched},
     blobs::Blobs,
     error::{OpenError, StoreError},
@@ -179,7 +179,13 @@ impl NodeStore {
     /// Refuses to write by numbers that the store does not have any more.
     pub(crate) fn refuse_changed_numbers(&self, view: &StoreReads<'_>) -> Result<(), StoreError> {
         if self.backend.is_shared() || self.has_changed_numbers.load(Ordering::Acquire) {
-            refuse_changed(view, &of_policy(&self.settings.policy))?;
+            let numbers = of_policy(&self.settings.policy);
+            if self.backend.commits_items() {
+                // Listing names asks every shard; these are a few.
+                compare(view, &numbers)?;
+            } else {
+                refuse_changed(view, &numbers)?;
+            }
         }
         Ok(())
     }

@@ -2,12 +2,13 @@
 
 use utxokeep_core::{Corrupt, ErrorKind, Txid};
 use utxokeep_kv::KvError;
+use utxokeep_records::RecordError;
 use utxokeep_sql::SqlError;
 
 use crate::agreed::Disagreement;
 
 /// Reading or writing failed, or what is stored makes no sense. Nothing of the call was changed,
-/// unless it is [`SqlError::CommitUnknown`].
+/// unless it is [`SqlError::CommitUnknown`] or [`StoreError::CommitUnknown`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -17,6 +18,30 @@ pub enum StoreError {
     /// The database below failed.
     #[error(transparent)]
     Sql(#[from] SqlError),
+    /// The record store below failed.
+    #[error(transparent)]
+    Records(#[from] RecordError),
+    /// Other calls worked on the same records for as long as this one may wait. What they do is not
+    /// decided yet, so that there is no other answer.
+    #[error(
+        "other calls work on the same transactions, and it is not decided what becomes of them; \
+         nothing was changed, try again"
+    )]
+    InProgress,
+    /// The answer of the servers was lost, and records were changed by others since.
+    #[error(
+        "the answer to the commit was lost: it may or may not have happened; read the \
+         transactions, and repeat the call if it did not"
+    )]
+    CommitUnknown,
+    /// A page of a large transaction is not there. Nothing was changed.
+    #[error("record {page} of {txid} is missing; run `utxokeep tx verify`")]
+    PageMissing {
+        /// The transaction.
+        txid: Txid,
+        /// Number of the record, counted from 1 behind the first.
+        page: u32,
+    },
     /// A row does not decode.
     #[error("{0}; run `utxokeep tx verify`")]
     Corrupt(#[from] Corrupt),
@@ -76,12 +101,31 @@ pub enum OpenError {
         /// Format of this program.
         known: u64,
     },
+    /// A store on records has other numbers than those it is opened with. They cannot be changed.
+    #[error("the node store was created with {name} = {stored}, not {configured}; use that number")]
+    OtherNumber {
+        /// The setting.
+        name: &'static str,
+        /// The number of the store.
+        stored: u32,
+        /// The number that it was opened with.
+        configured: u32,
+    },
+    /// Settings of a store on records that cannot be honoured.
+    #[error("the settings of the record store cannot be used: {0}")]
+    RecordSettings(String),
     /// It is used with other numbers than it was made with.
     #[error(transparent)]
     Disagreement(#[from] Disagreement),
     /// The tables failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<RecordError> for OpenError {
+    fn from(error: RecordError) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 impl From<KvError> for OpenError {
@@ -116,12 +160,24 @@ impl StoreError {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::Corrupt(_) | Self::BlobMissing(_) => ErrorKind::Corrupt,
+            Self::Corrupt(_)
+            | Self::BlobMissing(_)
+            | Self::PageMissing { .. }
+            | Self::Records(RecordError::Corrupt { .. }) => ErrorKind::Corrupt,
+            Self::InProgress => ErrorKind::Overloaded,
             Self::Kv(error) => may_be_repeated(error.kind()),
             Self::Sql(error) => may_be_repeated(error.kind()),
-            Self::Blob { .. } | Self::NoBlobStore(_) | Self::Contended => ErrorKind::Unavailable,
-            Self::Disagreement(_) => ErrorKind::Refused,
-            Self::TooManyItems { .. } => ErrorKind::Invalid,
+            Self::Disagreement(_) | Self::Records(RecordError::Unsuitable { .. }) => {
+                ErrorKind::Refused
+            }
+            Self::TooManyItems { .. } | Self::Records(RecordError::Config { .. }) => {
+                ErrorKind::Invalid
+            }
+            Self::Blob { .. }
+            | Self::NoBlobStore(_)
+            | Self::Contended
+            | Self::CommitUnknown
+            | Self::Records(_) => ErrorKind::Unavailable,
         }
     }
 }
@@ -139,7 +195,9 @@ impl OpenError {
             Self::NewerFormat { .. }
             | Self::OlderFormat { .. }
             | Self::Missing
+            | Self::OtherNumber { .. }
             | Self::Disagreement(_) => ErrorKind::Refused,
+            Self::RecordSettings(_) => ErrorKind::Invalid,
         }
     }
 }

@@ -111,6 +111,9 @@ pub(crate) fn random_bytes() -> [u8; 16] {
     (random() << 64 | random()).to_be_bytes()
 }
 
+/// Bytes of a row that says that its file is being deleted.
+const CLAIM_LEN: usize = 16 + 1;
+
 fn new_token(checksum: u32) -> Vec<u8> {
     [random_bytes().as_slice(), &checksum.to_be_bytes()].concat()
 }
@@ -239,7 +242,9 @@ impl NodeStore {
                 let token = match found {
                     // Whoever else writes the same file now shares its row: the files are the same.
                     Some(row) if announced_checksum(&row) == Some(checksum) => row,
-                    Some(row) if row.len() == TOKEN_LEN && !self.ignores_rows() => {
+                    Some(row)
+                        if matches!(row.len(), TOKEN_LEN | CLAIM_LEN) && !self.ignores_rows() =>
+                    {
                         return Err(StoreError::Contended);
                     }
                     _ => new_token(checksum),
@@ -258,6 +263,21 @@ impl NodeStore {
             crash_point("after_blob");
         }
         Ok(())
+    }
+
+    /// Says in the row of a file that it is being deleted, on an engine that does not hold a row while
+    /// the file goes: whoever is about to write the file sees it, and waits. Answers what the row
+    /// says then; where the file must stay, it says something else.
+    pub(crate) fn claim_file(&self, name: &str) -> Result<Vec<u8>, StoreError> {
+        let claim = [random_bytes().as_slice(), b"d"].concat();
+        self.backend.write(&Touched::Only(Vec::new()), &mut |view| {
+            let row = view.state(name)?;
+            let is_claimed =
+                row.is_some_and(|row| self.seen_files.may_delete(name, &row, (self.now)()));
+            let claimed = is_claimed.then(|| (name.to_owned(), Some(claim.clone())));
+            Ok(ChangeSet::of_states(claimed.into_iter().collect()))
+        })?;
+        Ok(claim)
     }
 
     /// Lets files go that were written for a call which does not name them. One that a record names

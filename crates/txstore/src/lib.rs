@@ -27,6 +27,7 @@ mod kv;
 mod locks;
 mod orphans;
 mod prune;
+mod records;
 mod runs;
 mod sample;
 mod sql;
@@ -47,6 +48,9 @@ pub use orphans::BlobReport;
 pub use prune::{
     BlobsDeleted, EndedKeeping, KeptForNobody, ParentsOf, PastDue, PruneStore, RestoredHeight,
 };
+pub use records::{CreationLock, RecordContext, RecordSettings, creation_lock_ttl_s};
+#[doc(hidden)]
+pub use records::{RecordFault, RecordFaults};
 pub use runs::EndedRun;
 pub use sample::{Amount, Sample};
 pub use sql::{COMPONENT as SQL_COMPONENT, MIGRATIONS as SQL_MIGRATIONS};

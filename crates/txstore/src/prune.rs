@@ -9,6 +9,7 @@ use utxokeep_core::{
     },
 };
 use utxokeep_kv::KvError;
+use utxokeep_records::RecordError;
 
 use crate::{
     agreed::{Agreement, Disagreement, SAFETY_WINDOW, compare, of_policy},
@@ -16,7 +17,7 @@ use crate::{
     engine::NodeStore,
     error::StoreError,
     facts::{Facts, Work},
-    files::BLOB_DELETE,
+    files::{BLOB_DELETE, waits},
     heights::read_heights,
     runs::EndedRun,
     store::TxStore,
@@ -310,11 +311,18 @@ impl NodeStore {
         done: &mut BlobsDeleted,
     ) -> Result<(), StoreError> {
         let (txid, kind) = parse_blob(name).ok_or_else(|| damaged(name))?;
+        let holds_reads = self.backend.holds_reads();
+        let claim = (!holds_reads).then(|| self.claim_file(name)).transpose()?;
         let mut outcome = Ok(None);
         self.backend.write(&Touched::Only(vec![txid]), &mut |view: &StoreReads<'_>| {
             outcome = Ok(None);
             let row = view.state(name)?;
-            if !row.is_some_and(|row| self.seen_files.may_delete(name, &row, (self.now)())) {
+            let may_delete = match (&claim, row) {
+                (_, None) => false,
+                (Some(claim), Some(row)) => row == *claim,
+                (None, Some(row)) => self.seen_files.may_delete(name, &row, (self.now)()),
+            };
+            if !may_delete {
                 return Ok(ChangeSet::default());
             }
             let record = view.records(&[txid])?.into_iter().next().flatten();
@@ -325,7 +333,8 @@ impl NodeStore {
                     Ok(was_there) => outcome = Ok(Some(was_there)),
                     Err(error) => {
                         outcome = Err(error.to_string());
-                        return Ok(ChangeSet::default());
+                        let waits = claim.as_ref().map(|_| waits(&txid, kind));
+                        return Ok(ChangeSet::of_states(waits.into_iter().collect()));
                     }
                 }
             }
@@ -345,14 +354,23 @@ impl StoreError {
     /// Whether it is about one transaction and not about the engine.
     #[must_use]
     pub const fn is_about_one(&self) -> bool {
-        matches!(self, Self::Corrupt(_) | Self::BlobMissing(_) | Self::NoBlobStore(_))
+        matches!(
+            self,
+            Self::Corrupt(_)
+                | Self::BlobMissing(_)
+                | Self::NoBlobStore(_)
+                | Self::PageMissing { .. }
+        )
     }
 
     /// Whether what is stored is damaged, so that only a copy helps.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         match self {
-            Self::Corrupt(_) | Self::BlobMissing(_) => true,
+            Self::Corrupt(_)
+            | Self::BlobMissing(_)
+            | Self::PageMissing { .. }
+            | Self::Records(RecordError::Corrupt { .. }) => true,
             Self::Sql(error) => error.is_damage(),
             Self::Kv(error) => error.is_damage(),
             _ => false,
@@ -365,6 +383,7 @@ impl StoreError {
         let is_lasting = matches!(
             self,
             Self::Kv(KvError::Poisoned | KvError::InUse { .. } | KvError::Corrupt { .. })
+                | Self::Records(RecordError::Corrupt { .. } | RecordError::Closed)
                 | Self::TooManyItems { .. }
                 | Self::Disagreement(_)
         );

@@ -11,7 +11,7 @@ use utxokeep_core::{
 
 use utxokeep_kv::Trouble;
 
-use crate::{error::StoreError, sample::Sample};
+use crate::{error::StoreError, records::CreationLock, sample::Sample};
 
 /// Height and median time of the chain, always of the same block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,6 +197,12 @@ pub trait TxStore: Send + Sync {
 
     /// Deletes transactions with everything that belongs to them; answers how many were there.
     fn delete(&self, txids: &[Txid]) -> Result<usize, StoreError>;
+
+    /// Who creates a transaction of several records at present. Engines that create in one commit
+    /// have no such lock.
+    fn creation_lock(&self, _txid: &Txid) -> Result<Option<CreationLock>, StoreError> {
+        Ok(None)
+    }
 
     /// Height and median time, if they were ever set.
     fn block_state(&self) -> Result<Option<BlockState>, StoreError>;
