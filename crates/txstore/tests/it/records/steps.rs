@@ -1,0 +1,152 @@
+//! A call that stops at any step.
+
+use std::sync::Arc;
+
+use utxokeep_core::node::{NodeTx, SpendStatus};
+use utxokeep_records::{MemoryRecords, RecordStore};
+use utxokeep_testkit::txstore::{seed, spending};
+use utxokeep_txstore::{NodeStore, RecordFault, TxStore};
+
+use crate::records::{
+    cut::{Cut, How},
+    world::{assert_settled, create, fresh, open, record, settings, status, take, try_open},
+};
+
+/// Steps of a call at most; all of them are tried.
+const STEPS_MAX: usize = 200;
+
+/// Two parents, and a child that spends an output of each.
+fn family(store: &NodeStore) -> [NodeTx; 3] {
+    let (one, other) = (seed(1, &[9, 9]), seed(2, &[9, 9]));
+    let child = spending(3, &[(&one, 0), (&other, 1)], &[4, 4]);
+    for parent in [&one, &other] {
+        create(store, parent).unwrap().unwrap();
+    }
+    [one, other, child]
+}
+
+/// Everything of the child is there, or nothing is.
+fn is_there(store: &NodeStore, [one, other, child]: &[NodeTx; 3]) -> bool {
+    let parents = [status(store, one, 0), status(store, other, 1)];
+    match record(store, child) {
+        Some(_) => assert_eq!(parents, [SpendStatus::Spent; 2], "an input is not spent"),
+        None => assert_eq!(parents, [SpendStatus::Ok; 2], "an input is spent by nobody"),
+    }
+    record(store, child).is_some()
+}
+
+/// Runs the call with a port that stops at each step in turn, and looks at what is left.
+fn at_every_step(
+    how: How,
+    fault: Option<RecordFault>,
+    check: impl Fn(&Arc<MemoryRecords>, &NodeStore, &[NodeTx; 3], bool),
+) {
+    for writes in 0..STEPS_MAX {
+        let (records, store) = fresh(1);
+        let family = family(&store);
+        let port = Cut::new(&records, writes, how);
+        let stopped = try_open(Arc::clone(&port) as Arc<dyn RecordStore>, 2, fault);
+        let Ok(stopped) = stopped else { continue };
+        let answer = take(&stopped, &family[2]);
+        if !port.is_over() {
+            assert!(writes > 5, "it takes more steps than that");
+            return;
+        }
+        check(&records, &store, &family, matches!(answer, Ok(Ok(_))));
+    }
+    panic!("the call takes more than {STEPS_MAX} steps");
+}
+
+#[test]
+fn a_call_that_dies_at_any_step_happened_whole_or_not_at_all() {
+    at_every_step(How::Dies, None, |records, store, family, is_answered| {
+        let before = is_there(store, family);
+        assert!(before || !is_answered, "it was answered");
+        records.advance_ms(10 * settings().call_deadline_ms);
+        store.end_unfinished(100).unwrap();
+        assert_eq!(is_there(store, family), before, "reading it made no difference");
+        // Whoever sends it again gets it, and only once.
+        take(store, &family[2]).unwrap().unwrap();
+        assert!(is_there(store, family));
+        assert_settled(records, store);
+    });
+}
+
+#[test]
+fn whoever_meets_what_a_dead_call_left_goes_on() {
+    at_every_step(How::Dies, None, |records, store, family, _| {
+        // Another child of the same parents, while the dead one still has time.
+        let rival = spending(4, &[(&family[1], 0), (&family[0], 1)], &[1]);
+        take(store, &rival).unwrap().unwrap();
+        is_there(store, family);
+        take(store, &family[2]).unwrap().unwrap();
+        assert!(is_there(store, family));
+        records.advance_ms(10 * settings().call_deadline_ms);
+        store.end_unfinished(100).unwrap();
+        assert_settled(records, store);
+    });
+}
+
+#[test]
+fn an_answer_that_is_lost_at_any_step_is_found_again() {
+    at_every_step(How::LosesAnswer, None, |records, store, family, is_answered| {
+        assert!(is_answered && is_there(store, family));
+        assert_settled(records, store);
+    });
+}
+
+#[test]
+fn a_write_that_is_refused_at_any_step_leaves_nothing_behind() {
+    at_every_step(How::IsRefused, None, |records, store, family, is_answered| {
+        assert_eq!(is_there(store, family), is_answered);
+        records.advance_ms(10 * settings().call_deadline_ms);
+        store.end_unfinished(100).unwrap();
+        assert_settled(records, store);
+    });
+}
+
+#[test]
+#[should_panic = "an input is"]
+fn a_status_that_goes_before_its_stagings_are_final_is_noticed() {
+    at_every_step(How::Dies, Some(RecordFault::StatusGoesFirst), |records, store, family, _| {
+        records.advance_ms(10 * settings().call_deadline_ms);
+        store.end_unfinished(100).unwrap();
+        take(store, &spending(4, &[(&family[0], 1)], &[1])).unwrap().unwrap();
+        is_there(store, family);
+    });
+}
+
+#[test]
+fn two_calls_over_the_same_records_in_opposite_order_both_end() {
+    let (records, store) = fresh(1);
+    let (one, other) = (seed(1, &[9; 8]), seed(2, &[9; 8]));
+    for parent in [&one, &other] {
+        create(&store, parent).unwrap().unwrap();
+    }
+    std::thread::scope(|scope| {
+        for program in 0..8u8 {
+            let (records, one, other) = (&records, &one, &other);
+            scope.spawn(move || {
+                let store = open(records, 10 + u64::from(program));
+                let vout = u32::from(program);
+                let mut spends = [(one, vout), (other, vout)];
+                if program % 2 == 0 {
+                    spends.reverse();
+                }
+                take(&store, &spending(10 + program, &spends, &[1])).unwrap().unwrap();
+            });
+        }
+    });
+    assert_eq!([&one, &other].map(|tx| record(&store, tx).unwrap().spent), [8, 8]);
+    store.end_unfinished(100).unwrap();
+    assert_settled(&records, &store);
+}
+
+#[test]
+fn lists_by_height_have_what_an_answered_call_wrote() {
+    let (_, store) = fresh(1);
+    let family = family(&store);
+    take(&store, &family[2]).unwrap().unwrap();
+    let listed = store.unmined(crate::records::world::AT, None, 10).unwrap();
+    assert_eq!(listed.len(), 3);
+}
