@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use utxokeep_core::node::Policy;
 use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
+use utxokeep_records::MemoryRecords;
 use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::{postgres::TestDatabase, pruner::OpenedPruneStore, pruner_tests};
-use utxokeep_txstore::{Blobs, NodeStore, Settings, TABLES};
+use utxokeep_txstore::{Blobs, NodeStore, RecordContext, RecordSettings, Settings, TABLES};
 
 fn with(policy: Policy) -> Settings {
     Settings { policy, ..Settings::default() }
@@ -39,6 +40,15 @@ fn rocksdb(policy: Policy) -> Option<OpenedPruneStore> {
     Some((Arc::new(store), Some(Box::new(dir))))
 }
 
+/// Two outputs in a record: many transactions have pages.
+fn records(policy: Policy) -> Option<OpenedPruneStore> {
+    let records = RecordSettings { shards: 8, outputs_per_record: 2, ..RecordSettings::default() };
+    let port = Arc::new(MemoryRecords::new());
+    let context = RecordContext::default();
+    let store = NodeStore::on_records(port, with(policy), records, context, OpenMode::Create);
+    Some((Arc::new(store.unwrap()), None))
+}
+
 fn sql(url: &str, policy: Policy) -> Arc<NodeStore> {
     let database = Database::open(url, &Options::default()).unwrap();
     Arc::new(NodeStore::on_sql(database, with(policy), 0).unwrap())
@@ -60,4 +70,5 @@ pruner_tests!(on_memory, super::memory);
 pruner_tests!(with_files, super::files);
 pruner_tests!(on_rocksdb, super::rocksdb);
 pruner_tests!(on_sqlite, super::sqlite);
+pruner_tests!(on_records, super::records);
 pruner_tests!(on_postgres, super::postgres);

@@ -19,6 +19,9 @@ conformance_tests!(on_memory, super::on(|settings| Some(super::engines::memory(s
 conformance_tests!(on_rocksdb, super::on(|settings| Some(super::engines::rocksdb(settings))));
 conformance_tests!(on_sqlite, super::on(|settings| Some(super::engines::sqlite(settings))));
 conformance_tests!(on_postgres, super::on(super::engines::postgres));
+conformance_tests!(on_records, super::on(|settings| Some(super::engines::records(settings))));
+conformance_tests!(on_redis, super::on(super::engines::redis));
+conformance_tests!(on_record_pages, super::on(|s| Some(super::engines::record_pages(s))));
 conformance_tests!(
     by_item,
     super::on(|settings| {

@@ -6,13 +6,14 @@ mod fight;
 use std::{
     io::{BufRead, BufReader, Read, Write},
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
 
 use fight::{Contender, Outcome, check_race, check_riot, prepare};
 use utxokeep_core::{OutPoint, Txid};
+use utxokeep_records::{MemoryRecords, RecordStore};
 use utxokeep_sql::Durability;
 use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_txstore::{NodeStore, Settings};
@@ -81,6 +82,27 @@ fn threads_fight_on_postgres() {
     if let Some(opened) = engines::postgres(Settings::default()) {
         threads_fight(opened);
     }
+}
+
+#[test]
+fn threads_fight_on_records() {
+    threads_fight(engines::records(Settings::default()));
+}
+
+/// Every thread is a program of its own: nothing but the records is common to them.
+#[test]
+fn programs_fight_on_records() {
+    let port: Arc<dyn RecordStore> = Arc::new(MemoryRecords::new());
+    within_patience(move || {
+        let open = || engines::open_records(Arc::clone(&port), Settings::default(), 4);
+        let store = open();
+        prepare(&store);
+        let race = |number| Contender::new(number).race(&open());
+        let outcomes = each(0..THREADS, race).concat();
+        check_race(&store, &outcomes, THREADS);
+        each(0..THREADS, |number| Contender::new(number).riot(&open()));
+        check_riot(&store);
+    });
 }
 
 #[test]

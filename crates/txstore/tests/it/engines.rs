@@ -2,12 +2,13 @@
 
 pub(crate) mod by_item;
 
-use std::{any::Any, path::Path};
+use std::{any::Any, path::Path, sync::Arc};
 
 use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
+use utxokeep_records::{MemoryRecords, RecordStore, RedisOptions, RedisRecords};
 use utxokeep_sql::{Database, Durability as SqlDurability, Options};
 use utxokeep_testkit::postgres::TestDatabase;
-use utxokeep_txstore::{Blobs, NodeStore, Settings, TABLES};
+use utxokeep_txstore::{Blobs, NodeStore, RecordContext, RecordSettings, Settings, TABLES};
 
 /// A store, and what has to stay while it is open.
 pub(crate) struct Opened {
@@ -47,6 +48,35 @@ pub(crate) fn sqlite(settings: Settings) -> Opened {
     Opened { store, place: Some(Box::new(dir)) }
 }
 
+/// A store on records, over few shards.
+pub(crate) fn open_records(
+    port: Arc<dyn RecordStore>,
+    settings: Settings,
+    outputs_per_record: u32,
+) -> NodeStore {
+    let records = RecordSettings { shards: 8, outputs_per_record, ..RecordSettings::default() };
+    let (context, mode) = (RecordContext::default(), OpenMode::Create);
+    NodeStore::on_records(port, settings, records, context, mode).unwrap()
+}
+
+pub(crate) fn records(settings: Settings) -> Opened {
+    let port = Arc::new(MemoryRecords::new());
+    Opened { store: open_records(port, settings, 128), place: None }
+}
+
+/// A store on the cluster that all tests share; `None` where no server is installed.
+pub(crate) fn redis(settings: Settings) -> Option<Opened> {
+    let url = utxokeep_records::testing::shared_url_or_skip("ack=replica")?;
+    let port = RedisRecords::open(RedisOptions::parse(&url).unwrap()).unwrap();
+    Some(Opened { store: open_records(Arc::new(port), settings, 4), place: None })
+}
+
+/// Two outputs in a record: most transactions have pages.
+pub(crate) fn record_pages(settings: Settings) -> Opened {
+    let port = Arc::new(MemoryRecords::new());
+    Opened { store: open_records(port, settings, 2), place: None }
+}
+
 /// `None` where no server is installed.
 pub(crate) fn postgres(settings: Settings) -> Option<Opened> {
     let database = TestDatabase::create_or_skip()?;
@@ -68,6 +98,7 @@ pub(crate) fn all(settings: Settings) -> Vec<(&'static str, Opened)> {
         ("memory", memory(settings)),
         ("rocksdb", rocksdb(settings)),
         ("sqlite", sqlite(settings)),
+        ("records", records(settings)),
     ];
     let server = postgres(settings).map(|opened| ("postgres", opened));
     embedded.into_iter().chain(server).collect()

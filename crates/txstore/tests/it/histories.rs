@@ -15,8 +15,11 @@ mod random;
 mod rules;
 mod run;
 
+use std::sync::Arc;
+
 use run::{run, settings};
 use utxokeep_kv::Durability;
+use utxokeep_records::MemoryRecords;
 use utxokeep_sql::Durability as SqlDurability;
 use utxokeep_testkit::postgres::TestDatabase;
 
@@ -64,6 +67,19 @@ fn any_history_agrees_with_the_model_on_sqlite() {
         drop(store);
         let url = format!("sqlite:{}", dir.path().join(seed.to_string()).display());
         engines::open_sql_with(&url, settings(seed), SqlDurability::Relaxed)
+    });
+}
+
+#[test]
+fn any_history_agrees_with_the_model_on_records() {
+    let mut port = Arc::new(MemoryRecords::new());
+    run("on_records", 501, |seed, store| {
+        if store.is_none() {
+            port = Arc::new(MemoryRecords::new());
+        }
+        drop(store);
+        let per_record = if seed.is_multiple_of(2) { 2 } else { 128 };
+        engines::open_records(Arc::clone(&port) as _, settings(seed), per_record)
     });
 }
 

@@ -43,6 +43,13 @@ fn a_million_outputs_in_memory() {
 }
 
 #[test]
+fn a_million_outputs_on_records() {
+    let opened = engines::records(Settings::default());
+    a_large_transaction(&opened.store, 1_000_000);
+    assert_eq!(opened.store.verify().unwrap().outputs, 0, "nothing is left");
+}
+
+#[test]
 fn a_million_outputs_on_rocksdb() {
     let opened = engines::rocksdb(Settings::default());
     a_large_transaction(&opened.store, 1_000_000);

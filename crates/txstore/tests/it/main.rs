@@ -12,6 +12,7 @@ mod histories;
 mod items;
 mod large;
 mod portable;
+mod records;
 mod s3;
 mod schema;
 mod tampering;

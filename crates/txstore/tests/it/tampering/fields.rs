@@ -89,6 +89,8 @@ fn changes(record: &TxRecord) -> Vec<(&'static str, Vec<TxRecord>)> {
         deleted_children,
         blob,
         file_checksum,
+        // It only keeps outputs from being spent, and whoever creates or mines it again clears it.
+        is_creating: _,
     } = record;
     let kinds = [None, Some(BlobKind::Tx), Some(BlobKind::Outputs)];
     let other_kinds = kinds.into_iter().filter(|kind| kind != blob).collect();
