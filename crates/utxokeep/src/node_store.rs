@@ -4,11 +4,16 @@ use std::{path::Path, sync::Arc};
 
 use utxokeep_core::{ErrorKind, node::Policy};
 use utxokeep_kv::{Durability, KvError, MemoryKv, OpenMode, RocksKv, RocksOptions, Use};
+#[cfg(feature = "redis")]
+use utxokeep_records::{RedisOptions, RedisRecords};
 use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
 use utxokeep_txstore::{
     Agreement, BlobUrlError, Blobs, KvOptions, NodeStore, OpenError as TxOpenError, Settings,
     StoreError, TABLES, WrongBlobStore,
 };
+
+#[cfg(feature = "redis")]
+use utxokeep_txstore::{RecordContext, RecordSettings};
 
 use crate::{clock::now_us, config::TxStoreConfig};
 
@@ -69,7 +74,8 @@ impl OpenError {
 }
 
 /// URLs that [`open`] takes.
-const ENGINES: &str = "rocksdb:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE or memory:";
+const ENGINES: &str = "rocksdb:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE, \
+                       redis://HOST:PORT,HOST:PORT or memory:";
 
 /// Opens the node store that `url` names.
 pub fn open(
@@ -124,7 +130,9 @@ fn open_how(
     let tables = |durability| KvOptions { durability, proof_bytes_max };
     let store = match engine {
         "memory" => NodeStore::on_kv(MemoryKv::new(TABLES), settings, tables(Durability::Buffered)),
-        "rocksdb" | "sqlite" | "postgres" | "postgresql" if place.is_empty() => {
+        "rocksdb" | "sqlite" | "postgres" | "postgresql" | "redis" | "rediss"
+            if place.is_empty() =>
+        {
             return Err(OpenError::NoPlace { engine: engine.to_owned() });
         }
         "rocksdb" => {
@@ -144,6 +152,7 @@ fn open_how(
             });
             opened.and_then(|database| NodeStore::on_sql(database, settings, now_us()))
         }
+        "redis" | "rediss" => open_cluster(url, config, settings, mode),
         _ => return Err(OpenError::UnknownEngine { engine: engine.to_owned() }),
     };
     let store = store.map_err(failed)?;
@@ -167,6 +176,48 @@ fn open_how(
     Ok(Arc::new(store))
 }
 
+/// A store on Redis or Valkey Cluster.
+#[cfg(feature = "redis")]
+fn open_cluster(
+    url: &str,
+    config: &TxStoreConfig,
+    settings: Settings,
+    mode: OpenMode,
+) -> Result<NodeStore, TxOpenError> {
+    let port = Arc::new(RedisRecords::open(RedisOptions::parse(url)?)?);
+    let ack = utxokeep_records::RecordStore::acknowledgement(port.as_ref());
+    tracing::info!("node store: a commit is answered once it has reached level {ack}");
+    NodeStore::on_records(port, settings, record_settings(config)?, RecordContext::default(), mode)
+}
+
+/// This build cannot reach one.
+#[cfg(not(feature = "redis"))]
+fn open_cluster(
+    _url: &str,
+    _config: &TxStoreConfig,
+    _settings: Settings,
+    _mode: OpenMode,
+) -> Result<NodeStore, TxOpenError> {
+    Err(TxOpenError::RecordSettings("this build has no Redis".to_owned()))
+}
+
+#[cfg(feature = "redis")]
+fn record_settings(config: &TxStoreConfig) -> Result<RecordSettings, TxOpenError> {
+    let shards = u16::try_from(config.record_shards.get());
+    let shards = shards.map_err(|_| {
+        let found = config.record_shards;
+        TxOpenError::RecordSettings(format!("{found} shards; give a power of two, at most 16384"))
+    })?;
+    let call_deadline_ms = u64::from(config.record_call_deadline_ms.get());
+    Ok(RecordSettings {
+        outputs_per_record: config.outputs_per_record.get(),
+        shards,
+        call_deadline_ms,
+        wait_ms_max: call_deadline_ms * 3,
+        ..RecordSettings::default()
+    })
+}
+
 /// Says what an answered commit survives, and how it could be lost although that is not wanted.
 pub(crate) fn log_promises(what: &str, wants_every_commit: bool, database: &Database) {
     let Some(promises) = database.promises() else { return };
@@ -178,7 +229,7 @@ pub(crate) fn log_promises(what: &str, wants_every_commit: bool, database: &Data
 
 /// A place without what may be secret: of a server, only its name and the database.
 pub(crate) fn shown<'p>(engine: &str, place: &'p str) -> &'p str {
-    if !engine.starts_with("postgres") {
+    if !engine.starts_with("postgres") && !engine.starts_with("redis") {
         return place;
     }
     let place = place.split_once('?').map_or(place, |(place, _)| place);
@@ -196,7 +247,11 @@ fn settings(config: &TxStoreConfig) -> Settings {
             height_jump_blocks_max: config.height_jump_blocks_max.get(),
         },
         items_max: config.batch_items_max.get() as usize,
-        inline_body_bytes_max: config.inline_body_kib_max.get() as usize * KIB,
+        inline_body_bytes_max: if config.externalize_all {
+            0
+        } else {
+            config.inline_body_kib_max.get() as usize * KIB
+        },
         agreement: Agreement::Compare,
     }
 }
@@ -250,7 +305,7 @@ mod tests {
     fn wrong_urls_are_refused_without_showing_what_may_be_secret() {
         assert!(open("memory:", &TxStoreConfig::default(), OpenMode::Create).is_ok());
         assert!(error("rocksdb:").contains("does not say where"));
-        for url in ["redis://me:secret@host/db", "", "data"] {
+        for url in ["mysql://me:secret@host/db", "", "data"] {
             let error = error(url);
             assert!(error.contains("use rocksdb:DIR, sqlite:FILE"), "{error}");
             assert!(!error.contains("secret"), "{error}");

@@ -18,7 +18,7 @@ pub(super) use self::{
         Connect, Prune, PruneBacklog, PruneConfirm, PruneExplain, PruneJobs, PrunePreserve,
         PruneRestore, PruneRun, Pruner, PrunerServe, Target,
     },
-    tx::{Tx, TxAdoptBlobs, TxExplain, TxRecover, TxSettings, TxShow, TxStatus, TxVerify},
+    tx::{Tx, TxAdoptBlobs, TxExplain, TxLock, TxRecover, TxSettings, TxShow, TxStatus, TxVerify},
     wallet::{
         AddressAdd, AddressNext, Allowed, Bump, Coins, ConfirmTx, DescriptorAdd, DescriptorArchive,
         DescriptorList, Disconnect, Labels, LabelsExport, LabelsImport, Lease, LeaseAcquire,

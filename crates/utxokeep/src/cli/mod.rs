@@ -106,6 +106,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Tx(command) => match command {
             Tx::Show(args) => tx::show(&session, &args),
             Tx::Explain(args) => tx::explain(&session, &args),
+            Tx::Lock(args) => tx::lock(&session, &args),
             Tx::Status(args) => tx_status::run(&session, &args),
             Tx::Verify(args) => tx::verify(&session, &args),
             Tx::Settings(args) => settings::run(&session, &args),

@@ -44,7 +44,7 @@ const fn of_chain(command: &Chain) -> OpenMode {
 
 const fn of_tx(command: &Tx) -> OpenMode {
     match command {
-        Tx::Show(_) | Tx::Explain(_) | Tx::Status(_) => OpenMode::Read,
+        Tx::Show(_) | Tx::Explain(_) | Tx::Lock(_) | Tx::Status(_) => OpenMode::Read,
         Tx::Verify(args) => writes_if(args.repair_blobs),
         Tx::Settings(args) => writes_if(args.change),
         Tx::AdoptBlobs(_) => OpenMode::Existing,

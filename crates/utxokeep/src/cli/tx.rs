@@ -7,10 +7,12 @@ use utxokeep_core::{
     Height, Txid, hex_encode,
     node::{NodeTx, PruneRules, Slot, SlotState},
 };
-use utxokeep_txstore::{Agreement, Fields, NodeStore, PruneStore as _, StoredTx, TxStore as _};
+use utxokeep_txstore::{
+    Agreement, CreationLock, Fields, NodeStore, PruneStore as _, StoredTx, TxStore as _,
+};
 
 use super::{
-    args::{TxAdoptBlobs, TxExplain, TxShow, TxVerify},
+    args::{TxAdoptBlobs, TxExplain, TxLock, TxShow, TxVerify},
     error::CliError,
     exit::Exit,
     open::Session,
@@ -218,6 +220,51 @@ pub(super) fn show(session: &Session, args: &TxShow) -> anyhow::Result<Exit> {
     let store = open(session, args.store.store.as_deref())?;
     let stored = find(&store, args.txid, Fields { body: true, slots: true })?;
     output::result(session.json(), &Shown::new(args.txid, &stored))?;
+    Ok(Exit::Success)
+}
+
+/// Who creates a transaction.
+#[derive(Debug, Serialize)]
+struct Creating {
+    txid: String,
+    is_locked: bool,
+    created_at: Option<u64>,
+    expires_at: Option<u64>,
+    process_id: Option<u32>,
+    hostname: Option<String>,
+    expected_recs: Option<u32>,
+}
+
+impl Human for Creating {
+    fn describe(&self, lines: &mut Lines) {
+        lines.field("transaction", &self.txid);
+        let (Some(since), Some(until)) = (self.created_at, self.expires_at) else {
+            lines.field("creation lock", "nobody holds it");
+            return;
+        };
+        let (host, process) =
+            (self.hostname.as_deref().unwrap_or(""), self.process_id.unwrap_or(0));
+        lines
+            .field("creation lock", format_args!("process {process} on {host}"))
+            .field("records", self.expected_recs.unwrap_or(0))
+            .field("since", format_args!("{since} s since 1970"))
+            .field("until", format_args!("{until} s since 1970"));
+    }
+}
+
+pub(super) fn lock(session: &Session, args: &TxLock) -> anyhow::Result<Exit> {
+    let store = open(session, args.store.store.as_deref())?;
+    let lock = store.creation_lock(&args.txid)?;
+    let shown = Creating {
+        txid: args.txid.to_string(),
+        is_locked: lock.is_some(),
+        created_at: lock.as_ref().map(|lock| lock.created_at),
+        expires_at: lock.as_ref().map(CreationLock::expires_at),
+        process_id: lock.as_ref().map(|lock| lock.process_id),
+        expected_recs: lock.as_ref().map(|lock| lock.expected_recs),
+        hostname: lock.map(|lock| lock.hostname),
+    };
+    output::result(session.json(), &shown)?;
     Ok(Exit::Success)
 }
 

@@ -156,7 +156,11 @@ impl Config {
     fn check_node_store(&self, file: &str) -> Result<(), ConfigError> {
         let (store, pruner) = (&self.txstore, &self.pruner);
         let rows = u64::from(pruner.chunk_rows.get()) * u64::from(pruner.parallel_chunks.get());
-        let wrong: [(bool, &'static str); 4] = [
+        let wrong: [(bool, &'static str); 5] = [
+            (
+                store.externalize_all && store.blobs.is_empty(),
+                "txstore.externalize_all needs txstore.blobs: there is no place for the bodies",
+            ),
             (
                 store.height_jump_blocks_max.get() >= pruner.safety_window_blocks.max(1),
                 "txstore.height_jump_blocks_max must be below pruner.safety_window_blocks: one wrong \

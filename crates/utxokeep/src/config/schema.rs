@@ -339,12 +339,14 @@ settings! {
     /// calls over gRPC.
     [txstore] TxStoreConfig {
         /// Engine and place of the node store: `rocksdb:DIR` or `sqlite:FILE` on this machine,
-        /// `postgres://USER@HOST/DATABASE` on a server, `memory:` for tests, gone when the program
-        /// ends. Empty: there is no node store.
+        /// `postgres://USER@HOST/DATABASE` on a server, `redis://HOST:PORT,HOST:PORT?ack=replica` on a
+        /// Redis or Valkey Cluster, `memory:` for tests, gone when the program ends. Empty: there is no
+        /// node store.
         url: String = String::new(),
-            "\"rocksdb:DIR\", \"sqlite:FILE\", \"postgres://…\", \"memory:\" or \"\"";
+            "\"rocksdb:DIR\", \"sqlite:FILE\", \"postgres://…\", \"redis://…\", \"memory:\" or \"\"";
         /// Wait for the disk on every commit. When false a crash of the machine (not of the program)
-        /// may lose the newest calls, although they were answered; nothing needs repair.
+        /// may lose the newest calls, although they were answered; nothing needs repair. A cluster
+        /// goes by `ack` in its URL instead: `primary`, `replica` or `disk`.
         fsync: bool = true, "true or false";
         /// Memory for caches and write buffers of RocksDB, in MiB.
         cache_mib: NonZeroU32 = count(256), "a whole number from 16 on";
@@ -353,6 +355,16 @@ settings! {
         proof_memory_mib: u32 = 128, "a whole number from 0 on";
         /// Connections to a SQL database that are open at the same time.
         sql_connections_max: NonZeroU32 = count(16), "a whole number from 2 on";
+        /// Outputs of a transaction in one record of a cluster; a transaction with more is spread over
+        /// several. Belongs to the store: another number is refused.
+        outputs_per_record: NonZeroU32 = count(128), "a whole number from 1 on",
+            seed "utxo_store_batch_size";
+        /// Parts of a cluster store that can be on different servers. Belongs to the store: another
+        /// number is refused.
+        record_shards: NonZeroU32 = count(1_024), "a power of two from 1 to 16384";
+        /// How long a call over several records of a cluster may take before others may abort it, in
+        /// milliseconds. Calls wait three times as long for each other.
+        record_call_deadline_ms: NonZeroU32 = count(5_000), "a whole number from 1 on";
         /// Blocks that a transaction is kept for once nobody needs it any more. 0: for ever.
         retention_blocks: u32 = 288, "a whole number from 0 on";
         /// Blocks that a coinbase has to wait before it can be spent.
@@ -371,7 +383,11 @@ settings! {
         /// tests. Empty: beside the others. It has to stay once bodies are there.
         blobs: String = String::new(), "\"file:DIR\", \"s3://BUCKET/PREFIX\", \"memory:\" or \"\"";
         /// Bodies above this length go there, in KiB.
-        inline_body_kib_max: NonZeroU32 = count(32), "a whole number from 1 on";
+        inline_body_kib_max: NonZeroU32 = count(32), "a whole number from 1 on",
+            seed "utxo_store_max_tx_size_in_store";
+        /// Put every body there, whatever its length. Needs `blobs`.
+        externalize_all: bool = false, "true or false",
+            seed "utxo_store_externalize_all_transactions";
         /// The longest that one read or write of the blob store may take, in milliseconds.
         blob_timeout_ms: NonZeroU32 = count(30_000), "a whole number from 1 on";
     }

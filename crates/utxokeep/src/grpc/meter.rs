@@ -74,6 +74,7 @@ const METHODS: &[&str] = &[
     "GetParentOutputs",
     "Delete",
     "GetBlockState",
+    "GetCreationLock",
     "SetBlockState",
 ];
 

@@ -438,6 +438,23 @@ pub(super) fn get_block_state(
     Ok(proto::GetBlockStateResponse { state })
 }
 
+pub(super) fn get_creation_lock(
+    store: &dyn TxStore,
+    request: proto::GetCreationLockRequest,
+    _: &Limits,
+) -> Answer<proto::GetCreationLockResponse> {
+    let txid = from::txid(request.txid).within("txid")?;
+    let lock = store.creation_lock(&txid)?.map(|lock| proto::CreationLock {
+        expires_at: lock.expires_at(),
+        created_at: lock.created_at,
+        lock_type: lock.lock_type,
+        process_id: lock.process_id,
+        hostname: lock.hostname,
+        expected_recs: lock.expected_recs,
+    });
+    Ok(proto::GetCreationLockResponse { lock })
+}
+
 pub(super) fn set_block_state(
     store: &dyn TxStore,
     request: proto::SetBlockStateRequest,

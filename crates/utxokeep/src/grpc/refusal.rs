@@ -83,6 +83,7 @@ fn spend_error(error: &SpendError) -> proto::Error {
         SpendError::NotFound(at) => about_output(ErrorCode::UtxoNotFound, at),
         SpendError::Conflicting(tx) => about(ErrorCode::TxConflicting, tx),
         SpendError::Locked(tx) => about(ErrorCode::TxLocked, tx),
+        SpendError::Creating(tx) => about(ErrorCode::TxCreating, tx),
         SpendError::Immature { txid, from, at } => proto::Error {
             from_height: Some(from.get()),
             at_height: Some(at.get()),
@@ -118,10 +119,11 @@ mod tests {
         let at = OutPoint::new(tx, 3);
         let by = SpendingData { txid: Txid::from_bytes([8; 32]), vin: 2 };
         let (from, height) = (Height::new(101), Height::new(100));
-        let inputs: [(SpendError, i32); 9] = [
+        let inputs: [(SpendError, i32); 10] = [
             (SpendError::NotFound(at), 73),
             (SpendError::Conflicting(tx), 36),
             (SpendError::Locked(tx), 37),
+            (SpendError::Creating(tx), 1008),
             (SpendError::Immature { txid: tx, from, at: height }, 38),
             (SpendError::Mismatch(at), 74),
             (SpendError::Frozen(at), 72),

@@ -211,4 +211,11 @@ impl tx_store_server::TxStore for Service {
     ) -> Answer<proto::SetBlockStateResponse> {
         self.answer(request, operations::set_block_state).await
     }
+
+    async fn get_creation_lock(
+        &self,
+        request: Request<proto::GetCreationLockRequest>,
+    ) -> Answer<proto::GetCreationLockResponse> {
+        self.answer(request, operations::get_creation_lock).await
+    }
 }

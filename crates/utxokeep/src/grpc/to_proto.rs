@@ -88,6 +88,7 @@ fn record(record: TxRecord) -> proto::Record {
         delete_at_height: record.delete_at.map(Height::get),
         preserve_until_height: record.preserve_until.map(Height::get),
         kept_for_child_until_height: record.kept_for_child_until.map(Height::get),
+        is_creating: record.is_creating,
         conflicting_children: txids(&record.conflicting_children),
         reassignments: record.reassignments.into_iter().map(reassignment).collect(),
         deleted_children: record.deleted_children,
@@ -131,6 +132,7 @@ pub(super) fn spend_view(view: &SpendView) -> proto::SpendView {
         SpendStatus::NotFound => proto::SpendStatus::NotFound,
         SpendStatus::Frozen => proto::SpendStatus::Frozen,
         SpendStatus::Conflicting => proto::SpendStatus::Conflicting,
+        SpendStatus::Creating => proto::SpendStatus::Creating,
         SpendStatus::Locked => proto::SpendStatus::Locked,
     };
     proto::SpendView { status: status.into(), spent_by: view.by.as_ref().map(spender) }

@@ -3,6 +3,7 @@
 mod answers;
 mod calls;
 mod client_store;
+mod cluster;
 mod conflicts;
 mod conformance;
 mod disk;

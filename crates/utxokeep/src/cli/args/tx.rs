@@ -9,6 +9,11 @@ pub(in crate::cli) enum Tx {
     Show(TxShow),
     /// Say what keeps a transaction from being deleted, and until when.
     Explain(TxExplain),
+    /// Say who creates a transaction of several records at present: since when, until when, and for
+    /// how many records.
+    ///
+    /// Only a store on a cluster has such locks; a lock ends by itself when its process dies.
+    Lock(TxLock),
     /// Say about how much a node store holds, and what it knows of its chain.
     Status(TxStatus),
     /// Recount the node store and list what is wrong; with a blob store, look for files that no
@@ -38,7 +43,7 @@ pub(in crate::cli) enum Tx {
 /// Which node store.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Store {
-    /// The node store: rocksdb:DIR, sqlite:FILE or postgres://…; by default that of the
+    /// The node store: rocksdb:DIR, sqlite:FILE, postgres://… or redis://…; by default that of the
     /// configuration.
     #[arg(long, value_name = "URL")]
     pub(in crate::cli) store: Option<String>,
@@ -61,6 +66,15 @@ pub(in crate::cli) struct TxExplain {
     /// Height to ask for; by default that of the store's newest block.
     #[arg(long, value_name = "HEIGHT")]
     pub(in crate::cli) height: Option<Height>,
+    #[command(flatten)]
+    pub(in crate::cli) store: Store,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TxLock {
+    /// The transaction, as nodes print it.
+    #[arg(value_parser = parse_txid)]
+    pub(in crate::cli) txid: Txid,
     #[command(flatten)]
     pub(in crate::cli) store: Store,
 }

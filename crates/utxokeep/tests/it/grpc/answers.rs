@@ -38,6 +38,7 @@ fn spend_error(error: &proto::Error) -> SpendError {
     match error.code() {
         ErrorCode::UtxoNotFound => SpendError::NotFound(at()),
         ErrorCode::TxConflicting => SpendError::Conflicting(txid(&error.txid)),
+        ErrorCode::TxCreating => SpendError::Creating(txid(&error.txid)),
         ErrorCode::TxLocked => SpendError::Locked(txid(&error.txid)),
         ErrorCode::TxCoinbaseImmature => SpendError::Immature {
             txid: txid(&error.txid),
@@ -162,6 +163,7 @@ fn record(record: proto::Record) -> TxRecord {
         blob,
         // The contract does not show it.
         file_checksum: None,
+        is_creating: record.is_creating,
     }
 }
 
@@ -195,6 +197,7 @@ pub(crate) fn spend_view(view: &proto::SpendView) -> SpendView {
         proto::SpendStatus::NotFound => SpendStatus::NotFound,
         proto::SpendStatus::Frozen => SpendStatus::Frozen,
         proto::SpendStatus::Conflicting => SpendStatus::Conflicting,
+        proto::SpendStatus::Creating => SpendStatus::Creating,
         proto::SpendStatus::Locked => SpendStatus::Locked,
     };
     SpendView { status, by: view.spent_by.as_ref().map(spender) }

@@ -21,20 +21,20 @@ use crate::{
 };
 
 /// A client of a program.
-struct Client {
+pub(super) struct Client {
     runtime: Runtime,
     channel: Channel,
 }
 
 impl Client {
-    fn of(program: &Serving) -> Self {
+    pub(super) fn of(program: &Serving) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let channel = runtime.block_on(program.channel());
         Self { runtime, channel }
     }
 
     /// Stores a transaction of this number whose body has 20,000 bytes.
-    fn create(&self, number: u32) -> Result<(), Status> {
+    pub(super) fn create(&self, number: u32) -> Result<(), Status> {
         let output = proto::Output { satoshis: 1, script: vec![0x51; 20_000] };
         let transaction = proto::Transaction {
             txid: txid(number),
@@ -52,7 +52,7 @@ impl Client {
         Ok(())
     }
 
-    fn has(&self, number: u32) -> bool {
+    pub(super) fn has(&self, number: u32) -> bool {
         let request = proto::GetRequest { txids: vec![txid(number)], fields: None };
         let mut client = TxStoreClient::new(self.channel.clone());
         let answer = self.runtime.block_on(client.get(request)).unwrap().into_inner();
@@ -78,7 +78,7 @@ impl Client {
     }
 }
 
-fn txid(number: u32) -> Vec<u8> {
+pub(super) fn txid(number: u32) -> Vec<u8> {
     let mut txid = vec![9; 28];
     txid.extend_from_slice(&number.to_be_bytes());
     txid
