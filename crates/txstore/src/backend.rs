@@ -112,6 +112,11 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
 
+    /// What is wrong with the file below, where the engine can look at it as a whole.
+    fn file_damage(&self) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
     /// Name of the engine.
     fn engine(&self) -> &'static str;
 

@@ -5,7 +5,7 @@ mod told;
 use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
-    Height, OutPoint, Txid,
+    Corrupt, Height, OutPoint, Txid,
     node::{
         HeightIndex, NodeTx, REASSIGN_HOLD_BLOCKS, Slot, SlotState, SpendingData, TxRecord,
         utxo_hash,
@@ -65,6 +65,9 @@ const BODIES: usize = 100;
 impl NodeStore {
     /// Recounts everything on one state of the store, beside whatever else goes on.
     pub fn verify(&self) -> Result<VerifyReport, StoreError> {
+        if let Some(damage) = self.backend.file_damage()? {
+            return Err(Corrupt::new("database file", damage).into());
+        }
         self.read(|facts| {
             let mut report = VerifyReport::default();
             let policy = &self.settings.policy;

@@ -63,7 +63,7 @@ pub enum StoreError {
     #[error("somebody else works on the same transactions; nothing was changed, try again")]
     Contended,
     /// The numbers of the store were changed while this program runs with the old ones.
-    #[error("{0}; nothing was deleted, restart this program with the numbers of the store")]
+    #[error("{0}; nothing was changed, restart this program with the numbers of the store")]
     Disagreement(#[from] Disagreement),
     /// More than a call may hold.
     #[error("the request has {found} items, the most is {max}; send fewer at a time")]

@@ -288,6 +288,7 @@ impl NodeStore {
         let mut outcome = Ok(false);
         self.write_with_files(&Touched::Only(touched), &mut |view| {
             outcome = Ok(false);
+            self.refuse_changed_numbers(view)?;
             if view.state(&name)?.as_ref() != Some(&bytes) {
                 return Ok(ChangeSet::default());
             }
@@ -347,6 +348,14 @@ impl NodeStore {
             Err(reason) => done.failed.push((txid, reason)),
         }
         Ok(())
+    }
+}
+
+impl NodeStore {
+    /// Refuses verdicts by numbers that the store does not have any more.
+    fn compare_all(&self, view: &StoreReads<'_>, rules: &PruneRules) -> Result<(), StoreError> {
+        compare(view, &of_policy(&self.settings.policy))?;
+        compare(view, &[(SAFETY_WINDOW, rules.window_blocks)])
     }
 }
 
@@ -442,8 +451,7 @@ impl PruneStore for NodeStore {
         // takes one that was known to be settled off the longest chain is noticed at the commit.
         self.write_with_files(&touched, &mut |view| {
             // Somebody may have changed them since this program opened the store.
-            compare(view, &of_policy(&self.settings.policy))?;
-            compare(view, &[(SAFETY_WINDOW, rules.window_blocks)])?;
+            self.compare_all(view, rules)?;
             let facts = self.facts(view);
             let mut workspace = facts.workspace();
             answer = workspace.prune(txids, &spends, rules)?;
@@ -468,6 +476,7 @@ impl PruneStore for NodeStore {
     ) -> Result<Vec<(Verdict, u64)>, StoreError> {
         self.check_len(txids.len())?;
         self.read(|facts| {
+            self.compare_all(facts.view, rules)?;
             let spends = spends_of(facts, txids)?;
             let mut workspace = facts.workspace();
             workspace.prefetch(txids, &[])?;
@@ -490,8 +499,12 @@ impl PruneStore for NodeStore {
 
     fn explain(&self, txid: &Txid, rules: &PruneRules) -> Result<Vec<Blocking>, StoreError> {
         self.read(|facts| {
+            self.compare_all(facts.view, rules)?;
             let spends = spends_of(facts, std::slice::from_ref(txid))?;
-            facts.workspace().explain(txid, &spends, rules)
+            let mut workspace = facts.workspace();
+            // As a run does first.
+            let _ = workspace.end_keeping_for_children(txid)?;
+            workspace.explain(txid, &spends, rules)
         })
     }
 

@@ -46,6 +46,9 @@ const CREATED_MEANWHILE_MAX: usize = 10;
 /// them, so that a long reorganisation cannot hold it up for ever.
 const OVERTAKEN_MAX: usize = 5;
 
+/// Looks at every page of a file, and at every index.
+const FILE_CHECK: &str = "PRAGMA integrity_check(10)";
+
 /// Relational tables.
 #[derive(Debug)]
 struct SqlBackend {
@@ -166,6 +169,23 @@ impl Backend for SqlBackend {
 
     fn disk_bytes(&self) -> Result<Option<u64>, StoreError> {
         Ok(self.database.disk_bytes(schema::TABLES)?)
+    }
+
+    fn file_damage(&self) -> Result<Option<String>, StoreError> {
+        if self.database.dialect() != Dialect::Sqlite {
+            return Ok(None);
+        }
+        self.database.read(|transaction| {
+            let mut found = None;
+            transaction.query(FILE_CHECK, &[], |row| {
+                let what = row.opt_text(0)?.unwrap_or_default();
+                if what != "ok" {
+                    found.get_or_insert_with(|| what.to_owned());
+                }
+                Ok(())
+            })?;
+            Ok(found)
+        })
     }
 
     fn read(&self, work: &mut ReadWork<'_>) -> Result<(), StoreError> {

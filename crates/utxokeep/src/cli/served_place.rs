@@ -21,7 +21,10 @@ use utxokeep_kv::{OpenMode, RocksKv};
 use utxokeep_txstore::NodeStore;
 
 use super::{error::CliError, open::Session, tx};
-use crate::{node_store, wallets::Wallets};
+use crate::{
+    node_store,
+    wallets::{self, Wallets},
+};
 
 /// What the name of the file ends with, behind that of the place.
 const SUFFIX: &str = ".utxokeep-served";
@@ -99,19 +102,35 @@ impl<'u> Place<'u> {
 /// Opens a place that is to be served.
 fn serve_from<T, E: Into<anyhow::Error>>(
     place: Option<Place<'_>>,
-    open: impl FnOnce() -> Result<T, E>,
+    mode: OpenMode,
+    open: impl FnOnce(OpenMode) -> Result<T, E>,
+    is_missing: impl FnOnce(&E) -> bool,
 ) -> anyhow::Result<T> {
-    if let Some(place) = &place
-        && place.was_served()
-        && !place.is_there()
-    {
-        return Err(place.is_gone().into());
-    }
-    let opened = open().map_err(Into::into)?;
+    let opened = open_known(place.as_ref(), mode, open, is_missing)?;
     if let Some(place) = place {
         place.remember();
     }
     Ok(opened)
+}
+
+/// Opens a place; one that was served before is not created again. A database whose log is lost may
+/// be left as an empty file, so that only opening it tells.
+fn open_known<T, E: Into<anyhow::Error>>(
+    place: Option<&Place<'_>>,
+    mode: OpenMode,
+    open: impl FnOnce(OpenMode) -> Result<T, E>,
+    is_missing: impl FnOnce(&E) -> bool,
+) -> anyhow::Result<T> {
+    let Some(place) = place.filter(|place| place.was_served()) else {
+        return open(mode).map_err(Into::into);
+    };
+    if !place.is_there() {
+        return Err(place.is_gone().into());
+    }
+    match open(mode.without_creating()) {
+        Err(error) if is_missing(&error) => Err(place.is_gone().into()),
+        opened => opened.map_err(Into::into),
+    }
 }
 
 fn mode(session: &Session) -> OpenMode {
@@ -123,15 +142,32 @@ fn mode(session: &Session) -> OpenMode {
 pub(super) fn node_store(session: &Session, url: Option<&str>) -> anyhow::Result<Arc<NodeStore>> {
     let url = tx::url_of(session, url)?;
     let config = &session.config().txstore;
-    let open = || node_store::open(url, config, mode(session));
-    serve_from(Place::of("node store", url), open)
+    let open = |mode| node_store::open(url, config, mode);
+    let is_missing =
+        |error: &node_store::OpenError| matches!(error, node_store::OpenError::Missing { .. });
+    serve_from(Place::of("node store", url), mode(session), open, is_missing)
 }
 
 /// Opens the wallet ledger that is to be served.
 pub(super) fn wallet_ledger(session: &Session) -> anyhow::Result<Wallets> {
     let config = &session.config().wallet;
-    let open = || Wallets::open(&config.url, config, mode(session));
-    serve_from(Place::of("wallet ledger", &config.url), open)
+    let open = |mode| Wallets::open(&config.url, config, mode);
+    let place = Place::of("wallet ledger", &config.url);
+    serve_from(place, mode(session), open, is_missing_ledger)
+}
+
+/// Opens the wallet ledger for a command, which creates none in place of one that was served.
+pub(super) fn known_ledger(session: &Session) -> anyhow::Result<Wallets> {
+    let config = &session.config().wallet;
+    let open = |mode| Wallets::open(&config.url, config, mode);
+    let place = Place::of("wallet ledger", &config.url);
+    // A command that creates nothing says by itself that nothing is there.
+    let place = place.filter(|_| session.mode() == OpenMode::Create);
+    open_known(place.as_ref(), session.mode(), open, is_missing_ledger)
+}
+
+const fn is_missing_ledger(error: &wallets::OpenError) -> bool {
+    matches!(error, wallets::OpenError::Missing { .. })
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::{
     exit::Exit,
     open::Session,
     output::{self, Human},
-    wallet_follow,
+    served_place, wallet_follow,
 };
 use crate::wallets::{Listed, Page, Wallets, WalletsError};
 
@@ -92,7 +92,7 @@ struct Desk {
 impl Desk {
     fn open(session: &Session) -> anyhow::Result<Self> {
         let config = &session.config().wallet;
-        let wallets = Wallets::open(&config.url, config, session.mode())?;
+        let wallets = served_place::known_ledger(session)?;
         Ok(Self { wallets, ledger_url: config.url.clone(), json: session.json() })
     }
 

@@ -474,3 +474,60 @@ fn a_deleted_wallet_ledger_is_noticed_and_not_made_anew_by_the_next_start() {
     assert!(said.contains("the wallet ledger at") && said.contains("is gone"), "{said}");
     assert!(!file.exists(), "nothing was made in its place");
 }
+
+#[test]
+fn a_sqlite_store_whose_log_was_lost_in_its_first_session_is_not_taken_for_new() {
+    for log in [&b""[..], &[0; 32]] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        fs::create_dir(&store).unwrap();
+        let program = start_on("sqlite", dir.path(), &store, PLAINLY);
+        Client::of(&program).create(1).unwrap();
+        program.kill();
+        fs::write(store.join("node-wal"), log).unwrap();
+        for _ in 0..2 {
+            let (code, said) = refused(dir.path(), &config("sqlite", &store));
+            assert_eq!(code, Some(5), "{said}");
+            assert!(said.contains("is gone"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn no_ledger_is_created_by_hand_in_place_of_one_that_was_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("ledger.db");
+    let config = format!("[wallet]\nurl = \"sqlite:{}\"\n", file.display());
+    Serving::start(serve(dir.path(), &config)).stop();
+    fs::remove_file(&file).unwrap();
+    let words = ["wallet", "create", "hot", "--network", "regtest", "--config"];
+    let output = utxokeep(&words).arg(dir.path().join("config.toml")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("is gone"), "{said}");
+    assert!(!file.exists(), "nothing was made in its place");
+}
+
+#[test]
+fn verify_finds_any_page_of_a_sqlite_store_that_was_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    let program = start_on("sqlite", dir.path(), &store, PLAINLY);
+    Client::of(&program).create(1).unwrap();
+    program.stop();
+    let file = store.join("node");
+    let whole = fs::read(&file).unwrap();
+    let url = format!("sqlite:{}", file.display());
+    for page in 1..whole.len() / 4096 {
+        let mut damaged = whole.clone();
+        damaged[page * 4096..][..4096].fill(0);
+        fs::write(&file, &damaged).unwrap();
+        let output = utxokeep(&["tx", "verify", "--store", &url]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(5), "page {page}: {said}");
+    }
+    fs::write(&file, &whole).unwrap();
+    let output = utxokeep(&["tx", "verify", "--store", &url]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+}
