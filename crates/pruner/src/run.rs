@@ -15,6 +15,9 @@ use crate::{
     settings::PrunerSettings,
 };
 
+/// Calls of dead programs that one run ends at most; the next run goes on.
+const UNFINISHED_MAX: usize = 10_000;
+
 /// Place in the list of what is due.
 pub(crate) type Place = Option<(Height, Txid)>;
 
@@ -106,11 +109,13 @@ impl Run<'_> {
     /// What was kept for children that do not wait any more is let go first: what another one that
     /// waits names is then kept anew.
     fn preserve_parents(&self, height: Height, report: &mut RunReport) -> Outcome {
+        let store = self.store;
+        self.retry(&mut report.retries, || store.end_unfinished(UNFINISHED_MAX))?;
         self.end_keeping_for_children(report)?;
         let settings = self.settings;
         let Some(cutoff) = self.cutoff(height) else { return Ok(()) };
         let until = height.plus(settings.parent_preservation_blocks);
-        let (store, rows) = (self.store, settings.chunk_rows);
+        let rows = settings.chunk_rows;
         let mut after = None;
         while !self.control.is_cancelled() {
             let page = self.retry(&mut report.retries, || store.unmined(cutoff, after, rows))?;

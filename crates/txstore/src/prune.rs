@@ -95,6 +95,13 @@ impl RestoredHeight {
 
 /// A node store that can be pruned. Every verdict is [`utxokeep_core::node`]'s.
 pub trait PruneStore: TxStore {
+    /// Finishes or takes back calls whose actor did not end them in time, at most `limit`; answers how
+    /// many. Until then lists by height may lack what they wrote. Engines that commit a call at once
+    /// have none.
+    fn end_unfinished(&self, _limit: usize) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
     /// Records that may be deleted from a height up to `until` on, oldest first, behind `after`.
     fn due(
         &self,
@@ -401,6 +408,10 @@ impl StoreError {
 }
 
 impl PruneStore for NodeStore {
+    fn end_unfinished(&self, limit: usize) -> Result<u64, StoreError> {
+        self.backend.end_unfinished(limit)
+    }
+
     fn due(
         &self,
         until: Height,

@@ -70,12 +70,6 @@ impl NodeStore {
         let backend = RecordBackend::open(port, records, context, mode)?;
         Self::new(Box::new(backend), settings).compared()
     }
-
-    /// Finishes or takes back calls whose actor did not end them in time, at most `limit`; answers how
-    /// many. Engines that commit a call at once have none.
-    pub fn end_unfinished(&self, limit: usize) -> Result<u64, StoreError> {
-        self.backend.end_unfinished(limit)
-    }
 }
 
 impl RecordBackend {

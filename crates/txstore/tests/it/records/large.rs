@@ -14,7 +14,7 @@ use utxokeep_records::{
     Barrier, Key, MemoryRecords, ReadCell, RecordStore, Version, WriteCell, Written,
 };
 use utxokeep_testkit::txstore::{seed, spending};
-use utxokeep_txstore::{NodeStore, RecordFault, StoreError, TxStore};
+use utxokeep_txstore::{NodeStore, PruneStore as _, RecordFault, StoreError, TxStore};
 
 use crate::records::{
     cut::{AtStatus, Cut, How},

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use utxokeep_core::node::{NodeTx, SpendStatus};
 use utxokeep_records::{MemoryRecords, RecordStore};
 use utxokeep_testkit::txstore::{seed, spending};
-use utxokeep_txstore::{NodeStore, RecordFault, TxStore};
+use utxokeep_txstore::{NodeStore, PruneStore as _, RecordFault, TxStore};
 
 use crate::records::{
     cut::{Cut, How},
