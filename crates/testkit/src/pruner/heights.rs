@@ -332,7 +332,7 @@ pub(super) fn a_window_that_was_changed_stops_whoever_has_the_old_one(stage: &Pr
     stage.store.agree(&wider.agreed(), change).unwrap().unwrap();
     let job = pruner.run_at(at(1_300));
     let JobState::Failed { error, .. } = &job.state else { panic!("{job:?}") };
-    for part in ["safety_window_blocks = 400", "288", "nothing was deleted"] {
+    for part in ["safety_window_blocks = 400", "288", "nothing was changed"] {
         assert!(error.contains(part), "{error}");
     }
     assert!(stage.is_there(&parent), "the old window would let it go");

@@ -74,8 +74,8 @@ const METHODS: &[&str] = &[
     "GetParentOutputs",
     "Delete",
     "GetBlockState",
-    "GetCreationLock",
     "SetBlockState",
+    "GetCreationLock",
 ];
 
 /// Methods of the pruner's contract, whose labels name the service too.

@@ -74,6 +74,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry("address balance", &[SCRIPT], Place::Chain, DONE),
     entry("tx show", &[TXID], Place::Store, NOT_KNOWN),
     entry("tx explain", &[TXID], Place::Store, NOT_KNOWN),
+    entry("tx lock", &[TXID], Place::Store, DONE),
     entry("tx status", &[], Place::Store, DONE),
     entry("tx verify", &[], Place::Store, DONE),
     entry("tx verify", &["--repair-blobs"], Place::Store, Does::Change),
