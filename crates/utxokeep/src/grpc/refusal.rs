@@ -66,6 +66,7 @@ fn node_error(error: &NodeError) -> proto::Error {
             let limit = u64::try_from(*limit).unwrap_or(u64::MAX);
             proto::Error { limit: Some(limit), ..base(ErrorCode::ConflictTooLarge) }
         }
+        NodeError::InProgress => base(ErrorCode::InProgress),
         _ => base(ErrorCode::Unspecified),
     }
 }
@@ -136,7 +137,7 @@ mod tests {
             let refusal = node_error(&error.into());
             assert_eq!((refusal.code, refusal.message), (code, message));
         }
-        let items: [(NodeError, i32); 11] = [
+        let items: [(NodeError, i32); 12] = [
             (NodeError::NotFound(tx), 30),
             (NodeError::Exists(tx), 33),
             (NodeError::Spend { spender: tx, errors: Vec::new() }, 79),
@@ -148,6 +149,7 @@ mod tests {
             (NodeError::AlreadyFrozen(at), 1003),
             (NodeError::NotFrozen(at), 1004),
             (NodeError::ConflictTooLarge(5), 1006),
+            (NodeError::InProgress, 1009),
         ];
         for (error, code) in items {
             assert_eq!(node_error(&error).code, code, "{error}");

@@ -86,6 +86,7 @@ pub(crate) fn node_error(error: &proto::Error) -> NodeError {
             known: Height::new(error.from_height.unwrap()),
             given: Height::new(error.at_height.unwrap()),
         },
+        ErrorCode::InProgress => NodeError::InProgress,
         ErrorCode::ConflictTooLarge => {
             NodeError::ConflictTooLarge(usize::try_from(error.limit.unwrap()).unwrap())
         }
