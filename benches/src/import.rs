@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use utxokeep_chains::{BlockFiles, BlockSource, ScanOptions, cardano::ImmutableDb};
 use utxokeep_core::{Block, ChainPoint, Network};
 use utxokeep_index::{
-    ChainIndex, ChainWriter, Settings, import_files, import_immutable, tables::TABLES,
+    ChainIndex, ChainWriter, IndexSettings, import_files, import_immutable, tables::TABLES,
 };
 use utxokeep_kv::{Durability, Kv, OpenMode, RocksKv, RocksOptions};
 
@@ -47,7 +47,7 @@ impl Blocks {
     }
 
     /// Reads and decodes every block of a node's database on one thread, and does nothing else.
-    fn decode_all(&self, settings: &Settings) -> anyhow::Result<Option<Took>> {
+    fn decode_all(&self, settings: &IndexSettings) -> anyhow::Result<Option<Took>> {
         let Self::Immutable(db) = self else { return Ok(None) };
         let clock = Clock::start();
         for raw in db.blocks_from(db.start()) {
@@ -57,7 +57,11 @@ impl Blocks {
     }
 
     /// One block of the followed chain.
-    pub(crate) fn block(&self, point: &ChainPoint, settings: &Settings) -> anyhow::Result<Block> {
+    pub(crate) fn block(
+        &self,
+        point: &ChainPoint,
+        settings: &IndexSettings,
+    ) -> anyhow::Result<Block> {
         let raw = match self {
             Self::Files(_) if point.hash == settings.network().genesis_hash() => {
                 settings.decoder.first_block()
@@ -75,8 +79,8 @@ impl Blocks {
 }
 
 impl Setup<'_> {
-    pub(crate) fn settings(&self, durability: Durability) -> Settings {
-        let mut settings = Settings::new(self.network);
+    pub(crate) fn settings(&self, durability: Durability) -> IndexSettings {
+        let mut settings = IndexSettings::new(self.network);
         settings.durability = durability;
         settings.bulk_batch_bytes_max = (self.cache_mib << 20) / 2;
         settings

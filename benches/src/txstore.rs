@@ -18,7 +18,7 @@ use utxokeep_core::{
 };
 use utxokeep_kv::{Batch, Durability, Kv, OpenMode, RocksKv, RocksOptions, TableId, Use};
 use utxokeep_testkit::postgres::TestDatabase;
-use utxokeep_txstore::{NodeStore, Settings, TABLES, TxStore};
+use utxokeep_txstore::{NodeStore, StoreSettings, TABLES, TxStore};
 
 use crate::output;
 
@@ -119,7 +119,7 @@ fn measure_rocksdb(dir: &Path) -> anyhow::Result<()> {
             let place = dir.join(format!("txstore-{name}-{batch}-{clients}"));
             let options = || RocksOptions::within(256 << 20).for_use(Use::ManyWriters);
             let kv = RocksKv::open(&place.join("store"), TABLES, options(), OpenMode::Create)?;
-            let store = NodeStore::on_kv(kv, Settings::default(), durability)?;
+            let store = NodeStore::on_kv(kv, StoreSettings::default(), durability)?;
             let own = rates(&store, PARENTS, batch, clients)?;
             drop(store);
             let bare = RocksKv::open(&place.join("bound"), TABLES, options(), OpenMode::Create)?;

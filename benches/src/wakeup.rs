@@ -15,7 +15,7 @@ use utxokeep_chains::{
     BlockDecoder, BodyFinder, RecentBlocks, RecentLimits, Simulator, SimulatorConfig,
 };
 use utxokeep_core::{Block, Height};
-use utxokeep_index::{ChainIndex, ChainWriter, Settings, tables::TABLES};
+use utxokeep_index::{ChainIndex, ChainWriter, IndexSettings, tables::TABLES};
 use utxokeep_kv::{Durability, OpenMode, RocksKv, RocksOptions};
 use utxokeep_sql::{Database, Options};
 use utxokeep_wallet::{Ledger, Limits, Micros, NewAddress};
@@ -67,7 +67,7 @@ fn run(
 ) -> anyhow::Result<Vec<Duration>> {
     let durability = if fsync { Durability::Synced } else { Durability::Buffered };
     let kv = RocksKv::open(dir, TABLES, RocksOptions::within(64 << 20), OpenMode::Create)?;
-    let settings = Settings { durability, ..Settings::new(Simulator::NETWORK) };
+    let settings = IndexSettings { durability, ..IndexSettings::new(Simulator::NETWORK) };
     let index = ChainIndex::open(kv, settings)?;
     let ledger = ledger(&dir.with_extension("sqlite"), scripts, fsync)?;
     let limits = RecentLimits { blocks_max: BLOCKS + 1, bytes_max: 1 << 30 };

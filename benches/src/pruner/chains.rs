@@ -7,7 +7,7 @@ use utxokeep_core::Height;
 use utxokeep_pruner::{Control, MonotonicClock, PrunerSettings, Run};
 use utxokeep_sql::{Database, Durability, Options};
 use utxokeep_testkit::postgres::TestDatabase;
-use utxokeep_txstore::{NodeStore, ProofFault, Settings};
+use utxokeep_txstore::{NodeStore, ProofFault, StoreSettings};
 
 use super::{MINED, Pace, WINDOW, fill};
 use crate::output;
@@ -36,7 +36,7 @@ fn measure_with(
     let server = TestDatabase::create()?;
     let options = Options { durability: Durability::Relaxed, ..Options::default() };
     let database = Database::open(server.url(), &options)?;
-    let store = NodeStore::on_sql(database.clone(), Settings::default(), 0)?;
+    let store = NodeStore::on_sql(database.clone(), StoreSettings::default(), 0)?;
     let store = match fault {
         Some(fault) => store.unsafe_with(fault),
         None => store,

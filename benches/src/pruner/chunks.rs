@@ -11,7 +11,7 @@ use utxokeep_kv::Durability;
 use utxokeep_pruner::{Control, MonotonicClock, PrunerSettings, Run};
 use utxokeep_sql::{Database, Durability as SqlDurability, Options};
 use utxokeep_testkit::postgres::TestDatabase;
-use utxokeep_txstore::{NodeStore, Settings};
+use utxokeep_txstore::{NodeStore, StoreSettings};
 
 use super::{MINED, Pace, WINDOW, fill, rocks};
 use crate::output;
@@ -39,7 +39,7 @@ pub(super) fn measure(dir: &Path) -> anyhow::Result<()> {
 
 fn open(url: &str, durability: SqlDurability) -> anyhow::Result<NodeStore> {
     let database = Database::open(url, &Options { durability, ..Options::default() })?;
-    Ok(NodeStore::on_sql(database, Settings::default(), 0)?)
+    Ok(NodeStore::on_sql(database, StoreSettings::default(), 0)?)
 }
 
 fn measure_on(engine: &str, store: &NodeStore) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use std::{
 
 use utxokeep_core::{Height, OutPoint, Txid};
 use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Read, RocksKv, RocksOptions, TableId, Use};
-use utxokeep_txstore::{NodeStore, PruneStore, Settings, TABLES};
+use utxokeep_txstore::{NodeStore, PruneStore, StoreSettings, TABLES};
 
 use super::{Family, Pace, fill, prune, rules};
 use crate::output;
@@ -23,7 +23,7 @@ pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<NodeStore>> {
 }
 
 pub(super) fn open_with(dir: &Path, durability: Durability) -> anyhow::Result<NodeStore> {
-    Ok(NodeStore::on_kv(open_kv(dir)?, Settings::default(), durability)?)
+    Ok(NodeStore::on_kv(open_kv(dir)?, StoreSettings::default(), durability)?)
 }
 
 /// Deletes the rows of these records without asking anything.

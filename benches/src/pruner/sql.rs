@@ -8,7 +8,7 @@ use std::{
 use utxokeep_core::Txid;
 use utxokeep_sql::{Database, Durability, Options, SqlError, Value};
 use utxokeep_testkit::postgres::TestDatabase;
-use utxokeep_txstore::{NodeStore, PruneStore, Settings};
+use utxokeep_txstore::{NodeStore, PruneStore, StoreSettings};
 
 use super::{Family, Pace, families, fill, prune, rules};
 use crate::output;
@@ -47,7 +47,7 @@ fn delete_bare(database: &Database, txids: &[Txid]) -> anyhow::Result<Duration> 
 fn measure_on(url: &str, family: Family) -> anyhow::Result<()> {
     let options = Options { durability: Durability::Relaxed, ..Options::default() };
     let database = Database::open(url, &options)?;
-    let store = NodeStore::on_sql(database.clone(), Settings::default(), 0)?;
+    let store = NodeStore::on_sql(database.clone(), StoreSettings::default(), 0)?;
     fill::parents(&store, family)?;
     // As a database that has been running for a while knows its tables.
     database.write(|transaction| transaction.execute_batch("ANALYZE"))?;

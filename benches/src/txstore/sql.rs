@@ -1,7 +1,7 @@
 //! The node store on SQL engines, beside the same rows in bare statements.
 
 use utxokeep_sql::{Database, Durability, Options, SqlError, Value};
-use utxokeep_txstore::{NodeStore, Settings};
+use utxokeep_txstore::{NodeStore, StoreSettings};
 
 use super::{Rates, id, numbers, parent_of, rate, rates, show};
 
@@ -17,7 +17,7 @@ pub(super) fn measure(
         for &(batch, clients) in sizes {
             let options = Options { durability, connections_max: 16, ..Options::default() };
             let database = Database::open(&place()?, &options)?;
-            let store = NodeStore::on_sql(database.clone(), Settings::default(), 0)?;
+            let store = NodeStore::on_sql(database.clone(), StoreSettings::default(), 0)?;
             let own = rates(&store, PARENTS, batch, clients)?;
             drop(store);
             // On the same tables, so that both work on rows of the same number.

@@ -20,7 +20,7 @@ mod tests;
 use utxokeep_core::{BlockDelta, Corrupt, Height, OutPoint, UtxoRecord};
 use utxokeep_kv::{Batch, Read};
 
-use crate::{Mode, Settings, error::IndexError, meta::Switch, verify::Check};
+use crate::{IndexSettings, Mode, error::IndexError, meta::Switch, verify::Check};
 
 /// The kinds of accumulators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Kind {
     }
 
     /// The kinds that an index keeps.
-    pub(crate) fn kept(settings: &Settings) -> impl Iterator<Item = Self> {
+    pub(crate) fn kept(settings: &IndexSettings) -> impl Iterator<Item = Self> {
         let is_kept = move |kind: &Self| settings.enabled && (kind.switch().is_on)(settings);
         Self::ALL.into_iter().filter(is_kept)
     }
@@ -77,7 +77,7 @@ impl Kind {
 /// The digest of the set after a block of the window, where an accumulator that gives one is kept.
 pub(crate) fn set_digest(
     read: &dyn Read,
-    settings: &Settings,
+    settings: &IndexSettings,
     height: Height,
 ) -> Result<Option<[u8; 32]>, IndexError> {
     let is_kept = Kind::kept(settings).any(|kind| kind == Kind::MuHash);
@@ -99,7 +99,7 @@ impl Accumulators {
     /// Reads the state after the block at `tip`; without one, that of the empty set.
     pub(crate) fn load(
         read: &dyn Read,
-        settings: &Settings,
+        settings: &IndexSettings,
         tip: Option<Height>,
     ) -> Result<Self, IndexError> {
         let load = |kind| match kind {

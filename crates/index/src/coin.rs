@@ -7,7 +7,7 @@ use utxokeep_core::{
 use utxokeep_kv::Batch;
 
 use crate::{
-    Settings,
+    IndexSettings,
     tables::{ADDR, ADDR_SPENT, SPENT, UNSPENT},
 };
 
@@ -128,8 +128,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let Settings { address_index, payment_index, stake_index, .. } = *settings;
+    pub(crate) fn new(settings: &IndexSettings) -> Self {
+        let IndexSettings { address_index, payment_index, stake_index, .. } = *settings;
         let network = settings.network();
         let has_credentials = network.is_cardano();
         Self {

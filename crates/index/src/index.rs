@@ -6,7 +6,7 @@ use utxokeep_core::{ChainPoint, Found, Height, Network, NotOpened, Opening, Part
 use utxokeep_kv::{Durability, Kv, TableSize};
 
 use crate::{
-    ConsumerState, Settings, TipSignal, View,
+    ConsumerState, IndexSettings, TipSignal, View,
     error::{IndexError, OpenError},
     meta::{self, FORMAT_VERSION, UPGRADES},
     stats::Standing,
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub struct ChainIndex<K> {
     pub(crate) kv: Arc<K>,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<IndexSettings>,
     /// Set while a writer exists.
     pub(crate) has_writer: Arc<AtomicBool>,
     pub(crate) signal: TipSignal,
@@ -68,7 +68,7 @@ pub struct Status {
 
 impl<K: Kv> ChainIndex<K> {
     /// Takes an engine that has all tables the settings ask for, in the mode it was opened in.
-    pub fn open(kv: K, settings: Settings) -> Result<Self, OpenError> {
+    pub fn open(kv: K, settings: IndexSettings) -> Result<Self, OpenError> {
         let upgrades = meta::check(&kv, &settings, UPGRADES)?;
         let found = match &upgrades {
             None => Found::Nothing,
@@ -101,7 +101,7 @@ impl<K: Kv> ChainIndex<K> {
     }
 
     /// The settings it was opened with.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &IndexSettings {
         &self.settings
     }
 

@@ -59,7 +59,7 @@ pub use prune::PruneReport;
 pub use query::{
     AddressBalance, AddressPage, AssetId, OutputDetails, Paging, SpentInfo, Utxo, View,
 };
-pub use settings::{DeltaKind, Settings};
+pub use settings::{DeltaKind, IndexSettings};
 pub use stats::{METRICS, describe_metrics};
 pub use verify::{Finding, OnVerify, VerifyReport};
 pub use writer::{ChainWriter, Mode};

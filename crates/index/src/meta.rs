@@ -4,7 +4,7 @@ use utxokeep_core::{BlockHash, Corrupt, Filter, Height, Network};
 use utxokeep_kv::{Batch, KvError, Read, Stored, Table};
 
 use crate::{
-    Settings,
+    IndexSettings,
     accumulator::Kind,
     error::{IndexError, OpenError},
     tables::{META, UTXO_META},
@@ -40,7 +40,7 @@ pub(crate) struct Switch {
     /// What users call it.
     pub(crate) name: &'static str,
     /// Whether settings ask for it.
-    pub(crate) is_on: fn(&Settings) -> bool,
+    pub(crate) is_on: fn(&IndexSettings) -> bool,
     /// Notes in an identity whether it is on.
     pub(crate) note: fn(&mut Identity, bool),
     /// Whether only chains with credentials have it.
@@ -84,7 +84,7 @@ impl Switch {
 }
 
 /// The row `settings`, up to the last switch that the chain has.
-fn switch_bytes(settings: &Settings) -> Vec<u8> {
+fn switch_bytes(settings: &IndexSettings) -> Vec<u8> {
     let is_own = |switch: &Switch| switch.is_of(settings.network());
     let len = SWITCHES.iter().rposition(is_own).map_or(0, |last| last + 1);
     let byte = |switch: &Switch| u8::from(is_own(switch) && (switch.is_on)(settings));
@@ -101,7 +101,7 @@ fn named(
 }
 
 /// Rows of a new database.
-pub(crate) fn create(settings: &Settings) -> Batch {
+pub(crate) fn create(settings: &IndexSettings) -> Batch {
     let mut batch = Batch::new();
     META.put(&mut batch, FORMAT, &FORMAT_VERSION.to_be_bytes());
     META.put(&mut batch, NETWORK, settings.network().to_string().as_bytes());
@@ -119,7 +119,7 @@ pub(crate) fn create(settings: &Settings) -> Batch {
 }
 
 /// The genesis of a chain that the program does not know by itself.
-fn private_genesis(settings: &Settings) -> Option<Vec<u8>> {
+fn private_genesis(settings: &IndexSettings) -> Option<Vec<u8>> {
     let is_private = settings.network() == Network::CardanoDevnet;
     settings.decoder.genesis().filter(|_| is_private).map(utxokeep_chains::cardano::Genesis::encode)
 }
@@ -128,7 +128,7 @@ fn private_genesis(settings: &Settings) -> Option<Vec<u8>> {
 /// the batch with the upgrades that are due.
 pub(crate) fn check(
     read: &dyn Read,
-    settings: &Settings,
+    settings: &IndexSettings,
     upgrades: &[Upgrade],
 ) -> Result<Option<Batch>, OpenError> {
     let Some(format) = named(read, META, FORMAT)? else {
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
     use crate::tables::TABLES;
 
-    fn database(settings: &Settings) -> MemoryKv {
+    fn database(settings: &IndexSettings) -> MemoryKv {
         let kv = MemoryKv::new(TABLES);
         kv.commit(create(settings), Durability::Synced).unwrap();
         kv
@@ -295,24 +295,24 @@ mod tests {
 
     #[test]
     fn another_network_or_switch_is_refused_by_name() {
-        let settings = Settings::new(Network::BitcoinRegtest);
+        let settings = IndexSettings::new(Network::BitcoinRegtest);
         let kv = database(&settings);
         assert!(check(&kv, &settings, UPGRADES).unwrap().unwrap().is_empty());
 
-        let other = Settings::new(Network::BitcoinMainnet);
+        let other = IndexSettings::new(Network::BitcoinMainnet);
         let error = check(&kv, &other, UPGRADES).unwrap_err();
         assert!(
             matches!(&error, OpenError::WrongNetwork { found, .. } if found == "bitcoin/regtest")
         );
 
-        let other = Settings { muhash: true, ..settings };
+        let other = IndexSettings { muhash: true, ..settings };
         let error = check(&kv, &other, UPGRADES).unwrap_err();
         assert!(matches!(error, OpenError::SettingChanged { name: "[index] muhash", .. }));
     }
 
     #[test]
     fn a_switch_that_the_database_does_not_state_is_off() {
-        let settings = Settings::new(Network::BitcoinRegtest);
+        let settings = IndexSettings::new(Network::BitcoinRegtest);
         let kv = database(&settings);
         let mut batch = Batch::new();
         META.put(&mut batch, SETTINGS, &switch_bytes(&settings)[..2]);
@@ -320,7 +320,7 @@ mod tests {
         assert!(check(&kv, &settings, UPGRADES).unwrap().is_some());
         assert!(!identity(&kv).unwrap().unwrap().muhash);
 
-        let other = Settings { muhash: true, ..settings };
+        let other = IndexSettings { muhash: true, ..settings };
         let error = check(&kv, &other, UPGRADES).unwrap_err();
         assert!(matches!(
             error,
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_refused_and_an_older_one_upgraded_step_by_step() {
-        let settings = Settings::new(Network::BitcoinRegtest);
+        let settings = IndexSettings::new(Network::BitcoinRegtest);
         let kv = database(&settings);
         let step = |name: &'static [u8]| -> fn(&dyn Read, &mut Batch) -> Result<(), IndexError> {
             match name {

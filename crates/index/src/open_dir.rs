@@ -5,7 +5,7 @@ use std::path::Path;
 use utxokeep_kv::{KvError, OpenMode, RocksKv, RocksOptions};
 
 use crate::{
-    ChainIndex, Settings,
+    ChainIndex, IndexSettings,
     error::OpenError,
     meta::{self, Identity},
     tables::{LOG_TABLES, META, TABLES},
@@ -34,7 +34,7 @@ impl ChainIndex<RocksKv> {
     /// Opens the database in `dir`.
     pub fn open_dir(
         dir: &Path,
-        settings: Settings,
+        settings: IndexSettings,
         options: RocksOptions,
         mode: OpenMode,
     ) -> Result<Self, OpenError> {

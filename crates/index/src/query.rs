@@ -13,7 +13,7 @@ use utxokeep_core::{
 use utxokeep_kv::{Read, Scan};
 
 use crate::{
-    Settings,
+    IndexSettings,
     error::{IndexError, QueryError},
     meta,
     tables::{ADDR, ADDR_SPENT, BLOCKS, HEIGHTS, SPENT, UNSPENT},
@@ -23,7 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub struct View<'a, S> {
     pub(crate) read: S,
-    pub(crate) settings: &'a Settings,
+    pub(crate) settings: &'a IndexSettings,
     tip: Option<(Height, BlockEntry)>,
     /// The height asked about; `None` for the tip.
     at: Option<(Height, BlockEntry)>,
@@ -157,7 +157,7 @@ pub(crate) fn height_of(read: &dyn Read, hash: &BlockHash) -> Result<Option<Heig
 }
 
 impl<'a, S: Read> View<'a, S> {
-    pub(crate) fn new(read: S, settings: &'a Settings) -> Result<Self, IndexError> {
+    pub(crate) fn new(read: S, settings: &'a IndexSettings) -> Result<Self, IndexError> {
         let tip = match meta::tip(&read)? {
             Some((height, _)) => {
                 let entry = block_entry(&read, height)?

@@ -16,7 +16,7 @@ pub enum DeltaKind {
 /// Settings of the chain index. Those marked *fixed* are part of the database once it exists.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
-pub struct Settings {
+pub struct IndexSettings {
     /// Turns raw blocks of the network that is followed into blocks; holds the genesis of a private
     /// chain (fixed).
     pub decoder: BlockDecoder,
@@ -55,7 +55,7 @@ pub struct Settings {
     pub waiting_headers_max: usize,
 }
 
-impl Settings {
+impl IndexSettings {
     /// Defaults for a network: keep undo data for twice the network's security parameter.
     #[must_use]
     pub fn new(network: Network) -> Self {

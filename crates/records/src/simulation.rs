@@ -10,7 +10,7 @@
 //!
 //! * Actors share nothing but the store, start no threads, and wait only by
 //!   [`RecordStore::pause_ms`]; otherwise a run depends on the machine.
-//! * A run ends after [`Settings::steps_max`] steps: actors that are not done then crash.
+//! * A run ends after [`SimulationSettings::steps_max`] steps: actors that are not done then crash.
 
 mod actor;
 mod choices;
@@ -30,7 +30,7 @@ use std::{
 };
 
 pub use actor::{Observer, SimulatedRecords};
-pub use choices::{Choices, Decision, Grain, PendingCall, Settings, UnitState};
+pub use choices::{Choices, Decision, Grain, PendingCall, SimulationSettings, UnitState};
 pub use explore::{Explorer, Plan};
 pub use schedule::{Fault, Once, RandomSchedule, Rates, RoundRobin, Schedule, Stall};
 
@@ -88,12 +88,12 @@ impl Simulation {
     /// An empty store and no actors. The seed gives versions; faults are up to the schedule.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self::with(seed, Settings::default())
+        Self::with(seed, SimulationSettings::default())
     }
 
     /// The same, with other settings.
     #[must_use]
-    pub fn with(seed: u64, settings: Settings) -> Self {
+    pub fn with(seed: u64, settings: SimulationSettings) -> Self {
         let (to_events, events) = channel();
         let world = Arc::new(Mutex::new(World::new(settings)));
         Self { seed, world, actors: Vec::new(), events, to_events }

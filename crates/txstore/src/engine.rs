@@ -29,7 +29,7 @@ use crate::{
 
 /// What a node store is opened with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct StoreSettings {
     /// The numbers that the rules depend on.
     pub policy: Policy,
     /// Items that one call may have.
@@ -40,7 +40,7 @@ pub struct Settings {
     pub agreement: Agreement,
 }
 
-impl Default for Settings {
+impl Default for StoreSettings {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
@@ -54,7 +54,7 @@ impl Default for Settings {
 /// A node store on one of the engines.
 pub struct NodeStore {
     pub(crate) backend: Box<dyn Backend>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: StoreSettings,
     pub(crate) blobs: Option<Blobs>,
     /// Files that are being written, to see which are left behind.
     pub(crate) seen_files: Seen,
@@ -81,7 +81,7 @@ pub(crate) const NOTHING: Ahead<'static> = (&[], &[]);
 impl NodeStore {
     /// A store on an engine.
     #[must_use]
-    pub fn new(backend: Box<dyn Backend>, settings: Settings) -> Self {
+    pub fn new(backend: Box<dyn Backend>, settings: StoreSettings) -> Self {
         let (seen_files, planted) = (Seen::default(), Planted::default());
         let now = Arc::new(Instant::now);
         let (blobs, has_changed_numbers) = (None, AtomicBool::new(false));
@@ -91,7 +91,7 @@ impl NodeStore {
     /// A store on key-value tables that has all of [`crate::TABLES`].
     pub fn on_kv<K: Kv + 'static>(
         kv: K,
-        settings: Settings,
+        settings: StoreSettings,
         options: impl Into<KvOptions>,
     ) -> Result<Self, OpenError> {
         let (planted, retention) = (Planted::default(), settings.policy.retention_blocks);
@@ -101,7 +101,7 @@ impl NodeStore {
 
     /// The same, if it has the numbers that it is opened with.
     pub(crate) fn compared(self) -> Result<Self, OpenError> {
-        let Settings { policy, agreement, .. } = self.settings;
+        let StoreSettings { policy, agreement, .. } = self.settings;
         self.agree_on(&of_policy(&policy), agreement)??;
         Ok(self)
     }

@@ -39,7 +39,7 @@ pub use backend::{Backend, ItemsWork, ReadWork, StoreReads, Touched, Uncommitted
 pub use blob_place::WrongBlobStore;
 pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};
-pub use engine::{NodeStore, Settings};
+pub use engine::{NodeStore, StoreSettings};
 pub use error::{BlobUrlError, OpenError, StoreError};
 #[cfg(feature = "testing")]
 pub use faults::ProofFault;

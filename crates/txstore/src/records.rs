@@ -40,7 +40,7 @@ pub use self::{
     settings::RecordSettings,
 };
 use crate::{
-    engine::{NodeStore, Settings},
+    engine::{NodeStore, StoreSettings},
     error::{OpenError, StoreError},
     locks::Locks,
 };
@@ -62,7 +62,7 @@ impl NodeStore {
     /// A store on records that are atomic one at a time.
     pub fn on_records(
         port: Arc<dyn RecordStore>,
-        settings: Settings,
+        settings: StoreSettings,
         records: RecordSettings,
         context: RecordContext,
         mode: OpenMode,

@@ -33,7 +33,7 @@ use self::{
 };
 use crate::{
     backend::{Backend, ReadWork, Touched, WriteWork},
-    engine::{NodeStore, Settings},
+    engine::{NodeStore, StoreSettings},
     error::{OpenError, StoreError},
     faults::{Planted, ProofFault},
     heights::WHOLE_STORE,
@@ -60,7 +60,11 @@ impl NodeStore {
     /// A store on a relational database, whose tables are created or brought up to date as far as the
     /// database was opened for that. `now_us` is the time, in microseconds, that the database
     /// remembers for it.
-    pub fn on_sql(database: Database, settings: Settings, now_us: i64) -> Result<Self, OpenError> {
+    pub fn on_sql(
+        database: Database,
+        settings: StoreSettings,
+        now_us: i64,
+    ) -> Result<Self, OpenError> {
         migrate_up(&database, COMPONENT, MIGRATIONS, now_us).map_err(StoreError::from)?;
         database.plan_by_index().map_err(StoreError::from)?;
         let planted = Planted::default();

@@ -15,7 +15,7 @@ mod schema;
 mod source;
 
 use utxokeep_core::{Filter, Network, OwnerKeys, Window};
-use utxokeep_index::{Identity, Settings};
+use utxokeep_index::{Identity, IndexSettings};
 use utxokeep_kv::{Durability, RocksOptions};
 
 pub use error::ConfigError;
@@ -60,13 +60,13 @@ impl Config {
         &self,
         network: Network,
         database: Option<&Identity>,
-    ) -> Result<Settings, ConfigError> {
+    ) -> Result<IndexSettings, ConfigError> {
         let index = &self.index;
         let fixed = |names: &[&str], asked: bool, found: fn(&Identity) -> bool| {
             let is_stated = names.iter().any(|name| self.is_stated(name));
             database.filter(|_| !is_stated).map_or(asked, found)
         };
-        let defaults = Settings::with_decoder(self.chain.decoder(network, database)?);
+        let defaults = IndexSettings::with_decoder(self.chain.decoder(network, database)?);
         let blocks = |value: Option<u32>, default| value.filter(|&n| n > 0).unwrap_or(default);
         let address_names = ["index.address_hash", "index.indexing_strategy"];
         let payment_names = ["index.payment_credential", "index.indexing_strategy"];
@@ -76,7 +76,7 @@ impl Config {
             rollback_window: blocks(index.rollback_window_blocks, defaults.window.rollback_window),
         };
         check_window(window, network, defaults.decoder.security_blocks())?;
-        Ok(Settings {
+        Ok(IndexSettings {
             enabled: fixed(&["index.enabled"], index.enabled, |found| found.enabled),
             address_index: fixed(&address_names, index.keeps_addresses(), |f| f.address_index),
             payment_index: has_credentials
@@ -188,7 +188,7 @@ mod tests {
     fn defaults_are_those_of_the_index() {
         for network in [REGTEST, PREVIEW, Network::CardanoMainnet] {
             let ours = Config::default().settings(network, None).unwrap();
-            let theirs = Settings::new(network);
+            let theirs = IndexSettings::new(network);
             assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
         }
     }
@@ -297,7 +297,7 @@ mod tests {
         let config = parse("[index]\nprune_depth_blocks = 0\nrollback_window_blocks = 0").unwrap();
         for network in [REGTEST, PREVIEW] {
             let window = config.settings(network, None).unwrap().window;
-            assert_eq!(window, Settings::new(network).window);
+            assert_eq!(window, IndexSettings::new(network).window);
         }
     }
 

@@ -15,7 +15,7 @@ use utxokeep_chains::cardano::asset_fingerprint;
 use utxokeep_core::{
     BlockEntry, ChainPoint, Height, Network, Partial as PartialIndex, cardano::era, hex_encode,
 };
-use utxokeep_index::{AddressBalance, AssetId, Settings, Status as IndexStatus};
+use utxokeep_index::{AddressBalance, AssetId, IndexSettings, Status as IndexStatus};
 
 pub use utxo::{Utxo, script_hash};
 
@@ -312,7 +312,7 @@ pub struct Status {
 impl Status {
     /// Describes a database that was opened with `settings`.
     #[must_use]
-    pub fn new(status: &IndexStatus, settings: &Settings) -> Self {
+    pub fn new(status: &IndexStatus, settings: &IndexSettings) -> Self {
         let network = status.network;
         let is_cardano = network.is_cardano();
         let point = status.tip.map(|tip| Point::new(&tip, network));
@@ -360,11 +360,11 @@ impl Status {
 
 /// Epoch of a slot, on chains that have epochs.
 #[must_use]
-pub fn epoch_of(slot: u64, settings: &Settings) -> Option<u32> {
+pub fn epoch_of(slot: u64, settings: &IndexSettings) -> Option<u32> {
     settings.decoder.genesis().map(|genesis| genesis.epoch_and_time(slot).0)
 }
 
-fn indexes(settings: &Settings) -> Vec<&'static str> {
+fn indexes(settings: &IndexSettings) -> Vec<&'static str> {
     let all = [
         ("address_hash", settings.address_index),
         ("payment_credential", settings.payment_index),

@@ -8,8 +8,8 @@ use utxokeep_kv::{Durability, KvError, MemoryKv, OpenMode, RocksKv, RocksOptions
 use utxokeep_records::{RedisOptions, RedisRecords};
 use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
 use utxokeep_txstore::{
-    Agreement, BlobUrlError, Blobs, KvOptions, NodeStore, OpenError as TxOpenError, Settings,
-    StoreError, TABLES, WrongBlobStore,
+    Agreement, BlobUrlError, Blobs, KvOptions, NodeStore, OpenError as TxOpenError, StoreError,
+    StoreSettings, TABLES, WrongBlobStore,
 };
 
 #[cfg(feature = "redis")]
@@ -125,7 +125,7 @@ fn open_how(
             source => OpenError::Store { place, source },
         }
     };
-    let settings = Settings { agreement, ..settings(config) };
+    let settings = StoreSettings { agreement, ..settings(config) };
     let proof_bytes_max = config.proof_memory_mib as usize * MIB;
     let tables = |durability| KvOptions { durability, proof_bytes_max };
     let store = match engine {
@@ -181,7 +181,7 @@ fn open_how(
 fn open_cluster(
     url: &str,
     config: &TxStoreConfig,
-    settings: Settings,
+    settings: StoreSettings,
     mode: OpenMode,
 ) -> Result<NodeStore, TxOpenError> {
     let port = Arc::new(RedisRecords::open(RedisOptions::parse(url)?)?);
@@ -195,7 +195,7 @@ fn open_cluster(
 fn open_cluster(
     _url: &str,
     _config: &TxStoreConfig,
-    _settings: Settings,
+    _settings: StoreSettings,
     _mode: OpenMode,
 ) -> Result<NodeStore, TxOpenError> {
     Err(TxOpenError::RecordSettings("this build has no Redis".to_owned()))
@@ -237,8 +237,8 @@ pub(crate) fn shown<'p>(engine: &str, place: &'p str) -> &'p str {
 }
 
 /// What every engine is opened with.
-fn settings(config: &TxStoreConfig) -> Settings {
-    Settings {
+fn settings(config: &TxStoreConfig) -> StoreSettings {
+    StoreSettings {
         policy: Policy {
             retention_blocks: config.retention_blocks,
             coinbase_maturity: config.coinbase_maturity_blocks,
@@ -324,6 +324,6 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_store() {
-        assert_eq!(settings(&TxStoreConfig::default()), Settings::default());
+        assert_eq!(settings(&TxStoreConfig::default()), StoreSettings::default());
     }
 }

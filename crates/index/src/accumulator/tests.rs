@@ -54,7 +54,7 @@ fn simulated() -> Vec<Block> {
     (0..150).map(|_| next()).collect()
 }
 
-fn recorded_writer(settings: Settings) -> ChainWriter<MemoryKv> {
+fn recorded_writer(settings: IndexSettings) -> ChainWriter<MemoryKv> {
     let index = ChainIndex::open(MemoryKv::new(TABLES), settings).unwrap();
     let mut writer = ChainWriter::new(index).unwrap();
     writer.accumulators.0.push(Accumulator::Recorder(Recorder::default()));
@@ -104,7 +104,7 @@ fn every_mode_tells_every_output_in_the_order_of_its_block() {
     for (mode, bulk_batch_bytes_max) in
         [(Mode::Tip, 1), (Mode::CatchUp, 1 << 20), (Mode::Bulk, 1), (Mode::Bulk, 1 << 30)]
     {
-        let settings = Settings { bulk_batch_bytes_max, ..Settings::new(NETWORK) };
+        let settings = IndexSettings { bulk_batch_bytes_max, ..IndexSettings::new(NETWORK) };
         let mut writer = recorded_writer(settings);
         writer.set_mode(mode).unwrap();
         for block in &blocks {
@@ -119,7 +119,7 @@ fn every_mode_tells_every_output_in_the_order_of_its_block() {
 fn a_block_connected_again_creates_its_outputs_in_the_same_order() {
     let blocks = simulated();
     let expected = expected(&blocks);
-    let mut writer = recorded_writer(Settings { muhash: true, ..Settings::new(NETWORK) });
+    let mut writer = recorded_writer(IndexSettings { muhash: true, ..IndexSettings::new(NETWORK) });
     for block in &blocks {
         writer.apply(block).unwrap();
     }
@@ -156,7 +156,7 @@ fn what_is_off_is_not_in_the_list() {
     for (enabled, muhash, kept) in
         [(true, false, 0), (true, true, 1), (false, true, 0), (false, false, 0)]
     {
-        let settings = Settings { enabled, muhash, ..Settings::new(NETWORK) };
+        let settings = IndexSettings { enabled, muhash, ..IndexSettings::new(NETWORK) };
         assert_eq!(Accumulators::load(&kv, &settings, None).unwrap().0.len(), kept);
         assert_eq!(Kind::kept(&settings).count(), kept);
     }

@@ -16,7 +16,7 @@ use utxokeep_core::{BlockHash, Corrupt, Height};
 use utxokeep_kv::{Batch, Durability, Kv, Read, Scan};
 
 use super::{Cursor, LogError};
-use crate::{ChainIndex, Settings, View, error::IndexError, tables::META};
+use crate::{ChainIndex, IndexSettings, View, error::IndexError, tables::META};
 
 /// The most named consumers of a database.
 pub const CONSUMERS_MAX: usize = 64;
@@ -218,7 +218,7 @@ impl<K: Kv> ChainIndex<K> {
     }
 
     /// Names a consumer that stands at `cursor`. From now on what it has not read stays, up to
-    /// [`Settings::consumer_lag_blocks_max`]. One of the same name is registered anew, also when it
+    /// [`IndexSettings::consumer_lag_blocks_max`]. One of the same name is registered anew, also when it
     /// was detached: then what it missed may be gone, and reading says so.
     pub fn register_consumer(
         &self,
@@ -319,7 +319,7 @@ fn check_name(name: &str) -> Result<(), LogError> {
 }
 
 /// Whether some attached consumer reads what blocks changed, so that each must have a delta.
-pub(crate) fn need_changes(read: &dyn Read, settings: &Settings) -> Result<bool, IndexError> {
+pub(crate) fn need_changes(read: &dyn Read, settings: &IndexSettings) -> Result<bool, IndexError> {
     let needs = |consumer: &ConsumerStatus| {
         consumer.is_attached() && consumer.needs == ConsumerNeeds::Changes
     };

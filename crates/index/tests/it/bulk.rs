@@ -7,7 +7,7 @@ use utxokeep_chains::{
 };
 use utxokeep_core::{BlockHash, Height};
 use utxokeep_index::{
-    ChainIndex, ChainWriter, Follower, ImportStage, Mode, Settings, import_files,
+    ChainIndex, ChainWriter, Follower, ImportStage, IndexSettings, Mode, import_files,
     tables::ids::{SIDE, SIDE_BODY},
 };
 use utxokeep_kv::Kv;
@@ -78,13 +78,13 @@ fn chain_of(archive: &Archive) -> Vec<BlockHash> {
 }
 
 /// Block by block at the tip, then pruned as far as allowed.
-fn expected(settings: &Settings, archive: &Archive) -> common::Dump {
+fn expected(settings: &IndexSettings, archive: &Archive) -> common::Dump {
     let index = fresh(settings.clone(), archive, &chain_of(archive));
     common::prune_fully(&mut ChainWriter::new(index.clone()).unwrap());
     dump(index.engine())
 }
 
-fn variants(window: u32) -> impl Iterator<Item = Settings> {
+fn variants(window: u32) -> impl Iterator<Item = IndexSettings> {
     let with = move |muhash, bulk_batch_bytes_max| {
         let mut settings = common::settings(window);
         settings.muhash = muhash;
@@ -164,7 +164,7 @@ fn bulk_load_on_top_of_undo_data_leaves_none_of_it_behind() {
 fn bulk_mode_between_tip_modes_ends_in_the_same_tables() {
     let archive = simulate(config(6, 0), 140);
     let chain = chain_of(&archive);
-    let settings = Settings { muhash: true, ..common::settings(WINDOW) };
+    let settings = IndexSettings { muhash: true, ..common::settings(WINDOW) };
     let index = InMemory::default().open(settings.clone());
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     for hash in &chain[..=120] {
@@ -187,7 +187,7 @@ fn bulk_mode_between_tip_modes_ends_in_the_same_tables() {
 fn an_import_stopped_anywhere_goes_on_where_it_was() {
     let archive = simulate(config(8, 15), 135);
     let files = Files::new(&archive, archive.headers().len());
-    let settings = Settings { bulk_batch_bytes_max: 9_000, ..common::settings(WINDOW) };
+    let settings = IndexSettings { bulk_batch_bytes_max: 9_000, ..common::settings(WINDOW) };
     let expected = expected(&settings, &archive);
     let mut stages = Vec::new();
     for stop_after in (0..archive.headers().len()).step_by(9) {
@@ -212,7 +212,7 @@ fn an_import_stopped_anywhere_goes_on_where_it_was() {
 fn an_import_that_dies_after_any_write_goes_on_where_it_was() {
     let archive = simulate(config(8, 15), 125);
     let files = Files::new(&archive, archive.headers().len());
-    let mut settings = Settings { bulk_batch_bytes_max: 2_000, ..common::settings(WINDOW) };
+    let mut settings = IndexSettings { bulk_batch_bytes_max: 2_000, ..common::settings(WINDOW) };
     settings.catch_up_blocks_max = 2;
     settings.prune_rows_max = 5;
     let expected = expected(&settings, &archive);

@@ -8,7 +8,7 @@ use utxokeep_core::{
     AssetFilter, Filter, Height, IndexKey, InvalidBlock, Network,
     cardano::{Credential as CoreCredential, CredentialKind},
 };
-use utxokeep_index::{Applied, ApplyError, DeltaKind, Paging, Settings};
+use utxokeep_index::{Applied, ApplyError, DeltaKind, IndexSettings, Paging};
 use utxokeep_testkit::cardano::{
     BlockSpec, Credential, DEVNET_START, DatumSpec, Encoding, Era, OutSpec, ScriptSpec, TxSpec,
     base, enterprise, fund_of, pointer, with_trailing_bytes,
@@ -304,7 +304,7 @@ fn an_index_started_mid_chain_counts_what_it_never_saw() {
     let error = strict.apply(&whole.decode(&middle)).unwrap_err();
     assert!(matches!(error, ApplyError::NotFirst { .. }), "{error}");
 
-    let settings = utxokeep_index::Settings { may_start_mid_chain: true, ..settings };
+    let settings = utxokeep_index::IndexSettings { may_start_mid_chain: true, ..settings };
     let kv = utxokeep_kv::MemoryKv::new(utxokeep_index::tables::TABLES);
     let index = utxokeep_index::ChainIndex::open(kv, settings).unwrap();
     let mut writer = utxokeep_index::ChainWriter::new(index.clone()).unwrap();
@@ -367,7 +367,7 @@ fn a_missing_input_in_the_first_block_is_no_mid_chain_start() {
 fn a_log_that_starts_mid_chain_is_undone_down_to_its_first_block() {
     let mut whole = Chain::new(Era::Babbage);
     let built: Vec<_> = (0..5).map(|_| whole.mine(Vec::new())).collect();
-    let settings = utxokeep_index::Settings {
+    let settings = utxokeep_index::IndexSettings {
         enabled: false,
         may_start_mid_chain: true,
         ..whole.index.settings().clone()
@@ -445,7 +445,7 @@ fn asset_names_with_zero_bytes_and_long_byron_addresses_broke_the_store() {
 #[test]
 fn the_first_block_of_another_network_started_a_chain() {
     for network in [Network::CardanoMainnet, Network::CardanoPreprod, Network::CardanoPreview] {
-        let settings = Settings { may_start_mid_chain: true, ..Settings::new(network) };
+        let settings = IndexSettings { may_start_mid_chain: true, ..IndexSettings::new(network) };
         let kv = utxokeep_kv::MemoryKv::new(utxokeep_index::tables::TABLES);
         let index = utxokeep_index::ChainIndex::open(kv, settings).unwrap();
         let mut writer = utxokeep_index::ChainWriter::new(index.clone()).unwrap();

@@ -9,7 +9,7 @@ use utxokeep_core::{
     hex_decode,
 };
 use utxokeep_index::{
-    ChainIndex, ChainWriter, Digest, Mode, Paging, Settings, import_immutable, tables::TABLES,
+    ChainIndex, ChainWriter, Digest, IndexSettings, Mode, Paging, import_immutable, tables::TABLES,
 };
 use utxokeep_kv::{Durability, Kv, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_testkit::{csv, preview_immutable, testdata};
@@ -25,8 +25,12 @@ fn golden(name: &str) -> Vec<Vec<String>> {
     csv(&testdata(&format!("cardano/preview-golden/{name}")).unwrap())
 }
 
-fn settings() -> Settings {
-    Settings { stake_index: true, durability: Durability::Buffered, ..Settings::new(PREVIEW) }
+fn settings() -> IndexSettings {
+    IndexSettings {
+        stake_index: true,
+        durability: Durability::Buffered,
+        ..IndexSettings::new(PREVIEW)
+    }
 }
 
 fn blocks(db: &ImmutableDb) -> impl Iterator<Item = Block> {

@@ -10,7 +10,7 @@ use std::sync::{
 use tempfile::TempDir;
 use utxokeep_chains::{BlockSource, SimCoin, SimTip, Simulator, SimulatorConfig, decode_block};
 use utxokeep_core::{Block, BlockHash, Header, Height, Network, hex_encode};
-use utxokeep_index::{ChainIndex, ChainWriter, Settings, tables::TABLES};
+use utxokeep_index::{ChainIndex, ChainWriter, IndexSettings, tables::TABLES};
 use utxokeep_kv::{
     Batch, Durability, Kv, KvError, MemoryKv, OpenMode, Read, RocksKv, RocksOptions, Scan,
     SortedRows, TableId,
@@ -20,8 +20,8 @@ use utxokeep_testkit::{ANYONE, Archive, HandTx, Hook, HookedKv, Model, ModelCoin
 pub(crate) const REGTEST: Network = Network::BitcoinRegtest;
 
 /// Small windows, and no waiting for disks.
-pub(crate) fn settings(rollback_window: u32) -> Settings {
-    let mut settings = Settings::new(REGTEST);
+pub(crate) fn settings(rollback_window: u32) -> IndexSettings {
+    let mut settings = IndexSettings::new(REGTEST);
     settings.window.prune_depth = rollback_window;
     settings.window.rollback_window = rollback_window;
     settings.durability = Durability::Buffered;
@@ -31,7 +31,7 @@ pub(crate) fn settings(rollback_window: u32) -> Settings {
 /// A place where a database can be closed and opened again.
 pub(crate) trait Place: Default {
     type K: Kv;
-    fn open(&self, settings: Settings) -> ChainIndex<Self::K>;
+    fn open(&self, settings: IndexSettings) -> ChainIndex<Self::K>;
 }
 
 /// Fails every write after some, as after a crash.
@@ -90,7 +90,7 @@ impl InMemory {
 
 impl Place for InMemory {
     type K = MemoryEngine;
-    fn open(&self, settings: Settings) -> ChainIndex<MemoryEngine> {
+    fn open(&self, settings: IndexSettings) -> ChainIndex<MemoryEngine> {
         ChainIndex::open(self.0.clone(), settings).unwrap()
     }
 }
@@ -111,7 +111,7 @@ pub(crate) fn rocks_options() -> RocksOptions {
 
 impl Place for OnDisk {
     type K = RocksKv;
-    fn open(&self, settings: Settings) -> ChainIndex<RocksKv> {
+    fn open(&self, settings: IndexSettings) -> ChainIndex<RocksKv> {
         ChainIndex::open_dir(self.0.path(), settings, rocks_options(), OpenMode::Create).unwrap()
     }
 }
@@ -161,7 +161,7 @@ pub(crate) fn block(source: &dyn BlockSource, hash: &BlockHash) -> Block {
 
 /// A fresh index in memory that has seen only these blocks, one batch each.
 pub(crate) fn fresh(
-    settings: Settings,
+    settings: IndexSettings,
     source: &dyn BlockSource,
     chain: &[BlockHash],
 ) -> ChainIndex<MemoryEngine> {

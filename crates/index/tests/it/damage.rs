@@ -3,7 +3,7 @@
 use utxokeep_chains::{Simulator, SimulatorConfig};
 use utxokeep_core::hex_encode;
 use utxokeep_index::{
-    ChainIndex, ChainWriter, DeltaKind, Follower, Settings,
+    ChainIndex, ChainWriter, DeltaKind, Follower, IndexSettings,
     tables::{
         TABLES,
         ids::{
@@ -37,7 +37,8 @@ impl Database {
             ..SimulatorConfig::default()
         };
         let mut simulator = Simulator::new(config);
-        let settings = Settings { delta, muhash: true, prune_rows_max: 3, ..common::settings(6) };
+        let settings =
+            IndexSettings { delta, muhash: true, prune_rows_max: 3, ..common::settings(6) };
         let place = InMemory::default();
         let index = place.open(settings);
         let mut follower = Follower::new(ChainWriter::new(index.clone()).unwrap()).unwrap();

@@ -8,7 +8,7 @@ use utxokeep_chains::{
 use utxokeep_core::{BlockHash, Height, IndexKey, Network, OutPoint, Txid};
 use utxokeep_index::{
     Applied, ApplyError, ChainIndex, ChainWriter, FORMAT_VERSION, FollowError, Follower,
-    IndexError, Mode, OpenError, Paging, QueryError, RollbackError, Settings, import_files,
+    IndexError, IndexSettings, Mode, OpenError, Paging, QueryError, RollbackError, import_files,
     peek_identity,
     tables::{
         LOG_TABLES, TABLES,
@@ -166,12 +166,12 @@ fn rollbacks_that_make_no_sense_are_refused() {
     assert_eq!(writer.rollback(Height::new(4)).unwrap(), 2);
 }
 
-fn open_dir(place: &OnDisk, settings: Settings) -> Result<ChainIndex<RocksKv>, OpenError> {
+fn open_dir(place: &OnDisk, settings: IndexSettings) -> Result<ChainIndex<RocksKv>, OpenError> {
     ChainIndex::open_dir(place.0.path(), settings, common::rocks_options(), OpenMode::Existing)
 }
 
 /// A database on disk, closed again, and its rows.
-fn closed(settings: &Settings) -> (OnDisk, common::Dump) {
+fn closed(settings: &IndexSettings) -> (OnDisk, common::Dump) {
     let place = OnDisk::default();
     let index = place.open(settings.clone());
     let archive = simulate(1, 4);
@@ -191,14 +191,14 @@ fn a_database_of_another_network_or_with_other_switches_is_not_opened() {
     let identity = peek_identity(place.0.path()).unwrap();
     assert_eq!((identity.network, identity.enabled, identity.muhash), (REGTEST, true, false));
 
-    let error = open_dir(&place, Settings::new(Network::BitcoinSignet)).unwrap_err();
+    let error = open_dir(&place, IndexSettings::new(Network::BitcoinSignet)).unwrap_err();
     assert!(matches!(&error, OpenError::WrongNetwork { found, .. } if found == "bitcoin/regtest"));
     assert!(error.to_string().contains("use another data directory"), "{error}");
 
     let switched = [
-        ("[index] enabled", Settings { enabled: false, ..settings.clone() }),
-        ("[index] address_hash", Settings { address_index: false, ..settings.clone() }),
-        ("[index] muhash", Settings { muhash: true, ..settings.clone() }),
+        ("[index] enabled", IndexSettings { enabled: false, ..settings.clone() }),
+        ("[index] address_hash", IndexSettings { address_index: false, ..settings.clone() }),
+        ("[index] muhash", IndexSettings { muhash: true, ..settings.clone() }),
     ];
     for (expected, switched) in switched {
         let error = open_dir(&place, switched).unwrap_err();
@@ -302,7 +302,7 @@ fn with_the_index_off_only_the_log_is_kept_and_questions_say_so() {
     });
     write_block_file(&path, REGTEST, raws).unwrap();
     let paths = [path];
-    let off = Settings { enabled: false, ..common::settings(10) };
+    let off = IndexSettings { enabled: false, ..common::settings(10) };
     for bulk in [false, true] {
         let place = OnDisk::default();
         let index = place.open(off.clone());
@@ -354,7 +354,7 @@ fn with_the_index_off_only_the_log_is_kept_and_questions_say_so() {
 #[test]
 fn with_the_index_off_a_long_log_is_loaded_in_bulk() {
     let place = OnDisk::default();
-    let off = Settings { enabled: false, ..common::settings(10) };
+    let off = IndexSettings { enabled: false, ..common::settings(10) };
     let index = place.open(off);
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     writer.apply(&decode_block(genesis_block(REGTEST), REGTEST).unwrap()).unwrap();
@@ -373,7 +373,7 @@ fn with_the_index_off_a_long_log_is_loaded_in_bulk() {
 #[test]
 fn without_the_address_index_everything_else_works() {
     let archive = simulate(4, 112);
-    let settings = Settings { address_index: false, ..common::settings(10) };
+    let settings = IndexSettings { address_index: false, ..common::settings(10) };
     let index = InMemory::default().open(settings);
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     for hash in hashes(&archive) {

@@ -13,7 +13,7 @@ use utxokeep_core::{
     Block, BlockHash, ChainWork, Header, Height, Network, OutPoint, Output, Tx, Txid,
 };
 use utxokeep_index::{
-    Applied, ChainIndex, ChainWriter, DeltaKind, Follower, Mode, Settings, import_files,
+    Applied, ChainIndex, ChainWriter, DeltaKind, Follower, IndexSettings, Mode, import_files,
     tables::{
         TABLES,
         ids::{SIDE, SIDE_BODY},
@@ -33,10 +33,10 @@ const SIDE_TABLES: &[TableId] = &[SIDE, SIDE_BODY];
 /// Where blocks that left the chain are kept for readers of the log, until they join it again.
 const LEFT: &[TableId] = &[SIDE_BODY];
 
-fn variants() -> impl Iterator<Item = Settings> {
+fn variants() -> impl Iterator<Item = IndexSettings> {
     [(DeltaKind::Compact, false), (DeltaKind::Compact, true), (DeltaKind::SelfContained, true)]
         .into_iter()
-        .map(|(delta, muhash)| Settings { delta, muhash, ..common::settings(400) })
+        .map(|(delta, muhash)| IndexSettings { delta, muhash, ..common::settings(400) })
 }
 
 /// Applies, undoes and applies again `step` blocks at a time, comparing all tables.
@@ -121,7 +121,7 @@ fn each_block_of_the_real_chain_is_undone_to_the_byte_in_memory() {
 fn each_block_of_the_real_chain_is_undone_to_the_byte_on_rocksdb() {
     let data = RegtestA::default();
     let place = OnDisk::default();
-    let settings = Settings { delta: DeltaKind::SelfContained, ..common::settings(400) };
+    let settings = IndexSettings { delta: DeltaKind::SelfContained, ..common::settings(400) };
     let index = place.open(settings);
     // Once the set has grown, several blocks go back and forth between two looks at all rows.
     let step = |tip| if tip < 134 { 1 } else { 8 };
@@ -165,7 +165,7 @@ fn a_rollback_whose_commit_fails_leaves_the_writer_at_its_tip() {
 fn after_every_reorganisation_the_tables_are_those_of_its_chain_alone() {
     let data = RegtestA::default();
     let files = data.block_files();
-    let settings = Settings { muhash: true, ..common::settings(400) };
+    let settings = IndexSettings { muhash: true, ..common::settings(400) };
     let index = InMemory::default().open(settings.clone());
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     let mut chain = vec![REGTEST.genesis_hash()];
@@ -336,7 +336,7 @@ fn header_of(archive: &Archive, hash: &BlockHash) -> Header {
 }
 
 /// What an index does between two starts: blocks arrive, some prune passes run.
-fn follow_all(place: &InMemory, settings: &Settings, archive: &Archive) -> bool {
+fn follow_all(place: &InMemory, settings: &IndexSettings, archive: &Archive) -> bool {
     let run = || -> Result<(), Box<dyn std::error::Error>> {
         let index = ChainIndex::open(place.0.clone(), settings.clone())?;
         let mut follower = Follower::new(ChainWriter::new(index)?)?;
@@ -373,7 +373,7 @@ fn death_after_any_write_costs_nothing_but_the_block_in_flight() {
         (DeltaKind::Compact, true, 1),
         (DeltaKind::SelfContained, false, 1),
     ] {
-        let mut settings = Settings { delta, muhash, ..common::settings(9) };
+        let mut settings = IndexSettings { delta, muhash, ..common::settings(9) };
         settings.prune_rows_max = 4;
         settings.bulk_batch_bytes_max = batch_bytes_max;
         let whole = InMemory::default();
@@ -404,7 +404,7 @@ fn death_after_any_write_costs_nothing_but_the_block_in_flight() {
 fn a_crash_inside_a_failed_reorganisation_does_not_leave_the_shorter_chain() {
     let (mut archive, chain) = simulated_chain(106);
     common::bad_branch(&mut archive, &chain[..=104]);
-    let settings = Settings { bulk_batch_bytes_max: 1, ..common::settings(9) };
+    let settings = IndexSettings { bulk_batch_bytes_max: 1, ..common::settings(9) };
     let mut was_short = false;
     for commits in 100.. {
         let place = InMemory::default();
@@ -491,7 +491,7 @@ fn a_coinbase_that_replaces_an_older_one_is_undone_to_the_byte() {
     let id = |number: u8| Txid::from_bytes([number; 32]);
     for delta in [DeltaKind::Compact, DeltaKind::SelfContained] {
         let window = common::settings(60).window;
-        let settings = Settings { delta, muhash: true, window, ..Settings::new(mainnet) };
+        let settings = IndexSettings { delta, muhash: true, window, ..IndexSettings::new(mainnet) };
         let index = InMemory::default().open(settings);
         let mut writer = ChainWriter::new(index.clone()).unwrap();
         let genesis = decode_block(genesis_block(mainnet), mainnet).unwrap();

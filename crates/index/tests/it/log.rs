@@ -6,7 +6,7 @@ use utxokeep_chains::{Simulator, SimulatorConfig};
 use utxokeep_core::{BlockDelta, BlockHash, Height, OutPoint};
 use utxokeep_index::{
     CONSUMERS_MAX, ChainIndex, ChainWriter, ConsumerNeeds, ConsumerState, Cursor, DeltaKind,
-    Follower, LogError, LogEvent, Mode, Settings,
+    Follower, IndexSettings, LogError, LogEvent, Mode,
     tables::ids::{SIDE_BODY, UNSPENT},
 };
 use utxokeep_kv::Kv;
@@ -108,7 +108,7 @@ fn follower<K: Kv>(index: &ChainIndex<K>) -> Follower<K> {
 
 /// Drives an index through `blocks` blocks with reorganisations, rollbacks and restarts, beside a
 /// consumer that is killed between its effects and the next look, and is away for a while.
-fn consumer_equals_index<P: Place>(seed: u64, blocks: u32, settings: &Settings) {
+fn consumer_equals_index<P: Place>(seed: u64, blocks: u32, settings: &IndexSettings) {
     let place = P::default();
     let mut dice = Dice(seed);
     let mut simulator = simulator(seed, 25);
@@ -183,7 +183,7 @@ fn consumer_equals_index<P: Place>(seed: u64, blocks: u32, settings: &Settings) 
 #[test]
 fn a_set_kept_by_events_equals_the_index_through_a_thousand_blocks_of_kills_and_reorganisations() {
     for (seed, delta) in [(1, DeltaKind::Compact), (2, DeltaKind::SelfContained)] {
-        consumer_equals_index::<InMemory>(seed, 1_000, &Settings { delta, ..settings(12) });
+        consumer_equals_index::<InMemory>(seed, 1_000, &IndexSettings { delta, ..settings(12) });
     }
 }
 
@@ -193,7 +193,7 @@ fn the_same_on_disk() {
 }
 
 /// An index with a straight chain of `blocks` blocks above the first.
-fn straight(settings: Settings, blocks: u32) -> (ChainIndex<common::MemoryEngine>, Archive) {
+fn straight(settings: IndexSettings, blocks: u32) -> (ChainIndex<common::MemoryEngine>, Archive) {
     let index = InMemory::default().open(settings);
     let mut simulator = simulator(9, 0);
     let mut archive = Archive::default();
@@ -207,7 +207,7 @@ fn straight(settings: Settings, blocks: u32) -> (ChainIndex<common::MemoryEngine
 
 #[test]
 fn a_consumer_that_never_reads_holds_undo_data_only_up_to_its_bound() {
-    let bounded = Settings { consumer_lag_blocks_max: 60, ..settings(10) };
+    let bounded = IndexSettings { consumer_lag_blocks_max: 60, ..settings(10) };
     let (index, archive) = straight(bounded, 150);
     index.register_consumer("idle", ConsumerNeeds::Changes, Cursor::START).unwrap();
     index.register_consumer("names-only", ConsumerNeeds::Blocks, Cursor::START).unwrap();
@@ -273,7 +273,7 @@ fn a_consumer_that_reads_along_holds_nothing_and_one_without_a_name_never_does()
 
 #[test]
 fn a_block_that_left_the_chain_stays_for_a_consumer_that_stands_on_it() {
-    let bounded = Settings { consumer_lag_blocks_max: 1_000, ..settings(10) };
+    let bounded = IndexSettings { consumer_lag_blocks_max: 1_000, ..settings(10) };
     let (index, archive) = straight(bounded, 20);
     let mut follower = follower(&index);
     for header in archive.headers() {

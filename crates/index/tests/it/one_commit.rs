@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use utxokeep_chains::{BlockSource, Simulator, SimulatorConfig};
 use utxokeep_core::{BlockHash, Height};
 use utxokeep_index::{
-    ChainIndex, ChainWriter, DeltaKind, Follower, Mode, Settings,
+    ChainIndex, ChainWriter, DeltaKind, Follower, IndexSettings, Mode,
     tables::{
         TABLES,
         ids::{META, SIDE, SIDE_BODY},
@@ -43,7 +43,7 @@ impl Tips {
 
 type Engine = HookedKv<MemoryKv, Tips>;
 
-fn open(settings: Settings) -> (ChainIndex<Engine>, Follower<Engine>) {
+fn open(settings: IndexSettings) -> (ChainIndex<Engine>, Follower<Engine>) {
     let engine = HookedKv::new(MemoryKv::new(TABLES), Tips::default());
     let index = ChainIndex::open(engine, settings).unwrap();
     let follower = Follower::new(ChainWriter::new(index.clone()).unwrap()).unwrap();
@@ -83,9 +83,9 @@ fn follow(follower: &mut Follower<Engine>, archive: &Archive) {
     }
 }
 
-fn variants() -> impl Iterator<Item = Settings> {
+fn variants() -> impl Iterator<Item = IndexSettings> {
     [(DeltaKind::Compact, true), (DeltaKind::SelfContained, false)]
-        .map(|(delta, muhash)| Settings { delta, muhash, ..common::settings(150) })
+        .map(|(delta, muhash)| IndexSettings { delta, muhash, ..common::settings(150) })
         .into_iter()
 }
 
@@ -108,7 +108,7 @@ fn no_reader_sees_the_chain_shrink() {
         }
     }
     // The same with no memory for it: step by step, with the same end.
-    let settings = Settings { bulk_batch_bytes_max: 1, ..common::settings(150) };
+    let settings = IndexSettings { bulk_batch_bytes_max: 1, ..common::settings(150) };
     let (index, mut follower) = open(settings.clone());
     follow(&mut follower, &archive);
     assert!(index.engine().hook.falls() > 10, "{}", index.engine().hook.falls());

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use utxokeep_core::{Header, Height, OutPoint, hex_encode};
 use utxokeep_index::{
-    ChainWriter, DeltaKind, Follower, Settings,
+    ChainWriter, DeltaKind, Follower, IndexSettings,
     tables::{
         TABLES,
         ids::{BLOCKS, HEIGHTS, UTXO_META},
@@ -68,7 +68,7 @@ fn chain() -> Archive {
     chain.archive
 }
 
-fn pinned(settings: Settings) -> String {
+fn pinned(settings: IndexSettings) -> String {
     let archive = chain();
     let index = InMemory::default().open(settings);
     let mut follower = Follower::new(ChainWriter::new(index.clone()).unwrap()).unwrap();
@@ -119,13 +119,13 @@ fn render(dump: &common::Dump) -> String {
 
 #[test]
 fn tables_with_compact_deltas_and_accumulators() {
-    let settings = Settings { muhash: true, ..common::settings(3) };
+    let settings = IndexSettings { muhash: true, ..common::settings(3) };
     insta::assert_snapshot!(pinned(settings));
 }
 
 #[test]
 fn tables_with_self_contained_deltas_while_pruning() {
-    let mut settings = Settings { delta: DeltaKind::SelfContained, ..common::settings(2) };
+    let mut settings = IndexSettings { delta: DeltaKind::SelfContained, ..common::settings(2) };
     settings.prune_rows_max = 1;
     insta::assert_snapshot!(pinned(settings));
 }
@@ -150,7 +150,7 @@ fn every_table_of_the_format_has_a_pinned_row_and_names_are_pinned() {
             "utxo_meta",
         ]
     );
-    let text = pinned(Settings { muhash: true, ..common::settings(3) });
+    let text = pinned(IndexSettings { muhash: true, ..common::settings(3) });
     for name in names {
         let rows = text.lines().skip_while(|line| *line != name).nth(1);
         assert!(rows.is_some_and(|row| row.starts_with("  ")), "{name} is empty");

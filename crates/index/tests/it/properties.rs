@@ -6,8 +6,8 @@ use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use utxokeep_chains::{Simulator, SimulatorConfig, decode_block};
 use utxokeep_core::{BlockHash, Height, OutPoint, Txid};
 use utxokeep_index::{
-    Applied, ApplyError, ChainIndex, ChainWriter, DeltaKind, Follower, Mode, RollbackError,
-    Settings,
+    Applied, ApplyError, ChainIndex, ChainWriter, DeltaKind, Follower, IndexSettings, Mode,
+    RollbackError,
     tables::ids::{SIDE_BODY, UTXO_META},
 };
 use utxokeep_kv::Read;
@@ -104,7 +104,7 @@ fn simulated(seed: u64) -> SimulatorConfig {
 /// An index, the model beside it, and everything that has arrived.
 struct World<P: Place> {
     place: P,
-    settings: Settings,
+    settings: IndexSettings,
     follower: Option<Follower<P::K>>,
     simulator: Simulator,
     archive: Archive,

@@ -2,19 +2,21 @@
 
 use utxokeep_chains::{BlockSource, decode_block};
 use utxokeep_core::{BlockHash, Height};
-use utxokeep_index::{ChainIndex, ChainWriter, Digest, Settings, import_files, tables::TABLES};
+use utxokeep_index::{
+    ChainIndex, ChainWriter, Digest, IndexSettings, import_files, tables::TABLES,
+};
 use utxokeep_kv::MemoryKv;
 use utxokeep_testkit::{EventKind, RegtestA, Truth};
 
-fn settings() -> Settings {
-    Settings::new(RegtestA::NETWORK)
+fn settings() -> IndexSettings {
+    IndexSettings::new(RegtestA::NETWORK)
 }
 
-fn open(settings: Settings) -> ChainIndex<MemoryKv> {
+fn open(settings: IndexSettings) -> ChainIndex<MemoryKv> {
     ChainIndex::open(MemoryKv::new(TABLES), settings).unwrap()
 }
 
-fn imported(settings: Settings, bulk: bool) -> ChainIndex<MemoryKv> {
+fn imported(settings: IndexSettings, bulk: bool) -> ChainIndex<MemoryKv> {
     let index = open(settings);
     let writer = ChainWriter::new(index.clone()).unwrap();
     let files = RegtestA::default().block_files();
@@ -59,7 +61,7 @@ fn every_height_of_the_window_has_the_nodes_digest() {
     let data = RegtestA::default();
     let truth = data.truth_by_hash();
     for muhash in [false, true] {
-        let index = imported(Settings { muhash, ..settings() }, true);
+        let index = imported(IndexSettings { muhash, ..settings() }, true);
         let floor = index.status().unwrap().rollback_floor.unwrap();
         assert_eq!(floor, Height::new(12));
         for (height, hash) in (0u32..).zip(data.active_chain()).skip(12) {
@@ -76,7 +78,7 @@ fn every_single_event_leaves_the_nodes_digest() {
     let data = RegtestA::default();
     let truth = data.truth_by_hash();
     let files = data.block_files();
-    let mut settings = Settings { muhash: true, ..settings() };
+    let mut settings = IndexSettings { muhash: true, ..settings() };
     settings.window.rollback_window = 400;
     let index = open(settings);
     let mut writer = ChainWriter::new(index.clone()).unwrap();

@@ -11,10 +11,10 @@ use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_records::MemoryRecords;
 use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::{postgres::TestDatabase, pruner::OpenedPruneStore, pruner_tests};
-use utxokeep_txstore::{Blobs, NodeStore, RecordContext, RecordSettings, Settings, TABLES};
+use utxokeep_txstore::{Blobs, NodeStore, RecordContext, RecordSettings, StoreSettings, TABLES};
 
-fn with(policy: Policy) -> Settings {
-    Settings { policy, ..Settings::default() }
+fn with(policy: Policy) -> StoreSettings {
+    StoreSettings { policy, ..StoreSettings::default() }
 }
 
 fn memory(policy: Policy) -> Option<OpenedPruneStore> {
@@ -25,7 +25,7 @@ fn memory(policy: Policy) -> Option<OpenedPruneStore> {
 
 /// Every body in a file.
 fn files(policy: Policy) -> Option<OpenedPruneStore> {
-    let settings = Settings { inline_body_bytes_max: 0, ..with(policy) };
+    let settings = StoreSettings { inline_body_bytes_max: 0, ..with(policy) };
     let kv = MemoryKv::new(TABLES);
     let blobs = Blobs::open("memory:", Durability::Buffered, 5_000, OpenMode::Create).unwrap();
     let store = NodeStore::on_kv(kv, settings, Durability::Buffered).unwrap();

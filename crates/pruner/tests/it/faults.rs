@@ -25,7 +25,7 @@ use utxokeep_kv::{Batch, Durability, Kv, KvError, OpenMode, TableId};
 use utxokeep_pruner::{JobState, Phase, Pruner, PrunerSettings, RunReport};
 use utxokeep_testkit::pruner::StillClock;
 use utxokeep_txstore::{
-    Blobs, BlockState, Fields, NodeStore, PruneStore, Settings, TABLES, TxStore,
+    Blobs, BlockState, Fields, NodeStore, PruneStore, StoreSettings, TABLES, TxStore,
 };
 
 use faulty::Faulty;
@@ -245,7 +245,7 @@ fn a_record_that_does_not_decode_is_kept_and_does_not_hold_up_the_others() {
 
 /// A store whose bodies are files in `dir`.
 fn with_files(kv: &Faulty, dir: &std::path::Path) -> Arc<dyn PruneStore> {
-    let settings = Settings { inline_body_bytes_max: 0, ..Settings::default() };
+    let settings = StoreSettings { inline_body_bytes_max: 0, ..StoreSettings::default() };
     let url = format!("file:{}", dir.display());
     let blobs = Blobs::open(&url, Durability::Buffered, 5_000, OpenMode::Create).unwrap();
     let store = NodeStore::on_kv(kv.0.clone(), settings, Durability::Buffered).unwrap();

@@ -8,13 +8,13 @@ use utxokeep_core::node::Check;
 use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::pruner::{OrdersConfig, SimulationConfig, any_order, simulate};
-use utxokeep_txstore::{KvOptions, NodeStore, ProofFault, PruneStore, Settings, TABLES};
+use utxokeep_txstore::{KvOptions, NodeStore, ProofFault, PruneStore, StoreSettings, TABLES};
 
 /// A mistake that was planted is found long before: it ends with the first finding.
 const PLANTED_BLOCKS: u32 = 5_000;
 
-fn settings() -> Settings {
-    Settings { policy: SimulationConfig::policy(), ..Settings::default() }
+fn settings() -> StoreSettings {
+    StoreSettings { policy: SimulationConfig::policy(), ..StoreSettings::default() }
 }
 
 fn number(name: &str, default: u32) -> u32 {
@@ -110,7 +110,7 @@ fn every_planted_mistake_is_found_by_every_seed() {
 /// and nothing goes that a child needs.
 #[test]
 fn no_order_of_calls_takes_away_what_a_child_needs() {
-    let settings = || Settings { policy: OrdersConfig::policy(), ..Settings::default() };
+    let settings = || StoreSettings { policy: OrdersConfig::policy(), ..StoreSettings::default() };
     let steps = number("UTXOKEEP_ORDER_STEPS", 400);
     let first = u64::from(number("UTXOKEEP_ORDER_SEED", 1));
     for seed in first..first + u64::from(number("UTXOKEEP_ORDERS", 20)) {

@@ -14,7 +14,7 @@ pub enum Grain {
 
 /// Limits and granularity of a simulation.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct SimulationSettings {
     /// Pieces of calls over several cells.
     pub grain: Grain,
     /// Whether a write with a barrier takes two steps, so that others see it, and a failover may
@@ -26,7 +26,7 @@ pub struct Settings {
     pub tick_ms: u64,
 }
 
-impl Default for Settings {
+impl Default for SimulationSettings {
     fn default() -> Self {
         Self { grain: Grain::Cell, splits_barriers: true, steps_max: 10_000, tick_ms: 1 }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     actor::{Answer, Call},
-    choices::{Choices, Decision, Grain, PendingCall, Settings, UnitState},
+    choices::{Choices, Decision, Grain, PendingCall, SimulationSettings, UnitState},
 };
 use crate::{
     error::RecordError,
@@ -53,7 +53,7 @@ impl History {
 
 #[derive(Debug)]
 pub(super) struct World {
-    pub(super) settings: Settings,
+    pub(super) settings: SimulationSettings,
     shelf: Shelf,
     histories: BTreeMap<u16, History>,
     delayed: Vec<(usize, WriteCell)>,
@@ -67,7 +67,7 @@ pub(super) struct World {
 const REFUSED_MAX: usize = 10_000;
 
 impl World {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: SimulationSettings) -> Self {
         Self {
             settings,
             shelf: Shelf::default(),

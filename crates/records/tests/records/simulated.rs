@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use utxokeep_records::{
     Barrier, Key, ReadCell, RecordError, RecordStore, Version, Versions, WriteCell, Written,
     simulation::{
-        Explorer, Fault, Grain, Once, Plan, RandomSchedule, Rates, RoundRobin, Schedule, Settings,
-        SimulatedRecords, Simulation, Stall, Trace,
+        Explorer, Fault, Grain, Once, Plan, RandomSchedule, Rates, RoundRobin, Schedule,
+        SimulatedRecords, Simulation, SimulationSettings, Stall, Trace,
     },
 };
 
@@ -231,8 +231,10 @@ fn a_crash_leaves_writes_that_may_still_arrive_and_no_call_works_after_it() {
 
 #[test]
 fn delayed_writes_arrive_after_the_run_on_demand() {
-    let mut simulation =
-        Simulation::with(1, Settings { grain: Grain::Shard, ..Settings::default() });
+    let mut simulation = Simulation::with(
+        1,
+        SimulationSettings { grain: Grain::Shard, ..SimulationSettings::default() },
+    );
     let store = simulation.observer();
     simulation.spawn("writer", |store, versions| {
         let write = WriteCell::create(Key::new(1, "late"), versions.next());
@@ -247,7 +249,8 @@ fn delayed_writes_arrive_after_the_run_on_demand() {
 
 #[test]
 fn a_run_that_does_not_end_is_cut_off() {
-    let mut simulation = Simulation::with(1, Settings { steps_max: 100, ..Settings::default() });
+    let mut simulation =
+        Simulation::with(1, SimulationSettings { steps_max: 100, ..SimulationSettings::default() });
     simulation.spawn("endless", |store, _| while store.now_ms(1).is_ok() {});
     let trace = simulation.run(&mut RoundRobin::default());
     assert!(!trace.is_complete && trace.lines.len() < 110);

@@ -19,7 +19,7 @@ use utxokeep_core::{
 };
 use utxokeep_testkit::txstore::seed;
 use utxokeep_txstore::{
-    Blobs, Fields, NodeStore, ProofFault, PruneStore as _, Settings, StoreError, TxStore,
+    Blobs, Fields, NodeStore, ProofFault, PruneStore as _, StoreError, StoreSettings, TxStore,
 };
 
 use crate::engines;
@@ -91,8 +91,8 @@ impl ObjectStore for Hooked {
     }
 }
 
-fn settings() -> Settings {
-    Settings { inline_body_bytes_max: 100, ..Settings::default() }
+fn settings() -> StoreSettings {
+    StoreSettings { inline_body_bytes_max: 100, ..StoreSettings::default() }
 }
 
 fn large(name: u8) -> NodeTx {

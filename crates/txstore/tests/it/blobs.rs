@@ -13,7 +13,7 @@ use utxokeep_core::{
 use utxokeep_kv::{Durability, OpenMode};
 use utxokeep_testkit::txstore::{coinbase, seed, spending};
 use utxokeep_txstore::{
-    Amount, Blobs, Fields, NodeStore, PruneStore, Settings, StoreError, StoredTx, TxStore,
+    Amount, Blobs, Fields, NodeStore, PruneStore, StoreError, StoreSettings, StoredTx, TxStore,
 };
 
 use crate::engines;
@@ -21,8 +21,8 @@ use crate::engines;
 const AT: Height = Height::new(5);
 
 /// Every body of more than a few outputs goes to a file.
-fn settings() -> Settings {
-    Settings { inline_body_bytes_max: 100, ..Settings::default() }
+fn settings() -> StoreSettings {
+    StoreSettings { inline_body_bytes_max: 100, ..StoreSettings::default() }
 }
 
 fn large(name: u8) -> NodeTx {

@@ -2,15 +2,15 @@
 
 use utxokeep_core::node::Policy;
 use utxokeep_testkit::{conformance_tests, txstore::OpenedStore};
-use utxokeep_txstore::Settings;
+use utxokeep_txstore::StoreSettings;
 
 use crate::engines;
 
 fn on(
-    open: impl Fn(Settings) -> Option<engines::Opened>,
+    open: impl Fn(StoreSettings) -> Option<engines::Opened>,
 ) -> impl Fn(Policy) -> Option<OpenedStore> {
     move |policy| {
-        let opened = open(Settings { policy, ..Settings::default() })?;
+        let opened = open(StoreSettings { policy, ..StoreSettings::default() })?;
         Some((Box::new(opened.store), opened.place))
     }
 }

@@ -16,7 +16,7 @@ use utxokeep_core::{OutPoint, Txid};
 use utxokeep_records::{MemoryRecords, RecordStore};
 use utxokeep_sql::Durability;
 use utxokeep_testkit::postgres::TestDatabase;
-use utxokeep_txstore::{NodeStore, Settings};
+use utxokeep_txstore::{NodeStore, StoreSettings};
 
 use crate::engines;
 
@@ -64,29 +64,29 @@ fn threads_fight(opened: engines::Opened) {
 
 #[test]
 fn threads_fight_in_memory() {
-    threads_fight(engines::memory(Settings::default()));
+    threads_fight(engines::memory(StoreSettings::default()));
 }
 
 #[test]
 fn threads_fight_on_rocksdb() {
-    threads_fight(engines::rocksdb(Settings::default()));
+    threads_fight(engines::rocksdb(StoreSettings::default()));
 }
 
 #[test]
 fn threads_fight_on_sqlite() {
-    threads_fight(engines::sqlite(Settings::default()));
+    threads_fight(engines::sqlite(StoreSettings::default()));
 }
 
 #[test]
 fn threads_fight_on_postgres() {
-    if let Some(opened) = engines::postgres(Settings::default()) {
+    if let Some(opened) = engines::postgres(StoreSettings::default()) {
         threads_fight(opened);
     }
 }
 
 #[test]
 fn threads_fight_on_records() {
-    threads_fight(engines::records(Settings::default()));
+    threads_fight(engines::records(StoreSettings::default()));
 }
 
 /// Every thread is a program of its own: nothing but the records is common to them.
@@ -94,7 +94,7 @@ fn threads_fight_on_records() {
 fn programs_fight_on_records() {
     let port: Arc<dyn RecordStore> = Arc::new(MemoryRecords::new());
     within_patience(move || {
-        let open = || engines::open_records(Arc::clone(&port), Settings::default(), 4);
+        let open = || engines::open_records(Arc::clone(&port), StoreSettings::default(), 4);
         let store = open();
         prepare(&store);
         let race = |number| Contender::new(number).race(&open());
@@ -107,11 +107,11 @@ fn programs_fight_on_records() {
 
 #[test]
 fn threads_fight_over_transactions_in_files() {
-    threads_fight(engines::blobs(Settings::default()));
+    threads_fight(engines::blobs(StoreSettings::default()));
 }
 
 fn open(url: &str) -> NodeStore {
-    engines::open_sql_with(url, Settings::default(), Durability::Relaxed)
+    engines::open_sql_with(url, StoreSettings::default(), Durability::Relaxed)
 }
 
 /// Tells whoever started this process.

@@ -14,7 +14,7 @@ use utxokeep_testkit::{
     postgres::TestDatabase,
     txstore::{seed, spending},
 };
-use utxokeep_txstore::{Fields, Finding, NodeStore, Settings, StoreError, TABLES, TxStore};
+use utxokeep_txstore::{Fields, Finding, NodeStore, StoreError, StoreSettings, TABLES, TxStore};
 
 use crate::engines;
 
@@ -32,7 +32,7 @@ fn request(tx: &NodeTx) -> SpendRequest {
 /// Changes the row of a spent output, and answers what the store makes of it.
 fn after_damage(change: impl Fn(&mut Vec<u8>)) {
     let dir = tempfile::tempdir().unwrap();
-    let open = || engines::open_rocksdb(dir.path(), Settings::default(), Durability::Buffered);
+    let open = || engines::open_rocksdb(dir.path(), StoreSettings::default(), Durability::Buffered);
     let tx = seed(1, &[5, 6]);
     let spend = spending(2, &[(&tx, 1)], &[4]);
     let store = open();
@@ -88,7 +88,8 @@ fn an_output_that_is_cut_short_is_an_error() {
 
 #[test]
 fn a_request_that_is_too_large_is_refused_whole() {
-    for (engine, opened) in engines::all(Settings { items_max: 3, ..Settings::default() }) {
+    for (engine, opened) in engines::all(StoreSettings { items_max: 3, ..StoreSettings::default() })
+    {
         let store = opened.store;
         let txs: Vec<_> = (1..=4).map(|name| seed(name, &[5])).collect();
         let items: Vec<_> = txs.iter().map(|tx| (tx.clone(), CreateOptions::default())).collect();
@@ -161,7 +162,7 @@ fn intents_outlive(open: impl Fn() -> NodeStore) {
 #[test]
 fn conflict_intents_outlive_the_store() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = Settings::default();
+    let settings = StoreSettings::default();
     let path = dir.path().join("rocksdb");
     intents_outlive(|| engines::open_rocksdb(&path, settings, Durability::Synced));
     let url = format!("sqlite:{}", dir.path().join("sqlite").display());
@@ -182,8 +183,8 @@ fn said_of_child(engine: &str, tamper: &Tamper) -> Vec<String> {
     );
     let path = dir.path().join("rocksdb");
     let open = || match engine {
-        "rocksdb" => engines::open_rocksdb(&path, Settings::default(), Durability::Synced),
-        _ => engines::open_sql(&url, Settings::default()),
+        "rocksdb" => engines::open_rocksdb(&path, StoreSettings::default(), Durability::Synced),
+        _ => engines::open_sql(&url, StoreSettings::default()),
     };
     let store = open();
     let (parent, child) = parent_and_child();
@@ -273,7 +274,7 @@ fn a_spender_without_the_input_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", dir.path().join("store.db").display());
     let open = || Database::open(&url, &utxokeep_sql::Options::default()).unwrap();
-    let store = NodeStore::on_sql(open(), Settings::default(), 0).unwrap();
+    let store = NodeStore::on_sql(open(), StoreSettings::default(), 0).unwrap();
     let parent = seed(1, &[5, 6]);
     let child = spending(2, &[(&parent, 1)], &[4]);
     create(&store, &parent);

@@ -8,7 +8,7 @@ use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_records::{MemoryRecords, RecordStore, RedisOptions, RedisRecords};
 use utxokeep_sql::{Database, Durability as SqlDurability, Options};
 use utxokeep_testkit::postgres::TestDatabase;
-use utxokeep_txstore::{Blobs, NodeStore, RecordContext, RecordSettings, Settings, TABLES};
+use utxokeep_txstore::{Blobs, NodeStore, RecordContext, RecordSettings, StoreSettings, TABLES};
 
 /// A store, and what has to stay while it is open.
 pub(crate) struct Opened {
@@ -16,33 +16,41 @@ pub(crate) struct Opened {
     pub(crate) place: Option<Box<dyn Any + Send + Sync>>,
 }
 
-pub(crate) fn memory(settings: Settings) -> Opened {
+pub(crate) fn memory(settings: StoreSettings) -> Opened {
     let kv = MemoryKv::new(TABLES);
     Opened { store: NodeStore::on_kv(kv, settings, Durability::Buffered).unwrap(), place: None }
 }
 
-pub(crate) fn open_rocksdb(dir: &Path, settings: Settings, durability: Durability) -> NodeStore {
+pub(crate) fn open_rocksdb(
+    dir: &Path,
+    settings: StoreSettings,
+    durability: Durability,
+) -> NodeStore {
     let kv = RocksKv::open(dir, TABLES, RocksOptions::within(16 << 20), OpenMode::Create).unwrap();
     NodeStore::on_kv(kv, settings, durability).unwrap()
 }
 
-pub(crate) fn rocksdb(settings: Settings) -> Opened {
+pub(crate) fn rocksdb(settings: StoreSettings) -> Opened {
     let dir = tempfile::tempdir().unwrap();
     let store = open_rocksdb(dir.path(), settings, Durability::Buffered);
     Opened { store, place: Some(Box::new(dir)) }
 }
 
-pub(crate) fn open_sql(url: &str, settings: Settings) -> NodeStore {
+pub(crate) fn open_sql(url: &str, settings: StoreSettings) -> NodeStore {
     open_sql_with(url, settings, SqlDurability::Synced)
 }
 
-pub(crate) fn open_sql_with(url: &str, settings: Settings, durability: SqlDurability) -> NodeStore {
+pub(crate) fn open_sql_with(
+    url: &str,
+    settings: StoreSettings,
+    durability: SqlDurability,
+) -> NodeStore {
     let options = Options { durability, ..Options::default() };
     let database = Database::open(url, &options).unwrap();
     NodeStore::on_sql(database, settings, 0).unwrap()
 }
 
-pub(crate) fn sqlite(settings: Settings) -> Opened {
+pub(crate) fn sqlite(settings: StoreSettings) -> Opened {
     let dir = tempfile::tempdir().unwrap();
     let store = open_sql(&format!("sqlite:{}", dir.path().join("db").display()), settings);
     Opened { store, place: Some(Box::new(dir)) }
@@ -51,7 +59,7 @@ pub(crate) fn sqlite(settings: Settings) -> Opened {
 /// A store on records, over few shards.
 pub(crate) fn open_records(
     port: Arc<dyn RecordStore>,
-    settings: Settings,
+    settings: StoreSettings,
     outputs_per_record: u32,
 ) -> NodeStore {
     let records = RecordSettings { shards: 8, outputs_per_record, ..RecordSettings::default() };
@@ -59,41 +67,41 @@ pub(crate) fn open_records(
     NodeStore::on_records(port, settings, records, context, mode).unwrap()
 }
 
-pub(crate) fn records(settings: Settings) -> Opened {
+pub(crate) fn records(settings: StoreSettings) -> Opened {
     let port = Arc::new(MemoryRecords::new());
     Opened { store: open_records(port, settings, 128), place: None }
 }
 
 /// A store on the cluster that all tests share; `None` where no server is installed.
-pub(crate) fn redis(settings: Settings) -> Option<Opened> {
+pub(crate) fn redis(settings: StoreSettings) -> Option<Opened> {
     let url = utxokeep_records::testing::shared_url_or_skip("ack=replica")?;
     let port = RedisRecords::open(RedisOptions::parse(&url).unwrap()).unwrap();
     Some(Opened { store: open_records(Arc::new(port), settings, 4), place: None })
 }
 
 /// Two outputs in a record: most transactions have pages.
-pub(crate) fn record_pages(settings: Settings) -> Opened {
+pub(crate) fn record_pages(settings: StoreSettings) -> Opened {
     let port = Arc::new(MemoryRecords::new());
     Opened { store: open_records(port, settings, 2), place: None }
 }
 
 /// `None` where no server is installed.
-pub(crate) fn postgres(settings: Settings) -> Option<Opened> {
+pub(crate) fn postgres(settings: StoreSettings) -> Option<Opened> {
     let database = TestDatabase::create_or_skip()?;
     let store = open_sql(database.url(), settings);
     Some(Opened { store, place: Some(Box::new(database)) })
 }
 
 /// Every body in a file.
-pub(crate) fn blobs(settings: Settings) -> Opened {
-    let settings = Settings { inline_body_bytes_max: 0, ..settings };
+pub(crate) fn blobs(settings: StoreSettings) -> Opened {
+    let settings = StoreSettings { inline_body_bytes_max: 0, ..settings };
     let opened = memory(settings);
     let blobs = Blobs::open("memory:", Durability::Buffered, 5_000, OpenMode::Create).unwrap();
     Opened { store: opened.store.with_blobs(blobs), ..opened }
 }
 
 /// Every engine by its name; the last one where a server is installed.
-pub(crate) fn all(settings: Settings) -> Vec<(&'static str, Opened)> {
+pub(crate) fn all(settings: StoreSettings) -> Vec<(&'static str, Opened)> {
     let embedded = [
         ("memory", memory(settings)),
         ("rocksdb", rocksdb(settings)),

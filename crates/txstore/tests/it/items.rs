@@ -14,7 +14,7 @@ use utxokeep_core::{
     },
 };
 use utxokeep_testkit::txstore::{seed, spending};
-use utxokeep_txstore::{Fields, NodeStore, Settings, TxStore};
+use utxokeep_txstore::{Fields, NodeStore, StoreSettings, TxStore};
 
 const SEEDS: std::ops::Range<u64> = 0..60;
 
@@ -79,14 +79,16 @@ fn history(store: &NodeStore) -> String {
 
 #[test]
 fn answers_are_those_of_one_commit_whatever_is_committed_first_or_left() {
-    let expected = history(&engines::memory(Settings::default()).store);
-    let in_files = history(&engines::blobs(Settings::default()).store);
+    let expected = history(&engines::memory(StoreSettings::default()).store);
+    let in_files = history(&engines::blobs(StoreSettings::default()).store);
     for seed in SEEDS {
-        let (store, _) =
-            by_item(engines::memory(Settings::default()).store, How { seed, ..How::default() });
+        let (store, _) = by_item(
+            engines::memory(StoreSettings::default()).store,
+            How { seed, ..How::default() },
+        );
         assert_eq!(history(&store), expected, "seed {seed}");
         let (store, _) =
-            by_item(engines::blobs(Settings::default()).store, How { seed, ..How::default() });
+            by_item(engines::blobs(StoreSettings::default()).store, How { seed, ..How::default() });
         assert_eq!(history(&store), in_files, "seed {seed}, every body in a file");
     }
 }
@@ -94,7 +96,7 @@ fn answers_are_those_of_one_commit_whatever_is_committed_first_or_left() {
 /// Answers of a list of creates on an engine with a mistake.
 fn created(seed: u64, mistake: Option<Mistake>) -> Vec<Result<(), NodeError>> {
     let how = How { seed, mistake, ..How::default() };
-    let (store, _) = by_item(engines::memory(Settings::default()).store, how);
+    let (store, _) = by_item(engines::memory(StoreSettings::default()).store, how);
     store.create(&created_twice()[..16], at(2)).unwrap()
 }
 
@@ -119,10 +121,10 @@ fn an_engine_that_has_committed_items_decided_again_is_found() {
 /// that are wrong.
 #[test]
 fn an_engine_that_tears_groups_is_found() {
-    let expected = history(&engines::memory(Settings::default()).store);
+    let expected = history(&engines::memory(StoreSettings::default()).store);
     for seed in 0..10 {
         let how = How { seed, mistake: Some(Mistake::TornGroups), ..How::default() };
-        let (store, _) = by_item(engines::memory(Settings::default()).store, how);
+        let (store, _) = by_item(engines::memory(StoreSettings::default()).store, how);
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| history(&store)));
         assert!(found.is_err() || found.is_ok_and(|said| said != expected), "seed {seed}");
     }
@@ -131,8 +133,8 @@ fn an_engine_that_tears_groups_is_found() {
 #[test]
 fn an_item_that_another_call_holds_up_is_refused_and_changes_nothing() {
     for (name, opened) in [
-        ("memory", engines::memory(Settings::default())),
-        ("files", engines::blobs(Settings::default())),
+        ("memory", engines::memory(StoreSettings::default())),
+        ("files", engines::blobs(StoreSettings::default())),
     ] {
         let how = How { stuck: Some(3), ..How::default() };
         let (store, _) = by_item(opened.store, how);
@@ -148,7 +150,7 @@ fn an_item_that_another_call_holds_up_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_list_of_spends_with_creates_is_one_commit_on_every_engine() {
-    let (store, counts) = by_item(engines::memory(Settings::default()).store, How::default());
+    let (store, counts) = by_item(engines::memory(StoreSettings::default()).store, How::default());
     let parent = seed(1, &[5, 6]);
     store.create(&[(parent.clone(), CreateOptions::default())], at(1)).unwrap()[0].clone().unwrap();
     let (lists, commits) =

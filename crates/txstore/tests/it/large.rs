@@ -5,7 +5,7 @@ use utxokeep_core::{
     node::{CreateOptions, SpendFlags, SpendRequest, SpendStatus},
 };
 use utxokeep_testkit::txstore::{seed, spending};
-use utxokeep_txstore::{Fields, Settings, TxStore};
+use utxokeep_txstore::{Fields, StoreSettings, TxStore};
 
 use crate::engines;
 
@@ -39,33 +39,33 @@ fn a_large_transaction(store: &dyn TxStore, outputs: u32) {
 
 #[test]
 fn a_million_outputs_in_memory() {
-    a_large_transaction(&engines::memory(Settings::default()).store, 1_000_000);
+    a_large_transaction(&engines::memory(StoreSettings::default()).store, 1_000_000);
 }
 
 #[test]
 fn a_million_outputs_on_records() {
-    let opened = engines::records(Settings::default());
+    let opened = engines::records(StoreSettings::default());
     a_large_transaction(&opened.store, 1_000_000);
     assert_eq!(opened.store.verify().unwrap().outputs, 0, "nothing is left");
 }
 
 #[test]
 fn a_million_outputs_on_rocksdb() {
-    let opened = engines::rocksdb(Settings::default());
+    let opened = engines::rocksdb(StoreSettings::default());
     a_large_transaction(&opened.store, 1_000_000);
     assert_eq!(opened.store.verify().unwrap().outputs, 0, "nothing is left");
 }
 
 #[test]
 fn a_hundred_thousand_outputs_on_sqlite() {
-    let opened = engines::sqlite(Settings::default());
+    let opened = engines::sqlite(StoreSettings::default());
     a_large_transaction(&opened.store, 100_000);
     assert_eq!(opened.store.verify().unwrap().outputs, 0, "nothing is left");
 }
 
 #[test]
 fn a_hundred_thousand_outputs_on_postgres() {
-    let Some(opened) = engines::postgres(Settings::default()) else { return };
+    let Some(opened) = engines::postgres(StoreSettings::default()) else { return };
     a_large_transaction(&opened.store, 100_000);
     assert_eq!(opened.store.verify().unwrap().outputs, 0, "nothing is left");
 }

@@ -12,7 +12,7 @@ use utxokeep_core::{
 use utxokeep_kv::{Durability, OpenMode};
 use utxokeep_testkit::txstore::seed;
 use utxokeep_txstore::{
-    Blobs, Fields, NodeStore, PruneStore as _, Settings, StoreError, TxStore, WrongBlobStore,
+    Blobs, Fields, NodeStore, PruneStore as _, StoreError, StoreSettings, TxStore, WrongBlobStore,
 };
 
 use crate::engines;
@@ -27,8 +27,8 @@ fn url() -> Option<String> {
     url
 }
 
-fn settings() -> Settings {
-    Settings { inline_body_bytes_max: 100, ..Settings::default() }
+fn settings() -> StoreSettings {
+    StoreSettings { inline_body_bytes_max: 100, ..StoreSettings::default() }
 }
 
 fn large(name: u8) -> NodeTx {

@@ -9,8 +9,8 @@ use utxokeep_kv::{
 use utxokeep_sql::{Database, Options, migrate_down, migrate_up};
 use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_txstore::{
-    BlockState, FORMAT_VERSION, Fields, NodeStore, SQL_COMPONENT, SQL_MIGRATIONS, Settings, TABLES,
-    TxStore as _,
+    BlockState, FORMAT_VERSION, Fields, NodeStore, SQL_COMPONENT, SQL_MIGRATIONS, StoreSettings,
+    TABLES, TxStore as _,
 };
 
 const PAGE: &str = include_str!("../../../../docs/schema.md");
@@ -84,7 +84,7 @@ fn a_store_of_format_1_is_upgraded_and_one_of_a_newer_program_is_refused_by_name
     let raw = || {
         RocksKv::open(dir.path(), TABLES, RocksOptions::within(16 << 20), OpenMode::Create).unwrap()
     };
-    let open = || NodeStore::on_kv(raw(), Settings::default(), Durability::Buffered);
+    let open = || NodeStore::on_kv(raw(), StoreSettings::default(), Durability::Buffered);
     let txid = Txid::from_bytes([7; 32]);
     let put = |rows: &[(&str, &[u8], &[u8])]| {
         let mut batch = Batch::new();
@@ -100,7 +100,7 @@ fn a_store_of_format_1_is_upgraded_and_one_of_a_newer_program_is_refused_by_name
     let read = || {
         let options = RocksOptions::within(16 << 20);
         let kv = RocksKv::open(dir.path(), TABLES, options, OpenMode::Read).unwrap();
-        NodeStore::on_kv(kv, Settings::default(), Durability::Buffered)
+        NodeStore::on_kv(kv, StoreSettings::default(), Durability::Buffered)
     };
     let error = read().unwrap_err().to_string();
     assert!(error.contains("has format 1 and this program writes"), "{error}");
@@ -122,7 +122,7 @@ fn a_store_of_format_1_is_upgraded_and_one_of_a_newer_program_is_refused_by_name
 
 fn check_steps(url: &str) {
     let database = || Database::open(url, &Options::default()).unwrap();
-    let open = || NodeStore::on_sql(database(), Settings::default(), 0);
+    let open = || NodeStore::on_sql(database(), StoreSettings::default(), 0);
     let state = BlockState { height: Height::new(7), median_time: 8 };
     open().unwrap().set_block_state(state).unwrap().unwrap();
     migrate_down(&database(), SQL_COMPONENT, SQL_MIGRATIONS, 4).unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use utxokeep_core::Network;
-use utxokeep_index::{ChainIndex, OpenError, QueryError, Settings, View, peek_identity};
+use utxokeep_index::{ChainIndex, IndexSettings, OpenError, QueryError, View, peek_identity};
 use utxokeep_kv::{Kv, KvError, OpenMode, RocksKv};
 
 use super::{
@@ -103,7 +103,7 @@ impl Session {
     }
 
     /// Makes a new database.
-    pub(super) fn create(&self, settings: Settings) -> anyhow::Result<Index> {
+    pub(super) fn create(&self, settings: IndexSettings) -> anyhow::Result<Index> {
         ChainIndex::open_dir(self.data(), settings, self.config.rocks_options(), OpenMode::Create)
             .with_context(|| format!("cannot create a database at {}", self.data().display()))
     }

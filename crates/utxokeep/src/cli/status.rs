@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use utxokeep_core::Height;
-use utxokeep_index::{Settings, Status as IndexStatus};
+use utxokeep_index::{IndexSettings, Status as IndexStatus};
 
 use super::{
     digest::coins,
@@ -59,7 +59,7 @@ enum Facts {
 }
 
 impl Facts {
-    fn new(status: &IndexStatus, settings: &Settings) -> Self {
+    fn new(status: &IndexStatus, settings: &IndexSettings) -> Self {
         let amount = status.totals.map(|totals| totals.total_amount);
         let exact = amount.map(|amount| amount.to_string());
         if !status.network.is_cardano() {

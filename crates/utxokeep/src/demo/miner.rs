@@ -212,13 +212,13 @@ fn resume(index: &ChainIndex<RocksKv>, config: SimulatorConfig) -> anyhow::Resul
 
 #[cfg(test)]
 mod tests {
-    use utxokeep_index::Settings;
+    use utxokeep_index::IndexSettings;
     use utxokeep_kv::{OpenMode, RocksOptions};
 
     use super::*;
 
     fn index(dir: &std::path::Path) -> ChainIndex<RocksKv> {
-        let settings = Settings::new(Simulator::NETWORK);
+        let settings = IndexSettings::new(Simulator::NETWORK);
         ChainIndex::open_dir(dir, settings, RocksOptions::within(32 << 20), OpenMode::Create)
             .unwrap()
     }

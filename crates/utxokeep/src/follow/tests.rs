@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use utxokeep_chains::{RecentBlocks, RecentLimits, Simulator, SimulatorConfig};
 use utxokeep_core::{BlockHash, Network};
-use utxokeep_index::{ChainIndex, ChainWriter, Digest, Readers, Settings, tables::TABLES};
+use utxokeep_index::{ChainIndex, ChainWriter, Digest, IndexSettings, Readers, tables::TABLES};
 use utxokeep_kv::MemoryKv;
 use utxokeep_testkit::live::SimulatedNode;
 
@@ -14,7 +14,7 @@ const NETWORK: Network = Network::BitcoinRegtest;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn empty() -> ChainIndex<MemoryKv> {
-    ChainIndex::open(MemoryKv::new(TABLES), Settings::new(NETWORK)).unwrap()
+    ChainIndex::open(MemoryKv::new(TABLES), IndexSettings::new(NETWORK)).unwrap()
 }
 
 fn simulator(seed: u64) -> Simulator {

@@ -1,7 +1,7 @@
 use std::thread;
 
 use utxokeep_core::{Header, Network};
-use utxokeep_index::{ChainWriter, ConsumerNeeds, Cursor, Settings, tables::TABLES};
+use utxokeep_index::{ChainWriter, ConsumerNeeds, Cursor, IndexSettings, tables::TABLES};
 use utxokeep_kv::MemoryKv;
 use utxokeep_pruner::{JobState, PrunerError};
 use utxokeep_testkit::{ANYONE, mine};
@@ -115,7 +115,7 @@ struct Chain {
 
 impl Chain {
     fn new() -> Self {
-        let settings = Settings::new(Network::BitcoinRegtest);
+        let settings = IndexSettings::new(Network::BitcoinRegtest);
         let first = settings.decoder.decode(settings.decoder.first_block().unwrap()).unwrap();
         let index = ChainIndex::open(MemoryKv::new(TABLES), settings).unwrap();
         let mut writer = ChainWriter::new(index.clone()).unwrap();

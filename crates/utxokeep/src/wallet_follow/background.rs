@@ -116,7 +116,7 @@ impl<K: Kv + 'static> LogConsumer for WalletConsumer<K> {
 mod tests {
     use utxokeep_chains::BodyFinder;
     use utxokeep_core::{Height, Network};
-    use utxokeep_index::{ChainIndex, Settings, tables::TABLES};
+    use utxokeep_index::{ChainIndex, IndexSettings, tables::TABLES};
     use utxokeep_kv::MemoryKv;
     use utxokeep_sql::{Database, Options};
     use utxokeep_wallet::{Ledger, Limits, Micros};
@@ -127,7 +127,7 @@ mod tests {
     /// wait for, however late its thread runs.
     #[test]
     fn a_ledger_is_a_named_consumer_once_its_follower_was_started() {
-        let settings = Settings::new(Network::BitcoinRegtest);
+        let settings = IndexSettings::new(Network::BitcoinRegtest);
         let bodies = BodyFinder::new(settings.decoder.clone());
         let index = ChainIndex::open(MemoryKv::new(TABLES), settings).unwrap();
         let dir = tempfile::tempdir().unwrap();

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 
 use utxokeep_chains::{BodyError, BodyFinder, WantedBlock, tx_places};
 use utxokeep_core::{BlockHash, ChainWork, Height};
-use utxokeep_index::{Settings, View};
+use utxokeep_index::{IndexSettings, View};
 use utxokeep_kv::Read;
 use utxokeep_wallet::{BlockBody, ChainError, FollowedChain};
 
 /// A chain as of one moment.
 pub(super) struct IndexedChain<'c, S> {
     pub(super) view: View<'c, S>,
-    pub(super) settings: &'c Settings,
+    pub(super) settings: &'c IndexSettings,
     pub(super) bodies: RefCell<&'c mut BodyFinder>,
     pub(super) is_stopped: &'c dyn Fn() -> bool,
 }

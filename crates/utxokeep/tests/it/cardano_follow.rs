@@ -22,7 +22,7 @@ use utxokeep_chains::{
 };
 use utxokeep_core::{BlockHash, Height, Network};
 use utxokeep_index::{
-    ChainIndex, ChainWriter, Digest, LiveFollower, Readers, Settings,
+    ChainIndex, ChainWriter, Digest, IndexSettings, LiveFollower, Readers,
     tables::{TABLES, ids::META},
 };
 use utxokeep_kv::{Batch, Kv, KvError, MemoryKv};
@@ -47,9 +47,9 @@ fn genesis_file() -> String {
     shelley_genesis(30, &[(&owner(0), 1_000_000)])
 }
 
-fn settings() -> Settings {
+fn settings() -> IndexSettings {
     let genesis = Genesis::from_files(None, genesis_file().as_bytes()).unwrap();
-    Settings::with_decoder(BlockDecoder::with_genesis(DEVNET, genesis))
+    IndexSettings::with_decoder(BlockDecoder::with_genesis(DEVNET, genesis))
 }
 
 /// The owner of 1 lovelace in every block of [`extend`] but the first.

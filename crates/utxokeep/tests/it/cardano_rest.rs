@@ -20,7 +20,7 @@ use utxokeep_chains::{
     cardano::{CardanoFiles, Genesis, address_text},
 };
 use utxokeep_core::{Filter, IndexKey, Network, hex_encode};
-use utxokeep_index::{ChainIndex, ChainWriter, Settings, import_files};
+use utxokeep_index::{ChainIndex, ChainWriter, IndexSettings, import_files};
 use utxokeep_kv::{OpenMode, RocksOptions};
 use utxokeep_testkit::cardano::{Credential, enterprise, stake};
 
@@ -43,14 +43,14 @@ impl Api {
     }
 
     /// The chain from block `from` on, in an index with other settings.
-    fn with(change: impl FnOnce(&mut Settings), config: &RestConfig, from: usize) -> Self {
+    fn with(change: impl FnOnce(&mut IndexSettings), config: &RestConfig, from: usize) -> Self {
         let (chain, dir) = (Devnet::new(), TempDir::new().unwrap());
         let file = dir.path().join("blocks.cbor");
         fs::write(&file, chain.bytes(from..chain.blocks.len())).unwrap();
         let genesis = Genesis::from_files(None, genesis().as_bytes()).unwrap();
         let files = CardanoFiles::open(&[file], &genesis).unwrap();
         let decoder = BlockDecoder::with_genesis(Network::CardanoDevnet, genesis);
-        let mut settings = Settings::with_decoder(decoder);
+        let mut settings = IndexSettings::with_decoder(decoder);
         change(&mut settings);
         let options = RocksOptions::within(32 << 20);
         let index =

@@ -28,7 +28,7 @@ use utxokeep::{
 };
 use utxokeep_chains::{parse_address_or_script, script_to_address};
 use utxokeep_core::{BlockHash, Height, hex_decode, hex_encode};
-use utxokeep_index::{ChainIndex, ChainWriter, Settings, import_files};
+use utxokeep_index::{ChainIndex, ChainWriter, IndexSettings, import_files};
 use utxokeep_kv::{OpenMode, RocksKv, RocksOptions};
 use utxokeep_testkit::{RegtestA, sat};
 
@@ -42,7 +42,7 @@ const BUSY: &str = "51";
 
 const BAD: StatusCode = StatusCode::BAD_REQUEST;
 
-fn open(dir: &Path, settings: Settings) -> ChainIndex<RocksKv> {
+fn open(dir: &Path, settings: IndexSettings) -> ChainIndex<RocksKv> {
     ChainIndex::open_dir(dir, settings, RocksOptions::within(64 << 20), OpenMode::Create).unwrap()
 }
 
@@ -53,14 +53,14 @@ struct Chain {
 }
 
 impl Chain {
-    fn empty(settings: Settings) -> Self {
+    fn empty(settings: IndexSettings) -> Self {
         let dir = TempDir::new().unwrap();
         Self { index: open(dir.path(), settings), _dir: dir }
     }
 
     /// The chain of the node.
     fn import() -> (Self, ChainWriter<RocksKv>) {
-        let chain = Self::empty(Settings::new(RegtestA::NETWORK));
+        let chain = Self::empty(IndexSettings::new(RegtestA::NETWORK));
         let writer = ChainWriter::new(chain.index.clone()).unwrap();
         let files = RegtestA::default().block_files();
         let (writer, _) = import_files(writer, &files, true, &mut |_| true).unwrap();
@@ -591,7 +591,7 @@ fn every_mistake_has_its_code_and_says_what_to_do() {
 #[test]
 fn a_database_without_blocks_or_without_the_index_says_so() {
     const NOT_NOW: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
-    let settings = Settings::new(RegtestA::NETWORK);
+    let settings = IndexSettings::new(RegtestA::NETWORK);
     let zeros = "00".repeat(32);
     let utxo = format!("/api/v1/utxos/{zeros}/0");
     let list = format!("/api/v1/addresses/{BUSY}/utxos");
@@ -610,8 +610,8 @@ fn a_database_without_blocks_or_without_the_index_says_so() {
         r#"{"status":"ok","dependencies":[{"name":"chain_index","status":"ok","fault":null}]}"#
     );
 
-    let no_addresses = Settings { address_index: false, ..settings.clone() };
-    let off = Settings { enabled: false, ..settings };
+    let no_addresses = IndexSettings { address_index: false, ..settings.clone() };
+    let off = IndexSettings { enabled: false, ..settings };
     for (settings, utxo_code, list_code) in [
         (no_addresses, "unknown_output", "address_index_disabled"),
         (off, "index_disabled", "index_disabled"),

@@ -9,7 +9,7 @@ use std::{
 
 use utxokeep_chains::Simulator;
 use utxokeep_core::Height;
-use utxokeep_index::{ChainIndex, Settings, Status};
+use utxokeep_index::{ChainIndex, IndexSettings, Status};
 use utxokeep_kv::{OpenMode, RocksOptions};
 
 use crate::program::{self, Serving};
@@ -30,7 +30,7 @@ fn grow(data: &Path, more: &[&str]) -> Output {
 
 /// Status of the database, which must be without fault.
 fn status(data: &Path) -> Status {
-    let settings = Settings::new(Simulator::NETWORK);
+    let settings = IndexSettings::new(Simulator::NETWORK);
     let options = RocksOptions::within(32 << 20);
     let index = ChainIndex::open_dir(data, settings, options, OpenMode::Existing).unwrap();
     let report = index.verify(&mut |_, _| {}).unwrap();

@@ -2,7 +2,7 @@
 
 use utxokeep_chains::{decode_block, genesis_block};
 use utxokeep_core::{Header, Height, Network, OutPoint, Txid};
-use utxokeep_index::{Applied, ApplyError, ChainIndex, ChainWriter, Settings, tables::TABLES};
+use utxokeep_index::{Applied, ApplyError, ChainIndex, ChainWriter, IndexSettings, tables::TABLES};
 use utxokeep_kv::MemoryKv;
 use utxokeep_testkit::{ANYONE, height_script, mine, push_size, regtest_genesis, seal, sha256d};
 
@@ -115,7 +115,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(blocks: u32, scripts: &[&[u8]]) -> Self {
-        let index = ChainIndex::open(MemoryKv::new(TABLES), Settings::new(NETWORK)).unwrap();
+        let index = ChainIndex::open(MemoryKv::new(TABLES), IndexSettings::new(NETWORK)).unwrap();
         let mut writer = ChainWriter::new(index).unwrap();
         writer.apply(&decode_block(genesis_block(NETWORK), NETWORK).unwrap()).unwrap();
         let (mut tips, mut coins) = (vec![regtest_genesis()], Vec::new());

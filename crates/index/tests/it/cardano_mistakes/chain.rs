@@ -3,7 +3,8 @@
 use utxokeep_chains::{BlockDecoder, cardano::Genesis};
 use utxokeep_core::{Block, Height, IndexKey, Network, OutPoint, Txid, Window};
 use utxokeep_index::{
-    AddressPage, Applied, ApplyError, ChainIndex, ChainWriter, Paging, Settings, tables::TABLES,
+    AddressPage, Applied, ApplyError, ChainIndex, ChainWriter, IndexSettings, Paging,
+    tables::TABLES,
 };
 use utxokeep_kv::MemoryKv;
 use utxokeep_testkit::cardano::{
@@ -47,10 +48,10 @@ impl Chain {
         Self::with(era, |_| {})
     }
 
-    pub(crate) fn with(era: Era, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn with(era: Era, change: impl FnOnce(&mut IndexSettings)) -> Self {
         let genesis = shelley_genesis(10, &[(&treasury(), 1_000_000)]);
         let genesis = Genesis::from_files(None, genesis.as_bytes()).unwrap();
-        let mut settings = Settings::with_decoder(BlockDecoder::with_genesis(DEVNET, genesis));
+        let mut settings = IndexSettings::with_decoder(BlockDecoder::with_genesis(DEVNET, genesis));
         settings.stake_index = true;
         assert_eq!(settings.window, Window { prune_depth: 10, rollback_window: 20 });
         change(&mut settings);

@@ -5,8 +5,8 @@ use utxokeep_core::{
     BlockHash, Height, IndexKey, Network, OutPoint, Window, cardano::is_redeem_address,
 };
 use utxokeep_index::{
-    Applied, ChainIndex, ChainWriter, Follower, Mode, Settings, import_files, import_immutable,
-    tables::TABLES,
+    Applied, ChainIndex, ChainWriter, Follower, IndexSettings, Mode, import_files,
+    import_immutable, tables::TABLES,
 };
 use utxokeep_kv::MemoryKv;
 use utxokeep_testkit::cardano::{
@@ -26,7 +26,7 @@ struct Eras {
 
 impl Eras {
     fn new() -> Self {
-        let index = ChainIndex::open(MemoryKv::new(TABLES), Settings::new(MAINNET)).unwrap();
+        let index = ChainIndex::open(MemoryKv::new(TABLES), IndexSettings::new(MAINNET)).unwrap();
         let writer = ChainWriter::new(index.clone()).unwrap();
         let genesis = *MAINNET.genesis_hash().as_bytes();
         let first = BlockSpec {
@@ -172,9 +172,9 @@ fn through_the_eras() -> Eras {
     eras
 }
 
-fn small_window() -> Settings {
+fn small_window() -> IndexSettings {
     let window = Window { prune_depth: 3, rollback_window: 3 };
-    Settings { window, ..Settings::new(MAINNET) }
+    IndexSettings { window, ..IndexSettings::new(MAINNET) }
 }
 
 /// Removals where eras begin, and boundary blocks, in every way that blocks reach the tables.

@@ -26,14 +26,14 @@ use utxokeep_testkit::{
     },
     txstore::{seed, spending},
 };
-use utxokeep_txstore::{Agreement, NodeStore, ProofFault, PruneStore, Settings, TxStore};
+use utxokeep_txstore::{Agreement, NodeStore, ProofFault, PruneStore, StoreSettings, TxStore};
 
 const WINDOW: &str = "safety_window_blocks";
 
 const SCENARIOS: [fn(&PruneStage); 2] =
     [chunks_never_wait_in_a_circle, parents_stay_when_their_children_are_unmined_during_pruning];
 
-fn open(database: &Database, settings: Settings, fault: Option<ProofFault>) -> NodeStore {
+fn open(database: &Database, settings: StoreSettings, fault: Option<ProofFault>) -> NodeStore {
     let store = NodeStore::on_sql(database.clone(), settings, 0).unwrap();
     match fault {
         Some(fault) => store.unsafe_with(fault),
@@ -50,7 +50,7 @@ fn retries(scenario: fn(&PruneStage), fault: Option<ProofFault>) -> Option<u64> 
     let url = format!("{}?options=-c%20deadlock_timeout%3D20ms", place.url());
     let database = Database::open(&url, &options).unwrap();
     let make = |policy: Policy| {
-        let settings = Settings { policy, ..Settings::default() };
+        let settings = StoreSettings { policy, ..StoreSettings::default() };
         let store: Arc<dyn PruneStore> = Arc::new(open(&database, settings, fault));
         Some((store, None))
     };
@@ -100,9 +100,9 @@ fn waiting(database: &Database) -> i64 {
 fn child_leaves_before_the_commit(fault: Option<ProofFault>) -> Option<Pruned> {
     let place = TestDatabase::create_or_skip()?;
     let database = Database::open(place.url(), &Options::default()).unwrap();
-    let settings = Settings {
+    let settings = StoreSettings {
         policy: Policy { coinbase_maturity: 1, ..Policy::default() },
-        ..Settings::default()
+        ..StoreSettings::default()
     };
     let store = open(&database, settings, fault);
     let grandparent = seed(1, &[5, 5]);
@@ -160,7 +160,7 @@ fn without_a_look_at_the_generation_such_a_parent_goes() {
 fn first_reports_at_the_same_time(fault: Option<ProofFault>) -> Option<Heights> {
     let place = TestDatabase::create_or_skip()?;
     let database = Database::open(place.url(), &Options::default()).unwrap();
-    let store = open(&database, Settings::default(), fault);
+    let store = open(&database, StoreSettings::default(), fault);
     let reports = [ChainReport::MinedSet(Height::new(5)), ChainReport::CatchingUp(true)];
     thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -206,7 +206,7 @@ fn without_a_lock_over_the_states_one_of_the_first_reports_is_lost() {
 fn number_changes_before_the_commit(fault: Option<ProofFault>) -> Option<bool> {
     let place = TestDatabase::create_or_skip()?;
     let database = Database::open(place.url(), &Options::default()).unwrap();
-    let store = open(&database, Settings::default(), fault);
+    let store = open(&database, StoreSettings::default(), fault);
     store.agree(&[(WINDOW, 288)], Agreement::Compare).unwrap().unwrap();
     let grandparent = seed(1, &[5, 5]);
     let parent = spending(2, &[(&grandparent, 0)], &[5]);

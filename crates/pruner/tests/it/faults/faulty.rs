@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use utxokeep_kv::{Batch, Durability, KvError, MemoryKv, TableId};
 use utxokeep_pruner::PrunerSettings;
 use utxokeep_testkit::{Hook, HookedKv};
-use utxokeep_txstore::{Agreement, NodeStore, ProofFault, PruneStore, Settings, TABLES};
+use utxokeep_txstore::{Agreement, NodeStore, ProofFault, PruneStore, StoreSettings, TABLES};
 
 /// Called with the table and the key of a row that is about to be read.
 type ReadHook = dyn FnMut(TableId, &[u8]) + Send;
@@ -78,7 +78,7 @@ impl Faulty {
 
     /// The same with a planted mistake.
     pub(super) fn store_with(&self, fault: Option<ProofFault>) -> Arc<dyn PruneStore> {
-        let settings = Settings::default();
+        let settings = StoreSettings::default();
         let store = NodeStore::on_kv(self.0.clone(), settings, Durability::Buffered).unwrap();
         // As if a pruner had been there before: what it agrees on is no commit of a run.
         let agreed = PrunerSettings::default().agreed();

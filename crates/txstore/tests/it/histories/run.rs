@@ -7,7 +7,7 @@ use std::{
 };
 
 use utxokeep_core::{Txid, node::Policy};
-use utxokeep_txstore::{Fields, Finding, NodeStore, Settings, TxStore};
+use utxokeep_txstore::{Fields, Finding, NodeStore, StoreSettings, TxStore};
 
 use super::{
     choose::Chooser,
@@ -33,7 +33,7 @@ pub(crate) fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
 }
 
 /// With some seeds records are kept for ever; few transactions may lose at once.
-pub(crate) fn settings(seed: u64) -> Settings {
+pub(crate) fn settings(seed: u64) -> StoreSettings {
     let policy = Policy {
         retention_blocks: if seed.is_multiple_of(4) { 0 } else { 10 },
         coinbase_maturity: 3,
@@ -41,7 +41,7 @@ pub(crate) fn settings(seed: u64) -> Settings {
         conflict_walk_max: 8,
         height_jump_blocks_max: 144,
     };
-    Settings { policy, ..Settings::default() }
+    StoreSettings { policy, ..StoreSettings::default() }
 }
 
 fn memory(seed: u64) -> NodeStore {
@@ -214,7 +214,7 @@ fn a_broken_rule_is_found_and_its_history_made_short() {
     }
     assert!(shrink(seed, history.clone(), &|| memory(seed)).contains("does not fail"));
     let policy = Policy { coinbase_maturity: 4, ..settings(seed).policy };
-    let broken = Settings { policy, ..settings(seed) };
+    let broken = StoreSettings { policy, ..settings(seed) };
     let text = shrink(seed, history, &|| engines::memory(broken).store);
     assert!(text.starts_with("1 steps are enough"), "one coinbase shows it: {text}");
 }

@@ -22,13 +22,13 @@ use utxokeep_records::{
     ReadCell, RecordStore, Versions,
     simulation::{
         Choices, Decision, Fault, Grain, Observer, Once, RandomSchedule, Rates, RoundRobin,
-        Schedule, Settings as Scale, Simulation, Stall, Trace,
+        Schedule, Simulation, SimulationSettings, Stall, Trace,
     },
 };
 use utxokeep_testkit::txstore::{seed, spending};
 use utxokeep_txstore::{
     Agreement, Fields, NodeStore, PruneStore, RecordContext, RecordFault, RecordFaults,
-    RecordSettings, Settings, TxStore,
+    RecordSettings, StoreSettings, TxStore,
 };
 
 const AT: Height = Height::new(5);
@@ -60,7 +60,7 @@ fn open(
         process_id: 1,
         faults: faults.clone(),
     };
-    let store = Settings { agreement: Agreement::Ignore, ..Settings::default() };
+    let store = StoreSettings { agreement: Agreement::Ignore, ..StoreSettings::default() };
     NodeStore::on_records(port, store, settings(seed), context, OpenMode::Create).ok()
 }
 
@@ -295,7 +295,7 @@ fn play(
     fault: Option<RecordFault>,
     schedule: &mut dyn Schedule,
 ) -> Result<(), (String, Trace)> {
-    let scale = Scale { grain, steps_max: 4_000, ..Scale::default() };
+    let scale = SimulationSettings { grain, steps_max: 4_000, ..SimulationSettings::default() };
     let mut simulation = Simulation::with(seed, scale);
     let observer = simulation.observer();
     let (cast, faults) = (Cast::new(), RecordFaults::default());

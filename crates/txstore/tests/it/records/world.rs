@@ -11,8 +11,8 @@ use utxokeep_core::{
 use utxokeep_kv::OpenMode;
 use utxokeep_records::{MemoryRecords, ReadCell, RecordStore, Versions};
 use utxokeep_txstore::{
-    Fields, NodeStore, RecordContext, RecordFault, RecordFaults, RecordSettings, Settings,
-    StoreError, TxStore,
+    Fields, NodeStore, RecordContext, RecordFault, RecordFaults, RecordSettings, StoreError,
+    StoreSettings, TxStore,
 };
 
 use crate::records::cut::Cut;
@@ -53,7 +53,7 @@ pub(crate) fn try_open(
         process_id: u32::try_from(seed).unwrap(),
         faults,
     };
-    NodeStore::on_records(port, Settings::default(), settings(), context, OpenMode::Create)
+    NodeStore::on_records(port, StoreSettings::default(), settings(), context, OpenMode::Create)
 }
 
 /// Records with a store over them.

@@ -18,7 +18,7 @@ use utxokeep_testkit::{
     postgres::TestDatabase,
     txstore::{coinbase, seed, spending},
 };
-use utxokeep_txstore::{Blobs, NodeStore, PruneStore as _, Settings, TABLES, TxStore as _};
+use utxokeep_txstore::{Blobs, NodeStore, PruneStore as _, StoreSettings, TABLES, TxStore as _};
 
 /// Bodies above this length are in files.
 const INLINE_MAX: usize = 400;
@@ -54,7 +54,7 @@ pub(crate) fn table(name: &str) -> TableId {
 
 /// On RocksDB, SQLite, and PostgreSQL where it is installed.
 pub(crate) fn worlds() -> Vec<World> {
-    let settings = Settings { inline_body_bytes_max: INLINE_MAX, ..Settings::default() };
+    let settings = StoreSettings { inline_body_bytes_max: INLINE_MAX, ..StoreSettings::default() };
     let dir = TempDir::new().unwrap();
     let kv = RocksKv::open(
         &dir.path().join("db"),
@@ -80,7 +80,7 @@ impl World {
     fn on_sql(
         engine: &'static str,
         url: &str,
-        settings: Settings,
+        settings: StoreSettings,
         place: (TempDir, Option<TestDatabase>),
     ) -> Self {
         let open = || Database::open(url, &Options::default()).unwrap();

@@ -11,7 +11,7 @@ use utxokeep_chains::{
     write_block_file,
 };
 use utxokeep_core::{BlockHash, Height, Totals};
-use utxokeep_index::{ChainIndex, ChainWriter, Follower, Settings, tables::TABLES};
+use utxokeep_index::{ChainIndex, ChainWriter, Follower, IndexSettings, tables::TABLES};
 use utxokeep_kv::{Kv, MemoryKv};
 
 /// The most blocks a branch of these chains replaces.
@@ -126,7 +126,7 @@ impl Story {
 
     /// Follows the chain block by block in memory and notes every state.
     fn live_through(&mut self) {
-        let mut settings = Settings::new(Simulator::NETWORK);
+        let mut settings = IndexSettings::new(Simulator::NETWORK);
         settings.muhash = true;
         let index = ChainIndex::open(MemoryKv::new(TABLES), settings).unwrap();
         let (paths, spool) = ([PathBuf::from(&self.file)], self.home.path());

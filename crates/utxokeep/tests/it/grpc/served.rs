@@ -22,14 +22,14 @@ use utxokeep::{
 use utxokeep_core::node::Policy;
 use utxokeep_kv::{Batch, Durability, Kv, KvError, MemoryKv};
 use utxokeep_testkit::{Hook, HookedKv};
-use utxokeep_txstore::{NodeStore, Settings, TABLES, TxStore};
+use utxokeep_txstore::{NodeStore, StoreSettings, TABLES, TxStore};
 
 /// Items that a call may have here.
 pub(crate) const ITEMS_MAX: usize = 1_000;
 
 /// A node store on an engine.
 pub(crate) fn store_on(kv: impl Kv + 'static, policy: Policy) -> Arc<dyn TxStore> {
-    let settings = Settings { policy, ..Settings::default() };
+    let settings = StoreSettings { policy, ..StoreSettings::default() };
     Arc::new(NodeStore::on_kv(kv, settings, Durability::Buffered).unwrap())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use utxokeep_chains::{BlockFiles, BlockList, BlockSource, decode_block, tx_places};
 use utxokeep_core::{BlockHash, Height};
-use utxokeep_index::{ChainIndex, ChainWriter, Follower, Settings, View, tables::TABLES};
+use utxokeep_index::{ChainIndex, ChainWriter, Follower, IndexSettings, View, tables::TABLES};
 use utxokeep_kv::{Kv, MemoryKv};
 use utxokeep_testkit::RegtestA;
 use utxokeep_wallet::{BlockBody, ChainError, FollowOptions, FollowReport, FollowedChain};
@@ -39,7 +39,7 @@ impl FollowedChain for Indexed<'_> {
 
 fn the_ledger_goes_where_the_index_goes(url: &str) {
     let files = RegtestA::default().block_files();
-    let settings = Settings::new(RegtestA::NETWORK);
+    let settings = IndexSettings::new(RegtestA::NETWORK);
     let index = ChainIndex::open(MemoryKv::new(TABLES), settings).unwrap();
     let mut follower = Follower::new(ChainWriter::new(index.clone()).unwrap()).unwrap();
     let ledger = open(url);
