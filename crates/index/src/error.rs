@@ -38,7 +38,7 @@ impl IndexError {
 /// Why a database could not be opened. It was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum IndexOpenError {
     /// The database follows another network.
     #[error("the database follows {found}, not {asked}; use another data directory")]
     WrongNetwork {
@@ -430,4 +430,4 @@ macro_rules! from_store {
     };
 }
 
-from_store!(OpenError, ApplyError, RollbackError, QueryError, FollowError);
+from_store!(IndexOpenError, ApplyError, RollbackError, QueryError, FollowError);

@@ -3,7 +3,7 @@
 use utxokeep_core::ErrorKind;
 
 use crate::{
-    error::{ApplyError, FollowError, IndexError, OpenError, QueryError, RollbackError},
+    error::{ApplyError, FollowError, IndexError, IndexOpenError, QueryError, RollbackError},
     log::LogError,
 };
 
@@ -19,7 +19,7 @@ impl IndexError {
     }
 }
 
-impl OpenError {
+impl IndexOpenError {
     /// What a caller can do about it.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {

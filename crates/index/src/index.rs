@@ -7,7 +7,7 @@ use utxokeep_kv::{Durability, Kv, TableSize};
 
 use crate::{
     ConsumerState, IndexSettings, TipSignal, View,
-    error::{IndexError, OpenError},
+    error::{IndexError, IndexOpenError},
     meta::{self, FORMAT_VERSION, UPGRADES},
     stats::Standing,
     tables::TABLES,
@@ -68,7 +68,7 @@ pub struct Status {
 
 impl<K: Kv> ChainIndex<K> {
     /// Takes an engine that has all tables the settings ask for, in the mode it was opened in.
-    pub fn open(kv: K, settings: IndexSettings) -> Result<Self, OpenError> {
+    pub fn open(kv: K, settings: IndexSettings) -> Result<Self, IndexOpenError> {
         let upgrades = meta::check(&kv, &settings, UPGRADES)?;
         let found = match &upgrades {
             None => Found::Nothing,
@@ -81,9 +81,9 @@ impl<K: Kv> ChainIndex<K> {
                 let batch = upgrades.unwrap_or_else(|| meta::create(&settings));
                 kv.commit(batch, Durability::Synced)?;
             }
-            Err(NotOpened::Missing) => return Err(OpenError::Empty),
+            Err(NotOpened::Missing) => return Err(IndexOpenError::Empty),
             Err(NotOpened::Outdated) => {
-                return Err(OpenError::OlderFormat { known: FORMAT_VERSION });
+                return Err(IndexOpenError::OlderFormat { known: FORMAT_VERSION });
             }
         }
         Ok(Self {

@@ -42,7 +42,7 @@ mod writer;
 
 pub use apply::Applied;
 pub use digest::Digest;
-pub use error::{ApplyError, FollowError, IndexError, OpenError, QueryError, RollbackError};
+pub use error::{ApplyError, FollowError, IndexError, IndexOpenError, QueryError, RollbackError};
 pub use follow::{FollowReport, Follower, REFUSED_LISTED_MAX, RefusedBlock};
 pub use immutable::import_immutable;
 pub use import::{ImportProgress, ImportStage, OnProgress, import_files};

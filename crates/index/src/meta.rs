@@ -6,7 +6,7 @@ use utxokeep_kv::{Batch, KvError, Read, Stored, Table};
 use crate::{
     IndexSettings,
     accumulator::Kind,
-    error::{IndexError, OpenError},
+    error::{IndexError, IndexOpenError},
     tables::{META, UTXO_META},
 };
 
@@ -130,7 +130,7 @@ pub(crate) fn check(
     read: &dyn Read,
     settings: &IndexSettings,
     upgrades: &[Upgrade],
-) -> Result<Option<Batch>, OpenError> {
+) -> Result<Option<Batch>, IndexOpenError> {
     let Some(format) = named(read, META, FORMAT)? else {
         return Ok(None);
     };
@@ -139,30 +139,30 @@ pub(crate) fn check(
     );
     let known = upgrades.last().map_or(FORMAT_VERSION, |upgrade| upgrade.from + 1);
     if format > known {
-        return Err(OpenError::NewerFormat { found: format, known });
+        return Err(IndexOpenError::NewerFormat { found: format, known });
     }
-    let network = named(read, META, NETWORK)?.ok_or(OpenError::NotOurs)?;
+    let network = named(read, META, NETWORK)?.ok_or(IndexOpenError::NotOurs)?;
     if network != settings.network().to_string().as_bytes() {
         let found = String::from_utf8_lossy(&network).into_owned();
-        return Err(OpenError::WrongNetwork { found, asked: settings.network() });
+        return Err(IndexOpenError::WrongNetwork { found, asked: settings.network() });
     }
-    let bytes = named(read, META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
+    let bytes = named(read, META, SETTINGS)?.ok_or(IndexOpenError::NotOurs)?;
     for (at, switch) in SWITCHES.iter().enumerate() {
         if !switch.is_of(settings.network()) {
             continue;
         }
         let (found, asked) = (bytes.get(at) == Some(&1), (switch.is_on)(settings));
         if asked != found {
-            return Err(OpenError::SettingChanged { name: switch.name, found, asked });
+            return Err(IndexOpenError::SettingChanged { name: switch.name, found, asked });
         }
     }
     let filter = named(read, META, FILTER)?.unwrap_or_default();
     if filter != settings.filter.encode() {
         let (found, asked) = (Filter::decode(&filter)?.len(), settings.filter.len());
-        return Err(OpenError::FilterChanged { found, asked });
+        return Err(IndexOpenError::FilterChanged { found, asked });
     }
     if named(read, META, GENESIS)? != private_genesis(settings) {
-        return Err(OpenError::GenesisChanged);
+        return Err(IndexOpenError::GenesisChanged);
     }
     let mut batch = Batch::new();
     for upgrade in upgrades.iter().filter(|upgrade| upgrade.from >= format) {
@@ -195,11 +195,11 @@ pub struct Identity {
 }
 
 /// Reads the identity; `None` for an empty database.
-pub(crate) fn identity(read: &dyn Read) -> Result<Option<Identity>, OpenError> {
+pub(crate) fn identity(read: &dyn Read) -> Result<Option<Identity>, IndexOpenError> {
     let Some(network) = named(read, META, NETWORK)? else { return Ok(None) };
     let network = String::from_utf8_lossy(&network);
     let network = network.parse().map_err(|error| Corrupt::new("network name", error))?;
-    let bytes = named(read, META, SETTINGS)?.ok_or(OpenError::NotOurs)?;
+    let bytes = named(read, META, SETTINGS)?.ok_or(IndexOpenError::NotOurs)?;
     let mut identity = Identity {
         network,
         enabled: false,
@@ -302,12 +302,12 @@ mod tests {
         let other = IndexSettings::new(Network::BitcoinMainnet);
         let error = check(&kv, &other, UPGRADES).unwrap_err();
         assert!(
-            matches!(&error, OpenError::WrongNetwork { found, .. } if found == "bitcoin/regtest")
+            matches!(&error, IndexOpenError::WrongNetwork { found, .. } if found == "bitcoin/regtest")
         );
 
         let other = IndexSettings { muhash: true, ..settings };
         let error = check(&kv, &other, UPGRADES).unwrap_err();
-        assert!(matches!(error, OpenError::SettingChanged { name: "[index] muhash", .. }));
+        assert!(matches!(error, IndexOpenError::SettingChanged { name: "[index] muhash", .. }));
     }
 
     #[test]
@@ -324,7 +324,7 @@ mod tests {
         let error = check(&kv, &other, UPGRADES).unwrap_err();
         assert!(matches!(
             error,
-            OpenError::SettingChanged { name: "[index] muhash", found: false, asked: true }
+            IndexOpenError::SettingChanged { name: "[index] muhash", found: false, asked: true }
         ));
     }
 
@@ -352,6 +352,6 @@ mod tests {
         assert!(check(&kv, &settings, &upgrades).unwrap().unwrap().is_empty());
 
         let error = check(&kv, &settings, UPGRADES).unwrap_err();
-        assert!(matches!(error, OpenError::NewerFormat { found: 3, known: 1 }));
+        assert!(matches!(error, IndexOpenError::NewerFormat { found: 3, known: 1 }));
     }
 }

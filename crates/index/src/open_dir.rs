@@ -6,23 +6,23 @@ use utxokeep_kv::{KvError, OpenMode, RocksKv, RocksOptions};
 
 use crate::{
     ChainIndex, IndexSettings,
-    error::OpenError,
+    error::IndexOpenError,
     meta::{self, Identity},
     tables::{LOG_TABLES, META, TABLES},
 };
 
 /// Reads what the database in `dir` is, without knowing how to open it. One whose creation was cut
 /// short holds nothing yet, and counts as absent.
-pub fn peek_identity(dir: &Path) -> Result<Identity, OpenError> {
+pub fn peek_identity(dir: &Path) -> Result<Identity, IndexOpenError> {
     match stated_identity(dir, &RocksKv::tables_on_disk(dir)?)? {
         Some(identity) => Ok(identity),
         None if RocksKv::is_blank(dir)? => Err(KvError::NotFound { path: dir.to_owned() }.into()),
-        None => Err(OpenError::NotOurs),
+        None => Err(IndexOpenError::NotOurs),
     }
 }
 
 /// What the database says of itself, if it has come that far. Changes nothing.
-fn stated_identity(dir: &Path, on_disk: &[String]) -> Result<Option<Identity>, OpenError> {
+fn stated_identity(dir: &Path, on_disk: &[String]) -> Result<Option<Identity>, IndexOpenError> {
     let specs = &TABLES[..=usize::from(META.id().0)];
     if !on_disk.iter().any(|name| name == specs[usize::from(META.id().0)].name) {
         return Ok(None);
@@ -37,7 +37,7 @@ impl ChainIndex<RocksKv> {
         settings: IndexSettings,
         options: RocksOptions,
         mode: OpenMode,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, IndexOpenError> {
         // With the index off, its tables are not even opened.
         let specs = if settings.enabled { TABLES } else { &TABLES[..LOG_TABLES] };
         let on_disk = RocksKv::tables_on_disk(dir)?;
@@ -46,7 +46,7 @@ impl ChainIndex<RocksKv> {
             match stated_identity(dir, &on_disk)? {
                 Some(identity) if identity.enabled == found => {
                     let (name, asked) = ("[index] enabled", settings.enabled);
-                    return Err(OpenError::SettingChanged { name, found, asked });
+                    return Err(IndexOpenError::SettingChanged { name, found, asked });
                 }
                 // Its creation was cut short between two tables.
                 None if mode == OpenMode::Create && RocksKv::is_blank(dir)? => {
@@ -64,7 +64,7 @@ impl ChainIndex<RocksKv> {
         }
         let kv = RocksKv::open(dir, specs, options, mode)?;
         Self::open(kv, settings).map_err(|error| match error {
-            OpenError::Empty => KvError::NotFound { path: dir.to_owned() }.into(),
+            IndexOpenError::Empty => KvError::NotFound { path: dir.to_owned() }.into(),
             error => error,
         })
     }

@@ -19,7 +19,7 @@ use crate::{
     agreed::{Agreement, compare, of_policy, refuse_changed},
     backend::{Backend, StoreReads, Touched},
     blobs::Blobs,
-    error::{OpenError, StoreError},
+    error::{StoreError, StoreOpenError},
     facts::{Facts, Work},
     faults::Planted,
     files::Seen,
@@ -93,14 +93,14 @@ impl NodeStore {
         kv: K,
         settings: StoreSettings,
         options: impl Into<KvOptions>,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreOpenError> {
         let (planted, retention) = (Planted::default(), settings.policy.retention_blocks);
         let backend = KvBackend::open(kv, options.into(), retention, planted.clone())?;
         Self { planted, ..Self::new(Box::new(backend), settings) }.compared()
     }
 
     /// The same, if it has the numbers that it is opened with.
-    pub(crate) fn compared(self) -> Result<Self, OpenError> {
+    pub(crate) fn compared(self) -> Result<Self, StoreOpenError> {
         let StoreSettings { policy, agreement, .. } = self.settings;
         self.agree_on(&of_policy(&policy), agreement)??;
         Ok(self)

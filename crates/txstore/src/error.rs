@@ -78,7 +78,7 @@ pub enum StoreError {
 /// Why a store could not be opened. It was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum StoreOpenError {
     /// The store was written by a newer program.
     #[error("the node store has format {found}, this program knows {known}; use a newer utxokeep")]
     NewerFormat {
@@ -122,13 +122,13 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
-impl From<RecordError> for OpenError {
+impl From<RecordError> for StoreOpenError {
     fn from(error: RecordError) -> Self {
         Self::Store(error.into())
     }
 }
 
-impl From<KvError> for OpenError {
+impl From<KvError> for StoreOpenError {
     fn from(error: KvError) -> Self {
         Self::Store(error.into())
     }
@@ -186,7 +186,7 @@ const fn may_be_repeated(kind: ErrorKind) -> ErrorKind {
     if matches!(kind, ErrorKind::Failed) { ErrorKind::Unavailable } else { kind }
 }
 
-impl OpenError {
+impl StoreOpenError {
     /// What a caller can do about it.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {

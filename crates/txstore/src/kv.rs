@@ -27,7 +27,7 @@ use self::{
 use crate::{
     agreed::changes_agreed,
     backend::{Backend, ReadWork, Touched, WriteWork},
-    error::{OpenError, StoreError},
+    error::{StoreError, StoreOpenError},
     faults::{Planted, ProofFault},
     locks::Locks,
     tables::{
@@ -87,7 +87,7 @@ impl<K: Kv> KvBackend<K> {
         options: KvOptions,
         retention_blocks: u32,
         planted: Planted,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreOpenError> {
         let KvOptions { durability, proof_bytes_max } = options;
         let format = format_of(&kv)?;
         let found = match format {
@@ -99,9 +99,9 @@ impl<K: Kv> KvBackend<K> {
             (Ok(Opening::Use), _) => {}
             // From here on a program that does not know the format refuses the store.
             (Ok(Opening::Create | Opening::Upgrade), _) => write_format(&kv)?,
-            (Err(NotOpened::Missing), _) => return Err(OpenError::Missing),
+            (Err(NotOpened::Missing), _) => return Err(StoreOpenError::Missing),
             (Err(NotOpened::Outdated), found) => {
-                return Err(OpenError::OlderFormat { found, known: FORMAT_VERSION });
+                return Err(StoreOpenError::OlderFormat { found, known: FORMAT_VERSION });
             }
         }
         let proofs = Proofs::open(&kv, retention_blocks, proof_bytes_max, planted.clone())?;
@@ -203,13 +203,13 @@ impl<K: Kv> KvBackend<K> {
 }
 
 /// The format of a store; `None` when nothing was ever written to it.
-fn format_of<K: Kv>(kv: &K) -> Result<Option<u64>, OpenError> {
+fn format_of<K: Kv>(kv: &K) -> Result<Option<u64>, StoreOpenError> {
     let Some(bytes) = META.get(kv, FORMAT)? else { return Ok(None) };
     let found = bytes.into_bytes().try_into().map(u64::from_be_bytes);
     let found = found.map_err(|_| Corrupt::new("format version", "not 8 bytes long"));
     let found = found.map_err(StoreError::from)?;
     if found > FORMAT_VERSION {
-        return Err(OpenError::NewerFormat { found, known: FORMAT_VERSION });
+        return Err(StoreOpenError::NewerFormat { found, known: FORMAT_VERSION });
     }
     Ok(Some(found))
 }

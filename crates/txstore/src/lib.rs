@@ -40,7 +40,7 @@ pub use blob_place::WrongBlobStore;
 pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};
 pub use engine::{NodeStore, StoreSettings};
-pub use error::{BlobUrlError, OpenError, StoreError};
+pub use error::{BlobUrlError, StoreError, StoreOpenError};
 #[cfg(feature = "testing")]
 pub use faults::ProofFault;
 pub use kv::KvOptions;

@@ -41,7 +41,7 @@ pub use self::{
 };
 use crate::{
     engine::{NodeStore, StoreSettings},
-    error::{OpenError, StoreError},
+    error::{StoreError, StoreOpenError},
     locks::Locks,
 };
 
@@ -66,7 +66,7 @@ impl NodeStore {
         records: RecordSettings,
         context: RecordContext,
         mode: OpenMode,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreOpenError> {
         let backend = RecordBackend::open(port, records, context, mode)?;
         Self::new(Box::new(backend), settings).compared()
     }
@@ -79,7 +79,7 @@ impl RecordBackend {
         settings: RecordSettings,
         context: RecordContext,
         mode: OpenMode,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreOpenError> {
         settings.check()?;
         let cells = Cells::new(port, settings, context);
         let wanted = Numbers { format: FORMAT, layout: cells.layout };
@@ -88,7 +88,7 @@ impl RecordBackend {
             None => Found::Nothing,
             Some(Numbers { format: FORMAT, .. }) => Found::Current,
             Some(Numbers { format, .. }) if format > FORMAT => {
-                return Err(OpenError::NewerFormat { found: format, known: FORMAT });
+                return Err(StoreOpenError::NewerFormat { found: format, known: FORMAT });
             }
             Some(_) => Found::Older,
         };
@@ -99,19 +99,19 @@ impl RecordBackend {
             }
             // There is no older format.
             Ok(Opening::Use | Opening::Upgrade) => {}
-            Err(NotOpened::Missing) => return Err(OpenError::Missing),
+            Err(NotOpened::Missing) => return Err(StoreOpenError::Missing),
             Err(NotOpened::Outdated) => {
                 let found = found.map_or(0, |found| found.format);
-                return Err(OpenError::OlderFormat { found, known: FORMAT });
+                return Err(StoreOpenError::OlderFormat { found, known: FORMAT });
             }
         }
-        let stored = found.ok_or(OpenError::Missing)?.layout;
+        let stored = found.ok_or(StoreOpenError::Missing)?.layout;
         for (name, stored, configured) in [
             ("shards", u32::from(stored.shards), u32::from(settings.shards)),
             ("outputs_per_record", stored.outputs_per_record, settings.outputs_per_record),
         ] {
             if stored != configured {
-                return Err(OpenError::OtherNumber { name, stored, configured });
+                return Err(StoreOpenError::OtherNumber { name, stored, configured });
             }
         }
         let backend = Self { cells, mode, locks: Locks::new() };
@@ -190,15 +190,16 @@ mod tests {
         let open = |settings, mode| {
             RecordBackend::open(Arc::clone(&port), settings, RecordContext::default(), mode)
         };
-        assert!(matches!(open(settings, OpenMode::Read), Err(OpenError::Missing)));
+        assert!(matches!(open(settings, OpenMode::Read), Err(StoreOpenError::Missing)));
         open(settings, OpenMode::Create).unwrap();
         open(settings, OpenMode::Read).unwrap();
         let other = RecordSettings { shards: 8, ..settings };
         let refused = open(other, OpenMode::Create).unwrap_err();
-        assert!(matches!(refused, OpenError::OtherNumber { name: "shards", stored: 4, .. }));
+        assert!(matches!(refused, StoreOpenError::OtherNumber { name: "shards", stored: 4, .. }));
         let other = RecordSettings { outputs_per_record: 20_000, ..settings };
         let refused = open(other, OpenMode::Create).unwrap_err();
-        let is_named = matches!(refused, OpenError::OtherNumber { name: "outputs_per_record", .. });
+        let is_named =
+            matches!(refused, StoreOpenError::OtherNumber { name: "outputs_per_record", .. });
         assert!(is_named, "{refused}");
         for wrong in [
             RecordSettings { shards: 3, ..settings },
@@ -206,7 +207,10 @@ mod tests {
             RecordSettings { wait_ms_max: 1, ..settings },
             RecordSettings { attempts_max: 0, ..settings },
         ] {
-            assert!(matches!(open(wrong, OpenMode::Create), Err(OpenError::RecordSettings(_))));
+            assert!(matches!(
+                open(wrong, OpenMode::Create),
+                Err(StoreOpenError::RecordSettings(_))
+            ));
         }
     }
 }

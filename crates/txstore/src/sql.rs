@@ -34,7 +34,7 @@ use self::{
 use crate::{
     backend::{Backend, ReadWork, Touched, WriteWork},
     engine::{NodeStore, StoreSettings},
-    error::{OpenError, StoreError},
+    error::{StoreError, StoreOpenError},
     faults::{Planted, ProofFault},
     heights::WHOLE_STORE,
 };
@@ -64,7 +64,7 @@ impl NodeStore {
         database: Database,
         settings: StoreSettings,
         now_us: i64,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreOpenError> {
         migrate_up(&database, COMPONENT, MIGRATIONS, now_us).map_err(StoreError::from)?;
         database.plan_by_index().map_err(StoreError::from)?;
         let planted = Planted::default();

@@ -21,7 +21,7 @@ use tokio::{
     time::{self, Instant},
 };
 use utxokeep_chains::Simulator;
-use utxokeep_index::{ChainIndex, IndexError, OpenError, peek_identity};
+use utxokeep_index::{ChainIndex, IndexError, IndexOpenError, peek_identity};
 use utxokeep_kv::{Kv as _, KvError, OpenMode, RocksKv};
 
 use self::{
@@ -98,7 +98,7 @@ fn open(data: &Path, config: &Config) -> anyhow::Result<ChainIndex<RocksKv>> {
     let network = Simulator::NETWORK;
     let identity = match peek_identity(data) {
         Ok(identity) => Some(identity),
-        Err(OpenError::Store(IndexError::Kv(KvError::NotFound { .. }))) => None,
+        Err(IndexOpenError::Store(IndexError::Kv(KvError::NotFound { .. }))) => None,
         Err(error) => return Err(error).with_context(opening),
     };
     let settings = config.settings(network, identity.as_ref())?;

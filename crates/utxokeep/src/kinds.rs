@@ -13,7 +13,7 @@ use tonic::Code;
 use utxokeep_chains::{BodyError, LiveError, SourceError};
 use utxokeep_core::ErrorKind;
 use utxokeep_index::{
-    ApplyError, FollowError, IndexError, LogError, OpenError, QueryError, RollbackError,
+    ApplyError, FollowError, IndexError, IndexOpenError, LogError, QueryError, RollbackError,
 };
 use utxokeep_kv::KvError;
 use utxokeep_pruner::{PrunerError, RunError};
@@ -102,22 +102,22 @@ errors! {
     SourceError,
     LiveError,
     BodyError,
-    OpenError,
+    IndexOpenError,
     QueryError,
     ApplyError,
     RollbackError,
     FollowError,
     LogError,
     IndexError,
-    node_store::OpenError,
+    node_store::NodeStoreOpenError,
     BlobUrlError,
     WrongBlobStore,
-    utxokeep_txstore::OpenError,
+    utxokeep_txstore::StoreOpenError,
     StoreError,
     PrunerError,
     RunError,
     WalletsError,
-    wallets::OpenError,
+    wallets::LedgerOpenError,
     WalletFollowError,
     utxokeep_wallet::FollowError,
     LedgerError,

@@ -8,7 +8,7 @@ use utxokeep_kv::{Durability, KvError, MemoryKv, OpenMode, RocksKv, RocksOptions
 use utxokeep_records::{RedisOptions, RedisRecords};
 use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
 use utxokeep_txstore::{
-    Agreement, BlobUrlError, Blobs, KvOptions, NodeStore, OpenError as TxOpenError, StoreError,
+    Agreement, BlobUrlError, Blobs, KvOptions, NodeStore, StoreError, StoreOpenError,
     StoreSettings, TABLES, WrongBlobStore,
 };
 
@@ -23,7 +23,7 @@ const MIB: usize = 1 << 20;
 /// Why the node store could not be opened. It was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum NodeStoreOpenError {
     /// A URL that names no engine. Only its beginning is shown: the rest may hold a password.
     #[error("txstore.url: \"{engine}\" names no engine of the node store; use {ENGINES}")]
     UnknownEngine {
@@ -49,7 +49,7 @@ pub enum OpenError {
         place: String,
         /// What the engine says.
         #[source]
-        source: TxOpenError,
+        source: StoreOpenError,
     },
     /// The place for large bodies could not be opened.
     #[error("txstore.blobs: {0}")]
@@ -59,7 +59,7 @@ pub enum OpenError {
     WrongBlobs(#[from] WrongBlobStore),
 }
 
-impl OpenError {
+impl NodeStoreOpenError {
     /// What a caller can do about it.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
@@ -82,7 +82,7 @@ pub fn open(
     url: &str,
     config: &TxStoreConfig,
     mode: OpenMode,
-) -> Result<Arc<NodeStore>, OpenError> {
+) -> Result<Arc<NodeStore>, NodeStoreOpenError> {
     open_with(url, config, mode, Agreement::Compare)
 }
 
@@ -91,7 +91,7 @@ pub fn adopt_blobs(
     url: &str,
     config: &TxStoreConfig,
     mode: OpenMode,
-) -> Result<Arc<NodeStore>, OpenError> {
+) -> Result<Arc<NodeStore>, NodeStoreOpenError> {
     open_how(url, config, mode, Agreement::Compare, true)
 }
 
@@ -101,7 +101,7 @@ pub fn open_with(
     config: &TxStoreConfig,
     mode: OpenMode,
     agreement: Agreement,
-) -> Result<Arc<NodeStore>, OpenError> {
+) -> Result<Arc<NodeStore>, NodeStoreOpenError> {
     open_how(url, config, mode, agreement, false)
 }
 
@@ -111,18 +111,19 @@ fn open_how(
     mode: OpenMode,
     agreement: Agreement,
     adopts_blobs: bool,
-) -> Result<Arc<NodeStore>, OpenError> {
+) -> Result<Arc<NodeStore>, NodeStoreOpenError> {
     let (engine, place) = url.split_once(':').unwrap_or((url, ""));
     let failed = |source| {
         let place = shown(engine, place).to_owned();
         match source {
-            TxOpenError::Missing | TxOpenError::Store(StoreError::Kv(KvError::NotFound { .. })) => {
-                OpenError::Missing { place }
+            StoreOpenError::Missing
+            | StoreOpenError::Store(StoreError::Kv(KvError::NotFound { .. })) => {
+                NodeStoreOpenError::Missing { place }
             }
-            TxOpenError::Store(StoreError::Sql(error)) if error.is_missing() => {
-                OpenError::Missing { place }
+            StoreOpenError::Store(StoreError::Sql(error)) if error.is_missing() => {
+                NodeStoreOpenError::Missing { place }
             }
-            source => OpenError::Store { place, source },
+            source => NodeStoreOpenError::Store { place, source },
         }
     };
     let settings = StoreSettings { agreement, ..settings(config) };
@@ -133,7 +134,7 @@ fn open_how(
         "rocksdb" | "sqlite" | "postgres" | "postgresql" | "redis" | "rediss"
             if place.is_empty() =>
         {
-            return Err(OpenError::NoPlace { engine: engine.to_owned() });
+            return Err(NodeStoreOpenError::NoPlace { engine: engine.to_owned() });
         }
         "rocksdb" => {
             let options = RocksOptions::within(config.cache_mib.get() as usize * MIB);
@@ -153,7 +154,7 @@ fn open_how(
             opened.and_then(|database| NodeStore::on_sql(database, settings, now_us()))
         }
         "redis" | "rediss" => open_cluster(url, config, settings, mode),
-        _ => return Err(OpenError::UnknownEngine { engine: engine.to_owned() }),
+        _ => return Err(NodeStoreOpenError::UnknownEngine { engine: engine.to_owned() }),
     };
     let store = store.map_err(failed)?;
     if config.blobs.is_empty() {
@@ -183,7 +184,7 @@ fn open_cluster(
     config: &TxStoreConfig,
     settings: StoreSettings,
     mode: OpenMode,
-) -> Result<NodeStore, TxOpenError> {
+) -> Result<NodeStore, StoreOpenError> {
     let port = Arc::new(RedisRecords::open(RedisOptions::parse(url)?)?);
     let ack = utxokeep_records::RecordStore::acknowledgement(port.as_ref());
     tracing::info!("node store: a commit is answered once it has reached level {ack}");
@@ -197,16 +198,18 @@ fn open_cluster(
     _config: &TxStoreConfig,
     _settings: StoreSettings,
     _mode: OpenMode,
-) -> Result<NodeStore, TxOpenError> {
-    Err(TxOpenError::RecordSettings("this build has no Redis".to_owned()))
+) -> Result<NodeStore, StoreOpenError> {
+    Err(StoreOpenError::RecordSettings("this build has no Redis".to_owned()))
 }
 
 #[cfg(feature = "redis")]
-fn record_settings(config: &TxStoreConfig) -> Result<RecordSettings, TxOpenError> {
+fn record_settings(config: &TxStoreConfig) -> Result<RecordSettings, StoreOpenError> {
     let shards = u16::try_from(config.record_shards.get());
     let shards = shards.map_err(|_| {
         let found = config.record_shards;
-        TxOpenError::RecordSettings(format!("{found} shards; give a power of two, at most 16384"))
+        StoreOpenError::RecordSettings(format!(
+            "{found} shards; give a power of two, at most 16384"
+        ))
     })?;
     let call_deadline_ms = u64::from(config.record_call_deadline_ms.get());
     Ok(RecordSettings {

@@ -41,7 +41,7 @@ use crate::{clock::now_us, config::WalletConfig};
 pub(crate) use self::once::merge_keys;
 pub use self::{
     answers::*,
-    error::{OpenError, WalletsError},
+    error::{LedgerOpenError, WalletsError},
     requests::*,
     standing::{Lagging, RescanInfo, RescanWallet, SetAsideInfo, StandingInfo},
 };
@@ -59,22 +59,22 @@ pub struct Wallets {
 
 impl Wallets {
     /// Opens the ledger that `url` names.
-    pub fn open(url: &str, config: &WalletConfig, mode: OpenMode) -> Result<Self, OpenError> {
+    pub fn open(url: &str, config: &WalletConfig, mode: OpenMode) -> Result<Self, LedgerOpenError> {
         let (engine, place) = url.split_once(':').unwrap_or((url, ""));
         match engine {
             "sqlite" | "postgres" | "postgresql" if place.is_empty() => {
-                return Err(OpenError::NoPlace { engine: engine.to_owned() });
+                return Err(LedgerOpenError::NoPlace { engine: engine.to_owned() });
             }
             "sqlite" | "postgres" | "postgresql" => {}
-            _ => return Err(OpenError::UnknownEngine { engine: engine.to_owned() }),
+            _ => return Err(LedgerOpenError::UnknownEngine { engine: engine.to_owned() }),
         }
         metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
         crate::access::warn_of_readers(engine, place);
         let failed = |source: LedgerError| {
             let place = crate::node_store::shown(engine, place).to_owned();
             match source {
-                LedgerError::Sql(error) if error.is_missing() => OpenError::Missing { place },
-                source => OpenError::Ledger { place, source },
+                LedgerError::Sql(error) if error.is_missing() => LedgerOpenError::Missing { place },
+                source => LedgerOpenError::Ledger { place, source },
             }
         };
         let options = Options { mode, ..sql_options(config) };

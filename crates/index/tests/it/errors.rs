@@ -8,8 +8,8 @@ use utxokeep_chains::{
 use utxokeep_core::{BlockHash, Height, IndexKey, Network, OutPoint, Txid};
 use utxokeep_index::{
     Applied, ApplyError, ChainIndex, ChainWriter, FORMAT_VERSION, FollowError, Follower,
-    IndexError, IndexSettings, Mode, OpenError, Paging, QueryError, RollbackError, import_files,
-    peek_identity,
+    IndexError, IndexOpenError, IndexSettings, Mode, Paging, QueryError, RollbackError,
+    import_files, peek_identity,
     tables::{
         LOG_TABLES, TABLES,
         ids::{ADDR, ADDR_SPENT, META, SIDE, SIDE_BODY},
@@ -166,7 +166,10 @@ fn rollbacks_that_make_no_sense_are_refused() {
     assert_eq!(writer.rollback(Height::new(4)).unwrap(), 2);
 }
 
-fn open_dir(place: &OnDisk, settings: IndexSettings) -> Result<ChainIndex<RocksKv>, OpenError> {
+fn open_dir(
+    place: &OnDisk,
+    settings: IndexSettings,
+) -> Result<ChainIndex<RocksKv>, IndexOpenError> {
     ChainIndex::open_dir(place.0.path(), settings, common::rocks_options(), OpenMode::Existing)
 }
 
@@ -192,7 +195,9 @@ fn a_database_of_another_network_or_with_other_switches_is_not_opened() {
     assert_eq!((identity.network, identity.enabled, identity.muhash), (REGTEST, true, false));
 
     let error = open_dir(&place, IndexSettings::new(Network::BitcoinSignet)).unwrap_err();
-    assert!(matches!(&error, OpenError::WrongNetwork { found, .. } if found == "bitcoin/regtest"));
+    assert!(
+        matches!(&error, IndexOpenError::WrongNetwork { found, .. } if found == "bitcoin/regtest")
+    );
     assert!(error.to_string().contains("use another data directory"), "{error}");
 
     let switched = [
@@ -203,7 +208,7 @@ fn a_database_of_another_network_or_with_other_switches_is_not_opened() {
     for (expected, switched) in switched {
         let error = open_dir(&place, switched).unwrap_err();
         assert!(
-            matches!(&error, OpenError::SettingChanged { name, found, asked }
+            matches!(&error, IndexOpenError::SettingChanged { name, found, asked }
                 if *name == expected && found != asked),
             "{error}"
         );
@@ -227,7 +232,7 @@ fn a_database_of_a_newer_format_is_not_opened() {
     newer(FORMAT_VERSION + 1);
     let error = open_dir(&place, settings.clone()).unwrap_err();
     assert!(
-        matches!(error, OpenError::NewerFormat { found, known }
+        matches!(error, IndexOpenError::NewerFormat { found, known }
             if found == FORMAT_VERSION + 1 && known == FORMAT_VERSION),
         "{error}"
     );
@@ -249,7 +254,7 @@ fn an_index_that_is_only_read_is_neither_created_nor_written() {
     for mode in [OpenMode::Read, OpenMode::Existing] {
         let error = open(&blank, mode).unwrap_err();
         let is_missing =
-            matches!(&error, OpenError::Store(IndexError::Kv(KvError::NotFound { .. })));
+            matches!(&error, IndexOpenError::Store(IndexError::Kv(KvError::NotFound { .. })));
         assert!(is_missing, "{error}");
     }
     assert!(RocksKv::is_blank(blank.0.path()).unwrap());
@@ -267,12 +272,15 @@ fn an_absent_or_open_database_is_named() {
     let place = OnDisk::default();
     let error = open_dir(&place, common::settings(10)).unwrap_err();
     assert!(
-        matches!(&error, OpenError::Store(IndexError::Kv(KvError::NotFound { .. }))),
+        matches!(&error, IndexOpenError::Store(IndexError::Kv(KvError::NotFound { .. }))),
         "{error}"
     );
     let _open = place.open(common::settings(10));
     let error = open_dir(&place, common::settings(10)).unwrap_err();
-    assert!(matches!(&error, OpenError::Store(IndexError::Kv(KvError::InUse { .. }))), "{error}");
+    assert!(
+        matches!(&error, IndexOpenError::Store(IndexError::Kv(KvError::InUse { .. }))),
+        "{error}"
+    );
 }
 
 #[test]
@@ -344,7 +352,7 @@ fn with_the_index_off_only_the_log_is_kept_and_questions_say_so() {
         assert!(!peek_identity(place.0.path()).unwrap().enabled);
         let error = open_dir(&place, common::settings(10)).unwrap_err();
         assert!(
-            matches!(error, OpenError::SettingChanged { found: false, asked: true, .. }),
+            matches!(error, IndexOpenError::SettingChanged { found: false, asked: true, .. }),
             "{error}"
         );
     }

@@ -2,7 +2,7 @@
 
 use utxokeep_records::SHARDS_MAX;
 
-use crate::error::OpenError;
+use crate::error::StoreOpenError;
 
 /// Settings of a node store on records.
 ///
@@ -52,8 +52,8 @@ impl Default for RecordSettings {
 
 impl RecordSettings {
     /// Refuses numbers that cannot be honoured.
-    pub(super) fn check(&self) -> Result<(), OpenError> {
-        let refused = |what: String| Err(OpenError::RecordSettings(what));
+    pub(super) fn check(&self) -> Result<(), StoreOpenError> {
+        let refused = |what: String| Err(StoreOpenError::RecordSettings(what));
         if !self.shards.is_power_of_two() || self.shards > SHARDS_MAX {
             return refused(format!(
                 "{} shards; give a power of two, at most {SHARDS_MAX}",

@@ -70,7 +70,7 @@ pub(super) fn after_help() -> String {
 #[cfg(test)]
 mod tests {
     use utxokeep_core::Height;
-    use utxokeep_index::{IndexError, OpenError, QueryError, RollbackError};
+    use utxokeep_index::{IndexError, IndexOpenError, QueryError, RollbackError};
     use utxokeep_kv::KvError;
     use utxokeep_sql::SqlError;
     use utxokeep_txstore::StoreError;
@@ -87,11 +87,11 @@ mod tests {
     fn the_code_follows_from_the_typed_error_below_any_context() {
         let deep = RollbackError::TooDeep { target: Height::new(1), safe: Height::new(2) };
         let in_use = || KvError::InUse { path: "x".into() };
-        let in_use_node_store = node_store::OpenError::Store {
+        let in_use_node_store = node_store::NodeStoreOpenError::Store {
             place: "x".to_owned(),
-            source: utxokeep_txstore::OpenError::from(in_use()),
+            source: utxokeep_txstore::StoreOpenError::from(in_use()),
         };
-        let no_engine = node_store::OpenError::UnknownEngine { engine: "x".to_owned() };
+        let no_engine = node_store::NodeStoreOpenError::UnknownEngine { engine: "x".to_owned() };
         let fraction = || SqlError::ColumnType {
             index: 1,
             expected: "an integer",
@@ -99,9 +99,9 @@ mod tests {
         };
         let cases: [(anyhow::Error, Exit); 16] = [
             (anyhow::Error::new(deep).context("rolling back"), Exit::Refused),
-            (OpenError::from(in_use()).into(), Exit::Refused),
+            (IndexOpenError::from(in_use()).into(), Exit::Refused),
             (IndexError::from(in_use()).into(), Exit::Refused),
-            (OpenError::from(KvError::Poisoned).into(), Exit::Failure),
+            (IndexOpenError::from(KvError::Poisoned).into(), Exit::Failure),
             (in_use_node_store.into(), Exit::Refused),
             (no_engine.into(), Exit::Usage),
             (QueryError::Empty.into(), Exit::Refused),
@@ -111,7 +111,7 @@ mod tests {
             (LedgerError::Damaged { what: "x".to_owned() }.into(), Exit::Unsound),
             (LedgerError::Sql(fraction()).into(), Exit::Unsound),
             (StoreError::Sql(fraction()).into(), Exit::Unsound),
-            (wallets::OpenError::NoPlace { engine: "sqlite".to_owned() }.into(), Exit::Usage),
+            (wallets::LedgerOpenError::NoPlace { engine: "sqlite".to_owned() }.into(), Exit::Usage),
             (CliError::NoLedger.into(), Exit::Usage),
             (anyhow::anyhow!("anything else"), Exit::Failure),
         ];

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use utxokeep_core::Network;
-use utxokeep_index::{ChainIndex, IndexSettings, OpenError, QueryError, View, peek_identity};
+use utxokeep_index::{ChainIndex, IndexOpenError, IndexSettings, QueryError, View, peek_identity};
 use utxokeep_kv::{Kv, KvError, OpenMode, RocksKv};
 
 use super::{
@@ -82,7 +82,7 @@ impl Session {
         let asked = self.config.network()?;
         self.open_existing(asked).and_then(|index| {
             let path = self.data().to_owned();
-            let missing = || OpenError::from(KvError::NotFound { path });
+            let missing = || IndexOpenError::from(KvError::NotFound { path });
             Ok(index.ok_or_else(missing)?)
         })
     }
@@ -113,9 +113,9 @@ impl Session {
     }
 }
 
-fn is_missing(error: &OpenError) -> bool {
+fn is_missing(error: &IndexOpenError) -> bool {
     use utxokeep_index::IndexError;
-    matches!(error, OpenError::Store(IndexError::Kv(KvError::NotFound { .. })))
+    matches!(error, IndexOpenError::Store(IndexError::Kv(KvError::NotFound { .. })))
 }
 
 /// A view at the block that a command names, or its cursor; else at the tip.

@@ -143,8 +143,9 @@ pub(super) fn node_store(session: &Session, url: Option<&str>) -> anyhow::Result
     let url = tx::url_of(session, url)?;
     let config = &session.config().txstore;
     let open = |mode| node_store::open(url, config, mode);
-    let is_missing =
-        |error: &node_store::OpenError| matches!(error, node_store::OpenError::Missing { .. });
+    let is_missing = |error: &node_store::NodeStoreOpenError| {
+        matches!(error, node_store::NodeStoreOpenError::Missing { .. })
+    };
     serve_from(Place::of("node store", url), mode(session), open, is_missing)
 }
 
@@ -166,8 +167,8 @@ pub(super) fn known_ledger(session: &Session) -> anyhow::Result<Wallets> {
     open_known(place.as_ref(), session.mode(), open, is_missing_ledger)
 }
 
-const fn is_missing_ledger(error: &wallets::OpenError) -> bool {
-    matches!(error, wallets::OpenError::Missing { .. })
+const fn is_missing_ledger(error: &wallets::LedgerOpenError) -> bool {
+    matches!(error, wallets::LedgerOpenError::Missing { .. })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ const ENGINES: &str = "sqlite:FILE or postgres://USER@HOST/DATABASE";
 /// Why the ledger could not be opened. It was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum LedgerOpenError {
     /// A URL that names no engine. Only its beginning is shown: the rest may hold a password.
     #[error("wallet.url: \"{engine}\" names no engine of the wallet ledger; use {ENGINES}")]
     UnknownEngine {
@@ -48,7 +48,7 @@ pub enum OpenError {
     },
 }
 
-impl OpenError {
+impl LedgerOpenError {
     /// What a caller can do about it.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {

@@ -42,7 +42,7 @@ pub(crate) fn try_open(
     port: Arc<dyn RecordStore>,
     seed: u64,
     fault: Option<RecordFault>,
-) -> Result<NodeStore, utxokeep_txstore::OpenError> {
+) -> Result<NodeStore, utxokeep_txstore::StoreOpenError> {
     let faults = RecordFaults::default();
     if let Some(fault) = fault {
         faults.plant(fault);

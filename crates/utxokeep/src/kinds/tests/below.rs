@@ -91,7 +91,7 @@ fn errors_of_the_engines_are_the_same_in_whatever_wraps_them() {
         let again = || kv_errors().swap_remove(at).1;
         cases.push(case(kind, error));
         cases.push(case(kind, IndexError::from(again())));
-        cases.push(case(kind, OpenError::from(again())));
+        cases.push(case(kind, IndexOpenError::from(again())));
         cases.push(case(kind, QueryError::from(again())));
         cases.push(case(kind, RollbackError::from(again())));
         cases.push(case(kind, ApplyError::from(again())));
@@ -102,10 +102,10 @@ fn errors_of_the_engines_are_the_same_in_whatever_wraps_them() {
         // A call of the node store may be repeated after its engine failed.
         let kind = if kind == ErrorKind::Failed { ErrorKind::Unavailable } else { kind };
         cases.push(case(kind, StoreError::from(again())));
-        cases.push(case(kind, utxokeep_txstore::OpenError::from(again())));
+        cases.push(case(kind, utxokeep_txstore::StoreOpenError::from(again())));
         cases.push(case(kind, PrunerError::Store(again().into())));
-        let source = utxokeep_txstore::OpenError::from(again());
-        cases.push(case(kind, node_store::OpenError::Store { place: text(), source }));
+        let source = utxokeep_txstore::StoreOpenError::from(again());
+        cases.push(case(kind, node_store::NodeStoreOpenError::Store { place: text(), source }));
     }
     for (at, (kind, error)) in sql_errors().into_iter().enumerate() {
         let again = || sql_errors().swap_remove(at).1;
@@ -114,7 +114,7 @@ fn errors_of_the_engines_are_the_same_in_whatever_wraps_them() {
         cases.push(case(kind, WalletsError::from(again())));
         cases.push(case(kind, WalletFollowError::from(LedgerError::from(again()))));
         let source = LedgerError::from(again());
-        cases.push(case(kind, wallets::OpenError::Ledger { place: text(), source }));
+        cases.push(case(kind, wallets::LedgerOpenError::Ledger { place: text(), source }));
         let kind = if kind == ErrorKind::Failed { ErrorKind::Unavailable } else { kind };
         cases.push(case(kind, StoreError::from(again())));
     }
@@ -163,14 +163,17 @@ fn errors_of_the_index() {
     check(vec![
         case(ErrorKind::Corrupt, IndexError::from(Corrupt::new("x", "y"))),
         case(ErrorKind::Failed, IndexError::SecondWriter),
-        case(ErrorKind::Refused, OpenError::WrongNetwork { found: text(), asked: NETWORK }),
-        case(ErrorKind::Refused, OpenError::NewerFormat { found: 2, known: 1 }),
-        case(ErrorKind::Refused, OpenError::OlderFormat { known: 1 }),
-        case(ErrorKind::Refused, OpenError::Empty),
-        case(ErrorKind::Refused, OpenError::SettingChanged { name, found: true, asked: false }),
-        case(ErrorKind::Refused, OpenError::FilterChanged { found: 1, asked: 2 }),
-        case(ErrorKind::Refused, OpenError::GenesisChanged),
-        case(ErrorKind::Refused, OpenError::NotOurs),
+        case(ErrorKind::Refused, IndexOpenError::WrongNetwork { found: text(), asked: NETWORK }),
+        case(ErrorKind::Refused, IndexOpenError::NewerFormat { found: 2, known: 1 }),
+        case(ErrorKind::Refused, IndexOpenError::OlderFormat { known: 1 }),
+        case(ErrorKind::Refused, IndexOpenError::Empty),
+        case(
+            ErrorKind::Refused,
+            IndexOpenError::SettingChanged { name, found: true, asked: false },
+        ),
+        case(ErrorKind::Refused, IndexOpenError::FilterChanged { found: 1, asked: 2 }),
+        case(ErrorKind::Refused, IndexOpenError::GenesisChanged),
+        case(ErrorKind::Refused, IndexOpenError::NotOurs),
         case(ErrorKind::OutOfRange, RollbackError::TooDeep { target: one, safe: two }),
         case(ErrorKind::OutOfRange, RollbackError::AboveTip { target: two, tip: one }),
         case(ErrorKind::NotReady, RollbackError::Empty),
@@ -246,7 +249,7 @@ fn errors_of_following() {
 
 #[test]
 fn errors_of_node_store_and_pruner() {
-    use utxokeep_txstore::OpenError;
+    use utxokeep_txstore::StoreOpenError;
     let txid = Txid::from_bytes([7; 32]);
     let disagreement = || Disagreement { name: "x", stored: 1, configured: 2 };
     let lost = || WrongBlobStore::Lost { place: text() };
@@ -266,19 +269,22 @@ fn errors_of_node_store_and_pruner() {
         case(ErrorKind::Unavailable, StoreError::Contended),
         case(ErrorKind::Refused, StoreError::Disagreement(disagreement())),
         case(ErrorKind::Invalid, StoreError::TooManyItems { found: 2, max: 1 }),
-        case(ErrorKind::Refused, OpenError::NewerFormat { found: 2, known: 1 }),
-        case(ErrorKind::Refused, OpenError::OlderFormat { found: 1, known: 2 }),
-        case(ErrorKind::Refused, OpenError::Missing),
-        case(ErrorKind::Refused, OpenError::Disagreement(disagreement())),
+        case(ErrorKind::Refused, StoreOpenError::NewerFormat { found: 2, known: 1 }),
+        case(ErrorKind::Refused, StoreOpenError::OlderFormat { found: 1, known: 2 }),
+        case(ErrorKind::Refused, StoreOpenError::Missing),
+        case(ErrorKind::Refused, StoreOpenError::Disagreement(disagreement())),
         case(ErrorKind::Invalid, BlobUrlError::Unknown(text())),
         case(ErrorKind::Invalid, BlobUrlError::Refused { url: text(), reason: text() }),
         case(ErrorKind::Corrupt, lost()),
         case(ErrorKind::Refused, WrongBlobStore::Foreign { place: text() }),
-        case(ErrorKind::Invalid, node_store::OpenError::UnknownEngine { engine: text() }),
-        case(ErrorKind::Invalid, node_store::OpenError::NoPlace { engine: text() }),
-        case(ErrorKind::Refused, node_store::OpenError::Missing { place: text() }),
-        case(ErrorKind::Corrupt, node_store::OpenError::from(lost())),
-        case(ErrorKind::Invalid, node_store::OpenError::from(BlobUrlError::Unknown(text()))),
+        case(ErrorKind::Invalid, node_store::NodeStoreOpenError::UnknownEngine { engine: text() }),
+        case(ErrorKind::Invalid, node_store::NodeStoreOpenError::NoPlace { engine: text() }),
+        case(ErrorKind::Refused, node_store::NodeStoreOpenError::Missing { place: text() }),
+        case(ErrorKind::Corrupt, node_store::NodeStoreOpenError::from(lost())),
+        case(
+            ErrorKind::Invalid,
+            node_store::NodeStoreOpenError::from(BlobUrlError::Unknown(text())),
+        ),
         case(ErrorKind::Refused, PrunerError::NoHeight),
         case(ErrorKind::Refused, ahead),
         case(ErrorKind::Refused, PrunerError::NothingPersisted),

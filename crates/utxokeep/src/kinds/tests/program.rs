@@ -132,8 +132,8 @@ fn errors_of_wallet_operations() {
         case(ErrorKind::Refused, WalletsError::BelowChain { from: 1, first: 2 }),
         case(ErrorKind::Refused, WalletsError::from(QueryError::Empty)),
         case(ErrorKind::Refused, WalletsError::from(QueryError::UnknownBlock { hash: text() })),
-        case(ErrorKind::Invalid, wallets::OpenError::UnknownEngine { engine: text() }),
-        case(ErrorKind::Invalid, wallets::OpenError::NoPlace { engine: text() }),
-        case(ErrorKind::Refused, wallets::OpenError::Missing { place: text() }),
+        case(ErrorKind::Invalid, wallets::LedgerOpenError::UnknownEngine { engine: text() }),
+        case(ErrorKind::Invalid, wallets::LedgerOpenError::NoPlace { engine: text() }),
+        case(ErrorKind::Refused, wallets::LedgerOpenError::Missing { place: text() }),
     ]);
 }
