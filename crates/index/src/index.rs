@@ -39,7 +39,7 @@ impl<K> Clone for ChainIndex<K> {
 
 /// What a database says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
+pub struct IndexStatus {
     /// The network it follows.
     pub network: Network,
     /// The last applied block; `None` before the first.
@@ -111,11 +111,11 @@ impl<K: Kv> ChainIndex<K> {
     }
 
     /// Tip, totals and sizes.
-    pub fn status(&self) -> Result<Status, IndexError> {
+    pub fn status(&self) -> Result<IndexStatus, IndexError> {
         let view = self.view()?;
         let tip = view.tip();
         let floor = if self.settings.enabled { view.floor()? } else { None };
-        Ok(Status {
+        Ok(IndexStatus {
             network: self.settings.network(),
             tip: tip.map(|(height, entry)| entry.point(height)),
             tip_time: tip.map(|(_, entry)| entry.time),

@@ -39,6 +39,6 @@ pub use jobs::{Job, JobHistory, JobState};
 pub use metrics::METRICS;
 pub use report::{Phase, RunError, RunReport};
 pub use run::{Run, rehearse};
-pub use service::{Pruner, PrunerError, Reported, Status};
+pub use service::{Pruner, PrunerError, PrunerStatus, Reported};
 pub use settings::{PrunerSettings, SettingsError};
 pub use trigger::{Trigger, TriggerMode};

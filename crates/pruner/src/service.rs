@@ -133,7 +133,7 @@ impl PrunerError {
 
 /// What the service is doing.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Status {
+pub struct PrunerStatus {
     /// No run may start.
     pub is_paused: bool,
     /// The run that goes on.
@@ -341,13 +341,13 @@ impl Pruner {
     }
 
     /// What the service is doing.
-    pub fn status(&self) -> Result<Status, PrunerError> {
+    pub fn status(&self) -> Result<PrunerStatus, PrunerError> {
         let shared = &self.shared;
         let running = shared.running();
         let heights = shared.store.heights()?;
         let waits_for = shared.waits_for(&heights, shared.disagreement());
         let last = shared.last_jobs(2)?.into_iter().find(|job| job.state.is_over());
-        Ok(Status {
+        Ok(PrunerStatus {
             is_paused: shared.is_paused(),
             running,
             last,

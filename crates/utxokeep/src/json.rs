@@ -15,7 +15,7 @@ use utxokeep_chains::cardano::asset_fingerprint;
 use utxokeep_core::{
     BlockEntry, ChainPoint, Height, Network, Partial as PartialIndex, cardano::era, hex_encode,
 };
-use utxokeep_index::{AddressBalance, AssetId, IndexSettings, Status as IndexStatus};
+use utxokeep_index::{AddressBalance, AssetId, IndexSettings, IndexStatus};
 
 pub use utxo::{Utxo, script_hash};
 
@@ -242,7 +242,8 @@ pub struct Table {
 
 /// What a database says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Status {
+#[schema(as = Status)]
+pub struct ChainStatus {
     /// The chain it follows.
     #[schema(example = "bitcoin")]
     pub chain: String,
@@ -309,7 +310,7 @@ pub struct Status {
     pub tables: Vec<Table>,
 }
 
-impl Status {
+impl ChainStatus {
     /// Describes a database that was opened with `settings`.
     #[must_use]
     pub fn new(status: &IndexStatus, settings: &IndexSettings) -> Self {
@@ -350,7 +351,7 @@ impl Status {
     }
 }
 
-impl Status {
+impl ChainStatus {
     /// The same, with what is known of the source.
     #[must_use]
     pub fn with_source(self, source: Option<SourceStatus>) -> Self {

@@ -32,7 +32,7 @@ use super::{
     patch::Staging,
     plan::{Change, Plan},
     resolve::Met,
-    status::{CallId, KEYS_MAX, State, Status, encode_keys},
+    status::{CallId, CallStatus, KEYS_MAX, State, encode_keys},
 };
 use crate::error::StoreError;
 
@@ -55,7 +55,7 @@ struct Running<'p> {
     call: CallId,
     plan: &'p Plan,
     key: Key,
-    status: Status,
+    status: CallStatus,
     /// The version of the status.
     version: Version,
     /// The version of each cell once it is staged.
@@ -191,7 +191,7 @@ impl Cells {
             let (first, further) = keys.split_at(keys.len().min(KEYS_MAX));
             let further = further.chunks(KEYS_MAX);
             let time_ms = self.settings.call_deadline_ms + MS_PER_CELL * keys.len() as u64;
-            let status = Status {
+            let status = CallStatus {
                 state: State::Pending,
                 deadline_ms: now_ms + time_ms,
                 pages: u32::try_from(further.len()).unwrap_or(u32::MAX),
@@ -312,7 +312,7 @@ impl Cells {
         let mut writes = Vec::new();
         let mut versions = Vec::new();
         for one in running.iter().filter(|one| one.goes_on()) {
-            let committed = Status { state: State::Committed, ..one.status };
+            let committed = CallStatus { state: State::Committed, ..one.status };
             let next = self.version(Some(one.version));
             let write = WriteCell::update(one.key.clone(), one.version, next);
             writes.push(write.set(STATE, committed.encode()));
@@ -351,7 +351,7 @@ impl Cells {
     /// may be finished already.
     fn overtaken(&self, one: &mut Running<'_>, was_in_doubt: bool) -> Outcome {
         let found = self.read_one(ReadCell::fields(one.key.clone(), [STATE.to_vec()]))?;
-        let state = found.map(|cell| Status::of(&cell)).transpose()?;
+        let state = found.map(|cell| CallStatus::of(&cell)).transpose()?;
         let is_aborted = state.is_some_and(|(now, _)| now.state == State::Aborted);
         if was_in_doubt && !is_aborted {
             one.status.state = State::Committed;

@@ -19,7 +19,7 @@ use super::{
     fault::Fault,
     layout::{OPEN, STAGING, STATE},
     patch::Staging,
-    status::{CallId, State, Status},
+    status::{CallId, CallStatus, State},
 };
 use crate::error::StoreError;
 
@@ -57,7 +57,7 @@ impl Cells {
                 }
                 continue;
             };
-            let (status, version) = Status::of(&stored)?;
+            let (status, version) = CallStatus::of(&stored)?;
             if status.state == State::Pending {
                 if !self.may_abort(&key, &status, call, by)? {
                     return Ok(Fate::Busy);
@@ -80,7 +80,7 @@ impl Cells {
     fn may_abort(
         &self,
         key: &Key,
-        status: &Status,
+        status: &CallStatus,
         call: CallId,
         by: Option<CallId>,
     ) -> Result<bool, StoreError> {
@@ -94,11 +94,11 @@ impl Cells {
     pub(super) fn write_aborted(
         &self,
         key: &Key,
-        pending: Option<(CallId, Status, Version)>,
+        pending: Option<(CallId, CallStatus, Version)>,
     ) -> Result<bool, StoreError> {
         let (pages, deadline_ms) =
             pending.map_or((0, 0), |(_, status, _)| (status.pages, status.deadline_ms));
-        let aborted = Status { state: State::Aborted, deadline_ms, pages };
+        let aborted = CallStatus { state: State::Aborted, deadline_ms, pages };
         let mut write = match pending {
             None => WriteCell::create(key.clone(), self.version(None)),
             Some((call, _, version)) => {

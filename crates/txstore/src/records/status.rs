@@ -72,7 +72,7 @@ pub(super) enum State {
 
 /// What the status cell of a call says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Status {
+pub(super) struct CallStatus {
     pub(super) state: State,
     /// From then on others may abort it while it is pending, by the servers' clock.
     pub(super) deadline_ms: u64,
@@ -80,7 +80,7 @@ pub(super) struct Status {
     pub(super) pages: u32,
 }
 
-impl Status {
+impl CallStatus {
     pub(super) fn encode(&self) -> Vec<u8> {
         let state = match self.state {
             State::Pending => 0,
@@ -160,18 +160,21 @@ mod tests {
 
     #[test]
     fn status_bytes_are_pinned_and_damage_is_refused() {
-        let status = Status { state: State::Committed, deadline_ms: 300, pages: 2 };
+        let status = CallStatus { state: State::Committed, deadline_ms: 300, pages: 2 };
         let bytes = status.encode();
         assert_eq!(bytes, sealed(vec![0x83, 1, 0x19, 0x01, 0x2c, 2]));
-        let read = Status::of(&cell(STATE, bytes.clone())).unwrap();
+        let read = CallStatus::of(&cell(STATE, bytes.clone())).unwrap();
         assert_eq!(read, (status, Version::new(7)));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
-            assert!(Status::of(&cell(STATE, damaged)).is_err(), "byte {at}");
+            assert!(CallStatus::of(&cell(STATE, damaged)).is_err(), "byte {at}");
         }
-        assert!(Status::of(&cell(STATE, sealed(vec![0x83, 3, 0, 0]))).is_err(), "unknown state");
-        assert!(Status::of(&cell(b"x", bytes)).is_err(), "no state");
+        assert!(
+            CallStatus::of(&cell(STATE, sealed(vec![0x83, 3, 0, 0]))).is_err(),
+            "unknown state"
+        );
+        assert!(CallStatus::of(&cell(b"x", bytes)).is_err(), "no state");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{
     cells::Cells,
     layout::{KEYS, OPEN, STATE},
     resolve::{Fate, Met},
-    status::{CallId, Status, keys_of},
+    status::{CallId, CallStatus, keys_of},
 };
 use crate::error::StoreError;
 
@@ -50,7 +50,7 @@ impl Cells {
         else {
             return Ok(Vec::new());
         };
-        let (status, _) = Status::of(&stored)?;
+        let (status, _) = CallStatus::of(&stored)?;
         // One that was missing and is written as aborted by those who met it has no keys.
         let mut keys = if stored.get(KEYS).is_some() { keys_of(&stored)? } else { Vec::new() };
         let page = |page| ReadCell::fields(self.layout.status_page(&call, page), [KEYS.to_vec()]);
@@ -67,7 +67,7 @@ impl Cells {
         let Some(stored) = self.read_one(ReadCell::fields(key.clone(), [STATE.to_vec()]))? else {
             return Ok(());
         };
-        let (status, version) = Status::of(&stored)?;
+        let (status, version) = CallStatus::of(&stored)?;
         self.forget_pages(call, status.pages)?;
         // One that stays is found by its row.
         let write = WriteCell::delete(key, version).index(OPEN, call.to_bytes(), None);

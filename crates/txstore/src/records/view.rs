@@ -18,7 +18,7 @@ use super::{
     layout::{STAGING, STATE},
     patch::Staging,
     resolve::Met,
-    status::{CallId, State, Status},
+    status::{CallId, CallStatus, State},
 };
 use crate::error::StoreError;
 
@@ -173,7 +173,7 @@ impl<'c> CellView<'c> {
                 }
                 continue;
             };
-            let (status, _) = Status::of(&status)?;
+            let (status, _) = CallStatus::of(&status)?;
             let is_committed = status.state == State::Committed;
             let cell = if is_committed {
                 Self::behind(cell, staging)

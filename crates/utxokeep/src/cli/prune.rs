@@ -16,7 +16,7 @@ use utxokeep_pruner::{Pruner, PrunerError};
 use self::{
     answers::{
         Backlog, Confirmed, Explained, NodeStateForgotten, Paused, PersisterForgotten, Preserved,
-        Restored, Status,
+        PrintedPrunerStatus, Restored,
     },
     remote::Remote,
 };
@@ -104,7 +104,7 @@ fn status(session: &Session, args: &Connect) -> anyhow::Result<Exit> {
     let mut remote = Remote::named_or_configured(session, args)?;
     let health = remote.health(proto::PrunerHealthRequest {})?;
     let status = remote.status(proto::PrunerStatusRequest {})?;
-    output::result(session.json(), &Status::new(status, health))?;
+    output::result(session.json(), &PrintedPrunerStatus::new(status, health))?;
     Ok(Exit::Success)
 }
 

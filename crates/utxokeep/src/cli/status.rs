@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use utxokeep_core::Height;
-use utxokeep_index::{IndexSettings, Status as IndexStatus};
+use utxokeep_index::{IndexSettings, IndexStatus};
 
 use super::{
     digest::coins,
@@ -14,7 +14,7 @@ use super::{
 use crate::json::{Partial, epoch_of};
 
 #[derive(Debug, Serialize)]
-struct Status {
+struct PrintedChainStatus {
     chain: &'static str,
     network: &'static str,
     height: Option<u32>,
@@ -99,7 +99,7 @@ pub(super) fn status(session: &Session) -> anyhow::Result<Exit> {
         disk_bytes: table.disk_bytes,
         rows_estimate: table.rows_estimate,
     });
-    let status = Status {
+    let status = PrintedChainStatus {
         chain: network.chain(),
         network: network.name(),
         height: status.tip.map(|tip| tip.height.get()),
@@ -122,7 +122,7 @@ pub(super) fn status(session: &Session) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-impl Human for Status {
+impl Human for PrintedChainStatus {
     fn describe(&self, lines: &mut Lines) {
         let on = |is_on: bool| if is_on { "on" } else { "off" };
         lines

@@ -32,7 +32,7 @@ impl Counted {
 
 /// What a store holds and knows.
 #[derive(Debug, Serialize)]
-struct Status {
+struct PrintedStoreStatus {
     engine: String,
     records: Counted,
     due_records: Counted,
@@ -44,7 +44,7 @@ struct Status {
     completed_height: Option<u32>,
 }
 
-impl Human for Status {
+impl Human for PrintedStoreStatus {
     fn describe(&self, lines: &mut Lines) {
         lines
             .field("engine", &self.engine)
@@ -66,7 +66,7 @@ pub(super) fn run(session: &Session, args: &TxStatus) -> anyhow::Result<Exit> {
     let heights = store.heights()?;
     let Sample { records, due, files, bytes } =
         store.sample()?.expect("a store that this program opens says what it holds");
-    let status = Status {
+    let status = PrintedStoreStatus {
         engine: url.split(':').next().unwrap_or_default().to_owned(),
         records: records.into(),
         due_records: due.into(),

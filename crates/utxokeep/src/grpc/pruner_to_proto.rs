@@ -7,7 +7,7 @@ use utxokeep_core::{
     node::{Blocking, Heights, KeepReason, Waiting},
 };
 use utxokeep_pruner::{
-    BacklogState, Health, Job, JobState, Phase, PrunerError, RunReport, SkipReason, Status,
+    BacklogState, Health, Job, JobState, Phase, PrunerError, PrunerStatus, RunReport, SkipReason,
     TriggerMode,
 };
 use utxokeep_txstore::{PastDue, RestoredHeight};
@@ -55,7 +55,7 @@ fn waiting(one: &Waiting) -> proto::PrunerWaiting {
     proto::PrunerWaiting { reason: one.name().to_owned(), detail: one.to_string() }
 }
 
-pub(crate) fn status(status: &Status, mode: TriggerMode) -> proto::PrunerStatusResponse {
+pub(crate) fn status(status: &PrunerStatus, mode: TriggerMode) -> proto::PrunerStatusResponse {
     let trigger = match mode {
         TriggerMode::Auto => proto::PrunerTriggerMode::Auto,
         TriggerMode::BlockMined => proto::PrunerTriggerMode::BlockMined,

@@ -12,7 +12,7 @@ use super::{
     params::Segments,
     state::RestState,
 };
-use crate::json::{Block, Partial, Point, Status};
+use crate::json::{Block, ChainStatus, Partial, Point};
 
 /// A block, and the tip of the chain it is part of.
 #[derive(Debug, Serialize, ToSchema)]
@@ -108,7 +108,7 @@ pub(super) async fn block(
     tag = "chain",
     responses(
         (status = 200, description = "Network, tip, totals, rollback floor and sizes",
-            body = Status,
+            body = ChainStatus,
             headers(("ETag" = String, description = "Hash of the tip, as a weak tag: sizes may \
                                                      differ at the same tip"))),
         (status = 304, description = "The tip is still the one in `If-None-Match`; only where the \
@@ -126,7 +126,7 @@ pub(super) async fn status(
     let known = if source.is_none() { known } else { Known::default() };
     state
         .read(move |index| {
-            let status = Status::new(&index.status()?, index.settings()).with_source(source);
+            let status = ChainStatus::new(&index.status()?, index.settings()).with_source(source);
             match status.best_hash.clone() {
                 Some(hash) => answer(&known, Tag::Weak, &hash, || Ok(status)),
                 None => Ok(Json(status).into_response()),

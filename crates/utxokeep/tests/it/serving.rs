@@ -9,7 +9,7 @@ use std::{
 
 use utxokeep_chains::Simulator;
 use utxokeep_core::Height;
-use utxokeep_index::{ChainIndex, IndexSettings, Status};
+use utxokeep_index::{ChainIndex, IndexSettings, IndexStatus};
 use utxokeep_kv::{OpenMode, RocksOptions};
 
 use crate::program::{self, Serving};
@@ -29,7 +29,7 @@ fn grow(data: &Path, more: &[&str]) -> Output {
 }
 
 /// Status of the database, which must be without fault.
-fn status(data: &Path) -> Status {
+fn status(data: &Path) -> IndexStatus {
     let settings = IndexSettings::new(Simulator::NETWORK);
     let options = RocksOptions::within(32 << 20);
     let index = ChainIndex::open_dir(data, settings, options, OpenMode::Existing).unwrap();
@@ -38,7 +38,7 @@ fn status(data: &Path) -> Status {
     index.status().unwrap()
 }
 
-fn height(status: &Status) -> Height {
+fn height(status: &IndexStatus) -> Height {
     status.tip.unwrap().height
 }
 

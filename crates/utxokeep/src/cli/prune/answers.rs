@@ -13,7 +13,7 @@ use crate::{
 
 /// What a pruner is doing.
 #[derive(Debug, Serialize)]
-pub(super) struct Status {
+pub(super) struct PrintedPrunerStatus {
     ready: bool,
     faults: BTreeMap<String, String>,
     paused: bool,
@@ -36,7 +36,7 @@ pub(super) struct Status {
     headroom_ratio: Option<f64>,
 }
 
-impl Status {
+impl PrintedPrunerStatus {
     pub(super) fn new(
         status: proto::PrunerStatusResponse,
         health: proto::PrunerHealthResponse,
@@ -68,7 +68,7 @@ impl Status {
     }
 }
 
-impl Human for Status {
+impl Human for PrintedPrunerStatus {
     fn describe(&self, lines: &mut Lines) {
         lines.field("ready", if self.ready { "yes" } else { "no" });
         for (name, fault) in &self.faults {
