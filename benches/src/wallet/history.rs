@@ -5,7 +5,7 @@
 //! spent. Amounts are spread evenly over the orders of magnitude.
 
 /// An output of the history: the number of its transaction, and its index.
-pub(crate) type Place = (u64, u32);
+pub(crate) type CoinPosition = (u64, u32);
 
 /// Everything the history pays goes to the wallet.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(crate) struct Output {
 pub(crate) struct Payment {
     pub(crate) number: u64,
     /// What it spends; `None` is an output of somebody else.
-    pub(crate) input: Option<Place>,
+    pub(crate) input: Option<CoinPosition>,
     pub(crate) is_coinbase: bool,
     pub(crate) outputs: Vec<Output>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct History {
     addresses: u32,
     next: u64,
     state: u64,
-    unspent: Vec<Place>,
+    unspent: Vec<CoinPosition>,
 }
 
 impl History {
@@ -66,7 +66,7 @@ impl History {
         magnitude + self.random() % (9 * magnitude)
     }
 
-    fn payment(&mut self, input: Option<Place>, is_coinbase: bool, coins: u32) -> Payment {
+    fn payment(&mut self, input: Option<CoinPosition>, is_coinbase: bool, coins: u32) -> Payment {
         let number = self.next;
         self.next += 1;
         let output = |_| {

@@ -3,10 +3,9 @@
 use std::time::Instant;
 
 use utxokeep_core::{
-    Block, BlockDelta, BlockEntry, BlockHash, ChainWork, CoinFacts, Created, Encoded, Height,
-    InvalidBlock, InvalidTx, MissingInput, OutPoint, PastTimes, Place as BlockPlace, Prevout,
-    Spent, StoredKey, StoredValue, Totals, Tx, UtxoRecord, check_alone, check_block,
-    in_block_prevouts,
+    Block, BlockDelta, BlockEntry, BlockHash, BlockPlace, ChainWork, CoinFacts, Created, Encoded,
+    Height, InvalidBlock, InvalidTx, MissingInput, OutPoint, PastTimes, Prevout, Spent, StoredKey,
+    StoredValue, Totals, Tx, UtxoRecord, check_alone, check_block, in_block_prevouts,
 };
 use utxokeep_kv::{Kv, Table};
 
@@ -65,8 +64,8 @@ impl<K: Kv> ChainWriter<K> {
             return Ok(self.pass_boundary(block, &place));
         }
         let height = match place {
-            Place::Known(height) => return Ok(Applied::AlreadyKnown(height)),
-            Place::Next(height) => height,
+            ChainPosition::Known(height) => return Ok(Applied::AlreadyKnown(height)),
+            ChainPosition::Next(height) => height,
         };
         let started = Instant::now();
         let past = self.check_alone(block, height)?;
@@ -126,29 +125,29 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// A boundary block changes nothing; its child must be recognised as the child of the tip.
-    fn pass_boundary(&mut self, block: &Block, place: &Place) -> Applied {
-        if let Place::Next(_) = place {
+    fn pass_boundary(&mut self, block: &Block, place: &ChainPosition) -> Applied {
+        if let ChainPosition::Next(_) = place {
             self.boundary = Some((block.header.hash, self.parent_of(block)));
         }
         Applied::AlreadyKnown(self.tip.map_or(Height::GENESIS, |tip| tip.height))
     }
 
     /// Decides where the block belongs.
-    fn place(&self, block: &Block) -> Result<Place, ApplyError> {
+    fn place(&self, block: &Block) -> Result<ChainPosition, ApplyError> {
         let (hash, prev) = (block.header.hash, self.parent_of(block));
         let network = self.index.settings.network();
         let Some(tip) = &self.tip else { return self.place_first(block) };
         if prev == tip.entry.hash {
-            return Ok(Place::Next(tip.height.plus(1)));
+            return Ok(ChainPosition::Next(tip.height.plus(1)));
         }
         if let Some(height) = self.height_of(&hash)? {
-            return Ok(Place::Known(height));
+            return Ok(ChainPosition::Known(height));
         }
         if prev == BlockHash::default() {
             return Err(self.wrong_genesis(hash));
         }
         match self.height_of(&prev)? {
-            Some(parent) if block.is_boundary => Ok(Place::Known(parent)),
+            Some(parent) if block.is_boundary => Ok(ChainPosition::Known(parent)),
             Some(parent) => {
                 let height = parent.plus(1);
                 let existing = self.entry_at(height)?.map_or(tip.entry.hash, |entry| entry.hash);
@@ -163,12 +162,12 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     /// Decides whether a block may be the first one of an empty database.
-    fn place_first(&self, block: &Block) -> Result<Place, ApplyError> {
+    fn place_first(&self, block: &Block) -> Result<ChainPosition, ApplyError> {
         let settings = &self.index.settings;
         let (hash, prev, network) = (block.header.hash, block.header.prev, settings.network());
         if !network.is_cardano() {
             return if hash == network.genesis_hash() {
-                Ok(Place::Next(Height::GENESIS))
+                Ok(ChainPosition::Next(Height::GENESIS))
             } else if prev == BlockHash::default() {
                 Err(self.wrong_genesis(hash))
             } else {
@@ -177,11 +176,11 @@ impl<K: Kv> ChainWriter<K> {
             };
         }
         if settings.decoder.can_start_with(block) {
-            return Ok(Place::Next(Height::GENESIS));
+            return Ok(ChainPosition::Next(Height::GENESIS));
         }
         match block.claimed_height {
             Some(height) if settings.may_start_mid_chain && prev != settings.decoder.origin() => {
-                Ok(Place::Next(Height::new(height)))
+                Ok(ChainPosition::Next(Height::new(height)))
             }
             _ => Err(ApplyError::NotFirst { hash: network.hash(hash) }),
         }
@@ -577,7 +576,7 @@ fn facts(block: &Block, input: usize, record: &UtxoRecord<'_>) -> CoinFacts {
     }
 }
 
-enum Place {
+enum ChainPosition {
     Next(Height),
     Known(Height),
 }

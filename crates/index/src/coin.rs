@@ -1,8 +1,8 @@
 //! Which rows an output has in the tables.
 
 use utxokeep_core::{
-    AddressRow, AddressRowKey, BlockEntry, Encoded, Height, IndexKey, Network, OutPoint, Place,
-    SpentAddressRow, SpentRecord, Txid, UtxoRecord,
+    AddressRow, AddressRowKey, BlockEntry, BlockPlace, Encoded, Height, IndexKey, Network,
+    OutPoint, SpentAddressRow, SpentRecord, Txid, UtxoRecord,
 };
 use utxokeep_kv::Batch;
 
@@ -109,7 +109,7 @@ impl Coin<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpentAt {
     pub(crate) height: Height,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<BlockPlace>,
 }
 
 impl SpentAt {

@@ -19,7 +19,7 @@ use crate::{
 const UNFINISHED_MAX: usize = 10_000;
 
 /// Place in the list of what is due.
-pub(crate) type Place = Option<(Height, Txid)>;
+pub(crate) type DuePosition = Option<(Height, Txid)>;
 
 /// Everything a run works with.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Run<'_> {
 impl Run<'_> {
     /// Runs all phases at a height. A run that is stopped or out of time answers a report that is
     /// not complete, and leaves its place in `place` for the next one.
-    pub fn at(&self, height: Height, place: &mut Place) -> Result<RunReport, RunError> {
+    pub fn at(&self, height: Height, place: &mut DuePosition) -> Result<RunReport, RunError> {
         let mut report = RunReport { height, ..RunReport::default() };
         let started = self.clock.now_ms();
         for phase in Phase::ALL {
@@ -183,7 +183,7 @@ impl Run<'_> {
         &self,
         height: Height,
         started_ms: u64,
-        place: &mut Place,
+        place: &mut DuePosition,
         report: &mut RunReport,
     ) -> Outcome {
         let settings = self.settings;

@@ -32,7 +32,7 @@ use crate::{
     jobs::{Job, JobHistory, JobState},
     metrics,
     report::{Phase, RunReport},
-    run::{Place, Run, is_worth_a_look, rehearse},
+    run::{DuePosition, Run, is_worth_a_look, rehearse},
     settings::{PrunerSettings, SettingsError},
     state,
     trigger::{Trigger, TriggerMode},
@@ -185,7 +185,7 @@ struct Shared {
     is_paused_here: AtomicBool,
     jobs: Mutex<JobHistory>,
     backlog: Mutex<BacklogMonitor>,
-    place: Mutex<Place>,
+    place: Mutex<DuePosition>,
     has_blob_work: Mutex<bool>,
     blob_work: Condvar,
 }

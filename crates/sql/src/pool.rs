@@ -30,7 +30,7 @@ struct State<C> {
 }
 
 /// What a caller gets when it is its turn.
-enum Place<C> {
+enum FreeConnection<C> {
     Idle(C),
     /// A connection may be opened; its place is counted already.
     New,
@@ -52,16 +52,17 @@ impl<C: Pooled> Pool<C> {
             source: "every connection is in use".into(),
         })?;
         // From here on the lease gives the place back, also when opening fails.
-        let mut lease = Lease { pool: self, connection: None, fresh: matches!(place, Place::New) };
+        let mut lease =
+            Lease { pool: self, connection: None, fresh: matches!(place, FreeConnection::New) };
         lease.connection = Some(match place {
-            Place::Idle(connection) => connection,
-            Place::New => open()?,
+            FreeConnection::Idle(connection) => connection,
+            FreeConnection::New => open()?,
         });
         Ok(lease)
     }
 
     /// Waits until it is the caller's turn and there is a place; `None` when that takes too long.
-    fn place(&self) -> Option<Place<C>> {
+    fn place(&self) -> Option<FreeConnection<C>> {
         let mut state = self.lock();
         if state.waiting.is_empty()
             && let Some(place) = state.free_place(self.connections_max)
@@ -96,16 +97,16 @@ impl<C: Pooled> Pool<C> {
 }
 
 impl<C: Pooled> State<C> {
-    fn free_place(&mut self, connections_max: usize) -> Option<Place<C>> {
+    fn free_place(&mut self, connections_max: usize) -> Option<FreeConnection<C>> {
         while let Some(connection) = self.idle.pop() {
             if connection.is_usable() {
-                return Some(Place::Idle(connection));
+                return Some(FreeConnection::Idle(connection));
             }
             self.open -= 1;
         }
         (self.open < connections_max).then(|| {
             self.open += 1;
-            Place::New
+            FreeConnection::New
         })
     }
 

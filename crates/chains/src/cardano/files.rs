@@ -38,7 +38,7 @@ pub struct CardanoFilesReport {
 pub struct CardanoFiles {
     files: Vec<BlockFile>,
     headers: Vec<Header>,
-    places: Vec<Place>,
+    places: Vec<BlockLocation>,
     by_hash: FxHashMap<BlockHash, u32>,
     report: CardanoFilesReport,
     without_blocks: Vec<PathBuf>,
@@ -53,7 +53,7 @@ struct BlockFile {
 
 /// What else is known of a header: its block number, and where its block lies.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct BlockLocation {
     number: u32,
     file: u32,
     offset: u64,
@@ -100,7 +100,7 @@ impl CardanoFiles {
             let raw = raw.map_err(bad)?;
             let info = decode_header(raw, genesis).map_err(bad)?;
             let len = if is_hex { text_len(&content[offset..], raw.len()) } else { raw.len() };
-            let place = Place { number: info.number, file, offset: offset as u64, len };
+            let place = BlockLocation { number: info.number, file, offset: offset as u64, len };
             self.record(&info, place, boundaries);
             offset += len;
         }
@@ -114,7 +114,7 @@ impl CardanoFiles {
     fn record(
         &mut self,
         info: &HeaderInfo,
-        place: Place,
+        place: BlockLocation,
         boundaries: &mut FxHashMap<BlockHash, BlockHash>,
     ) {
         let hash = info.header.hash;
@@ -149,7 +149,7 @@ impl CardanoFiles {
         self.report
     }
 
-    fn place(&self, hash: &BlockHash) -> Option<&Place> {
+    fn place(&self, hash: &BlockHash) -> Option<&BlockLocation> {
         self.by_hash.get(hash).map(|index| &self.places[*index as usize])
     }
 }

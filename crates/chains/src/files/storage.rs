@@ -18,13 +18,13 @@ use crate::SourceError;
 #[derive(Debug)]
 pub(super) struct Storage {
     path: PathBuf,
-    place: Place,
+    place: Backing,
     len: u64,
     key: XorKey,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Backing {
     /// The file itself. It is opened for each read: a full node has more block files than a process
     /// may hold open.
     Plain,
@@ -34,16 +34,16 @@ enum Place {
 
 impl Storage {
     pub(super) fn plain(input: &Input) -> Self {
-        Self { path: input.path.clone(), place: Place::Plain, len: input.len, key: input.key }
+        Self { path: input.path.clone(), place: Backing::Plain, len: input.len, key: input.key }
     }
 
     pub(super) fn spooled(input: &Input, file: Arc<File>, base: u64, len: u64) -> Self {
-        let place = Place::Spooled { file, base };
+        let place = Backing::Spooled { file, base };
         Self { path: input.path.clone(), place, len, key: input.key }
     }
 
     pub(super) fn is_plain(&self) -> bool {
-        matches!(self.place, Place::Plain)
+        matches!(self.place, Backing::Plain)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -62,11 +62,11 @@ impl Storage {
     /// Opens the bytes once for many reads.
     pub(super) fn handle(&self) -> Result<Handle<'_>, SourceError> {
         let file = match &self.place {
-            Place::Plain => {
+            Backing::Plain => {
                 let file = File::open(&self.path);
                 Arc::new(file.map_err(|source| read_error(&self.path, source))?)
             }
-            Place::Spooled { file, .. } => Arc::clone(file),
+            Backing::Spooled { file, .. } => Arc::clone(file),
         };
         Ok(Handle { storage: self, file })
     }
@@ -81,8 +81,8 @@ pub(super) struct Handle<'a> {
 impl Handle<'_> {
     pub(super) fn read_exact(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError> {
         let base = match &self.storage.place {
-            Place::Plain => 0,
-            Place::Spooled { base, .. } => *base,
+            Backing::Plain => 0,
+            Backing::Spooled { base, .. } => *base,
         };
         let result: io::Result<()> = self.file.read_exact_at(buffer, base + offset);
         result.map_err(|source| read_error(&self.storage.path, source))?;

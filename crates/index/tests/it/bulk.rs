@@ -14,7 +14,7 @@ use utxokeep_kv::Kv;
 use utxokeep_testkit::{Archive, RegtestA};
 
 use crate::common::{
-    self, InMemory, OnDisk, Place, REGTEST, assert_clean, assert_same, dump, fresh,
+    self, InMemory, IndexPlace, OnDisk, REGTEST, assert_clean, assert_same, dump, fresh,
 };
 
 const WINDOW: u32 = 10;

@@ -29,7 +29,7 @@ pub(crate) fn settings(rollback_window: u32) -> IndexSettings {
 }
 
 /// A place where a database can be closed and opened again.
-pub(crate) trait Place: Default {
+pub(crate) trait IndexPlace: Default {
     type K: Kv;
     fn open(&self, settings: IndexSettings) -> ChainIndex<Self::K>;
 }
@@ -88,7 +88,7 @@ impl InMemory {
     }
 }
 
-impl Place for InMemory {
+impl IndexPlace for InMemory {
     type K = MemoryEngine;
     fn open(&self, settings: IndexSettings) -> ChainIndex<MemoryEngine> {
         ChainIndex::open(self.0.clone(), settings).unwrap()
@@ -109,7 +109,7 @@ pub(crate) fn rocks_options() -> RocksOptions {
     RocksOptions::within(16 << 20)
 }
 
-impl Place for OnDisk {
+impl IndexPlace for OnDisk {
     type K = RocksKv;
     fn open(&self, settings: IndexSettings) -> ChainIndex<RocksKv> {
         ChainIndex::open_dir(self.0.path(), settings, rocks_options(), OpenMode::Create).unwrap()

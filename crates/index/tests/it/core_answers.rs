@@ -20,7 +20,7 @@ use utxokeep_kv::Read;
 use utxokeep_testkit::{Archive, MainnetTruth, RegtestA, Snapshot, sat, testdata};
 
 use crate::common::{
-    self, InMemory, MemoryEngine, Place, REGTEST, assert_clean, assert_same, dump, fresh,
+    self, InMemory, IndexPlace, MemoryEngine, REGTEST, assert_clean, assert_same, dump, fresh,
 };
 
 /// The final chain with every height of it inside the window.

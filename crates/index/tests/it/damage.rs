@@ -15,7 +15,7 @@ use utxokeep_index::{
 use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, TableId};
 use utxokeep_testkit::Archive;
 
-use crate::common::{self, InMemory, MemoryEngine, Place, assert_clean};
+use crate::common::{self, InMemory, IndexPlace, MemoryEngine, assert_clean};
 
 type Row = (Vec<u8>, Vec<u8>);
 

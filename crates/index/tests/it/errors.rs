@@ -19,7 +19,8 @@ use utxokeep_kv::{Batch, Durability, Kv, KvError, OpenMode, RocksKv};
 use utxokeep_testkit::{Archive, NOBODY, mine, regtest_genesis};
 
 use crate::common::{
-    self, InMemory, MemoryEngine, OnDisk, Place, REGTEST, assert_clean, assert_same, block, dump,
+    self, InMemory, IndexPlace, MemoryEngine, OnDisk, REGTEST, assert_clean, assert_same, block,
+    dump,
 };
 
 fn simulate(seed: u64, height: u32) -> Archive {

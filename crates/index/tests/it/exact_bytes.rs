@@ -23,8 +23,8 @@ use utxokeep_kv::{Batch, Kv, KvError, MemoryKv, TableId};
 use utxokeep_testkit::{Archive, EventKind, Hook, HookedKv, RegtestA};
 
 use crate::common::{
-    self, InMemory, MemoryEngine, OnDisk, Place, REGTEST, assert_clean, assert_same, block, dump,
-    fresh,
+    self, InMemory, IndexPlace, MemoryEngine, OnDisk, REGTEST, assert_clean, assert_same, block,
+    dump, fresh,
 };
 
 /// Tables that remember other branches: they tell how an index came to its chain.

@@ -12,7 +12,9 @@ use utxokeep_index::{
 use utxokeep_kv::Kv;
 use utxokeep_testkit::Archive;
 
-use crate::common::{self, InMemory, OnDisk, Place, assert_clean, dump, prune_fully, settings};
+use crate::common::{
+    self, InMemory, IndexPlace, OnDisk, assert_clean, dump, prune_fully, settings,
+};
 
 /// What a consumer has on disk: its effects and its cursor, changed together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -108,7 +110,7 @@ fn follower<K: Kv>(index: &ChainIndex<K>) -> Follower<K> {
 
 /// Drives an index through `blocks` blocks with reorganisations, rollbacks and restarts, beside a
 /// consumer that is killed between its effects and the next look, and is away for a while.
-fn consumer_equals_index<P: Place>(seed: u64, blocks: u32, settings: &IndexSettings) {
+fn consumer_equals_index<P: IndexPlace>(seed: u64, blocks: u32, settings: &IndexSettings) {
     let place = P::default();
     let mut dice = Dice(seed);
     let mut simulator = simulator(seed, 25);

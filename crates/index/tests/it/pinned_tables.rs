@@ -16,7 +16,7 @@ use utxokeep_index::{
 use utxokeep_kv::Read;
 use utxokeep_testkit::{ANYONE, Archive, HandBlock, HandTx, NOBODY, mine, regtest_genesis};
 
-use crate::common::{self, InMemory, Place, REGTEST, assert_clean, dump};
+use crate::common::{self, InMemory, IndexPlace, REGTEST, assert_clean, dump};
 
 const COIN: u64 = 100_000_000;
 /// Blocks below this height only let the first coinbase mature.

@@ -14,7 +14,7 @@ use utxokeep_kv::Read;
 use utxokeep_testkit::{ANYONE, Archive, HandTx, Model, mine};
 
 use crate::common::{
-    self, InMemory, OnDisk, Place, REGTEST, assert_same, check::assert_agrees, dump,
+    self, InMemory, IndexPlace, OnDisk, REGTEST, assert_same, check::assert_agrees, dump,
 };
 
 /// Blocks before the history starts: the first coinbases can be spent.
@@ -102,7 +102,7 @@ fn simulated(seed: u64) -> SimulatorConfig {
 }
 
 /// An index, the model beside it, and everything that has arrived.
-struct World<P: Place> {
+struct World<P: IndexPlace> {
     place: P,
     settings: IndexSettings,
     follower: Option<Follower<P::K>>,
@@ -120,7 +120,7 @@ struct World<P: Place> {
     prunable: u32,
 }
 
-impl<P: Place> World<P> {
+impl<P: IndexPlace> World<P> {
     fn new(history: &History) -> Self {
         let mut settings = common::settings(history.rollback_window);
         settings.window.prune_depth = history.prune_depth;
@@ -424,7 +424,7 @@ impl<P: Place> World<P> {
     }
 }
 
-fn run<P: Place>(history: &History) {
+fn run<P: IndexPlace>(history: &History) {
     let mut world = World::<P>::new(history);
     for op in &history.ops {
         world.run(op);

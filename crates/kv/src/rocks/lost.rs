@@ -9,7 +9,7 @@ use super::{
     note::{self, Extent},
     occupied::Occupied,
     options,
-    place::{self, Place},
+    place::{self, DirectoryContents},
     wal,
 };
 use crate::KvError;
@@ -74,7 +74,7 @@ impl RocksKv {
         dir: &Path,
         lost: &mut dyn FnMut(&LostRow<'_>),
     ) -> Result<LogReport, KvError> {
-        if matches!(place::look(dir)?, Place::WithoutLog { .. }) {
+        if matches!(place::look(dir)?, DirectoryContents::WithoutLog { .. }) {
             let claimed = note::claimed(dir)?;
             let what = "the file is missing, and acknowledged writes may have been in it";
             let file = match claimed.log {

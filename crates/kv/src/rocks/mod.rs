@@ -35,7 +35,7 @@ use files::Files;
 pub use lost::{LogDamage, LogReport, LostRow};
 use occupied::Occupied;
 pub use options::{RocksOptions, Use};
-use place::Place;
+use place::DirectoryContents;
 use writing::Writing;
 
 use crate::{
@@ -90,8 +90,8 @@ impl RocksKv {
         mode: OpenMode,
     ) -> Result<Self, KvError> {
         let found = match place::look_for_logs(dir)? {
-            Place::Vacant => Found::Nothing,
-            Place::Database | Place::WithoutLog { .. } => Found::Current,
+            DirectoryContents::Vacant => Found::Nothing,
+            DirectoryContents::Database | DirectoryContents::WithoutLog { .. } => Found::Current,
         };
         match mode.decide(found) {
             Err(_) => return Err(KvError::NotFound { path: dir.to_owned() }),
@@ -158,7 +158,7 @@ impl RocksKv {
         specs: &'static [TableSpec],
         options: RocksOptions,
     ) -> Result<Self, KvError> {
-        if place::look(dir)? == Place::Vacant {
+        if place::look(dir)? == DirectoryContents::Vacant {
             return Err(KvError::NotFound { path: dir.to_owned() });
         }
         Self::refuse_unknown_tables(dir, specs)?;
@@ -286,7 +286,7 @@ impl RocksKv {
 
     /// Names of the tables of the database in `dir`; empty when there is none.
     pub fn tables_on_disk(dir: &Path) -> Result<Vec<String>, KvError> {
-        if place::look(dir)? == Place::Vacant {
+        if place::look(dir)? == DirectoryContents::Vacant {
             return Ok(Vec::new());
         }
         DB::list_cf(&rocksdb::Options::default(), dir)

@@ -25,7 +25,7 @@ const FIRST_MANIFEST: &str = "MANIFEST-000001";
 
 /// What a directory holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum DirectoryContents {
     /// No database, or what is left of a creation that was cut short before its first row.
     Vacant,
     /// A database.
@@ -38,9 +38,9 @@ pub(super) enum Place {
 }
 
 /// Where a database is open, or may be made: one without a log is refused.
-pub(super) fn look_for_logs(dir: &Path) -> Result<Place, KvError> {
+pub(super) fn look_for_logs(dir: &Path) -> Result<DirectoryContents, KvError> {
     match look(dir)? {
-        Place::WithoutLog { beside } => Err(KvError::LostFile {
+        DirectoryContents::WithoutLog { beside } => Err(KvError::LostFile {
             path: dir.to_owned(),
             file: "the newest .log".to_owned(),
             beside,
@@ -52,11 +52,11 @@ pub(super) fn look_for_logs(dir: &Path) -> Result<Place, KvError> {
 }
 
 /// Looks into `dir` and changes nothing. Refuses remains of a database that lost a file.
-pub(super) fn look(dir: &Path) -> Result<Place, KvError> {
+pub(super) fn look(dir: &Path) -> Result<DirectoryContents, KvError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(Place::Vacant);
+            return Ok(DirectoryContents::Vacant);
         }
         Err(error) => return Err(KvError::engine("looking into the database directory", error)),
     };
@@ -81,15 +81,15 @@ pub(super) fn look(dir: &Path) -> Result<Place, KvError> {
             note.refuse_other_manifest(dir)?;
         }
         if names.iter().any(|name| is_log(name)) {
-            return Ok(Place::Database);
+            return Ok(DirectoryContents::Database);
         }
         // A first opening writes CURRENT, then the log, then OPTIONS, and only then takes rows. From
         // then on there is always a log: a new one is made before an old one goes.
         let is_opened =
             |name: &&String| is_table(name) || name.starts_with("OPTIONS-") || is_claim(name);
         return Ok(match names.iter().find(is_opened) {
-            Some(beside) => Place::WithoutLog { beside: beside.clone() },
-            None => Place::Vacant,
+            Some(beside) => DirectoryContents::WithoutLog { beside: beside.clone() },
+            None => DirectoryContents::Vacant,
         });
     }
     let is_remains = |name: &&String| {
@@ -100,7 +100,7 @@ pub(super) fn look(dir: &Path) -> Result<Place, KvError> {
     };
     match names.iter().find(is_remains) {
         Some(beside) => Err(lost(CURRENT, beside)),
-        None => Ok(Place::Vacant),
+        None => Ok(DirectoryContents::Vacant),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A schema is compared with what its migrations make.
 
-use crate::place::{Place, on_both_engines};
+use crate::place::{EngineUnderTest, on_both_engines};
 use utxokeep_sql::{
     Database, Definitions, Dialect, Migration, Options, SqlError, migrate_down, migrate_up,
 };
@@ -157,7 +157,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ),
 ];
 
-fn migrated(place: &Place) -> Database {
+fn migrated(place: &EngineUnderTest) -> Database {
     let database = place.open();
     migrate_up(&database, "wallet", &STEPS, 1).unwrap();
     database
@@ -173,7 +173,7 @@ fn faults(database: &Database) -> Vec<String> {
 }
 
 /// Changes the schema as a client of its own, which may do what the program never does.
-fn change(place: &Place, database: &Database, sql: &str) {
+fn change(place: &EngineUnderTest, database: &Database, sql: &str) {
     match database.dialect() {
         Dialect::Sqlite => {
             let file = place.url().strip_prefix("sqlite:").unwrap();
@@ -187,7 +187,7 @@ fn of(dialect: Dialect, sqlite: &'static str, postgres: &'static str) -> &'stati
     if dialect == Dialect::Sqlite { sqlite } else { postgres }
 }
 
-fn a_migrated_schema_is_as_its_migrations_make_it(place: &Place) {
+fn a_migrated_schema_is_as_its_migrations_make_it(place: &EngineUnderTest) {
     let database = migrated(place);
     assert!(expected(&database).len() >= 6);
     assert_eq!(faults(&database), Vec::<String>::new());
@@ -195,7 +195,7 @@ fn a_migrated_schema_is_as_its_migrations_make_it(place: &Place) {
     assert!(!faults(&database).is_empty(), "a step is missing");
 }
 
-fn what_weakens_a_schema_is_found(place: &Place) {
+fn what_weakens_a_schema_is_found(place: &EngineUnderTest) {
     let database = migrated(place);
     let dialect = database.dialect();
     let again = || {
@@ -220,7 +220,7 @@ fn what_weakens_a_schema_is_found(place: &Place) {
     }
 }
 
-fn what_changes_no_row_is_no_fault(place: &Place) {
+fn what_changes_no_row_is_no_fault(place: &EngineUnderTest) {
     let database = migrated(place);
     for (sqlite, postgres) in HARMLESS {
         let sql = of(database.dialect(), sqlite, postgres);
@@ -229,7 +229,7 @@ fn what_changes_no_row_is_no_fault(place: &Place) {
     }
 }
 
-fn a_schema_that_went_down_and_up_again_is_the_same(place: &Place) {
+fn a_schema_that_went_down_and_up_again_is_the_same(place: &EngineUnderTest) {
     let database = migrated(place);
     for version in [1, 0, 1] {
         migrate_down(&database, "wallet", &STEPS, version.min(1)).unwrap();
@@ -238,7 +238,7 @@ fn a_schema_that_went_down_and_up_again_is_the_same(place: &Place) {
     }
 }
 
-fn finding_out_leaves_nothing_behind(place: &Place) {
+fn finding_out_leaves_nothing_behind(place: &EngineUnderTest) {
     let database = migrated(place);
     database.write(|tx| tx.execute("INSERT INTO owner (name) VALUES ('me')", &[])).unwrap();
     drop(expected(&database));
@@ -256,7 +256,7 @@ fn finding_out_leaves_nothing_behind(place: &Place) {
 /// Without the right to make temporary tables nothing is compared, and nobody is told otherwise.
 #[test]
 fn a_user_that_may_not_find_out_is_told_so() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let owner = migrated(&place);
     let name = place.url().rsplit('/').next().unwrap().split('?').next().unwrap();
     let role = format!("limited_{name}");

@@ -1,6 +1,6 @@
 //! Commits whose answer is lost on the way: each happens once, and its caller learns of it.
 
-use crate::place::Place;
+use crate::place::EngineUnderTest;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -96,7 +96,7 @@ fn carry(mut client: TcpStream, socket: &Path, losses: &Mutex<Option<Loss>>) {
 }
 
 /// A database behind a line, with commits marked or not.
-fn behind_a_line(place: &Place, is_marked: bool) -> (Line, Database) {
+fn behind_a_line(place: &EngineUnderTest, is_marked: bool) -> (Line, Database) {
     let (_, rest) = place.server().url().split_once('@').unwrap();
     let (host, name) = rest.split_once('/').unwrap();
     let directory = PathBuf::from(host.replace("%2F", "/").replace("%25", "%"));
@@ -129,7 +129,7 @@ fn events(database: &Database) -> i64 {
 
 #[test]
 fn a_commit_whose_answer_is_lost_is_found_and_not_repeated() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let (line, database) = behind_a_line(&place, true);
     for round in 1..4 {
         line.lose(Loss::Answer);
@@ -141,7 +141,7 @@ fn a_commit_whose_answer_is_lost_is_found_and_not_repeated() {
 
 #[test]
 fn a_commit_that_never_arrived_is_run_again() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let (line, database) = behind_a_line(&place, true);
     for round in 1..4 {
         line.lose(Loss::Request);
@@ -153,7 +153,7 @@ fn a_commit_that_never_arrived_is_run_again() {
 
 #[test]
 fn a_commit_that_arrives_after_it_was_given_up_is_refused() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let (line, database) = behind_a_line(&place, true);
     let ((go, when), (answer, answered)) = (channel(), channel());
     line.lose(Loss::Late(when, answer));
@@ -168,7 +168,7 @@ fn a_commit_that_arrives_after_it_was_given_up_is_refused() {
 /// The twin of the tests above: without marks nothing tells, and the caller learns just that.
 #[test]
 fn without_marks_or_without_a_server_the_outcome_is_unknown_and_said_to_be() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let (line, database) = behind_a_line(&place, false);
     line.lose(Loss::Answer);
     let (runs, outcome) = write(&database);
@@ -188,7 +188,7 @@ fn without_marks_or_without_a_server_the_outcome_is_unknown_and_said_to_be() {
 /// row anew.
 #[test]
 fn a_connection_whose_row_was_removed_goes_on() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let (_line, database) = behind_a_line(&place, true);
     assert_eq!(write(&database).0, 1);
     place.open().write(|tx| tx.execute("DELETE FROM utxokeep_commits", &[])).unwrap();
@@ -199,7 +199,7 @@ fn a_connection_whose_row_was_removed_goes_on() {
 
 #[test]
 fn a_read_is_never_marked_whatever_its_statement_looks_like() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let (_line, database) = behind_a_line(&place, true);
     assert_eq!(write(&database).0, 1);
     let sql = "WITH one AS (SELECT id FROM event) SELECT id FROM one";

@@ -1,6 +1,6 @@
 //! Schema versions up and down.
 
-use crate::place::{Place, on_both_engines};
+use crate::place::{EngineUnderTest, on_both_engines};
 use std::thread;
 use utxokeep_sql::{
     Database, Migration, MigrationError, MigrationReport, OpenMode, Options, SqlError,
@@ -48,7 +48,7 @@ fn refusal<T: std::fmt::Debug>(outcome: Result<T, SqlError>) -> MigrationError {
     }
 }
 
-fn steps_go_up_once_and_down_again(place: &Place) {
+fn steps_go_up_once_and_down_again(place: &EngineUnderTest) {
     let database = place.open();
     let up = |steps: &[Migration], now_us| migrate_up(&database, "wallet", steps, now_us).unwrap();
     assert_eq!(up(&STEPS[..1], 11), MigrationReport { from: 0, to: 1 });
@@ -77,7 +77,7 @@ fn steps_go_up_once_and_down_again(place: &Place) {
     assert!(matches!(above, MigrationError::TargetAbove { found: 2, target: 3, .. }), "{above:?}");
 }
 
-fn a_newer_database_is_refused(place: &Place) {
+fn a_newer_database_is_refused(place: &EngineUnderTest) {
     let database = place.open();
     migrate_up(&database, "wallet", &STEPS, 0).unwrap();
     let expected = MigrationError::Newer { component: "wallet".to_owned(), found: 2, known: 1 };
@@ -86,7 +86,7 @@ fn a_newer_database_is_refused(place: &Place) {
     assert!(has_table(&database, "coin") && has_table(&database, "label"));
 }
 
-fn a_changed_step_is_refused(place: &Place) {
+fn a_changed_step_is_refused(place: &EngineUnderTest) {
     let database = place.open();
     migrate_up(&database, "wallet", &STEPS[..1], 0).unwrap();
     let mut steps = STEPS;
@@ -96,7 +96,7 @@ fn a_changed_step_is_refused(place: &Place) {
     assert!(!has_table(&database, "label"));
 }
 
-fn a_step_that_fails_leaves_nothing(place: &Place) {
+fn a_step_that_fails_leaves_nothing(place: &EngineUnderTest) {
     let database = place.open();
     let mut steps = STEPS;
     steps[1].up = "CREATE TABLE label (name TEXT); CREATE TABLE coin (again BIGINT)";
@@ -105,7 +105,7 @@ fn a_step_that_fails_leaves_nothing(place: &Place) {
     assert_eq!(applied_migrations(&database, "wallet").unwrap(), []);
 }
 
-fn only_creating_creates_and_reading_does_not_upgrade(place: &Place) {
+fn only_creating_creates_and_reading_does_not_upgrade(place: &EngineUnderTest) {
     let mode = |mode| Options { mode, ..Options::default() };
     let opened = |how| -> Result<MigrationReport, SqlError> {
         migrate_up(&Database::open(place.url(), &mode(how))?, "wallet", &STEPS, 0)
@@ -135,7 +135,7 @@ fn only_creating_creates_and_reading_does_not_upgrade(place: &Place) {
     assert!(matches!(written, Err(SqlError::ReadOnly)), "{written:?}");
 }
 
-fn components_are_apart(place: &Place) {
+fn components_are_apart(place: &EngineUnderTest) {
     let database = place.open();
     migrate_up(&database, "node", &STEPS[..1], 0).unwrap();
     let other = Migration { version: 1, ..STEPS[1] };
@@ -147,13 +147,13 @@ fn components_are_apart(place: &Place) {
     assert!(has_table(&database, "coin") && !has_table(&database, "label"));
 }
 
-fn steps_out_of_order_are_refused(place: &Place) {
+fn steps_out_of_order_are_refused(place: &EngineUnderTest) {
     let database = place.open();
     let gap = refusal(migrate_up(&database, "wallet", &STEPS[1..], 0));
     assert_eq!(gap, MigrationError::Gap { component: "wallet".to_owned(), version: 2 });
 }
 
-fn programs_that_start_together_take_turns(place: &Place) {
+fn programs_that_start_together_take_turns(place: &EngineUnderTest) {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| migrate_up(&place.open(), "wallet", &STEPS, 0).unwrap());

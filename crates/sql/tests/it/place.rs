@@ -4,13 +4,13 @@ use tempfile::TempDir;
 use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::postgres::TestDatabase;
 
-pub(crate) struct Place {
+pub(crate) struct EngineUnderTest {
     url: String,
     server: Option<TestDatabase>,
     _directory: Option<TempDir>,
 }
 
-impl Place {
+impl EngineUnderTest {
     pub(crate) fn sqlite() -> Self {
         let directory = TempDir::new().unwrap();
         let url = format!("sqlite:{}", directory.path().join("test.db").display());
@@ -50,19 +50,19 @@ impl Place {
     }
 }
 
-/// Makes a test for each engine out of functions that take a [`Place`].
+/// Makes a test for each engine out of functions that take a [`EngineUnderTest`].
 macro_rules! on_both_engines {
     ($($name:ident),+ $(,)?) => {
         mod sqlite {
             $(#[test]
             fn $name() {
-                super::$name(&crate::place::Place::sqlite());
+                super::$name(&crate::place::EngineUnderTest::sqlite());
             })+
         }
         mod postgres {
             $(#[test]
             fn $name() {
-                if let Some(place) = crate::place::Place::postgres() {
+                if let Some(place) = crate::place::EngineUnderTest::postgres() {
                     super::$name(&place);
                 }
             })+

@@ -1,6 +1,6 @@
 //! Parts of a transaction that fail alone.
 
-use crate::place::{Place, on_both_engines};
+use crate::place::{EngineUnderTest, on_both_engines};
 use utxokeep_sql::{Database, SqlError, Transaction};
 
 on_both_engines!(
@@ -29,7 +29,7 @@ fn write(database: &Database, body: impl FnMut(&mut Transaction<'_>) -> Result<(
     database.write(body).unwrap();
 }
 
-fn a_failed_statement_undoes_its_savepoint_only(place: &Place) {
+fn a_failed_statement_undoes_its_savepoint_only(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     write(&database, |tx| {
         insert(tx, 2)?;
@@ -44,7 +44,7 @@ fn a_failed_statement_undoes_its_savepoint_only(place: &Place) {
     assert_eq!(ids(&database), [1, 2, 4, 5]);
 }
 
-fn an_error_of_the_caller_undoes_its_savepoint_only(place: &Place) {
+fn an_error_of_the_caller_undoes_its_savepoint_only(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     write(&database, |tx| {
         let refused: Result<(), SqlError> = tx.savepoint(|tx| {
@@ -57,7 +57,7 @@ fn an_error_of_the_caller_undoes_its_savepoint_only(place: &Place) {
     assert_eq!(ids(&database), [1, 3]);
 }
 
-fn an_inner_savepoint_fails_alone(place: &Place) {
+fn an_inner_savepoint_fails_alone(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     write(&database, |tx| {
         tx.savepoint(|tx| {
@@ -69,7 +69,7 @@ fn an_inner_savepoint_fails_alone(place: &Place) {
     assert_eq!(ids(&database), [1, 2, 3]);
 }
 
-fn an_outer_savepoint_takes_inner_ones_along(place: &Place) {
+fn an_outer_savepoint_takes_inner_ones_along(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     write(&database, |tx| {
         let failed = tx.savepoint(|tx| {
@@ -82,7 +82,7 @@ fn an_outer_savepoint_takes_inner_ones_along(place: &Place) {
     assert_eq!(ids(&database), [1, 3]);
 }
 
-fn a_failure_that_was_overlooked_undoes_the_savepoint(place: &Place) {
+fn a_failure_that_was_overlooked_undoes_the_savepoint(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     write(&database, |tx| {
         let overlooked = tx.savepoint(|tx| {
@@ -96,7 +96,7 @@ fn a_failure_that_was_overlooked_undoes_the_savepoint(place: &Place) {
     assert_eq!(ids(&database), [1, 3]);
 }
 
-fn a_savepoint_after_a_failure_does_not_start(place: &Place) {
+fn a_savepoint_after_a_failure_does_not_start(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let outcome: Result<(), SqlError> = database.write(|tx| {
         insert(tx, 1).unwrap_err();

@@ -1,11 +1,11 @@
 //! Which servers are taken.
 
-use crate::place::Place;
+use crate::place::EngineUnderTest;
 use utxokeep_sql::{Database, Durability, Options, SqlError};
 
 #[test]
 fn a_server_that_takes_no_writes_is_refused_and_told_why() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let url = format!("{}?options=-c%20default_transaction_read_only%3Don", place.server().url());
     let refused = Database::open(&url, &Options::default());
     let Err(SqlError::Unsuitable { what }) = refused else { panic!("{refused:?}") };
@@ -14,7 +14,7 @@ fn a_server_that_takes_no_writes_is_refused_and_told_why() {
 
 #[test]
 fn of_several_hosts_the_one_that_takes_writes_is_used() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let (user, rest) = place.server().url().split_once('@').unwrap();
     // Nobody listens at the first.
     let url = format!("{user}@%2Fnowhere,{rest}?target_session_attrs=read-write");
@@ -25,7 +25,7 @@ fn of_several_hosts_the_one_that_takes_writes_is_used() {
 
 #[test]
 fn a_server_says_what_a_commit_waits_for_and_the_user_may_choose() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let opened = |url: &str, durability| {
         let options = Options { durability, ..Options::default() };
         Database::open(url, &options).unwrap().promises().unwrap().clone()
@@ -40,5 +40,5 @@ fn a_server_says_what_a_commit_waits_for_and_the_user_may_choose() {
     assert_eq!(opened(&chosen, synced).synchronous_commit, "remote_apply");
     let off = opened(&format!("{url}?options=-c%20synchronous_commit%3Doff"), synced);
     assert!(off.gaps().iter().any(|gap| gap.contains("synchronous_commit is off")), "{off}");
-    assert!(Place::sqlite().open().promises().is_none());
+    assert!(EngineUnderTest::sqlite().open().promises().is_none());
 }

@@ -1,6 +1,6 @@
 //! Many rows and many keys with few statements.
 
-use crate::place::{Place, on_both_engines};
+use crate::place::{EngineUnderTest, on_both_engines};
 use std::collections::BTreeMap;
 use utxokeep_sql::{Database, Options, SqlError, Value};
 
@@ -39,7 +39,7 @@ fn count(database: &Database) -> i64 {
     rows.unwrap()
 }
 
-fn any_number_of_rows_goes_in_and_comes_out_by_key(place: &Place) {
+fn any_number_of_rows_goes_in_and_comes_out_by_key(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     for rows in [0, 1, 1_000, 5_000] {
         let rows = Rows::new(rows);
@@ -65,7 +65,7 @@ fn any_number_of_rows_goes_in_and_comes_out_by_key(place: &Place) {
     }
 }
 
-fn keys_of_two_columns_find_and_delete_their_rows(place: &Place) {
+fn keys_of_two_columns_find_and_delete_their_rows(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let rows = Rows::new(1_000);
     let pairs = |wrong: bool| -> Vec<Value<'_>> {
@@ -94,7 +94,7 @@ fn keys_of_two_columns_find_and_delete_their_rows(place: &Place) {
     assert_eq!(count(&database), 300);
 }
 
-fn rows_that_exist_are_updated_by_the_tail(place: &Place) {
+fn rows_that_exist_are_updated_by_the_tail(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let (few, many) = (Rows::new(10), Rows::new(100));
     let upsert = " ON CONFLICT (a, b) DO UPDATE SET c = 'updated'";
@@ -109,7 +109,7 @@ fn rows_that_exist_are_updated_by_the_tail(place: &Place) {
     assert_eq!(ignored.unwrap(), 0);
 }
 
-fn a_list_of_values_can_be_joined(place: &Place) {
+fn a_list_of_values_can_be_joined(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let rows = Rows::new(600);
     let news: Vec<String> = (0..600).map(|i| format!("new {i}")).collect();
@@ -133,7 +133,7 @@ fn a_list_of_values_can_be_joined(place: &Place) {
     outcome.unwrap();
 }
 
-fn rows_that_do_not_fit_together_are_refused(place: &Place) {
+fn rows_that_do_not_fit_together_are_refused(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let uneven = [Value::from(1_i64), Value::from(b"x"), Value::Text(None), Value::from(2_i64)];
     let mixed = [Value::from(1_i64), Value::from("text")];
@@ -147,7 +147,7 @@ fn rows_that_do_not_fit_together_are_refused(place: &Place) {
     outcome.unwrap();
 }
 
-fn a_failure_in_the_middle_of_many_statements_is_the_one_reported(place: &Place) {
+fn a_failure_in_the_middle_of_many_statements_is_the_one_reported(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let mut rows = Rows::new(5_000);
     rows.0[3_000] = rows.0[2_999].clone();
@@ -157,7 +157,7 @@ fn a_failure_in_the_middle_of_many_statements_is_the_one_reported(place: &Place)
     assert_eq!(count(&database), 0);
 }
 
-fn statements_stay_within_the_cache(place: &Place) {
+fn statements_stay_within_the_cache(place: &EngineUnderTest) {
     place.with_tables(TABLE);
     let database = place.open_with(&Options { statement_cache_max: 8, ..Options::default() });
     let cached: Result<usize, SqlError> = database.write(|tx| {
@@ -176,7 +176,7 @@ fn statements_stay_within_the_cache(place: &Place) {
     assert_eq!(cached.unwrap(), 8);
 }
 
-fn statements_asked_together_run_in_order(place: &Place) {
+fn statements_asked_together_run_in_order(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let insert = "INSERT INTO t (a, b) VALUES ($1, $2) RETURNING a";
     let (bytes, key) = ([7_u8; 8], [Value::from(5_i64)]);

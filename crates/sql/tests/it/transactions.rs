@@ -1,6 +1,6 @@
 //! Commit, rollback, constraints, snapshots.
 
-use crate::place::{Place, on_both_engines};
+use crate::place::{EngineUnderTest, on_both_engines};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use utxokeep_sql::{ConstraintKind, Database, Options, SqlError};
@@ -34,7 +34,7 @@ fn ids(database: &Database) -> Vec<i64> {
     found.unwrap()
 }
 
-fn constraints_are_told_apart(place: &Place) {
+fn constraints_are_told_apart(place: &EngineUnderTest) {
     let database = place.with_tables(TABLES);
     let cases = [
         (ConstraintKind::Unique, "INSERT INTO t (id, amount) VALUES (1, 1)", None),
@@ -57,7 +57,7 @@ fn constraints_are_told_apart(place: &Place) {
     assert_eq!(ids(&database), [1]);
 }
 
-fn an_error_takes_everything_back(place: &Place) {
+fn an_error_takes_everything_back(place: &EngineUnderTest) {
     let database = place.with_tables(TABLES);
     let outcome: Result<(), SqlError> = database.write(|tx| {
         tx.execute(INSERT, &[2_i64.into()])?;
@@ -67,7 +67,7 @@ fn an_error_takes_everything_back(place: &Place) {
     assert_eq!(ids(&database), [1]);
 }
 
-fn a_panic_takes_everything_back(place: &Place) {
+fn a_panic_takes_everything_back(place: &EngineUnderTest) {
     let options = Options { busy_timeout_ms: 500, ..Options::default() };
     place.with_tables(TABLES);
     let database = place.open_with(&options);
@@ -85,7 +85,7 @@ fn a_panic_takes_everything_back(place: &Place) {
     assert_eq!(after.unwrap(), 1, "no lock was left behind");
 }
 
-fn a_failed_statement_ends_the_transaction(place: &Place) {
+fn a_failed_statement_ends_the_transaction(place: &EngineUnderTest) {
     let database = place.with_tables(TABLES);
     let outcome: Result<(), SqlError> = database.write(|tx| {
         tx.execute(INSERT, &[2_i64.into()])?;
@@ -98,7 +98,7 @@ fn a_failed_statement_ends_the_transaction(place: &Place) {
     assert_eq!(ids(&database), [1]);
 }
 
-fn a_read_sees_one_snapshot(place: &Place) {
+fn a_read_sees_one_snapshot(place: &EngineUnderTest) {
     let database = place.with_tables(TABLES);
     let seen: Result<_, SqlError> = database.read(|tx| {
         let count = "SELECT COUNT(*) FROM t";
@@ -110,14 +110,14 @@ fn a_read_sees_one_snapshot(place: &Place) {
     assert_eq!(ids(&database), [1, 2]);
 }
 
-fn a_read_cannot_write(place: &Place) {
+fn a_read_cannot_write(place: &EngineUnderTest) {
     let database = place.with_tables(TABLES);
     let outcome: Result<u64, SqlError> = database.read(|tx| tx.execute(INSERT, &[2_i64.into()]));
     assert!(matches!(outcome, Err(SqlError::Engine { .. })), "{outcome:?}");
     assert_eq!(ids(&database), [1]);
 }
 
-fn a_callback_may_stop_a_query(place: &Place) {
+fn a_callback_may_stop_a_query(place: &EngineUnderTest) {
     let database = place.with_tables(TABLES);
     let numbers = "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL
         SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n";
@@ -141,7 +141,7 @@ fn a_callback_may_stop_a_query(place: &Place) {
     assert_eq!(sum.unwrap(), 5_000_050_000, "the connection is as good as before");
 }
 
-fn a_callback_may_use_the_database(place: &Place) {
+fn a_callback_may_use_the_database(place: &EngineUnderTest) {
     let database = place.with_tables(TABLES);
     let mut seen = Vec::new();
     let outcome: Result<(), SqlError> = database.write(|tx| {
@@ -154,7 +154,7 @@ fn a_callback_may_use_the_database(place: &Place) {
     assert_eq!(seen, [1]);
 }
 
-fn a_statement_that_runs_too_long_is_stopped(place: &Place) {
+fn a_statement_that_runs_too_long_is_stopped(place: &EngineUnderTest) {
     let database = place.open_with(&Options { statement_timeout_ms: 100, ..Options::default() });
     let outcome: Result<i64, SqlError> = database.read(|tx| {
         let endless = "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL
@@ -177,7 +177,7 @@ fn is_unwanted() -> bool {
     LOOKS.get() == 0
 }
 
-fn a_read_that_nobody_waits_for_ends_and_a_write_does_not(place: &Place) {
+fn a_read_that_nobody_waits_for_ends_and_a_write_does_not(place: &EngineUnderTest) {
     let database = place.open_with(&Options { is_unwanted, ..Options::default() });
     let create: Result<(), SqlError> = database.write(|tx| tx.execute_batch(TABLES));
     create.unwrap();
@@ -221,7 +221,7 @@ impl From<SqlError> for Own {
     }
 }
 
-fn errors_of_the_caller_pass_through(place: &Place) {
+fn errors_of_the_caller_pass_through(place: &EngineUnderTest) {
     let database = place.with_tables(TABLES);
     let outcome: Result<(), Own> = database.write(|tx| {
         tx.execute(INSERT, &[2_i64.into()])?;
@@ -233,7 +233,7 @@ fn errors_of_the_caller_pass_through(place: &Place) {
 
 #[test]
 fn a_connection_lost_before_commit_is_an_unknown_outcome_and_not_repeated() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let database = place.with_tables(TABLES);
     let mut runs = 0;
     let outcome: Result<(), SqlError> = database.write(|tx| {
@@ -249,7 +249,7 @@ fn a_connection_lost_before_commit_is_an_unknown_outcome_and_not_repeated() {
 
 #[test]
 fn idle_connections_that_were_cut_are_replaced() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let database = place.with_tables(TABLES);
     place.server().cut_connections().unwrap();
     let outcome: Result<u64, SqlError> = database.write(|tx| tx.execute(INSERT, &[2_i64.into()]));

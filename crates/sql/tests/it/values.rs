@@ -1,6 +1,6 @@
 //! Values in, rows out, and what is refused.
 
-use crate::place::{Place, on_both_engines};
+use crate::place::{EngineUnderTest, on_both_engines};
 use utxokeep_sql::{Database, Options, SqlError, Value};
 
 on_both_engines!(
@@ -18,7 +18,7 @@ const TABLE: &str = "CREATE TABLE t (i BIGINT, b {bytes}, t TEXT)";
 const INSERT: &str = "INSERT INTO t (i, b, t) VALUES ($1, $2, $3)";
 const SELECT: &str = "SELECT i, b, t FROM t";
 
-fn values_come_back_as_they_went_in(place: &Place) {
+fn values_come_back_as_they_went_in(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let all_bytes: Vec<u8> = (0..=255).collect();
     let rows: [(i64, &[u8], &str); 3] =
@@ -37,7 +37,7 @@ fn values_come_back_as_they_went_in(place: &Place) {
     }
 }
 
-fn nulls_have_a_type_and_stay_null(place: &Place) {
+fn nulls_have_a_type_and_stay_null(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let nulls = [Value::Int(None), Value::Bytes(None), Value::Text(None)];
     let found = database.write(|tx| {
@@ -50,7 +50,7 @@ fn nulls_have_a_type_and_stay_null(place: &Place) {
     assert_eq!(found.map_err(|error: SqlError| error.to_string()), Ok((None, true, true)));
 }
 
-fn another_type_or_column_is_a_typed_error(place: &Place) {
+fn another_type_or_column_is_a_typed_error(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let row: [Value<'_>; 3] = [5_i64.into(), b"abc".into(), "text".into()];
     let outcome: Result<(), SqlError> = database.write(|tx| {
@@ -68,7 +68,7 @@ fn another_type_or_column_is_a_typed_error(place: &Place) {
     outcome.unwrap();
 }
 
-fn a_wrong_number_of_parameters_is_refused(place: &Place) {
+fn a_wrong_number_of_parameters_is_refused(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     for parameters in [&[][..], &[Value::from(1_i64), Value::from(2_i64)]] {
         let outcome: Result<u64, SqlError> =
@@ -77,7 +77,7 @@ fn a_wrong_number_of_parameters_is_refused(place: &Place) {
     }
 }
 
-fn truth_values_and_counts_are_integers(place: &Place) {
+fn truth_values_and_counts_are_integers(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let found: Result<_, SqlError> = database.read(|tx| {
         tx.query_one("SELECT EXISTS (SELECT 1 FROM t), COUNT(*), 7 FROM t", &[], |row| {
@@ -87,7 +87,7 @@ fn truth_values_and_counts_are_integers(place: &Place) {
     assert_eq!(found.unwrap(), (0, 0, 7));
 }
 
-fn a_plan_names_the_index(place: &Place) {
+fn a_plan_names_the_index(place: &EngineUnderTest) {
     let database =
         place.with_tables("CREATE TABLE k (a BIGINT NOT NULL); CREATE INDEX k_by_a ON k (a)");
     let plan: Result<_, SqlError> = database.write(|tx| {
@@ -138,7 +138,7 @@ fn a_server_that_is_not_there_is_unavailable() {
 
 #[test]
 fn schemas_of_one_server_do_not_see_each_other() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let in_schema = |name: &str| {
         let options = Options { schema: Some(name.to_owned()), ..Options::default() };
         place.open_with(&options)
@@ -154,7 +154,7 @@ fn schemas_of_one_server_do_not_see_each_other() {
     assert_eq!((rows(&one).unwrap(), rows(&two).unwrap()), (1, 0));
 }
 
-fn a_text_with_nul_is_refused_alike(place: &Place) {
+fn a_text_with_nul_is_refused_alike(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let row: [Value<'_>; 3] = [5_i64.into(), b"a\0b".into(), "a\0b".into()];
     let refused = |outcome: Result<u64, SqlError>| {
@@ -166,7 +166,7 @@ fn a_text_with_nul_is_refused_alike(place: &Place) {
     assert_eq!(found.map_err(|error: SqlError| error.to_string()), Ok(0));
 }
 
-fn a_column_takes_only_its_own_type(place: &Place) {
+fn a_column_takes_only_its_own_type(place: &EngineUnderTest) {
     let database = place.with_tables(TABLE);
     let row: [Value<'_>; 3] = ["five".into(), b"abc".into(), "text".into()];
     let outcome: Result<u64, SqlError> = database.write(|tx| tx.execute(INSERT, &row));

@@ -1,6 +1,6 @@
 //! Transactions in each other's way: waiting, running again, giving up.
 
-use crate::place::{Place, on_both_engines};
+use crate::place::{EngineUnderTest, on_both_engines};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Barrier, mpsc};
 use std::thread;
@@ -29,7 +29,7 @@ fn sum(database: &Database) -> i64 {
 }
 
 /// Holds the lock on row 1 from another pool until the returned function is called.
-fn while_locked<T>(place: &Place, work: impl FnOnce(Box<dyn Fn() + Send>) -> T) -> T {
+fn while_locked<T>(place: &EngineUnderTest, work: impl FnOnce(Box<dyn Fn() + Send>) -> T) -> T {
     let holder = place.open();
     let (locked, is_locked) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
@@ -50,7 +50,7 @@ fn while_locked<T>(place: &Place, work: impl FnOnce(Box<dyn Fn() + Send>) -> T) 
     })
 }
 
-fn a_lock_that_stays_is_given_up_after_the_last_attempt(place: &Place) {
+fn a_lock_that_stays_is_given_up_after_the_last_attempt(place: &EngineUnderTest) {
     place.with_tables(TABLE);
     let options =
         Options { busy_timeout_ms: 50, retries_max: 2, retry_base_ms: 1, ..Options::default() };
@@ -69,7 +69,7 @@ fn a_lock_that_stays_is_given_up_after_the_last_attempt(place: &Place) {
     assert_eq!(sum(&database), 1, "only the holder's change");
 }
 
-fn a_lock_that_goes_is_waited_out(place: &Place) {
+fn a_lock_that_goes_is_waited_out(place: &EngineUnderTest) {
     place.with_tables(TABLE);
     let database = place.open_with(&Options {
         busy_timeout_ms: 20,
@@ -89,7 +89,7 @@ fn a_lock_that_goes_is_waited_out(place: &Place) {
     assert_eq!(sum(&database), 2);
 }
 
-fn no_increment_is_lost(place: &Place) {
+fn no_increment_is_lost(place: &EngineUnderTest) {
     place.with_tables(TABLE);
     let database = place.open_with(&Options { retries_max: 50, ..Options::default() });
     thread::scope(|scope| {
@@ -110,7 +110,7 @@ fn no_increment_is_lost(place: &Place) {
     assert_eq!(sum(&database), 100);
 }
 
-fn all_connections_in_use_is_busy(place: &Place) {
+fn all_connections_in_use_is_busy(place: &EngineUnderTest) {
     place.with_tables(TABLE);
     let database = place.open_with(&Options {
         connections_max: 2,
@@ -154,7 +154,7 @@ fn overlap(isolation: Isolation, database: &Database, bodies: [Body<'_>; 2]) -> 
 
 #[test]
 fn of_two_transactions_that_cannot_be_put_in_order_one_runs_again() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let database = place.with_tables(TABLE);
     // Each reads what the other writes, so one of them must see the other's change.
     let read_and_write = |tx: &mut Transaction<'_>, meet: &dyn Fn(), read: i64, write: i64| {
@@ -175,7 +175,7 @@ fn of_two_transactions_that_cannot_be_put_in_order_one_runs_again() {
 
 #[test]
 fn of_two_transactions_that_wait_for_each_other_one_runs_again() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let database = place.with_tables(TABLE);
     let both = |tx: &mut Transaction<'_>, meet: &dyn Fn(), ids: [i64; 2]| {
         increment(tx, ids[0])?;
@@ -194,7 +194,7 @@ fn of_two_transactions_that_wait_for_each_other_one_runs_again() {
 
 #[test]
 fn a_deadlock_inside_a_savepoint_runs_everything_again() {
-    let Some(place) = Place::postgres() else { return };
+    let Some(place) = EngineUnderTest::postgres() else { return };
     let database = place.with_tables(TABLE);
     let both = |tx: &mut Transaction<'_>, meet: &dyn Fn(), ids: [i64; 2]| {
         increment(tx, ids[0])?;

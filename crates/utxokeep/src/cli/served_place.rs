@@ -30,7 +30,7 @@ use crate::{
 const SUFFIX: &str = ".utxokeep-served";
 
 /// A place on this machine.
-struct Place<'u> {
+struct ServedPlace<'u> {
     what: &'static str,
     named: &'u str,
     is_directory: bool,
@@ -38,7 +38,7 @@ struct Place<'u> {
     mark: Option<PathBuf>,
 }
 
-impl<'u> Place<'u> {
+impl<'u> ServedPlace<'u> {
     /// Of a URL that names a file or a directory; a server looks after itself.
     fn of(what: &'static str, url: &'u str) -> Option<Self> {
         let (engine, named) = url.split_once(':')?;
@@ -101,7 +101,7 @@ impl<'u> Place<'u> {
 
 /// Opens a place that is to be served.
 fn serve_from<T, E: Into<anyhow::Error>>(
-    place: Option<Place<'_>>,
+    place: Option<ServedPlace<'_>>,
     mode: OpenMode,
     open: impl FnOnce(OpenMode) -> Result<T, E>,
     is_missing: impl FnOnce(&E) -> bool,
@@ -116,7 +116,7 @@ fn serve_from<T, E: Into<anyhow::Error>>(
 /// Opens a place; one that was served before is not created again. A database whose log is lost may
 /// be left as an empty file, so that only opening it tells.
 fn open_known<T, E: Into<anyhow::Error>>(
-    place: Option<&Place<'_>>,
+    place: Option<&ServedPlace<'_>>,
     mode: OpenMode,
     open: impl FnOnce(OpenMode) -> Result<T, E>,
     is_missing: impl FnOnce(&E) -> bool,
@@ -146,14 +146,14 @@ pub(super) fn node_store(session: &Session, url: Option<&str>) -> anyhow::Result
     let is_missing = |error: &node_store::NodeStoreOpenError| {
         matches!(error, node_store::NodeStoreOpenError::Missing { .. })
     };
-    serve_from(Place::of("node store", url), mode(session), open, is_missing)
+    serve_from(ServedPlace::of("node store", url), mode(session), open, is_missing)
 }
 
 /// Opens the wallet ledger that is to be served.
 pub(super) fn wallet_ledger(session: &Session) -> anyhow::Result<Wallets> {
     let config = &session.config().wallet;
     let open = |mode| Wallets::open(&config.url, config, mode);
-    let place = Place::of("wallet ledger", &config.url);
+    let place = ServedPlace::of("wallet ledger", &config.url);
     serve_from(place, mode(session), open, is_missing_ledger)
 }
 
@@ -161,7 +161,7 @@ pub(super) fn wallet_ledger(session: &Session) -> anyhow::Result<Wallets> {
 pub(super) fn known_ledger(session: &Session) -> anyhow::Result<Wallets> {
     let config = &session.config().wallet;
     let open = |mode| Wallets::open(&config.url, config, mode);
-    let place = Place::of("wallet ledger", &config.url);
+    let place = ServedPlace::of("wallet ledger", &config.url);
     // A command that creates nothing says by itself that nothing is there.
     let place = place.filter(|_| session.mode() == OpenMode::Create);
     open_known(place.as_ref(), session.mode(), open, is_missing_ledger)
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn only_places_on_this_machine_are_remembered_beside_themselves() {
-        let mark = |url| Place::of("node store", url).and_then(|place| place.mark);
+        let mark = |url| ServedPlace::of("node store", url).and_then(|place| place.mark);
         for url in ["rocksdb:/data/node", "sqlite:/data/node", "rocksdb:/data/node/"] {
             assert_eq!(mark(url), Some("/data/.node.utxokeep-served".into()), "{url}");
         }

@@ -34,12 +34,12 @@ fn open(kv: &MemoryKv, window_blocks: u32) -> Proofs {
     Proofs::open(kv, window_blocks, BYTES_MAX, Planted::default()).unwrap()
 }
 
-struct Place {
+struct ProofCase {
     kv: MemoryKv,
     proofs: Proofs,
 }
 
-impl Place {
+impl ProofCase {
     fn new() -> Self {
         let kv = MemoryKv::new(TABLES);
         let proofs = open(&kv, 12);
@@ -74,7 +74,7 @@ impl Place {
 
 #[test]
 fn what_is_known_is_what_the_journal_says_also_after_reopening() {
-    let mut place = Place::new();
+    let mut place = ProofCase::new();
     place.commit(&[(1, None, Some(10)), (2, None, Some(10)), (3, None, Some(11))], None);
     place.commit(&[(1, Some(10), None)], None);
     assert_eq!(place.known(10, &[1, 2, 3]), [None, Some(10), None], "11 is not asked about");
@@ -89,7 +89,7 @@ fn what_is_known_is_what_the_journal_says_also_after_reopening() {
 
 #[test]
 fn who_relied_on_somebody_that_left_is_told() {
-    let place = Place::new();
+    let place = ProofCase::new();
     place.commit(&[(1, None, Some(10)), (2, None, Some(50))], None);
     assert_eq!(place.known(20, &[1]), [Some(10)]);
     let state = place.proofs.state();
@@ -105,7 +105,7 @@ fn who_relied_on_somebody_that_left_is_told() {
 
 #[test]
 fn memory_is_bounded_the_oldest_go_first_and_their_rows_with_them() {
-    let mut place = Place::new();
+    let mut place = ProofCase::new();
     place.proofs.bytes_max = 10 * ENTRY_BYTES_MAX;
     for height in 1..=40 {
         place.commit(&[(height, None, Some(height)), (100 + height, None, Some(height))], None);
@@ -127,7 +127,7 @@ fn memory_is_bounded_the_oldest_go_first_and_their_rows_with_them() {
 /// Nobody prunes, so nobody asks; what memory could not hold anyway goes, over restarts too.
 #[test]
 fn the_journal_is_bounded_though_nobody_prunes() {
-    let mut place = Place::new();
+    let mut place = ProofCase::new();
     for height in 1..=400 {
         place.proofs.bytes_max = 10 * ENTRY_BYTES_MAX;
         place.commit(&[(height, None, Some(height)), (1_000 + height, None, Some(height))], None);
@@ -145,7 +145,7 @@ fn the_journal_is_bounded_though_nobody_prunes() {
 
 #[test]
 fn without_deletions_there_is_no_journal_and_rows_from_before_go() {
-    let mut place = Place::new();
+    let mut place = ProofCase::new();
     place.commit(&[(1, None, Some(10))], None);
     assert_eq!(place.rows(), 1);
     place.proofs = open(&place.kv, 0);

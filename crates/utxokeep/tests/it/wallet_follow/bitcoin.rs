@@ -21,7 +21,7 @@ use utxokeep_wallet::{
     NewDescriptor, WalletId,
 };
 
-use crate::wallet_follow::program::{NOW, Place, chain_coins, coins, wait_for_tip};
+use crate::wallet_follow::program::{LedgerHome, NOW, chain_coins, coins, wait_for_tip};
 
 pub(crate) const NETWORK: utxokeep_core::Network = RegtestA::NETWORK;
 pub(crate) const LAST: u32 = 300;
@@ -97,7 +97,7 @@ pub(crate) fn expected(height: u32) -> BTreeSet<String> {
 }
 
 fn expected_by(height: u32, coins: fn(&Ledger, WalletId) -> BTreeSet<String>) -> BTreeSet<String> {
-    let place = Place::sqlite();
+    let place = LedgerHome::sqlite();
     let ledger = place.ledger();
     let wallet = wallet(&ledger, "plain");
     let mut hashes = RegtestA::default().active_chain();
@@ -124,18 +124,18 @@ pub(crate) fn write_blocks(dir: &Path, name: &str, wanted: impl Fn(&BlockHash) -
     written
 }
 
-pub(crate) fn import(place: &Place) {
+pub(crate) fn import(place: &LedgerHome) {
     import_from(place, &RegtestA::default().path("blocks.dat.xz"));
 }
 
-pub(crate) fn import_from(place: &Place, blocks: &Path) {
+pub(crate) fn import_from(place: &LedgerHome, blocks: &Path) {
     let network = ["--chain", "bitcoin", "--network", "regtest"];
     let blocks = blocks.to_str().unwrap();
     place.run(&[["chain", "import"].as_slice(), &network, &[blocks]].concat());
 }
 
 /// The ledger goes where the database goes: to its tip, and back when its branch is another.
-fn serve_keeps_the_ledger_at_the_tip(place: &Place) {
+fn serve_keeps_the_ledger_at_the_tip(place: &LedgerHome) {
     let blocks = place.path("blocks");
     write_blocks(&blocks, "blk00000.dat", |_| true);
     place.configure(Some(&blocks), "");
@@ -188,19 +188,19 @@ fn serve_keeps_the_ledger_at_the_tip(place: &Place) {
 
 #[test]
 fn serve_keeps_a_ledger_on_sqlite_at_the_tip() {
-    serve_keeps_the_ledger_at_the_tip(&Place::sqlite());
+    serve_keeps_the_ledger_at_the_tip(&LedgerHome::sqlite());
 }
 
 #[test]
 fn serve_keeps_a_ledger_on_postgres_at_the_tip() {
     if let Some(database) = TestDatabase::create_or_skip() {
-        serve_keeps_the_ledger_at_the_tip(&Place::with_ledger(database.url()));
+        serve_keeps_the_ledger_at_the_tip(&LedgerHome::with_ledger(database.url()));
     }
 }
 
 #[test]
 fn a_program_that_is_killed_while_it_follows_goes_on_exactly() {
-    let place = Place::sqlite();
+    let place = LedgerHome::sqlite();
     let blocks = RegtestA::default().path("blocks.dat.xz");
     place.configure(Some(&blocks), "");
     import(&place);
@@ -230,7 +230,7 @@ fn a_program_that_is_killed_while_it_follows_goes_on_exactly() {
 
 #[test]
 fn a_missing_body_is_named_and_following_goes_on_once_it_is_there() {
-    let place = Place::sqlite();
+    let place = LedgerHome::sqlite();
     let blocks = place.path("blocks");
     let first: BTreeSet<BlockHash> = (0..=100).map(hash_at).collect();
     assert_eq!(write_blocks(&blocks, "blk00000.dat", |hash| first.contains(hash)), 101);
@@ -262,7 +262,7 @@ fn a_missing_body_is_named_and_following_goes_on_once_it_is_there() {
 
 #[test]
 fn without_a_chain_database_or_without_being_asked_nothing_is_followed() {
-    let place = Place::sqlite();
+    let place = LedgerHome::sqlite();
     place.configure(None, "");
     let serving = place.serve();
     assert!(serving.get("/health").contains(" 200 OK"));
@@ -280,7 +280,7 @@ fn without_a_chain_database_or_without_being_asked_nothing_is_followed() {
 
 #[test]
 fn the_command_follows_to_the_tip_and_scans_for_a_wallet_that_came_later() {
-    let place = Place::sqlite();
+    let place = LedgerHome::sqlite();
     let blocks = RegtestA::default().path("blocks.dat.xz");
     let blocks = blocks.to_str().unwrap();
     place.configure(None, "");
@@ -330,7 +330,7 @@ fn the_command_follows_to_the_tip_and_scans_for_a_wallet_that_came_later() {
 /// Without `--until-tip` the command waits for more, until it is told to stop.
 #[test]
 fn the_command_goes_on_until_it_is_stopped() {
-    let place = Place::sqlite();
+    let place = LedgerHome::sqlite();
     let blocks = RegtestA::default().path("blocks.dat.xz");
     place.configure(Some(&blocks), "");
     import(&place);

@@ -8,16 +8,16 @@ use utxokeep_testkit::RegtestA;
 use crate::wallet_follow::{
     bitcoin::{LAST, NETWORK, expected, hash_at, import, import_from, wallet, write_blocks},
     claims::on_both,
-    program::{Place, coins},
+    program::{LedgerHome, coins},
 };
 
 const SHARED: u32 = 206;
 const STALE_END: u32 = 217;
 
-fn a_follower_on_a_stale_branch_waits_and_says_so(place: &Place) {
+fn a_follower_on_a_stale_branch_waits_and_says_so(place: &LedgerHome) {
     let ledger = place.ledger();
     let wallet = wallet(&ledger, "hd");
-    let [best, stale] = [(); 2].map(|()| Place::with_ledger(&place.url));
+    let [best, stale] = [(); 2].map(|()| LedgerHome::with_ledger(&place.url));
     let hashes: BTreeSet<BlockHash> = RegtestA::default().stale_chain().into_iter().collect();
     let blocks = stale.path("blocks");
     write_blocks(&blocks, "blk00000.dat", |hash| hashes.contains(hash));
@@ -40,7 +40,7 @@ fn a_follower_on_a_stale_branch_waits_and_says_so(place: &Place) {
     let text = String::from_utf8_lossy(&waits.stderr);
     assert!(text.contains("another branch since block 206"), "{text}");
 
-    let verify = |place: &Place| {
+    let verify = |place: &LedgerHome| {
         let refused = place.command(&["wallet", "verify", "hd"]).output().unwrap();
         assert_eq!(refused.status.code(), Some(4), "{refused:?}");
         String::from_utf8_lossy(&refused.stderr).into_owned()

@@ -11,7 +11,7 @@ use utxokeep_wallet::{Ledger, NewAddress, WalletId};
 
 use crate::{
     cardano_follow::{WATCHED, extend, owner, raws},
-    wallet_follow::program::{NOW, Place, coins, wait_for_tip},
+    wallet_follow::program::{LedgerHome, NOW, coins, wait_for_tip},
 };
 
 const DEVNET: Network = Network::CardanoDevnet;
@@ -41,7 +41,7 @@ fn wallet(ledger: &Ledger) -> WalletId {
     wallet
 }
 
-fn configure(place: &Place, node: &FakeNode, more: &str) {
+fn configure(place: &LedgerHome, node: &FakeNode, more: &str) {
     let genesis = shelley_genesis(30, &[(&owner(0), 1_000_000)]);
     std::fs::write(place.path("shelley.json"), genesis).unwrap();
     let chain = format!(
@@ -56,7 +56,7 @@ fn configure(place: &Place, node: &FakeNode, more: &str) {
 
 #[test]
 fn the_ledger_follows_the_node_through_its_rollbacks_and_after_being_killed() {
-    let place = Place::sqlite();
+    let place = LedgerHome::sqlite();
     let mut chain = extend(&[], 30, 1);
     let node = FakeNode::start(MAGIC, place.path("").as_path(), &raws(&chain));
     configure(&place, &node, "");
@@ -82,7 +82,7 @@ fn the_ledger_follows_the_node_through_its_rollbacks_and_after_being_killed() {
 /// Blocks that the index has from before, and more than are kept in memory: the node is asked again.
 #[test]
 fn blocks_that_nobody_kept_are_fetched_from_the_node_again() {
-    let place = Place::sqlite();
+    let place = LedgerHome::sqlite();
     let mut chain = extend(&[], 60, 1);
     let node = FakeNode::start(MAGIC, place.path("").as_path(), &raws(&chain));
     configure(&place, &node, "recent_blocks_max = 1\n");

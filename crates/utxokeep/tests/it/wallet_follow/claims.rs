@@ -18,23 +18,23 @@ use utxokeep_wallet::{
 
 use crate::wallet_follow::{
     bitcoin::{Direct, LAST, NETWORK, expected, hash_at, import, wallet, write_blocks},
-    program::{NOW, Place, coins},
+    program::{LedgerHome, NOW, coins},
 };
 
 /// Where the ledger starts, and where it stands when the claims are made.
 const START: u32 = 200;
 const MIDDLE: u32 = 230;
 
-pub(crate) fn on_both(test: fn(&Place)) {
-    test(&Place::sqlite());
+pub(crate) fn on_both(test: fn(&LedgerHome)) {
+    test(&LedgerHome::sqlite());
     if let Some(database) = TestDatabase::create_or_skip() {
-        test(&Place::with_ledger(database.url()));
+        test(&LedgerHome::with_ledger(database.url()));
     }
 }
 
 /// Everything that the node's wallet has in blocks.
 fn real_history() -> Vec<TxDetail> {
-    let place = Place::sqlite();
+    let place = LedgerHome::sqlite();
     let ledger = place.ledger();
     let wallet = wallet(&ledger, "plain");
     let chain = Direct {
@@ -85,7 +85,7 @@ fn record(ledger: &Ledger, wallet: WalletId, tx: &NewTx, seen: Seen) {
     ledger.record(wallet, tx, seen, &RecordOptions::default(), NOW).unwrap();
 }
 
-fn follow_past_wrong_claims(place: &Place) {
+fn follow_past_wrong_claims(place: &LedgerHome) {
     let blocks = place.path("blocks");
     write_blocks(&blocks, "blk00000.dat", |_| true);
     place.configure(Some(&blocks), &format!("follow_from_height = {START}\n"));
@@ -173,16 +173,16 @@ fn wrong_claims_do_not_stop_the_real_follower() {
 }
 
 /// Each has a chain database of its own; the ledger is one.
-fn two_followers_share_a_ledger(place: &Place) {
+fn two_followers_share_a_ledger(place: &LedgerHome) {
     let ledger = place.ledger();
     let wallet = wallet(&ledger, "hd");
-    let places = [Place::with_ledger(&place.url), Place::with_ledger(&place.url)];
+    let places = [LedgerHome::with_ledger(&place.url), LedgerHome::with_ledger(&place.url)];
     let blocks = RegtestA::default().path("blocks.dat.xz");
     for place in &places {
         place.configure(Some(&blocks), "");
         import(place);
     }
-    let start = |place: &Place| {
+    let start = |place: &LedgerHome| {
         let mut follow: Command = place.command(&["wallet", "follow", "--until-tip", "--json"]);
         follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
@@ -217,7 +217,7 @@ fn two_followers_on_one_ledger_are_no_error() {
 /// Somebody recorded a payment from before the start as a coinbase, in a block that was taken back,
 /// and changed its row so that it looks like one that a block held. So the wallet knows it as orphaned
 /// when a block spends it, and only its real block can tell.
-fn a_wallet_is_set_aside_and_rescanned(place: &Place) {
+fn a_wallet_is_set_aside_and_rescanned(place: &LedgerHome) {
     let blocks = RegtestA::default().path("blocks.dat.xz");
     place.configure(Some(&blocks), &format!("follow_from_height = {START}\n"));
     import(place);

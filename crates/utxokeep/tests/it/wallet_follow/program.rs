@@ -18,12 +18,12 @@ use crate::program::{Serving, until, utxokeep};
 pub(crate) const NOW: Micros = Micros::new(1_800_000_000_000_000);
 
 /// Directories and configuration of one test.
-pub(crate) struct Place {
+pub(crate) struct LedgerHome {
     dir: tempfile::TempDir,
     pub(crate) url: String,
 }
 
-impl Place {
+impl LedgerHome {
     /// A ledger in a file of its own.
     pub(crate) fn sqlite() -> Self {
         let dir = tempfile::tempdir().unwrap();

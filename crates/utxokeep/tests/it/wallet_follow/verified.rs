@@ -7,18 +7,18 @@ use utxokeep_testkit::postgres::TestDatabase;
 
 use crate::wallet_follow::{
     bitcoin::{LAST, NETWORK, import, wallet_with, write_blocks},
-    program::{NOW, Place, wait_for_tip},
+    program::{LedgerHome, NOW, wait_for_tip},
 };
 
 const VERIFY: &[&str] = &["wallet", "verify", "hd", "--json"];
 
 /// What `wallet verify --data DIR` answers, and its exit code.
-fn verified(place: &Place) -> (Option<i32>, Value) {
+fn verified(place: &LedgerHome) -> (Option<i32>, Value) {
     let output = place.command(VERIFY).output().unwrap();
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default())
 }
 
-fn tamper(place: &Place, sql: &str) {
+fn tamper(place: &LedgerHome, sql: &str) {
     let changed = place.ledger().database().write(|tx: &mut Transaction<'_>| tx.execute(sql, &[]));
     assert_eq!(changed.map_err(|error: SqlError| error).unwrap(), 1, "{sql}");
 }
@@ -28,7 +28,7 @@ fn broken(answer: &Value) -> Vec<&str> {
     violations.iter().map(|found| found["rule"].as_str().unwrap()).collect()
 }
 
-fn coins_are_compared_with_the_chain(place: &Place) {
+fn coins_are_compared_with_the_chain(place: &LedgerHome) {
     let blocks = place.path("blocks");
     write_blocks(&blocks, "blk00000.dat", |_| true);
     place.configure(Some(&blocks), "");
@@ -141,7 +141,7 @@ fn compared(answer: &Value) -> (Option<u64>, Option<u64>, Option<&str>) {
     (chain["tip"]["height"].as_u64(), chain["unseen_from_height"].as_u64(), reason)
 }
 
-fn only_what_a_wallet_has_looked_at_is_compared(place: &Place) {
+fn only_what_a_wallet_has_looked_at_is_compared(place: &LedgerHome) {
     let blocks = place.path("blocks");
     write_blocks(&blocks, "blk00000.dat", |_| true);
     place.configure(Some(&blocks), "");
@@ -188,24 +188,24 @@ fn only_what_a_wallet_has_looked_at_is_compared(place: &Place) {
 
 #[test]
 fn only_what_a_wallet_has_looked_at_is_compared_on_sqlite() {
-    only_what_a_wallet_has_looked_at_is_compared(&Place::sqlite());
+    only_what_a_wallet_has_looked_at_is_compared(&LedgerHome::sqlite());
 }
 
 #[test]
 fn only_what_a_wallet_has_looked_at_is_compared_on_postgres() {
     if let Some(database) = TestDatabase::create_or_skip() {
-        only_what_a_wallet_has_looked_at_is_compared(&Place::with_ledger(database.url()));
+        only_what_a_wallet_has_looked_at_is_compared(&LedgerHome::with_ledger(database.url()));
     }
 }
 
 #[test]
 fn coins_are_compared_with_the_chain_on_sqlite() {
-    coins_are_compared_with_the_chain(&Place::sqlite());
+    coins_are_compared_with_the_chain(&LedgerHome::sqlite());
 }
 
 #[test]
 fn coins_are_compared_with_the_chain_on_postgres() {
     if let Some(database) = TestDatabase::create_or_skip() {
-        coins_are_compared_with_the_chain(&Place::with_ledger(database.url()));
+        coins_are_compared_with_the_chain(&LedgerHome::with_ledger(database.url()));
     }
 }
