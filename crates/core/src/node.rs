@@ -22,13 +22,13 @@ mod heights;
 mod intent;
 mod items;
 mod mined;
+mod output;
 mod preserve;
 mod prune;
 mod raw;
 mod reads;
 mod record;
 mod recount;
-mod slot;
 mod spend;
 mod tx;
 mod undo;
@@ -38,8 +38,8 @@ mod workspace;
 pub use blob::{BlobKind, check_body, decode_blob, encode_blob};
 pub use changes::{ChangeSet, NamedState, RecordChange, TxChanges};
 pub use codec::{
-    FORMAT, body_checksum, decode_body, decode_record, decode_slot, decode_spends, encode_body,
-    encode_record, encode_slot, file_checksum, wrong_checksum,
+    FORMAT, body_checksum, decode_body, decode_output, decode_record, decode_spends, encode_body,
+    encode_output, encode_record, file_checksum, wrong_checksum,
 };
 pub use create::CreateOptions;
 pub use error::{NodeError, SpendError};
@@ -51,12 +51,12 @@ pub use heights::{
 pub use intent::ConflictIntent;
 pub use items::ItemGroup;
 pub use mined::MinedInfo;
+pub use output::{OutputRecord, OutputState, SpendingData};
 pub use prune::{Check, PruneRules, Pruned, Spends, Verdict};
 pub use raw::RawTxError;
-pub use reads::{BodyFiles, HeightIndex, NodeReads, SlotPage, read_bodies};
+pub use reads::{BodyFiles, HeightIndex, NodeReads, OutputPage, read_bodies};
 pub use record::{MinedBlock, Policy, Reassignment, TxRecord};
 pub use recount::{RecordFault, Retentions};
-pub use slot::{Slot, SlotState, SpendingData};
 pub use spend::{
     SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendStatus, SpendView, Spent, Stored,
     UnspendRequest,

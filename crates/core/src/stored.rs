@@ -10,8 +10,8 @@ use crate::{
     AddressRow, AddressRowKey, BlockDelta, BlockEntry, BlockHash, Corrupt, Height, MuHash,
     OutPoint, SpentAddressRow, SpentRecord, Txid, UtxoRecord,
     node::{
-        NodeTx, Slot, TxRecord, decode_body, decode_record, decode_slot, decode_spends,
-        encode_body, encode_record, encode_slot,
+        NodeTx, OutputRecord, TxRecord, decode_body, decode_output, decode_record, decode_spends,
+        encode_body, encode_output, encode_record,
     },
 };
 
@@ -234,8 +234,8 @@ impl StoreAs<Self> for () {
 values! {
     TxRecord as Self, decode_record,
         |record: &Self, out: &mut Vec<u8>| out.extend_from_slice(&encode_record(record));
-    Slot as Self, decode_slot,
-        |slot: &Self, out: &mut Vec<u8>| out.extend_from_slice(&encode_slot(slot));
+    OutputRecord as Self, decode_output,
+        |slot: &Self, out: &mut Vec<u8>| out.extend_from_slice(&encode_output(slot));
     NodeTx as StoredBody<'v>, |bytes| Ok(StoredBody(bytes)),
         |body: &Self, out: &mut Vec<u8>| out.extend_from_slice(&encode_body(body));
 }

@@ -1,9 +1,9 @@
 //! Safe deletion: takes records away when nothing can need them any more, and says why it keeps
 //! the others.
 //!
-//! [`Pruner`] is the service: a trigger with one slot, a gate that waits for the node, and runs of
-//! three phases. The verdict is [`utxokeep_core::node`]'s, taken by the store at the moment of
-//! deletion; nothing here decides that a record may go.
+//! [`Pruner`] is the service: a trigger that keeps one height waiting, a gate that waits for the
+//! node, and runs of three phases. The verdict is [`utxokeep_core::node`]'s, taken by the store at
+//! the moment of deletion; nothing here decides that a record may go.
 //!
 //! # Invariants
 //!

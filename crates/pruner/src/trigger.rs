@@ -1,4 +1,4 @@
-//! The trigger: one slot, the newest height wins.
+//! The trigger: at most one height waits, the newest.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -39,7 +39,7 @@ impl TriggerMode {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct Waiting {
     pending: Option<Height>,
     is_closed: bool,
 }
@@ -47,22 +47,23 @@ struct Slot {
 /// Waits for the next height to prune at. Which heights are safe is not its business.
 #[derive(Debug, Default)]
 pub struct Trigger {
-    slot: Mutex<Slot>,
+    waiting: Mutex<Waiting>,
     changed: Condvar,
 }
 
 impl Trigger {
-    fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Offers a height; answers whether it waits now and did not before.
     pub fn offer(&self, height: Height) -> bool {
-        let mut slot = self.slot();
+        let mut waiting = self.waiting();
         // Whoever was let go must not find work again.
-        let is_new = !slot.is_closed && Some(height) > slot.pending && height > Height::GENESIS;
+        let is_new =
+            !waiting.is_closed && Some(height) > waiting.pending && height > Height::GENESIS;
         if is_new {
-            slot.pending = Some(height);
+            waiting.pending = Some(height);
             self.changed.notify_all();
         }
         is_new
@@ -70,32 +71,32 @@ impl Trigger {
 
     /// Takes the newest height, waiting for one at most this long.
     pub fn take(&self, wait: Duration) -> Option<Height> {
-        let slot = self.slot();
-        let is_idle = |slot: &mut Slot| slot.pending.is_none() && !slot.is_closed;
-        let (mut slot, _) = self
+        let waiting = self.waiting();
+        let is_idle = |waiting: &mut Waiting| waiting.pending.is_none() && !waiting.is_closed;
+        let (mut waiting, _) = self
             .changed
-            .wait_timeout_while(slot, wait, is_idle)
+            .wait_timeout_while(waiting, wait, is_idle)
             .unwrap_or_else(PoisonError::into_inner);
-        slot.pending.take()
+        waiting.pending.take()
     }
 
     /// Newest height that waits.
     pub fn pending(&self) -> Option<Height> {
-        self.slot().pending
+        self.waiting().pending
     }
 
     /// Lets whoever waits go; no height is taken from now on.
     pub fn close(&self) {
-        let mut slot = self.slot();
-        slot.is_closed = true;
-        slot.pending = None;
-        drop(slot);
+        let mut waiting = self.waiting();
+        waiting.is_closed = true;
+        waiting.pending = None;
+        drop(waiting);
         self.changed.notify_all();
     }
 
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
-        self.slot().is_closed
+        self.waiting().is_closed
     }
 }
 

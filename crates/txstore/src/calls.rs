@@ -80,7 +80,7 @@ impl TxStore for NodeStore {
                 outputs.extend((0..count).map(|vout| OutPoint::new(*txid, vout)));
             }
             // One read for the outputs of all of them.
-            let mut slots = facts.view.slots(&outputs)?.into_iter();
+            let mut slots = facts.view.outputs_at(&outputs)?.into_iter();
             let stored = |(at, record): (usize, Option<TxRecord>)| {
                 let record = record?;
                 let count = record.outputs as usize;

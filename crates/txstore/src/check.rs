@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
     node::{
-        HeightIndex, NodeTx, REASSIGN_HOLD_BLOCKS, Slot, SlotState, SpendingData, TxRecord,
-        utxo_hash,
+        HeightIndex, NodeTx, OutputRecord, OutputState, REASSIGN_HOLD_BLOCKS, SpendingData,
+        TxRecord, utxo_hash,
     },
 };
 
@@ -226,7 +226,7 @@ fn check_record(
     for from in (0..record.outputs).step_by(PAGE_OUTPUTS as usize) {
         let until = from.saturating_add(PAGE_OUTPUTS).min(record.outputs);
         let outputs: Vec<_> = (from..until).map(|vout| OutPoint::new(*txid, vout)).collect();
-        let slots = read_each(&outputs, &|outputs| facts.view.slots(outputs));
+        let slots = read_each(&outputs, &|outputs| facts.view.outputs_at(outputs));
         for (vout, slot) in (from..until).zip(slots) {
             match slot {
                 Ok(None) => {}
@@ -241,7 +241,7 @@ fn check_record(
                         let detail = "waits for another height than its last owner says";
                         report.add(*txid, format!("output {vout} {detail}"));
                     }
-                    spent += u32::from(matches!(slot.state, SlotState::Spent(_)));
+                    spent += u32::from(matches!(slot.state, OutputState::Spent(_)));
                     spenders.extend(slot.spent_by().map(|by| by.txid));
                 }
                 Err(error) => report.add(*txid, format!("output {vout}: {}", in_words(&error))),
@@ -279,7 +279,7 @@ fn commitment(record: &TxRecord, commitments: Option<&Commitments>, vout: u32) -
 fn check_slots(facts: &Facts<'_>, report: &mut VerifyReport) -> Result<(), StoreError> {
     let mut after: Option<OutPoint> = None;
     loop {
-        let page = facts.view.slots_after(after.as_ref(), PAGE)?;
+        let page = facts.view.outputs_after(after.as_ref(), PAGE)?;
         let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
         let spenders =
@@ -347,11 +347,11 @@ fn check_inputs(facts: &Facts<'_>, inputs: &[(OutPoint, SpendingData)], report: 
         let parents = absent(facts, page.iter().map(|(outpoint, _)| *outpoint.txid()));
         let page: Vec<_> = page.iter().filter(|(at, _)| !parents.contains(at.txid())).collect();
         let outputs: Vec<OutPoint> = page.iter().map(|(outpoint, _)| *outpoint).collect();
-        let slots = read_each(&outputs, &|outputs| facts.view.slots(outputs));
+        let slots = read_each(&outputs, &|outputs| facts.view.outputs_at(outputs));
         for ((outpoint, by), slot) in page.into_iter().zip(slots) {
             // One that does not decode was reported with its record.
             let Ok(slot) = slot else { continue };
-            let spent_by = slot.as_ref().and_then(Slot::spent_by);
+            let spent_by = slot.as_ref().and_then(OutputRecord::spent_by);
             if spent_by == Some(*by) {
                 continue;
             }

@@ -4,8 +4,8 @@ use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
     node::{
         BlobKind, Blocking, ChainReport, ChangeSet, HeightIndex, Heights, NodeError, Policy,
-        PruneRules, Pruned, Spends, Taken, TxRecord, Undo, Verdict, encode_body, encode_record,
-        encode_slot,
+        PruneRules, Pruned, Spends, Taken, TxRecord, Undo, Verdict, encode_body, encode_output,
+        encode_record,
     },
 };
 use utxokeep_kv::KvError;
@@ -693,7 +693,7 @@ impl PruneStore for NodeStore {
 fn stored_bytes(workspace: &mut Work<'_, '_>, txid: &Txid) -> Result<u64, StoreError> {
     let Some(record) = workspace.look(txid)? else { return Ok(0) };
     let mut bytes = encode_record(record).len();
-    bytes += workspace.loaded_slots(txid).map(|slot| encode_slot(slot).len()).sum::<usize>();
+    bytes += workspace.loaded_slots(txid).map(|slot| encode_output(slot).len()).sum::<usize>();
     // Of a record that nobody can read the body of only the rest is counted.
     let body = match workspace.body(txid) {
         Err(error) if error.is_about_one() => None,

@@ -39,7 +39,7 @@ pub struct StoredTx {
     /// Its body, if it was asked for.
     pub body: Option<NodeTx>,
     /// Its outputs, if they were asked for; `None` where nobody can spend one.
-    pub slots: Option<Vec<Option<utxokeep_core::node::Slot>>>,
+    pub slots: Option<Vec<Option<utxokeep_core::node::OutputRecord>>>,
 }
 
 /// What an input spends.

@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     Height, OutPoint, Txid,
-    node::{FORMAT, NodeTx, Slot, TxRecord},
+    node::{FORMAT, NodeTx, OutputRecord, TxRecord},
 };
 use utxokeep_kv::{Access, tables};
 
@@ -19,7 +19,7 @@ tables! {
     /// Transaction → its mutable part. Small, because every spend rewrites it.
     RECORDS = 1, "tx_records": Txid => TxRecord, Access::Point;
     /// Transaction, output index → the output as it stands; outputs of a transaction are neighbours.
-    SLOTS = 2, "tx_slots": OutPoint => Slot, Access::Point;
+    SLOTS = 2, "tx_slots": OutPoint => OutputRecord, Access::Point;
     /// Transaction → its body, written once.
     BODIES = 3, "tx_bodies": Txid => NodeTx, Access::Point;
     /// Height, transaction: may be deleted from that height on.

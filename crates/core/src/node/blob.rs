@@ -2,8 +2,8 @@
 //! nothing and only brings outputs in.
 
 use super::{
+    output::OutputRecord,
     record::TxRecord,
-    slot::Slot,
     tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput, varint},
 };
 use crate::{
@@ -135,8 +135,12 @@ pub fn decode_blob(
 }
 
 /// Whether a body that was read from a file is the one that was stored, as far as its record and its
-/// outputs can tell: each output that can be spent has to be what its slot commits to.
-pub fn check_body(tx: &NodeTx, record: &TxRecord, slots: &[(u32, Slot)]) -> Result<(), Corrupt> {
+/// outputs can tell: each output that can be spent has to be what its record commits to.
+pub fn check_body(
+    tx: &NodeTx,
+    record: &TxRecord,
+    slots: &[(u32, OutputRecord)],
+) -> Result<(), Corrupt> {
     if tx.outputs.len() != record.outputs as usize {
         return Err(Corrupt::new(FILE, "has another number of outputs than the record"));
     }

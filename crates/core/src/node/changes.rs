@@ -4,7 +4,7 @@ mod codec;
 
 use std::collections::BTreeMap;
 
-use super::{record::TxRecord, slot::Slot, tx::NodeTx};
+use super::{output::OutputRecord, record::TxRecord, tx::NodeTx};
 use crate::types::{OutPoint, Txid};
 
 /// A transaction, and its record before and after a call.
@@ -19,7 +19,7 @@ pub struct ChangeSet {
     /// Transactions whose record changed: before and after.
     pub records: Vec<RecordChange>,
     /// Outputs that changed; `None` deletes.
-    pub slots: Vec<(OutPoint, Option<Slot>)>,
+    pub slots: Vec<(OutPoint, Option<OutputRecord>)>,
     /// Bodies to keep beside their records; `None` deletes.
     pub bodies: Vec<(Txid, Option<NodeTx>)>,
     /// Markers to write, parent and child: the child was mined, and goes with this commit.
@@ -41,7 +41,7 @@ pub struct TxChanges {
     /// Its record before and after; `None` where it stays as it is.
     pub record: Option<(Option<TxRecord>, Option<TxRecord>)>,
     /// Outputs that changed, by index; `None` deletes.
-    pub slots: Vec<(u32, Option<Slot>)>,
+    pub slots: Vec<(u32, Option<OutputRecord>)>,
     /// Its body, if that changes; the inner `None` deletes.
     #[allow(clippy::option_option, reason = "not changed is not the same as deleted")]
     pub body: Option<Option<NodeTx>>,

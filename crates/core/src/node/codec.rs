@@ -4,8 +4,8 @@ use minicbor::{Decoder, Encoder};
 
 use super::{
     blob::BlobKind,
+    output::{OutputRecord, OutputState, SpendingData},
     record::{MinedBlock, Reassignment, TxRecord},
-    slot::{Slot, SlotState, SpendingData},
     tx::{NodeInput, NodeOutput, NodeTx, PreviousOutput},
 };
 use crate::{
@@ -215,25 +215,25 @@ fn expect_array(d: &mut Decoder<'_>, len: u64, what: &'static str) -> Result<(),
     Err(Corrupt::new(what, format!("an array has not {len} items")))
 }
 
-/// Kinds of slots, and the bit that says that a hold follows.
+/// Kinds of output records, and the bit that says that a hold follows.
 const UNSPENT: u8 = 0;
 const FROZEN: u8 = 1;
 const SPENT: u8 = 2;
 const HELD: u8 = 0x80;
 
-/// Commitment, kind, spender and hold where there are, and a checksum over all of it: a slot that
+/// Commitment, kind, spender and hold where there are, and a checksum over all of it: a record that
 /// was torn must never read as unspent.
 #[must_use]
-pub fn encode_slot(slot: &Slot) -> Vec<u8> {
+pub fn encode_output(slot: &OutputRecord) -> Vec<u8> {
     let mut out = Vec::with_capacity(32 + 1 + SpendingData::LEN + 4 + 4);
     out.extend_from_slice(&slot.hash);
     let kind = match slot.state {
-        SlotState::Unspent => UNSPENT,
-        SlotState::Frozen => FROZEN,
-        SlotState::Spent(_) => SPENT,
+        OutputState::Unspent => UNSPENT,
+        OutputState::Frozen => FROZEN,
+        OutputState::Spent(_) => SPENT,
     };
     out.push(kind | if slot.spendable_at.is_some() { HELD } else { 0 });
-    if let SlotState::Spent(by) = slot.state {
+    if let OutputState::Spent(by) = slot.state {
         out.extend_from_slice(&by.to_bytes());
     }
     if let Some(height) = slot.spendable_at {
@@ -244,8 +244,8 @@ pub fn encode_slot(slot: &Slot) -> Vec<u8> {
     out
 }
 
-/// Inverse of [`encode_slot`].
-pub fn decode_slot(bytes: &[u8]) -> Result<Slot, Corrupt> {
+/// Inverse of [`encode_output`].
+pub fn decode_output(bytes: &[u8]) -> Result<OutputRecord, Corrupt> {
     let torn = || Corrupt::new(SLOT, "it is torn");
     let (content, checksum) = bytes.split_last_chunk::<4>().ok_or_else(torn)?;
     if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
@@ -254,12 +254,12 @@ pub fn decode_slot(bytes: &[u8]) -> Result<Slot, Corrupt> {
     let (hash, rest) = content.split_first_chunk::<32>().ok_or_else(torn)?;
     let (kind, mut rest) = rest.split_first().ok_or_else(torn)?;
     let state = match kind & !HELD {
-        UNSPENT => SlotState::Unspent,
-        FROZEN => SlotState::Frozen,
+        UNSPENT => OutputState::Unspent,
+        FROZEN => OutputState::Frozen,
         SPENT => {
             let (by, behind) = rest.split_at_checked(SpendingData::LEN).ok_or_else(torn)?;
             rest = behind;
-            SlotState::Spent(SpendingData::from_bytes(by).ok_or_else(torn)?)
+            OutputState::Spent(SpendingData::from_bytes(by).ok_or_else(torn)?)
         }
         _ => return Err(Corrupt::new(SLOT, "its kind is unknown")),
     };
@@ -270,7 +270,11 @@ pub fn decode_slot(bytes: &[u8]) -> Result<Slot, Corrupt> {
         rest = behind;
         Some(u32::from_be_bytes(*height))
     };
-    if rest.is_empty() { Ok(Slot { hash: *hash, state, spendable_at }) } else { Err(torn()) }
+    if rest.is_empty() {
+        Ok(OutputRecord { hash: *hash, state, spendable_at })
+    } else {
+        Err(torn())
+    }
 }
 
 /// Items of a body, and of one from before bodies had a checksum.
@@ -415,24 +419,24 @@ mod tests {
 
     #[test]
     fn slot_bytes_are_pinned_and_torn_ones_are_refused() {
-        let mut slot = Slot::new([1; 32]);
-        let bytes = encode_slot(&slot);
+        let mut slot = OutputRecord::new([1; 32]);
+        let bytes = encode_output(&slot);
         assert_eq!(bytes.len(), 37);
         assert_eq!((&bytes[..32], bytes[32]), ([1; 32].as_slice(), 0));
-        assert_eq!(decode_slot(&bytes), Ok(slot));
-        slot.state = SlotState::Spent(SpendingData { txid: Txid::from_bytes([2; 32]), vin: 3 });
+        assert_eq!(decode_output(&bytes), Ok(slot));
+        slot.state = OutputState::Spent(SpendingData { txid: Txid::from_bytes([2; 32]), vin: 3 });
         slot.spendable_at = Some(7);
-        let bytes = encode_slot(&slot);
+        let bytes = encode_output(&slot);
         let expected = format!("{}82{}0300000000000007", "01".repeat(32), "02".repeat(32));
         assert_eq!(hex_encode(&bytes[..73]), expected);
-        assert_eq!(decode_slot(&bytes), Ok(slot));
+        assert_eq!(decode_output(&bytes), Ok(slot));
         for cut in 0..bytes.len() {
-            assert!(decode_slot(&bytes[..cut]).is_err());
+            assert!(decode_output(&bytes[..cut]).is_err());
         }
         for at in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1;
-            assert!(decode_slot(&flipped).is_err(), "byte {at}");
+            assert!(decode_output(&flipped).is_err(), "byte {at}");
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::{
     error::{NodeError, SpendError},
+    output::{OutputRecord, OutputState, SpendingData},
     reads::NodeReads,
     record::{MinedBlock, TxRecord},
-    slot::{Slot, SlotState, SpendingData},
     tx::NodeTx,
     workspace::{Outcome, Workspace},
 };
@@ -97,8 +97,11 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         let mut utxos = 0;
         for (vout, output) in (0u32..).zip(&tx.outputs).filter(|(_, output)| output.is_utxo()) {
             let hash = super::tx::utxo_hash(&tx.txid, vout, &output.script, output.satoshis);
-            let state = if options.is_frozen { SlotState::Frozen } else { SlotState::Unspent };
-            self.new_slot(OutPoint::new(tx.txid, vout), Slot { state, ..Slot::new(hash) });
+            let state = if options.is_frozen { OutputState::Frozen } else { OutputState::Unspent };
+            self.new_slot(
+                OutPoint::new(tx.txid, vout),
+                OutputRecord { state, ..OutputRecord::new(hash) },
+            );
             utxos += 1;
         }
         let maturity = self.policy.coinbase_maturity;

@@ -1,6 +1,6 @@
 //! Why an operation of the node store was refused. A refused item changed nothing.
 
-use super::slot::SpendingData;
+use super::output::SpendingData;
 use crate::{
     kind::ErrorKind,
     types::{Height, OutPoint, Txid},

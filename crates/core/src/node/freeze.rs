@@ -2,9 +2,9 @@
 
 use super::{
     error::{NodeError, SpendError},
+    output::OutputState,
     reads::NodeReads,
     record::Reassignment,
-    slot::SlotState,
     tx::utxo_hash,
     workspace::{Outcome, Workspace},
 };
@@ -21,16 +21,16 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
             Err(error) => return Ok(Err(error)),
         };
         match state {
-            SlotState::Unspent => self.set_state(outpoint, SlotState::Frozen).map(Ok),
-            SlotState::Frozen => Ok(Err(NodeError::AlreadyFrozen(*outpoint))),
-            SlotState::Spent(by) => Ok(Err(SpendError::Spent { outpoint: *outpoint, by }.into())),
+            OutputState::Unspent => self.set_state(outpoint, OutputState::Frozen).map(Ok),
+            OutputState::Frozen => Ok(Err(NodeError::AlreadyFrozen(*outpoint))),
+            OutputState::Spent(by) => Ok(Err(SpendError::Spent { outpoint: *outpoint, by }.into())),
         }
     }
 
     /// Unfreezes a frozen output.
     pub fn unfreeze(&mut self, outpoint: &OutPoint, hash: &[u8; 32]) -> Outcome<(), S::Error> {
         match self.checked_state(outpoint, hash)? {
-            Ok(SlotState::Frozen) => self.set_state(outpoint, SlotState::Unspent).map(Ok),
+            Ok(OutputState::Frozen) => self.set_state(outpoint, OutputState::Unspent).map(Ok),
             Ok(_) => Ok(Err(NodeError::NotFrozen(*outpoint))),
             Err(error) => Ok(Err(error)),
         }
@@ -49,7 +49,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
             return Ok(Err(NodeError::HeightZero));
         }
         match self.checked_state(outpoint, hash)? {
-            Ok(SlotState::Frozen) => {}
+            Ok(OutputState::Frozen) => {}
             Ok(_) => return Ok(Err(NodeError::NotFrozen(*outpoint))),
             Err(error) => return Ok(Err(error)),
         }
@@ -61,7 +61,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         let new = utxo_hash(outpoint.txid(), outpoint.index(), script, output.satoshis);
         if let Some(slot) = self.slot(outpoint)? {
             slot.hash = new;
-            slot.state = SlotState::Unspent;
+            slot.state = OutputState::Unspent;
             slot.spendable_at = Some(height.plus(REASSIGN_HOLD_BLOCKS).get());
         }
         if let Some(record) = self.record(outpoint.txid())? {
@@ -82,7 +82,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         &mut self,
         outpoint: &OutPoint,
         hash: &[u8; 32],
-    ) -> Outcome<SlotState, S::Error> {
+    ) -> Outcome<OutputState, S::Error> {
         if self.look(outpoint.txid())?.is_none() {
             return Ok(Err(NodeError::NotFound(*outpoint.txid())));
         }
@@ -93,7 +93,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         })
     }
 
-    fn set_state(&mut self, outpoint: &OutPoint, state: SlotState) -> Result<(), S::Error> {
+    fn set_state(&mut self, outpoint: &OutPoint, state: OutputState) -> Result<(), S::Error> {
         if let Some(slot) = self.slot(outpoint)? {
             slot.state = state;
         }

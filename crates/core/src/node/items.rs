@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 use super::{
-    changes::ChangeSet, reads::NodeReads, record::TxRecord, slot::Slot, workspace::Workspace,
+    changes::ChangeSet, output::OutputRecord, reads::NodeReads, record::TxRecord,
+    workspace::Workspace,
 };
 use crate::types::{OutPoint, Txid};
 
@@ -40,7 +41,7 @@ pub(super) struct Notes {
     items: Vec<Touches>,
     /// Records and outputs as the item at work found them, where it asked to change them.
     records: FxHashMap<Txid, Option<TxRecord>>,
-    slots: FxHashMap<OutPoint, Option<Slot>>,
+    slots: FxHashMap<OutPoint, Option<OutputRecord>>,
 }
 
 impl Notes {
@@ -66,7 +67,7 @@ impl Notes {
     }
 
     /// The same for an output.
-    pub(super) fn may_change_slot(&mut self, outpoint: &OutPoint, now: Option<Slot>) {
+    pub(super) fn may_change_slot(&mut self, outpoint: &OutPoint, now: Option<OutputRecord>) {
         self.slots.entry(*outpoint).or_insert(now);
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{
     error::{NodeError, SpendError},
+    output::{OutputState, SpendingData},
     reads::NodeReads,
     record::TxRecord,
-    slot::{SlotState, SpendingData},
     spend::{SpendFlags, SpendInput, SpendRequest, UnspendRequest},
     workspace::{Outcome, Workspace},
 };
@@ -218,7 +218,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
                 let Some(slot) = self.slot(&input.outpoint)?.copied() else {
                     return Ok(Err(SpendError::NotFound(input.outpoint).into()));
                 };
-                if slot.state == SlotState::Frozen {
+                if slot.state == OutputState::Frozen {
                     return Ok(Err(SpendError::Frozen(input.outpoint).into()));
                 }
                 if let Some(by) = slot.spent_by().filter(|by| by.txid != *winner) {

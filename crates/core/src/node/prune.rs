@@ -13,7 +13,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    explain::KeepReason, reads::NodeReads, record::TxRecord, slot::SlotState, undo::Undo,
+    explain::KeepReason, output::OutputState, reads::NodeReads, record::TxRecord, undo::Undo,
     workspace::Workspace,
 };
 use crate::types::{Height, OutPoint, Txid};
@@ -299,7 +299,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
                 && by.is_some_and(|by| by.txid == *txid)
                 && let Some(slot) = self.slot(spend)?
             {
-                slot.state = SlotState::Unspent;
+                slot.state = OutputState::Unspent;
                 if let Some(survivor) = self.record(&parent)? {
                     survivor.take_spends_back(1);
                 }

@@ -3,8 +3,8 @@
 use super::{
     blob::{BlobKind, check_body, decode_blob},
     codec::{file_checksum, wrong_checksum},
+    output::OutputRecord,
     record::TxRecord,
-    slot::Slot,
     tx::NodeTx,
 };
 use crate::{
@@ -42,7 +42,7 @@ impl HeightIndex {
 }
 
 /// A page of outputs; one that does not decode says so.
-pub type SlotPage = Vec<(OutPoint, Result<Slot, Corrupt>)>;
+pub type OutputPage = Vec<(OutPoint, Result<OutputRecord, Corrupt>)>;
 
 /// One state of a node store, as its engine shows it to the rules.
 ///
@@ -65,14 +65,14 @@ pub trait NodeReads {
     fn records(&self, txids: &[Txid]) -> Result<Vec<Option<TxRecord>>, Self::Error>;
 
     /// Outputs that can be spent; `None` for every other.
-    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, Self::Error>;
+    fn outputs_at(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<OutputRecord>>, Self::Error>;
 
     /// Every output that can be spent of transactions with so many outputs, in order; an engine
     /// that has them side by side overrides it.
-    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, Slot)>>, Self::Error> {
+    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, OutputRecord)>>, Self::Error> {
         let all = |&(txid, count): &(Txid, u32)| {
             let outpoints: Vec<_> = (0..count).map(|vout| OutPoint::new(txid, vout)).collect();
-            let found = (0..).zip(self.slots(&outpoints)?);
+            let found = (0..).zip(self.outputs_at(&outpoints)?);
             Ok(found.filter_map(|(vout, slot)| Some((vout, slot?))).collect())
         };
         of.iter().map(all).collect()
@@ -119,7 +119,11 @@ pub trait NodeReads {
     fn txids_after(&self, after: Option<&Txid>, limit: usize) -> Result<Vec<Txid>, Self::Error>;
 
     /// Outputs in order, behind `after`.
-    fn slots_after(&self, after: Option<&OutPoint>, limit: usize) -> Result<SlotPage, Self::Error>;
+    fn outputs_after(
+        &self,
+        after: Option<&OutPoint>,
+        limit: usize,
+    ) -> Result<OutputPage, Self::Error>;
 
     /// A value of the store as a whole.
     fn state(&self, name: &str) -> Result<Option<Vec<u8>>, Self::Error>;

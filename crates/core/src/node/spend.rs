@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     create::CreateOptions,
     error::{NodeError, SpendError},
+    output::{OutputState, SpendingData},
     reads::NodeReads,
-    slot::{SlotState, SpendingData},
     tx::NodeTx,
     workspace::{Outcome, Workspace},
 };
@@ -218,7 +218,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         if slot.hash != input.hash {
             return Ok(Err(SpendError::Mismatch(outpoint)));
         }
-        if slot.state == SlotState::Frozen {
+        if slot.state == OutputState::Frozen {
             return Ok(Err(SpendError::Frozen(outpoint)));
         }
         if let Some(from) = slot.spendable_at.filter(|from| *from > height.get()) {
@@ -246,10 +246,10 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         for input in inputs {
             let mut is_new = false;
             if let Some(slot) = self.slot(&input.outpoint)?
-                && slot.state == SlotState::Unspent
+                && slot.state == OutputState::Unspent
             {
                 let by = SpendingData { txid: request.spender, vin: input.vin };
-                slot.state = SlotState::Spent(by);
+                slot.state = OutputState::Spent(by);
                 is_new = true;
             }
             let parent = *input.outpoint.txid();
@@ -284,9 +284,9 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         if slot.hash != request.hash {
             return Ok(Err(SpendError::Mismatch(outpoint).into()));
         }
-        let is_owned = slot.state == SlotState::Spent(expected);
+        let is_owned = slot.state == OutputState::Spent(expected);
         if is_owned {
-            slot.state = SlotState::Unspent;
+            slot.state = OutputState::Unspent;
         }
         let retention = self.policy.retention_blocks;
         if let Some(record) = self.record(outpoint.txid())? {
@@ -391,7 +391,7 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
             SpendStatus::Locked
         } else if record.is_conflicting {
             SpendStatus::Conflicting
-        } else if slot.state == SlotState::Frozen {
+        } else if slot.state == OutputState::Frozen {
             SpendStatus::Frozen
         } else if is_held || is_young {
             SpendStatus::Immature
@@ -401,12 +401,12 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
             SpendStatus::Ok
         };
         let by = match slot.state {
-            SlotState::Spent(by) => Some(by),
-            SlotState::Frozen => {
+            OutputState::Spent(by) => Some(by),
+            OutputState::Frozen => {
                 let txid = Txid::from_bytes([0xff; 32]);
                 Some(SpendingData { txid, vin: outpoint.index() })
             }
-            SlotState::Unspent => None,
+            OutputState::Unspent => None,
         };
         Ok(Ok(SpendView { status, by }))
     }

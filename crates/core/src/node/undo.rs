@@ -3,11 +3,11 @@
 use minicbor::{Decoder, Encoder};
 
 use super::{
-    codec::{decode_body, decode_record, decode_slot, encode_body, encode_record, encode_slot},
+    codec::{decode_body, decode_output, decode_record, encode_body, encode_output, encode_record},
     error::{NodeError, SpendError},
+    output::{OutputRecord, OutputState, SpendingData},
     reads::NodeReads,
     record::TxRecord,
-    slot::{Slot, SlotState, SpendingData},
     tx::{NodeInput, NodeTx, utxo_hash},
     workspace::{Outcome, Workspace},
 };
@@ -24,7 +24,7 @@ pub struct Undo {
     /// The record as it was.
     pub record: TxRecord,
     /// Its outputs.
-    pub slots: Vec<(u32, Slot)>,
+    pub slots: Vec<(u32, OutputRecord)>,
     /// Its body, where there was one.
     pub body: Option<NodeTx>,
     /// Parents it left a marker on.
@@ -41,7 +41,7 @@ impl Undo {
             e.array(4)?.bytes(&encode_record(&self.record))?;
             e.array(self.slots.len() as u64)?;
             for (vout, slot) in &self.slots {
-                e.array(2)?.u32(*vout)?.bytes(&encode_slot(slot))?;
+                e.array(2)?.u32(*vout)?.bytes(&encode_output(slot))?;
             }
             e.array(u64::from(self.body.is_some()))?;
             if let Some(body) = &self.body {
@@ -72,7 +72,7 @@ impl Undo {
                 return Err(malformed());
             }
             let vout = d.u32().map_err(corrupt)?;
-            slots.push((vout, decode_slot(d.bytes().map_err(corrupt)?)?));
+            slots.push((vout, decode_output(d.bytes().map_err(corrupt)?)?));
         }
         let body = match array_len(&mut d, UNDO)? {
             0 => None,
@@ -177,13 +177,13 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
                 utxo_hash(outpoint.txid(), outpoint.index(), &previous.script, previous.satoshis)
             });
             match slot.state {
-                SlotState::Spent(by) if by.txid == *txid => {}
-                SlotState::Spent(by) => lost.push((vin, SpendError::Spent { outpoint, by })),
-                SlotState::Frozen => lost.push((vin, SpendError::Frozen(outpoint))),
-                SlotState::Unspent if given.is_some_and(|given| given != slot.hash) => {
+                OutputState::Spent(by) if by.txid == *txid => {}
+                OutputState::Spent(by) => lost.push((vin, SpendError::Spent { outpoint, by })),
+                OutputState::Frozen => lost.push((vin, SpendError::Frozen(outpoint))),
+                OutputState::Unspent if given.is_some_and(|given| given != slot.hash) => {
                     lost.push((vin, SpendError::Mismatch(outpoint)));
                 }
-                SlotState::Unspent => {}
+                OutputState::Unspent => {}
             }
         }
         Ok(lost)
@@ -210,10 +210,10 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
                 continue;
             }
             let Some(slot) = self.slot(&input.outpoint)? else { continue };
-            if slot.state != SlotState::Unspent {
+            if slot.state != OutputState::Unspent {
                 continue;
             }
-            slot.state = SlotState::Spent(SpendingData { txid: *txid, vin });
+            slot.state = OutputState::Spent(SpendingData { txid: *txid, vin });
             if let Some(parent) = self.record(&parent)? {
                 parent.add_spends(1, at);
                 parent.evaluate(at, retention);

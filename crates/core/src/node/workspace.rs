@@ -8,9 +8,9 @@ use super::{
     changes::ChangeSet,
     error::NodeError,
     items::Notes,
+    output::OutputRecord,
     reads::{BodyFiles, NodeReads, read_bodies},
     record::{Policy, TxRecord},
-    slot::Slot,
     tx::NodeTx,
 };
 use crate::types::{Height, OutPoint, Txid};
@@ -50,7 +50,7 @@ impl RecordEntry {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Output {
     pub(super) vout: u32,
-    pub(super) slot: Slot,
+    pub(super) slot: OutputRecord,
     /// Greatest recorded height of its spender, if that is known to be settled.
     pub(super) spender_settled: Option<Height>,
 }
@@ -65,7 +65,7 @@ pub struct Workspace<'s, S: NodeReads + ?Sized> {
     pub(super) policy: Policy,
     // Looked up far more often than written; what is written is put in order at the end.
     records: FxHashMap<Txid, RecordEntry>,
-    slots: FxHashMap<OutPoint, Entry<Slot>>,
+    slots: FxHashMap<OutPoint, Entry<OutputRecord>>,
     /// Outputs of records that may be deleted whole; nothing changes a single one of them.
     outputs: FxHashMap<Txid, Vec<Output>>,
     /// Outputs that go with their records.
@@ -109,7 +109,7 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
         }
         if !outpoints.is_empty() {
             self.slots.reserve(outpoints.len());
-            for (outpoint, before) in outpoints.iter().zip(self.reads.slots(&outpoints)?) {
+            for (outpoint, before) in outpoints.iter().zip(self.reads.outputs_at(&outpoints)?) {
                 self.slots.entry(*outpoint).or_insert(Entry { before, now: before });
             }
         }
@@ -199,7 +199,7 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
     }
 
     /// The same, for those who only look.
-    pub fn loaded_slots(&self, txid: &Txid) -> impl Iterator<Item = &Slot> {
+    pub fn loaded_slots(&self, txid: &Txid) -> impl Iterator<Item = &OutputRecord> {
         self.outputs(txid).iter().map(|output| &output.slot)
     }
 
@@ -216,9 +216,9 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
         Ok(Some((record, outputs)))
     }
 
-    fn slot_entry(&mut self, outpoint: &OutPoint) -> Result<&mut Entry<Slot>, S::Error> {
+    fn slot_entry(&mut self, outpoint: &OutPoint) -> Result<&mut Entry<OutputRecord>, S::Error> {
         if !self.slots.contains_key(outpoint) {
-            let before = first(self.reads.slots(slice::from_ref(outpoint))?);
+            let before = first(self.reads.outputs_at(slice::from_ref(outpoint))?);
             self.slots.insert(*outpoint, Entry { before, now: before });
         }
         let entry = self.slots.get_mut(outpoint).expect("it was inserted above");
@@ -230,17 +230,17 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
     }
 
     /// An output that was loaded, as it stands.
-    pub(super) fn slot_now(&self, outpoint: &OutPoint) -> Option<Slot> {
+    pub(super) fn slot_now(&self, outpoint: &OutPoint) -> Option<OutputRecord> {
         self.slots.get(outpoint)?.now
     }
 
     /// An output that can be spent, as it stands.
-    pub fn slot(&mut self, outpoint: &OutPoint) -> Result<Option<&mut Slot>, S::Error> {
+    pub fn slot(&mut self, outpoint: &OutPoint) -> Result<Option<&mut OutputRecord>, S::Error> {
         Ok(self.slot_entry(outpoint)?.now.as_mut())
     }
 
     /// Writes a new output, of which nothing has to be loaded.
-    pub(super) fn new_slot(&mut self, outpoint: OutPoint, slot: Slot) {
+    pub(super) fn new_slot(&mut self, outpoint: OutPoint, slot: OutputRecord) {
         self.note_change(outpoint.txid());
         self.slots.insert(outpoint, Entry { before: None, now: Some(slot) });
     }

@@ -3,7 +3,7 @@
 use utxokeep_core::{
     OutPoint, Txid,
     node::{
-        CreateOptions, NodeError, NodeTx, SlotState, SpendError, SpendFlags, SpendRequest,
+        CreateOptions, NodeError, NodeTx, OutputState, SpendError, SpendFlags, SpendRequest,
         SpendStatus,
     },
 };
@@ -88,7 +88,8 @@ pub(super) fn the_counter_of_spent_outputs_is_a_recount(stage: &Stage) {
         stage.unspend(&tx, vout, &spends[0], 6);
     }
     let stored = stage.get(&tx).unwrap();
-    let is_spent = |slot: &utxokeep_core::node::Slot| matches!(slot.state, SlotState::Spent(_));
+    let is_spent =
+        |slot: &utxokeep_core::node::OutputRecord| matches!(slot.state, OutputState::Spent(_));
     let counted = stored.slots.unwrap().iter().flatten().filter(|slot| is_spent(slot)).count();
     assert_eq!((stored.record.spent, counted), (4, 4), "the counter is a recount");
     let requests: Vec<_> =
@@ -127,7 +128,7 @@ pub(super) fn a_thousand_transactions_are_created_and_spent_in_batches(stage: &S
         let stored = stored.unwrap();
         let slots = stored.slots.unwrap();
         assert_eq!((stored.record.spent, stored.body.as_ref()), (1, Some(parent)));
-        assert_eq!(slots[0].unwrap().state, SlotState::Unspent);
+        assert_eq!(slots[0].unwrap().state, OutputState::Unspent);
         assert_eq!(slots[1].unwrap().spent_by().unwrap().txid, id(2, n));
     }
 }

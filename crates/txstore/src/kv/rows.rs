@@ -7,7 +7,7 @@ use std::{
 
 use utxokeep_core::{
     Corrupt, Encoded, Height, OutPoint, StoredKey, StoredValue, Txid,
-    node::{HeightIndex, NodeReads, NodeTx, Slot, SlotPage, TxRecord},
+    node::{HeightIndex, NodeReads, NodeTx, OutputPage, OutputRecord, TxRecord},
 };
 use utxokeep_kv::{Read, RowKey, Scan, Stored, Table};
 
@@ -75,7 +75,11 @@ impl Rows<'_, '_> {
     }
 
     /// Outputs of one transaction, which are neighbours.
-    fn walk_outputs(&self, txid: &Txid, count: u32) -> Result<Vec<(u32, Slot)>, StoreError> {
+    fn walk_outputs(
+        &self,
+        txid: &Txid,
+        count: u32,
+    ) -> Result<Vec<(u32, OutputRecord)>, StoreError> {
         let (first, end) = (OutPoint::new(*txid, 0).to_key(), OutPoint::new(*txid, count).to_key());
         let scan = Scan { from: &first, until: Some(&end), ..everything() };
         let (mut found, mut damage) = (Vec::with_capacity(count.min(1_000) as usize), None);
@@ -124,16 +128,16 @@ impl NodeReads for Rows<'_, '_> {
         self.many(RECORDS, txids, |_, record| Ok(record))
     }
 
-    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError> {
+    fn outputs_at(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<OutputRecord>>, StoreError> {
         self.many(SLOTS, outpoints, |_, slot| Ok(slot))
     }
 
-    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, Slot)>>, StoreError> {
+    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, OutputRecord)>>, StoreError> {
         let is_few = |count: u32| count < WALKED_OUTPUTS_MIN;
         let few = of.iter().filter(|(_, count)| is_few(*count));
         let outpoints = few.flat_map(|&(id, count)| (0..count).map(move |n| OutPoint::new(id, n)));
         let outpoints: Vec<OutPoint> = outpoints.collect();
-        let mut few = self.slots(&outpoints)?.into_iter();
+        let mut few = self.outputs_at(&outpoints)?.into_iter();
         let mut all = Vec::with_capacity(of.len());
         for &(txid, count) in of {
             all.push(if is_few(count) {
@@ -211,7 +215,11 @@ impl NodeReads for Rows<'_, '_> {
         Ok(found)
     }
 
-    fn slots_after(&self, after: Option<&OutPoint>, limit: usize) -> Result<SlotPage, StoreError> {
+    fn outputs_after(
+        &self,
+        after: Option<&OutPoint>,
+        limit: usize,
+    ) -> Result<OutputPage, StoreError> {
         let mut found = Vec::new();
         let after = after.map(|outpoint| outpoint.to_key());
         let after = after.as_ref().map(<[u8; 36]>::as_slice);

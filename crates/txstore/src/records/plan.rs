@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
     Txid,
-    node::{ChangeSet, HeightIndex, TxRecord, encode_body, encode_record, encode_slot},
+    node::{ChangeSet, HeightIndex, TxRecord, encode_body, encode_output, encode_record},
 };
 use utxokeep_records::{Fields, Key, Version};
 
@@ -129,7 +129,7 @@ impl Draft<'_> {
                 None => self.patches.entry(self.layout.output(outpoint)).or_default(),
             };
             match slot {
-                Some(slot) => patch.set(&field, encode_slot(slot)),
+                Some(slot) => patch.set(&field, encode_output(slot)),
                 None => patch.unset(&field),
             }
         }

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, ops::Bound};
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
     node::{
-        HeightIndex, NodeReads, NodeTx, Slot, SlotPage, TxRecord, decode_body, decode_record,
-        decode_slot, decode_spends,
+        HeightIndex, NodeReads, NodeTx, OutputPage, OutputRecord, TxRecord, decode_body,
+        decode_output, decode_record, decode_spends,
     },
 };
 use utxokeep_records::{Fields, Key, ScanIndex};
@@ -96,11 +96,11 @@ impl CellView<'_> {
     }
 
     /// The outputs in a cell, in order.
-    fn outputs_in(&self, key: &Key) -> Vec<(u32, Result<Slot, Corrupt>)> {
+    fn outputs_in(&self, key: &Key) -> Vec<(u32, Result<OutputRecord, Corrupt>)> {
         self.with(key, |known| {
             let outputs =
                 known.fields().filter_map(|(name, value)| Some((output_of(name)?, value)));
-            outputs.map(|(vout, value)| (vout, decode_slot(value))).collect()
+            outputs.map(|(vout, value)| (vout, decode_output(value))).collect()
         })
     }
 
@@ -147,7 +147,7 @@ impl CellView<'_> {
     }
 
     /// Every output of a transaction that is stored, its record there or not.
-    fn stored_outputs(&self, txid: &Txid) -> Result<SlotPage, StoreError> {
+    fn stored_outputs(&self, txid: &Txid) -> Result<OutputPage, StoreError> {
         let master = self.cells.layout.master(txid);
         self.load([(master.clone(), Fields::All)])?;
         // Of a record that cannot be read the pages are found by their rows.
@@ -207,19 +207,19 @@ impl NodeReads for CellView<'_> {
         keys.iter().zip(txids).map(record).collect()
     }
 
-    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError> {
+    fn outputs_at(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<OutputRecord>>, StoreError> {
         let cell = |outpoint: &OutPoint| self.cells.layout.output(outpoint);
         let keys: Vec<Key> = outpoints.iter().map(cell).collect();
         let field = |outpoint: &OutPoint| Fields::Named(vec![output_field(outpoint.index())]);
         self.load(keys.iter().cloned().zip(outpoints.iter().map(field)))?;
         let slot = |(key, outpoint): (&Key, &OutPoint)| {
             let name = output_field(outpoint.index());
-            Ok(self.with(key, |known| known.get(&name).map(decode_slot).transpose())?)
+            Ok(self.with(key, |known| known.get(&name).map(decode_output).transpose())?)
         };
         keys.iter().zip(outpoints).map(slot).collect()
     }
 
-    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, Slot)>>, StoreError> {
+    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, OutputRecord)>>, StoreError> {
         let cells: Vec<_> =
             of.iter().map(|(txid, count)| self.output_cells(txid, *count)).collect();
         self.load(cells.iter().flatten().cloned())?;
@@ -296,8 +296,12 @@ impl NodeReads for CellView<'_> {
         self.cells.walk(after, limit)
     }
 
-    fn slots_after(&self, after: Option<&OutPoint>, limit: usize) -> Result<SlotPage, StoreError> {
-        let mut found: SlotPage = Vec::new();
+    fn outputs_after(
+        &self,
+        after: Option<&OutPoint>,
+        limit: usize,
+    ) -> Result<OutputPage, StoreError> {
+        let mut found: OutputPage = Vec::new();
         let mut last = None;
         if let Some(after) = after {
             let rest = self.stored_outputs(after.txid())?;

@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
     node::{
-        HeightIndex, NodeInput, NodeOutput, NodeReads, NodeTx, PreviousOutput, Slot, SlotPage,
-        TxRecord, body_checksum, wrong_checksum,
+        HeightIndex, NodeInput, NodeOutput, NodeReads, NodeTx, OutputPage, OutputRecord,
+        PreviousOutput, TxRecord, body_checksum, wrong_checksum,
     },
 };
 use utxokeep_sql::{Row, SqlError, Transaction, Value};
@@ -96,7 +96,7 @@ impl NodeReads for SqlView<'_, '_> {
         Ok(txids.iter().map(|txid| rows.get(txid).cloned()).collect())
     }
 
-    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, StoreError> {
+    fn outputs_at(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<OutputRecord>>, StoreError> {
         let mut ordered = outpoints.to_vec();
         ordered.sort_unstable();
         ordered.dedup();
@@ -115,9 +115,9 @@ impl NodeReads for SqlView<'_, '_> {
         Ok(outpoints.iter().map(|outpoint| found.get(outpoint).copied()).collect())
     }
 
-    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, Slot)>>, StoreError> {
+    fn outputs(&self, of: &[(Txid, u32)]) -> Result<Vec<Vec<(u32, OutputRecord)>>, StoreError> {
         let ids = sorted(&of.iter().map(|(txid, _)| *txid).collect::<Vec<_>>());
-        let mut found: BTreeMap<Txid, Vec<(u32, Slot)>> = BTreeMap::new();
+        let mut found: BTreeMap<Txid, Vec<(u32, OutputRecord)>> = BTreeMap::new();
         let head = outputs_head();
         query_rows(&mut self.transaction(), &head, OUTPUTS_TAIL, 1, &keys(&ids), |row| {
             if let Some(slot) = slot_row(row)? {
@@ -268,7 +268,11 @@ impl NodeReads for SqlView<'_, '_> {
         Ok(self.transaction().query_all(sql, &parameters, |row| txid_at(row, 0))?)
     }
 
-    fn slots_after(&self, after: Option<&OutPoint>, limit: usize) -> Result<SlotPage, StoreError> {
+    fn outputs_after(
+        &self,
+        after: Option<&OutPoint>,
+        limit: usize,
+    ) -> Result<OutputPage, StoreError> {
         let sql = format!(
             "SELECT {SLOT_COLUMNS} FROM node_outputs WHERE utxo_hash IS NOT NULL \
              AND (txid, vout) > ($1, $2) ORDER BY txid, vout LIMIT $3"

@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     Height, Txid,
-    node::{BlobKind, Slot, SlotState, SpendingData, TxRecord},
+    node::{BlobKind, OutputRecord, OutputState, SpendingData, TxRecord},
 };
 use utxokeep_sql::{Row, SqlError, Value};
 
@@ -108,16 +108,16 @@ pub(super) const SLOT_COLUMNS: &str =
     "txid, vout, utxo_hash, spending_data, is_frozen, spendable_at";
 
 /// Reads the columns of [`SLOT_COLUMNS`]; `None` for an output that nobody can spend.
-pub(super) fn slot_row(row: &Row<'_>) -> Result<Option<Slot>, SqlError> {
+pub(super) fn slot_row(row: &Row<'_>) -> Result<Option<OutputRecord>, SqlError> {
     let Some(hash) = row.opt_bytes(2)? else { return Ok(None) };
     let hash = hash.try_into().map_err(|_| SqlError::bad_row("a commitment has not 32 bytes"))?;
     let state = match row.opt_bytes(3)? {
-        Some(bytes) => SlotState::Spent(
+        Some(bytes) => OutputState::Spent(
             SpendingData::from_bytes(bytes)
                 .ok_or_else(|| SqlError::bad_row("spending data has not 36 bytes"))?,
         ),
-        None if row.int(4)? != 0 => SlotState::Frozen,
-        None => SlotState::Unspent,
+        None if row.int(4)? != 0 => OutputState::Frozen,
+        None => OutputState::Unspent,
     };
-    Ok(Some(Slot { hash, state, spendable_at: height_at(row, 5)?.map(Height::get) }))
+    Ok(Some(OutputRecord { hash, state, spendable_at: height_at(row, 5)?.map(Height::get) }))
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use utxokeep_core::{
     OutPoint, Txid,
     node::{
-        ChangeSet, MinedBlock, NodeTx, Reassignment, Slot, SlotState, SpendingData, TxRecord,
-        body_checksum,
+        ChangeSet, MinedBlock, NodeTx, OutputRecord, OutputState, Reassignment, SpendingData,
+        TxRecord, body_checksum,
     },
 };
 use utxokeep_fault::crash_point;
@@ -168,7 +168,7 @@ fn insert_inputs(
     Ok(())
 }
 
-/// What a slot is in columns: commitment, spender, frozen, hold.
+/// An output record in columns: commitment, spender, frozen, hold.
 struct SlotRow {
     outpoint: OutPoint,
     hash: Option<[u8; 32]>,
@@ -178,12 +178,12 @@ struct SlotRow {
 }
 
 impl SlotRow {
-    fn new(outpoint: OutPoint, slot: Option<&Slot>) -> Self {
+    fn new(outpoint: OutPoint, slot: Option<&OutputRecord>) -> Self {
         Self {
             outpoint,
             hash: slot.map(|slot| slot.hash),
-            spent_by: slot.and_then(Slot::spent_by).map(SpendingData::to_bytes),
-            is_frozen: slot.is_some_and(|slot| slot.state == SlotState::Frozen),
+            spent_by: slot.and_then(OutputRecord::spent_by).map(SpendingData::to_bytes),
+            is_frozen: slot.is_some_and(|slot| slot.state == OutputState::Frozen),
             spendable_at: slot.and_then(|slot| slot.spendable_at),
         }
     }
@@ -209,7 +209,7 @@ fn write_slots(
 ) -> Result<(), StoreError> {
     let is_new = |txid: &Txid| created.binary_search_by_key(&txid, |(id, ..)| *id).is_ok();
     let written = writes.slots.iter().filter_map(|(at, slot)| Some((*at, slot.as_ref()?)));
-    let slots: BTreeMap<OutPoint, &Slot> = written.collect();
+    let slots: BTreeMap<OutPoint, &OutputRecord> = written.collect();
     let (mut new, mut old) = (Vec::new(), Vec::new());
     for (txid, body) in bodies {
         for (vout, output) in (0u32..).zip(&body.outputs) {

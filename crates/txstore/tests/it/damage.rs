@@ -4,8 +4,8 @@
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        ConflictIntent, CreateOptions, MinedBlock, MinedInfo, NodeTx, Slot, SlotState, SpendFlags,
-        SpendRequest, SpendingData, decode_slot, encode_slot,
+        ConflictIntent, CreateOptions, MinedBlock, MinedInfo, NodeTx, OutputRecord, OutputState,
+        SpendFlags, SpendRequest, SpendingData, decode_output, encode_output,
     },
 };
 use utxokeep_kv::{Batch, Durability, Kv, OpenMode, Read, RocksKv, RocksOptions, TableId};
@@ -204,13 +204,13 @@ fn said_of_child(engine: &str, tamper: &Tamper) -> Vec<String> {
         let slots = TABLES.iter().position(|table| table.name == "tx_slots").unwrap();
         let table = TableId(u8::try_from(slots).unwrap());
         let key = OutPoint::new(parent.txid, 1).to_key();
-        let slot = decode_slot(&kv.get(table, &key).unwrap().unwrap()).unwrap();
+        let slot = decode_output(&kv.get(table, &key).unwrap().unwrap()).unwrap();
         let mut batch = Batch::new();
         match tamper {
             Tamper::Gone => batch.delete(table, &key),
             Tamper::SpentBy(by) => {
-                let state = by.map_or(SlotState::Unspent, SlotState::Spent);
-                batch.put(table, &key, &encode_slot(&Slot { state, ..slot }));
+                let state = by.map_or(OutputState::Unspent, OutputState::Spent);
+                batch.put(table, &key, &encode_output(&OutputRecord { state, ..slot }));
             }
         }
         kv.commit(batch, Durability::Synced).unwrap();

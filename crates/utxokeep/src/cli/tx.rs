@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use utxokeep_core::{
     Height, Txid, hex_encode,
-    node::{NodeTx, PruneRules, Slot, SlotState},
+    node::{NodeTx, OutputRecord, OutputState, PruneRules},
 };
 use utxokeep_txstore::{
     Agreement, CreationLock, Fields, NodeStore, PruneStore as _, StoredTx, TxStore as _,
@@ -81,14 +81,14 @@ struct Output {
 }
 
 impl Output {
-    fn new(index: u32, slot: Option<&Slot>, body: Option<&NodeTx>) -> Self {
+    fn new(index: u32, slot: Option<&OutputRecord>, body: Option<&NodeTx>) -> Self {
         let state = match slot.map(|slot| slot.state) {
             None => "unspendable",
-            Some(SlotState::Unspent) => "unspent",
-            Some(SlotState::Frozen) => "frozen",
-            Some(SlotState::Spent(_)) => "spent",
+            Some(OutputState::Unspent) => "unspent",
+            Some(OutputState::Frozen) => "frozen",
+            Some(OutputState::Spent(_)) => "spent",
         };
-        let by = slot.and_then(Slot::spent_by);
+        let by = slot.and_then(OutputRecord::spent_by);
         let output = body.and_then(|body| body.outputs.get(index as usize));
         Self {
             index,

@@ -3,8 +3,9 @@
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        BlobKind, ConflictIntent, MinedBlock, NodeInput, NodeOutput, NodeTx, Reassignment, Slot,
-        SlotState, SpendInput, SpendStatus, SpendView, SpendingData, Spent, Stored, TxRecord,
+        BlobKind, ConflictIntent, MinedBlock, NodeInput, NodeOutput, NodeTx, OutputRecord,
+        OutputState, Reassignment, SpendInput, SpendStatus, SpendView, SpendingData, Spent, Stored,
+        TxRecord,
     },
 };
 use utxokeep_txstore::{BlockState, StoredTx};
@@ -96,11 +97,11 @@ fn record(record: TxRecord) -> proto::Record {
     }
 }
 
-fn slot(vout: u32, slot: &Slot) -> proto::Slot {
+fn slot(vout: u32, slot: &OutputRecord) -> proto::Slot {
     let state = match slot.state {
-        SlotState::Unspent => proto::SlotState::Unspent,
-        SlotState::Frozen => proto::SlotState::Frozen,
-        SlotState::Spent(_) => proto::SlotState::Spent,
+        OutputState::Unspent => proto::SlotState::Unspent,
+        OutputState::Frozen => proto::SlotState::Frozen,
+        OutputState::Spent(_) => proto::SlotState::Spent,
     };
     proto::Slot {
         vout,

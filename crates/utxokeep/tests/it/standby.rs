@@ -16,7 +16,7 @@ use utxokeep::{
 };
 use utxokeep_core::{
     Height, Network, OpenMode, Txid,
-    node::{CreateOptions, NodeTx, SlotState, SpendAndCreate, SpendFlags, Stored},
+    node::{CreateOptions, NodeTx, OutputState, SpendAndCreate, SpendFlags, Stored},
 };
 use utxokeep_sql::SqlError;
 use utxokeep_testkit::{
@@ -192,7 +192,7 @@ impl Acknowledged {
                 assert_eq!(found.body.as_ref(), Some(tx));
                 // All but the newest are spent, by the one behind them.
                 let slots = found.slots.as_ref().unwrap();
-                let is_spent = matches!(slots[0].unwrap().state, SlotState::Spent(_));
+                let is_spent = matches!(slots[0].unwrap().state, OutputState::Spent(_));
                 assert!(is_spent || at + 1 >= stored, "the spend of {at} of {client} is missing");
             }
             for number in 0..self.wallets[usize::from(client)].load(Ordering::SeqCst) {

@@ -6,7 +6,7 @@ use super::ChangeSet;
 use crate::{
     chain::record::{Corrupt, INFALLIBLE, array_len, end, map_len, txid as read_txid},
     node::codec::{
-        decode_body, decode_record, decode_slot, encode_body, encode_record, encode_slot,
+        decode_body, decode_output, decode_record, encode_body, encode_output, encode_record,
     },
     types::OutPoint,
 };
@@ -70,7 +70,7 @@ impl ChangeSet {
         head(e, SLOTS, self.slots.len())?;
         for (outpoint, slot) in &self.slots {
             e.array(2)?.bytes(&outpoint.to_key())?;
-            put_optional(e, slot.as_ref().map(encode_slot))?;
+            put_optional(e, slot.as_ref().map(encode_output))?;
         }
         head(e, BODIES, self.bodies.len())?;
         for (txid, body) in &self.bodies {
@@ -132,7 +132,7 @@ impl ChangeSet {
                 let outpoint = OutPoint::from_key(d.bytes().map_err(corrupt)?);
                 let wrong = || Corrupt::new(CHANGES, "the name of an output is not 36 bytes long");
                 let outpoint = outpoint.ok_or_else(wrong)?;
-                self.slots.push((outpoint, optional(d)?.map(decode_slot).transpose()?));
+                self.slots.push((outpoint, optional(d)?.map(decode_output).transpose()?));
             }
             BODIES => {
                 let txid = read_txid(d, CHANGES)?;

@@ -7,7 +7,7 @@ use proptest::{collection::vec, option, prelude::*};
 use super::*;
 use crate::{
     hex_encode,
-    node::{MinedBlock, NodeInput, NodeOutput, SlotState, SpendingData},
+    node::{MinedBlock, NodeInput, NodeOutput, OutputState, SpendingData},
     types::Height,
 };
 
@@ -50,9 +50,12 @@ fn body(txid: Txid, satoshis: u64) -> NodeTx {
     }
 }
 
-fn slot(spender: Option<Txid>) -> Slot {
-    let spent = |txid| SlotState::Spent(SpendingData { txid, vin: 3 });
-    Slot { state: spender.map_or(SlotState::Unspent, spent), ..Slot::new([7; 32]) }
+fn slot(spender: Option<Txid>) -> OutputRecord {
+    let spent = |txid| OutputState::Spent(SpendingData { txid, vin: 3 });
+    OutputRecord {
+        state: spender.map_or(OutputState::Unspent, spent),
+        ..OutputRecord::new([7; 32])
+    }
 }
 
 /// Few ids, so that parts of one transaction meet.

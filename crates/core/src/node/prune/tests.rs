@@ -9,7 +9,8 @@ use crate::{
     Corrupt,
     node::{
         BlobKind, BodyFiles, CreateOptions, HeightIndex, MinedBlock, MinedInfo, NodeInput,
-        NodeOutput, NodeTx, Policy, PreviousOutput, Slot, SlotPage, SpendAndCreate, SpendFlags,
+        NodeOutput, NodeTx, OutputPage, OutputRecord, Policy, PreviousOutput, SpendAndCreate,
+        SpendFlags,
     },
 };
 
@@ -21,7 +22,7 @@ const NO_RULE: &str = "no rule asks this";
 #[derive(Default)]
 struct Shelf {
     records: BTreeMap<Txid, TxRecord>,
-    slots: BTreeMap<OutPoint, Slot>,
+    slots: BTreeMap<OutPoint, OutputRecord>,
     bodies: BTreeMap<Txid, NodeTx>,
     markers: BTreeSet<(Txid, Txid)>,
 }
@@ -33,7 +34,7 @@ impl NodeReads for Shelf {
         Ok(txids.iter().map(|txid| self.records.get(txid).cloned()).collect())
     }
 
-    fn slots(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<Slot>>, Corrupt> {
+    fn outputs_at(&self, outpoints: &[OutPoint]) -> Result<Vec<Option<OutputRecord>>, Corrupt> {
         Ok(outpoints.iter().map(|outpoint| self.slots.get(outpoint).copied()).collect())
     }
 
@@ -63,7 +64,7 @@ impl NodeReads for Shelf {
         unreachable!("{NO_RULE}")
     }
 
-    fn slots_after(&self, _: Option<&OutPoint>, _: usize) -> Result<SlotPage, Corrupt> {
+    fn outputs_after(&self, _: Option<&OutPoint>, _: usize) -> Result<OutputPage, Corrupt> {
         unreachable!("{NO_RULE}")
     }
 
@@ -371,7 +372,7 @@ fn preserved_locked_unmined_unspent_and_miscounted_records_stay() {
     shelf.records.insert(id(1), fine);
     let outpoint = OutPoint::new(id(1), 0);
     let slot = shelf.slots[&outpoint];
-    shelf.slots.insert(outpoint, Slot::new(slot.hash));
+    shelf.slots.insert(outpoint, OutputRecord::new(slot.hash));
     assert_eq!(shelf.prune(1, 2_000), Some(OutputUnspent), "the record says spent, it is not");
 }
 
@@ -508,7 +509,7 @@ fn every_check_that_is_left_out_lets_something_wrong_go() {
             Check::Eligible => shelf.mine(1, 900, true),
             Check::Outputs => {
                 let slot = shelf.slots[&OutPoint::new(parent, 0)];
-                shelf.slots.insert(OutPoint::new(parent, 0), Slot::new(slot.hash));
+                shelf.slots.insert(OutPoint::new(parent, 0), OutputRecord::new(slot.hash));
             }
             Check::ChildUnmined => shelf.mine(10, 1_001, true),
             Check::ChildStable => height = 1_288,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use utxokeep_core::{
     Height, Txid,
-    node::{NodeTx, Slot, SpendingData},
+    node::{NodeTx, OutputRecord, SpendingData},
 };
 use utxokeep_txstore::StoredTx;
 
@@ -24,7 +24,7 @@ fn find<'s>(txs: &[NodeTx], stored: &'s Stored, txid: &Txid) -> Option<&'s Store
 }
 
 fn spenders(stored: &StoredTx) -> impl Iterator<Item = SpendingData> {
-    stored.slots.iter().flatten().flatten().filter_map(Slot::spent_by)
+    stored.slots.iter().flatten().flatten().filter_map(OutputRecord::spent_by)
 }
 
 impl Gone {

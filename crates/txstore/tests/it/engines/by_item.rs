@@ -12,7 +12,7 @@ use std::{
 
 use utxokeep_core::{
     Txid,
-    node::{ChangeSet, ItemGroup, Slot, TxRecord},
+    node::{ChangeSet, ItemGroup, OutputRecord, TxRecord},
 };
 use utxokeep_kv::{OpenMode, Trouble};
 use utxokeep_txstore::{
@@ -46,7 +46,7 @@ struct ByItem {
 }
 
 /// A transaction as a decision found it.
-type Seen = (Option<TxRecord>, Vec<(u32, Slot)>);
+type Seen = (Option<TxRecord>, Vec<(u32, OutputRecord)>);
 
 fn look(view: &StoreReads<'_>, txids: &[Txid]) -> Result<Vec<Seen>, StoreError> {
     let records = view.records(txids)?;

@@ -3,7 +3,7 @@
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        ConflictIntent, CreateOptions, MinedBlock, MinedInfo, NodeTx, SlotState, SpendAndCreate,
+        ConflictIntent, CreateOptions, MinedBlock, MinedInfo, NodeTx, OutputState, SpendAndCreate,
         SpendFlags, SpendRequest, SpendingData, UnspendRequest,
     },
 };
@@ -151,7 +151,7 @@ impl Chooser {
         let (outpoint, hash) = self.named(model);
         let slot = model.records.get(outpoint.txid()).and_then(|r| r.slot(outpoint.index()));
         let by = match slot.map(|slot| slot.state) {
-            Some(SlotState::Spent(by)) if self.random.chance(80) => by,
+            Some(OutputState::Spent(by)) if self.random.chance(80) => by,
             _ => SpendingData { txid: self.any().txid, vin: 0 },
         };
         let set_locked = self.random.chance(20).then(|| self.random.chance(50));
@@ -194,7 +194,7 @@ impl Chooser {
         let mut frozen: Vec<Named> = Vec::new();
         for (txid, record) in &model.records {
             for (vout, slot) in (0u32..).zip(&record.outputs) {
-                let slot = slot.filter(|slot| slot.state == SlotState::Frozen);
+                let slot = slot.filter(|slot| slot.state == OutputState::Frozen);
                 frozen.extend(slot.map(|slot| (OutPoint::new(*txid, vout), slot.hash)));
             }
         }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use utxokeep_core::{
     Height, Txid,
-    node::{NodeError, SlotState, SpendError, SpendFlags, SpendInput, SpendRequest, SpendingData},
+    node::{
+        NodeError, OutputState, SpendError, SpendFlags, SpendInput, SpendRequest, SpendingData,
+    },
 };
 
 use super::model::Model;
@@ -107,8 +109,8 @@ impl Model {
                 let slot = parent.slot(outpoint.index());
                 let slot = slot.ok_or(SpendError::NotFound(outpoint))?;
                 match slot.state {
-                    SlotState::Frozen => return Err(SpendError::Frozen(outpoint).into()),
-                    SlotState::Spent(by) if by.txid != *winner => {
+                    OutputState::Frozen => return Err(SpendError::Frozen(outpoint).into()),
+                    OutputState::Spent(by) if by.txid != *winner => {
                         holders.push((SpendInput { outpoint, hash: slot.hash, vin }, by));
                     }
                     _ => {}
@@ -130,8 +132,8 @@ impl Model {
         }
         let record = self.records.get_mut(input.outpoint.txid()).unwrap();
         let slot = record.slot_mut(input.outpoint.index()).unwrap();
-        if slot.state == SlotState::Spent(*by) {
-            slot.state = SlotState::Unspent;
+        if slot.state == OutputState::Spent(*by) {
+            slot.state = OutputState::Unspent;
         }
         record.given_back();
         record.evaluate(height, retention);

@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     Height, Txid,
-    node::{MinedInfo, NodeError, Reassignment, Slot, SlotState, SpendError, utxo_hash},
+    node::{MinedInfo, NodeError, OutputRecord, OutputState, Reassignment, SpendError, utxo_hash},
 };
 
 use super::{model::Model, ops::Named};
@@ -64,7 +64,7 @@ impl Model {
         Ok(())
     }
 
-    fn named(&mut self, (at, hash): &Named) -> Result<&mut Slot, NodeError> {
+    fn named(&mut self, (at, hash): &Named) -> Result<&mut OutputRecord, NodeError> {
         let record = self.records.get_mut(at.txid()).ok_or(NodeError::NotFound(*at.txid()))?;
         let slot = record.slot_mut(at.index()).ok_or(SpendError::NotFound(*at))?;
         if slot.hash == *hash { Ok(slot) } else { Err(SpendError::Mismatch(*at).into()) }
@@ -73,21 +73,21 @@ impl Model {
     pub(crate) fn freeze(&mut self, output: &Named) -> Result<(), NodeError> {
         let slot = self.named(output)?;
         match slot.state {
-            SlotState::Frozen => return Err(NodeError::AlreadyFrozen(output.0)),
-            SlotState::Spent(by) => {
+            OutputState::Frozen => return Err(NodeError::AlreadyFrozen(output.0)),
+            OutputState::Spent(by) => {
                 return Err(SpendError::Spent { outpoint: output.0, by }.into());
             }
-            SlotState::Unspent => slot.state = SlotState::Frozen,
+            OutputState::Unspent => slot.state = OutputState::Frozen,
         }
         Ok(())
     }
 
     pub(crate) fn unfreeze(&mut self, output: &Named) -> Result<(), NodeError> {
         let slot = self.named(output)?;
-        if slot.state != SlotState::Frozen {
+        if slot.state != OutputState::Frozen {
             return Err(NodeError::NotFrozen(output.0));
         }
-        slot.state = SlotState::Unspent;
+        slot.state = OutputState::Unspent;
         Ok(())
     }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        ConflictIntent, MinedBlock, NodeError, NodeTx, Policy, PreviousOutput, Reassignment, Slot,
-        SlotState, SpendError, SpendStatus, SpendView, SpendingData, TxRecord,
+        ConflictIntent, MinedBlock, NodeError, NodeTx, OutputRecord, OutputState, Policy,
+        PreviousOutput, Reassignment, SpendError, SpendStatus, SpendView, SpendingData, TxRecord,
     },
 };
 use utxokeep_txstore::{BlockState, Decorated, ParentOutput};
@@ -31,7 +31,7 @@ pub(crate) struct Record {
     pub(crate) children: Vec<Txid>,
     pub(crate) created_at_ms: u64,
     /// `None`: nobody can spend it.
-    pub(crate) outputs: Vec<Option<Slot>>,
+    pub(crate) outputs: Vec<Option<OutputRecord>>,
     pub(crate) given: Vec<Reassignment>,
 }
 
@@ -45,11 +45,11 @@ impl Record {
         self.outputs.iter().flatten().count() + self.given.len()
     }
 
-    pub(crate) fn slot(&self, vout: u32) -> Option<&Slot> {
+    pub(crate) fn slot(&self, vout: u32) -> Option<&OutputRecord> {
         self.outputs.get(vout as usize).and_then(Option::as_ref)
     }
 
-    pub(crate) fn slot_mut(&mut self, vout: u32) -> Option<&mut Slot> {
+    pub(crate) fn slot_mut(&mut self, vout: u32) -> Option<&mut OutputRecord> {
         self.outputs.get_mut(vout as usize).and_then(Option::as_mut)
     }
 
@@ -75,7 +75,7 @@ impl Record {
     }
 
     /// What a store should have of it. Conflicting children come in any order.
-    fn shown(&self) -> (TxRecord, Vec<Option<Slot>>) {
+    fn shown(&self) -> (TxRecord, Vec<Option<OutputRecord>>) {
         let count = |len: usize| u32::try_from(len).unwrap();
         let record = TxRecord {
             is_coinbase: self.tx.is_coinbase,
@@ -129,7 +129,7 @@ impl Model {
             for (vin, input) in (0u32..).zip(&record.tx.inputs).filter(|_| !record.tx.is_coinbase) {
                 let Some(parent) = self.records.get(input.outpoint.txid()) else { continue };
                 let slot = parent.slot(input.outpoint.index());
-                let by = slot.and_then(Slot::spent_by);
+                let by = slot.and_then(OutputRecord::spent_by);
                 if by != Some(SpendingData { txid: *txid, vin }) {
                     found.push((*txid, vin));
                 }
@@ -144,7 +144,7 @@ impl Model {
     }
 
     /// What a store should have of a transaction.
-    pub(crate) fn shown(&self, txid: &Txid) -> Option<(TxRecord, Vec<Option<Slot>>)> {
+    pub(crate) fn shown(&self, txid: &Txid) -> Option<(TxRecord, Vec<Option<OutputRecord>>)> {
         self.records.get(txid).map(Record::shown)
     }
 
@@ -237,7 +237,7 @@ impl Model {
         if later(slot.spendable_at) || later(record.from) {
             status = SpendStatus::Immature;
         }
-        if slot.state == SlotState::Frozen {
+        if slot.state == OutputState::Frozen {
             status = SpendStatus::Frozen;
         }
         if record.conflicting {
@@ -247,7 +247,7 @@ impl Model {
             status = SpendStatus::Locked;
         }
         let frozen = SpendingData { txid: Txid::from_bytes([0xff; 32]), vin: at.index() };
-        let is_frozen = slot.state == SlotState::Frozen;
+        let is_frozen = slot.state == OutputState::Frozen;
         Ok(SpendView { status, by: if is_frozen { Some(frozen) } else { slot.spent_by() } })
     }
 

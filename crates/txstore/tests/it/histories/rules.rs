@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use utxokeep_core::{
     Height, Txid,
     node::{
-        CreateOptions, NodeError, NodeTx, Slot, SlotState, SpendAndCreate, SpendError, SpendFlags,
-        SpendInput, SpendRequest, SpendingData, Spent, Stored, UnspendRequest, utxo_hash,
+        CreateOptions, NodeError, NodeTx, OutputRecord, OutputState, SpendAndCreate, SpendError,
+        SpendFlags, SpendInput, SpendRequest, SpendingData, Spent, Stored, UnspendRequest,
+        utxo_hash,
     },
 };
 
@@ -53,11 +54,11 @@ impl Model {
         options: &CreateOptions,
     ) -> Result<(), NodeError> {
         self.refuse_create(tx, height, options)?;
-        let state = if options.is_frozen { SlotState::Frozen } else { SlotState::Unspent };
+        let state = if options.is_frozen { OutputState::Frozen } else { OutputState::Unspent };
         let outputs = (0u32..).zip(&tx.outputs).map(|(vout, output)| {
             let hash = utxo_hash(&tx.txid, vout, &output.script, output.satoshis);
             // In these histories a data carrier is what has no amount.
-            (output.satoshis > 0).then_some(Slot { hash, state, spendable_at: None })
+            (output.satoshis > 0).then_some(OutputRecord { hash, state, spendable_at: None })
         });
         let mut blocks = options.mined.clone();
         let mut seen = BTreeSet::new();
@@ -118,7 +119,7 @@ impl Model {
         if slot.hash != input.hash {
             return Err(SpendError::Mismatch(outpoint));
         }
-        if slot.state == SlotState::Frozen {
+        if slot.state == OutputState::Frozen {
             return Err(SpendError::Frozen(outpoint));
         }
         if let Some(from) = slot.spendable_at.filter(|from| *from > height.get()) {
@@ -165,8 +166,8 @@ impl Model {
                 let by = SpendingData { txid: request.spender, vin: input.vin };
                 let parent = self.records.get_mut(&txid).unwrap();
                 let slot = parent.slot_mut(vout).unwrap();
-                let is_new = slot.state == SlotState::Unspent;
-                slot.state = SlotState::Spent(by);
+                let is_new = slot.state == OutputState::Unspent;
+                slot.state = OutputState::Spent(by);
                 done.newly += u32::from(is_new);
                 parent.spent_at = parent.spent_at.max(is_new.then(|| request.height.get()));
                 parent.evaluate(request.height.get(), self.policy.retention_blocks);
@@ -189,9 +190,9 @@ impl Model {
         if slot.hash != request.hash {
             return Err(SpendError::Mismatch(at).into());
         }
-        let is_owned = slot.state == SlotState::Spent(expected);
+        let is_owned = slot.state == OutputState::Spent(expected);
         if is_owned {
-            slot.state = SlotState::Unspent;
+            slot.state = OutputState::Unspent;
         }
         record.given_back();
         record.locked = request.set_locked.unwrap_or(record.locked);

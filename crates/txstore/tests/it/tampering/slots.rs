@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use utxokeep_core::{
     OutPoint, Txid,
-    node::{Slot, SlotState, SpendingData},
+    node::{OutputRecord, OutputState, SpendingData},
 };
 use utxokeep_txstore::{Fields, TxStore as _};
 
@@ -15,31 +15,31 @@ use crate::tampering::{
 
 /// Every field by its name, and an output with another value in it. A new field does not compile
 /// before it is here.
-fn changes(slot: &Slot) -> Vec<(&'static str, Slot)> {
-    let Slot { hash, state, spendable_at } = *slot;
+fn changes(slot: &OutputRecord) -> Vec<(&'static str, OutputRecord)> {
+    let OutputRecord { hash, state, spendable_at } = *slot;
     let mut other_hash = hash;
     other_hash[7] ^= 1;
-    let with = |state| Slot { state, ..*slot };
+    let with = |state| OutputRecord { state, ..*slot };
     let held = spendable_at.map_or(Some(5), |height| Some(height + 1));
     let mut all = vec![
-        ("output.hash", Slot { hash: other_hash, ..*slot }),
-        ("output.spendable_at", Slot { spendable_at: held, ..*slot }),
+        ("output.hash", OutputRecord { hash: other_hash, ..*slot }),
+        ("output.spendable_at", OutputRecord { spendable_at: held, ..*slot }),
     ];
     if spendable_at.is_some() {
-        all.push(("output.spendable_at", Slot { spendable_at: None, ..*slot }));
+        all.push(("output.spendable_at", OutputRecord { spendable_at: None, ..*slot }));
     }
     let stranger = SpendingData { txid: Txid::from_bytes([0xee; 32]), vin: 0 };
     all.extend(match state {
-        SlotState::Unspent => vec![
-            ("output.is_frozen", with(SlotState::Frozen)),
-            ("output.spender", with(SlotState::Spent(stranger))),
+        OutputState::Unspent => vec![
+            ("output.is_frozen", with(OutputState::Frozen)),
+            ("output.spender", with(OutputState::Spent(stranger))),
         ],
-        SlotState::Frozen => vec![("output.is_frozen", with(SlotState::Unspent))],
-        SlotState::Spent(by) => vec![
-            ("output.spender", with(SlotState::Unspent)),
-            ("output.spender", with(SlotState::Spent(SpendingData { vin: by.vin, ..stranger }))),
-            ("output.input", with(SlotState::Spent(SpendingData { vin: by.vin ^ 1, ..by }))),
-            ("output.input", with(SlotState::Spent(SpendingData { vin: 7, ..by }))),
+        OutputState::Frozen => vec![("output.is_frozen", with(OutputState::Unspent))],
+        OutputState::Spent(by) => vec![
+            ("output.spender", with(OutputState::Unspent)),
+            ("output.spender", with(OutputState::Spent(SpendingData { vin: by.vin, ..stranger }))),
+            ("output.input", with(OutputState::Spent(SpendingData { vin: by.vin ^ 1, ..by }))),
+            ("output.input", with(OutputState::Spent(SpendingData { vin: 7, ..by }))),
         ],
     });
     all

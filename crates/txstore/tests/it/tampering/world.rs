@@ -6,9 +6,9 @@ use tempfile::TempDir;
 use utxokeep_core::{
     Height, OpenMode, OutPoint, Txid,
     node::{
-        BlobKind, CreateOptions, MinedBlock, MinedInfo, NodeTx, PruneRules, Pruned, Slot,
-        SlotState, SpendAndCreate, SpendFlags, SpendingData, TxRecord, decode_record,
-        encode_record, encode_slot,
+        BlobKind, CreateOptions, MinedBlock, MinedInfo, NodeTx, OutputRecord, OutputState,
+        PruneRules, Pruned, SpendAndCreate, SpendFlags, SpendingData, TxRecord, decode_record,
+        encode_output, encode_record,
     },
 };
 use utxokeep_kv::{Batch, Durability, Kv as _, Read as _, RocksKv, RocksOptions, TableId};
@@ -127,11 +127,11 @@ impl World {
     }
 
     /// Exchanges an output; answers whether the database took it.
-    pub(crate) fn put_slot(&self, outpoint: &OutPoint, slot: &Slot) -> bool {
+    pub(crate) fn put_slot(&self, outpoint: &OutPoint, slot: &OutputRecord) -> bool {
         match &self.below {
             Below::Rocks(kv) => {
                 let mut batch = Batch::new();
-                batch.put(table("tx_slots"), &outpoint.to_key(), &encode_slot(slot));
+                batch.put(table("tx_slots"), &outpoint.to_key(), &encode_output(slot));
                 kv.kv.commit(batch, Durability::Buffered).unwrap();
                 true
             }
@@ -144,7 +144,7 @@ impl World {
                     Value::from(outpoint.index()),
                     Value::from(&slot.hash),
                     Value::from(spent_by.as_ref()),
-                    Value::from(slot.state == SlotState::Frozen),
+                    Value::from(slot.state == OutputState::Frozen),
                     Value::from(slot.spendable_at),
                 ];
                 let changed: Result<u64, SqlError> = database.write(|tx| tx.execute(sql, &values));

@@ -4,9 +4,9 @@ use utxokeep::grpc::proto::{self, ErrorCode};
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        BlobKind, MinedBlock, NodeError, NodeInput, NodeOutput, NodeTx, PreviousOutput,
-        Reassignment, Slot, SlotState, SpendError, SpendInput, SpendStatus, SpendView,
-        SpendingData, Spent, Stored, TxRecord,
+        BlobKind, MinedBlock, NodeError, NodeInput, NodeOutput, NodeTx, OutputRecord, OutputState,
+        PreviousOutput, Reassignment, SpendError, SpendInput, SpendStatus, SpendView, SpendingData,
+        Spent, Stored, TxRecord,
     },
 };
 use utxokeep_txstore::StoredTx;
@@ -168,14 +168,14 @@ fn record(record: proto::Record) -> TxRecord {
     }
 }
 
-fn slot(slot: &proto::Slot) -> Slot {
+fn slot(slot: &proto::Slot) -> OutputRecord {
     let state = match slot.state() {
         proto::SlotState::Unspecified => panic!("the state is missing"),
-        proto::SlotState::Unspent => SlotState::Unspent,
-        proto::SlotState::Frozen => SlotState::Frozen,
-        proto::SlotState::Spent => SlotState::Spent(spender(slot.spent_by.as_ref().unwrap())),
+        proto::SlotState::Unspent => OutputState::Unspent,
+        proto::SlotState::Frozen => OutputState::Frozen,
+        proto::SlotState::Spent => OutputState::Spent(spender(slot.spent_by.as_ref().unwrap())),
     };
-    Slot { hash: hash(&slot.utxo_hash), state, spendable_at: slot.spendable_from_height }
+    OutputRecord { hash: hash(&slot.utxo_hash), state, spendable_at: slot.spendable_from_height }
 }
 
 pub(crate) fn stored_tx(tx: proto::StoredTransaction) -> StoredTx {

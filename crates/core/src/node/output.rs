@@ -35,7 +35,7 @@ impl SpendingData {
 
 /// What became of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlotState {
+pub enum OutputState {
     /// Nobody spent it.
     Unspent,
     /// Nobody may spend it until it is unfrozen.
@@ -46,28 +46,28 @@ pub enum SlotState {
 
 /// An output that can be spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
+pub struct OutputRecord {
     /// Commitment to the output.
     pub hash: [u8; 32],
     /// What became of it.
-    pub state: SlotState,
+    pub state: OutputState,
     /// Not before this height, after it was given to another owner.
     pub spendable_at: Option<u32>,
 }
 
-impl Slot {
+impl OutputRecord {
     /// A new output.
     #[must_use]
     pub const fn new(hash: [u8; 32]) -> Self {
-        Self { hash, state: SlotState::Unspent, spendable_at: None }
+        Self { hash, state: OutputState::Unspent, spendable_at: None }
     }
 
     /// Who spent it.
     #[must_use]
     pub const fn spent_by(&self) -> Option<SpendingData> {
         match self.state {
-            SlotState::Spent(by) => Some(by),
-            SlotState::Unspent | SlotState::Frozen => None,
+            OutputState::Spent(by) => Some(by),
+            OutputState::Unspent | OutputState::Frozen => None,
         }
     }
 }
