@@ -35,7 +35,7 @@ pub use chain::{
     details::{Asset, AssetFilter, Datum, Details, Parsed as ParsedDetails, ScriptRef},
     filter::Filter,
     partial::{FilterSize, OwnerKeys, Partial},
-    record::{BlockPlace, Corrupt, SpentRecord, UtxoRecord},
+    record::{BlockStamp, Corrupt, SpentRecord, UtxoRecord},
     rows::{
         AddressRow, AddressRowKey, BlockEntry, IndexKey, IndexTag, SpentAddressRow, row_outpoint,
     },

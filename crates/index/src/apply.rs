@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use utxokeep_core::{
-    Block, BlockDelta, BlockEntry, BlockHash, BlockPlace, ChainWork, CoinFacts, Created, Encoded,
+    Block, BlockDelta, BlockEntry, BlockHash, BlockStamp, ChainWork, CoinFacts, Created, Encoded,
     Height, InvalidBlock, InvalidTx, MissingInput, OutPoint, PastTimes, Prevout, Spent, StoredKey,
     StoredValue, Totals, Tx, UtxoRecord, check_alone, check_block, in_block_prevouts,
 };
@@ -307,7 +307,7 @@ impl<K: Kv> ChainWriter<K> {
             return Err(invalid(InvalidBlock::OverwritesLive { outpoint }));
         }
         let slot = block.header.slot;
-        let place = slot.map(|slot| BlockPlace {
+        let place = slot.map(|slot| BlockStamp {
             slot: slot.slot,
             hash: block.header.hash,
             epoch: slot.epoch,

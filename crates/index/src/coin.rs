@@ -1,7 +1,7 @@
 //! Which rows an output has in the tables.
 
 use utxokeep_core::{
-    AddressRow, AddressRowKey, BlockEntry, BlockPlace, Encoded, Height, IndexKey, Network,
+    AddressRow, AddressRowKey, BlockEntry, BlockStamp, Encoded, Height, IndexKey, Network,
     OutPoint, SpentAddressRow, SpentRecord, Txid, UtxoRecord,
 };
 use utxokeep_kv::Batch;
@@ -109,7 +109,7 @@ impl Coin<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpentAt {
     pub(crate) height: Height,
-    pub(crate) place: Option<BlockPlace>,
+    pub(crate) place: Option<BlockStamp>,
 }
 
 impl SpentAt {

@@ -7,7 +7,7 @@ mod undo;
 
 use rustc_hash::FxHashMap;
 use utxokeep_core::{
-    AddressRowKey, BlockEntry, BlockPlace, Height, OutPoint, SpentAddressRow, SpentRecord, Totals,
+    AddressRowKey, BlockEntry, BlockStamp, Height, OutPoint, SpentAddressRow, SpentRecord, Totals,
     UtxoRecord,
 };
 use utxokeep_kv::{Kv, Read, Scan, TableId};
@@ -121,7 +121,7 @@ pub(crate) struct Check<'c, 'a, S> {
     /// Records that repeated transactions replaced in blocks walked so far, newest first.
     pub(crate) replaced: FxHashMap<OutPoint, Vec<u8>>,
     /// Blocks that were looked up lately.
-    places: FxHashMap<Height, Option<BlockPlace>>,
+    places: FxHashMap<Height, Option<BlockStamp>>,
 }
 
 type Keyed = (Vec<u8>, Vec<u8>);
@@ -293,7 +293,7 @@ impl<S: Read> Check<'_, '_, S> {
     }
 
     /// The block at a height, as records repeat it.
-    fn place_at(&mut self, height: Height) -> Result<Option<BlockPlace>, IndexError> {
+    fn place_at(&mut self, height: Height) -> Result<Option<BlockStamp>, IndexError> {
         if let Some(place) = self.places.get(&height) {
             return Ok(*place);
         }

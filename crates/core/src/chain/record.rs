@@ -44,7 +44,7 @@ impl Corrupt {
 
 /// The block that did something, as a record repeats it on chains with slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockPlace {
+pub struct BlockStamp {
     /// Slot of the block.
     pub slot: u64,
     /// Hash of the block.
@@ -67,7 +67,7 @@ pub struct UtxoRecord<'a> {
     /// Height of the block that created it.
     pub height: Height,
     /// That block, on chains whose records repeat it.
-    pub place: Option<BlockPlace>,
+    pub place: Option<BlockStamp>,
     /// Position of its transaction in that block.
     pub tx_index: u32,
     /// Created by a coinbase.
@@ -215,10 +215,10 @@ fn place(
     epoch: Option<u32>,
     time: Option<u64>,
     what: &'static str,
-) -> Result<Option<BlockPlace>, Corrupt> {
+) -> Result<Option<BlockStamp>, Corrupt> {
     match (slot, hash, epoch, time) {
         (Some(slot), Some(hash), Some(epoch), Some(time)) => {
-            Ok(Some(BlockPlace { slot, hash, epoch, time }))
+            Ok(Some(BlockStamp { slot, hash, epoch, time }))
         }
         (None, None, None, None) => Ok(None),
         _ => Err(Corrupt::new(what, "the block is described in part")),
@@ -233,7 +233,7 @@ pub struct SpentRecord<'a> {
     /// Height of the block that spent it.
     pub spent_height: Height,
     /// That block, on chains whose records repeat it.
-    pub place: Option<BlockPlace>,
+    pub place: Option<BlockStamp>,
     /// Bytes of the record as it was before the spend.
     pub record: &'a [u8],
 }
@@ -397,7 +397,7 @@ mod tests {
         address.extend([0x11; 28]);
         address.extend([0x22; 28]);
         let place =
-            BlockPlace { slot: 300, hash: BlockHash::from_bytes([7; 32]), epoch: 2, time: 1_000 };
+            BlockStamp { slot: 300, hash: BlockHash::from_bytes([7; 32]), epoch: 2, time: 1_000 };
         let details = Details { bytes: &[7, 0xf5], fields: 1 };
         let live = UtxoRecord {
             address: &address,

@@ -6,7 +6,7 @@ use super::{
     block::SlotInfo,
     cardano::{self, Credential, CredentialKind},
     coin::Totals,
-    record::{BlockPlace, Corrupt, INFALLIBLE, end, map_len},
+    record::{BlockStamp, Corrupt, INFALLIBLE, end, map_len},
 };
 use crate::{
     network::Network,
@@ -360,9 +360,9 @@ impl BlockEntry {
 
     /// What records of this block repeat of it.
     #[must_use]
-    pub fn place(&self) -> Option<BlockPlace> {
+    pub fn place(&self) -> Option<BlockStamp> {
         let slot = self.slot?;
-        Some(BlockPlace { slot: slot.slot, hash: self.hash, epoch: slot.epoch, time: self.time })
+        Some(BlockStamp { slot: slot.slot, hash: self.hash, epoch: slot.epoch, time: self.time })
     }
 }
 
