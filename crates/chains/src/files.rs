@@ -73,6 +73,7 @@ struct Location {
 /// Block files as a source.
 #[derive(Debug)]
 pub struct BlockFiles {
+    network: Network,
     storages: Vec<Storage>,
     headers: Vec<Header>,
     locations: Vec<Location>,
@@ -96,6 +97,7 @@ impl BlockFiles {
         let mut nothing = |_, _| true;
         let progress = options.progress.unwrap_or(&mut nothing);
         let mut files = Self {
+            network,
             storages: Vec::with_capacity(inputs.len()),
             headers: Vec::new(),
             locations: Vec::new(),
@@ -109,7 +111,7 @@ impl BlockFiles {
         let mut has_blocks = vec![false; paths.len()];
         for input in &inputs {
             let mut report_done = |done: u64| progress(bytes_before + done, bytes_total);
-            let found = files.scan_input(input, network, &mut spool, &mut report_done)?;
+            let found = files.scan_input(input, &mut spool, &mut report_done)?;
             has_blocks[input.source] |= found > 0;
             bytes_before += input.len;
         }
@@ -128,7 +130,6 @@ impl BlockFiles {
     fn scan_input(
         &mut self,
         input: &Input,
-        network: Network,
         spool: &mut Spool<'_>,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<u64, SourceError> {
@@ -138,7 +139,7 @@ impl BlockFiles {
         };
         let number = u32::try_from(self.storages.len()).expect("fewer files than a u32 counts");
         let is_plain = storage.is_plain();
-        let mut count = 0;
+        let (network, mut count) = (self.network, 0);
         let mut found = |found: Found| {
             count += 1;
             self.record(&found, number);
@@ -194,7 +195,8 @@ impl BlockSource for BlockFiles {
     }
 
     fn raw(&self, hash: &BlockHash) -> Result<Vec<u8>, SourceError> {
-        let number = self.by_hash.get(hash).ok_or(SourceError::UnknownBlock { hash: *hash })?;
+        let unknown = || SourceError::UnknownBlock { hash: self.network.hash(*hash) };
+        let number = self.by_hash.get(hash).ok_or_else(unknown)?;
         let location = self.locations[*number as usize];
         let mut raw = vec![0; location.len as usize];
         self.storages[location.input as usize].read_exact(location.offset, &mut raw)?;

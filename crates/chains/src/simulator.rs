@@ -335,6 +335,7 @@ impl BlockSource for Simulator {
     }
 
     fn raw(&self, hash: &BlockHash) -> Result<Vec<u8>, SourceError> {
-        self.raws.get(hash).cloned().ok_or(SourceError::UnknownBlock { hash: *hash })
+        let unknown = || SourceError::UnknownBlock { hash: Self::NETWORK.hash(*hash) };
+        self.raws.get(hash).cloned().ok_or_else(unknown)
     }
 }

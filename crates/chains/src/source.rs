@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use utxokeep_core::{BlockHash, ErrorKind, Header, Network};
+use utxokeep_core::{BlockHash, ChainHash, ErrorKind, Header, Network};
 
 use crate::cardano::CardanoDecodeError;
 
@@ -198,7 +198,7 @@ pub enum SourceError {
     #[error("block {hash} is unknown to the source")]
     UnknownBlock {
         /// The block asked for.
-        hash: BlockHash,
+        hash: ChainHash,
     },
     /// A block too long to be framed in a file.
     #[error("block of {len} bytes is too long for a block file")]

@@ -7,8 +7,8 @@ mod undo;
 
 use rustc_hash::FxHashMap;
 use utxokeep_core::{
-    AddressRowKey, BlockEntry, BlockStamp, Height, OutPoint, SpentAddressRow, SpentRecord, Totals,
-    UtxoRecord,
+    AddressRowKey, BlockEntry, BlockStamp, Height, Network, OutPoint, SpentAddressRow, SpentRecord,
+    Totals, UtxoRecord,
 };
 use utxokeep_kv::{Kv, Read, Scan, TableId};
 
@@ -127,6 +127,10 @@ pub(crate) struct Check<'c, 'a, S> {
 type Keyed = (Vec<u8>, Vec<u8>);
 
 impl<S: Read> Check<'_, '_, S> {
+    const fn network(&self) -> Network {
+        self.view.settings.network()
+    }
+
     fn run(
         &mut self,
         name: &'static str,
@@ -212,19 +216,20 @@ impl<S: Read> Check<'_, '_, S> {
                     check.report.add(CHECK, format!("row {} is damaged", hex(&key)));
                     continue;
                 };
+                let named = check.network().outpoint(&outpoint);
                 totals.add(record.value, record.address.len());
                 check.report.outputs_checked += 1;
                 if check.tip().is_none_or(|tip| record.height > tip) {
-                    check.report.add(CHECK, format!("{outpoint} was created above the tip"));
+                    check.report.add(CHECK, format!("{named} was created above the tip"));
                 }
                 if let Some(place) = record.place
                     && check.place_at(record.height)? != Some(place)
                 {
-                    let detail = format!("{outpoint} names another block than the log");
+                    let detail = format!("{named} names another block than the log");
                     check.report.add(CHECK, detail);
                 }
                 if record.encode() != value {
-                    let detail = format!("{outpoint} has credentials that are not its address's");
+                    let detail = format!("{named} has credentials that are not its address's");
                     check.report.add(CHECK, detail);
                 }
                 let coin = rows.coin(outpoint, &record, NO_RECORD);
@@ -261,16 +266,16 @@ impl<S: Read> Check<'_, '_, S> {
                     check.report.add(CHECK, format!("row {} is damaged", hex(&key)));
                     continue;
                 };
+                let named = check.network().outpoint(&outpoint);
                 check.report.spent_checked += 1;
                 let is_inside = spent.spent_height >= base
                     && check.tip().is_some_and(|t| spent.spent_height <= t);
                 if !is_inside || record.height > spent.spent_height {
-                    let detail =
-                        format!("{outpoint} spent at {} is out of range", spent.spent_height);
+                    let detail = format!("{named} spent at {} is out of range", spent.spent_height);
                     check.report.add(CHECK, detail);
                 }
                 if UNSPENT.has(check.read(), &outpoint)? {
-                    check.report.add(CHECK, format!("{outpoint} is live and spent"));
+                    check.report.add(CHECK, format!("{named} is live and spent"));
                 }
                 if record.height < spent.spent_height {
                     let coin = rows.coin(outpoint, &record, NO_RECORD);

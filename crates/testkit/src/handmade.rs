@@ -201,7 +201,8 @@ impl BlockSource for Archive {
     }
 
     fn raw(&self, hash: &BlockHash) -> Result<Vec<u8>, SourceError> {
-        self.raws.get(hash).cloned().ok_or(SourceError::UnknownBlock { hash: *hash })
+        let unknown = || SourceError::UnknownBlock { hash: Network::BitcoinRegtest.hash(*hash) };
+        self.raws.get(hash).cloned().ok_or_else(unknown)
     }
 }
 

@@ -80,7 +80,7 @@ impl CardanoBodies {
         if self.files.as_ref().is_some_and(|(known, _)| *known == stamps) {
             return Ok(None);
         }
-        let files = CardanoFiles::open(&self.paths, genesis)?;
+        let files = CardanoFiles::open(&self.paths, self.decoder.network(), genesis)?;
         find(&self.files.insert((stamps, files)).1)
     }
 }

@@ -17,7 +17,7 @@ use std::{
 };
 
 use rustc_hash::FxHashMap;
-use utxokeep_core::{BlockHash, Header, hex_decode};
+use utxokeep_core::{BlockHash, Header, Network, hex_decode};
 
 use super::{Genesis, HeaderInfo, decode_header, split_blocks};
 use crate::{BlockList, BlockSource, SourceError};
@@ -34,8 +34,9 @@ pub struct CardanoFilesReport {
 }
 
 /// Files of Cardano blocks as a source.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CardanoFiles {
+    network: Network,
     files: Vec<BlockFile>,
     headers: Vec<Header>,
     places: Vec<BlockLocation>,
@@ -63,8 +64,21 @@ struct BlockLocation {
 
 impl CardanoFiles {
     /// Reads the headers in `paths`, in that order.
-    pub fn open(paths: &[PathBuf], genesis: &Genesis) -> Result<Self, SourceError> {
-        let mut files = Self::default();
+    pub fn open(
+        paths: &[PathBuf],
+        network: Network,
+        genesis: &Genesis,
+    ) -> Result<Self, SourceError> {
+        let mut files = Self {
+            network,
+            files: Vec::with_capacity(paths.len()),
+            headers: Vec::new(),
+            places: Vec::new(),
+            by_hash: FxHashMap::default(),
+            report: CardanoFilesReport::default(),
+            without_blocks: Vec::new(),
+            cursor: 0,
+        };
         let mut boundaries = FxHashMap::default();
         for path in paths {
             files.scan(path, genesis, &mut boundaries)?;
@@ -168,7 +182,8 @@ impl BlockSource for CardanoFiles {
     }
 
     fn raw(&self, hash: &BlockHash) -> Result<Vec<u8>, SourceError> {
-        let place = self.place(hash).ok_or(SourceError::UnknownBlock { hash: *hash })?;
+        let unknown = || SourceError::UnknownBlock { hash: self.network.hash(*hash) };
+        let place = self.place(hash).ok_or_else(unknown)?;
         let BlockFile { path, is_hex } = &self.files[place.file as usize];
         let mut bytes = vec![0; place.len];
         File::open(path)

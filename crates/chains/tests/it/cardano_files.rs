@@ -19,7 +19,7 @@ fn genesis() -> Genesis {
 }
 
 fn open(paths: &[PathBuf]) -> Result<CardanoFiles, SourceError> {
-    CardanoFiles::open(paths, &genesis())
+    CardanoFiles::open(paths, Network::CardanoMainnet, &genesis())
 }
 
 fn write(dir: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
@@ -201,8 +201,9 @@ fn files_that_cannot_be_read_are_named_and_empty_ones_hold_nothing() {
 #[test]
 fn one_real_chunk_of_a_node_is_a_file_of_blocks() {
     let Some(dir) = testdata("cardano/preprod-immutable") else { return };
-    let genesis = Genesis::public(Network::CardanoPreprod).unwrap();
-    let files = CardanoFiles::open(&[dir.join("01285.chunk")], &genesis).unwrap();
+    let network = Network::CardanoPreprod;
+    let genesis = Genesis::public(network).unwrap();
+    let files = CardanoFiles::open(&[dir.join("01285.chunk")], network, &genesis).unwrap();
     let headers = files.headers();
     assert_eq!(headers.len(), 864);
     for (pair, number) in headers.windows(2).zip(910_412..) {
@@ -252,4 +253,12 @@ fn real_blocks_of_every_era_are_read_from_bytes_and_text() {
     // A block behind the first boundary block keeps it as its parent: that one has a height.
     let second = open(&[blocks.join("daedalus-turbo/byron_block-1.cbor")]).unwrap();
     assert_eq!(second.number(&second.headers()[0].hash), Some(1));
+}
+
+#[test]
+fn a_block_that_files_lack_is_named_as_cardano_writes_it() {
+    let mut bytes = [0; 32];
+    bytes[0] = 0xab;
+    let error = open(&[]).unwrap().raw(&BlockHash::from_bytes(bytes)).unwrap_err();
+    assert_eq!(error.to_string(), format!("block ab{} is unknown to the source", "00".repeat(31)));
 }

@@ -1,7 +1,7 @@
 //! Damage of every kind is found by `verify`, and named.
 
-use utxokeep_chains::{Simulator, SimulatorConfig};
-use utxokeep_core::hex_encode;
+use utxokeep_chains::{BlockDecoder, Simulator, SimulatorConfig, cardano::Genesis};
+use utxokeep_core::{Height, Network, OutPoint, UtxoRecord, hex_encode};
 use utxokeep_index::{
     ChainIndex, ChainWriter, DeltaKind, Follower, IndexSettings,
     tables::{
@@ -13,7 +13,10 @@ use utxokeep_index::{
     },
 };
 use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, TableId};
-use utxokeep_testkit::Archive;
+use utxokeep_testkit::{
+    Archive,
+    cardano::{BlockSpec, Credential, Era, enterprise, shelley_genesis},
+};
 
 use crate::common::{self, InMemory, IndexPlace, MemoryEngine, assert_clean};
 
@@ -248,4 +251,25 @@ fn findings_name_the_check_and_the_place() {
     assert!(found.len() == 1 && found[0].contains("corrupt block entry"), "{found:?}");
     let found = database.with(HEIGHTS, &database.rows(HEIGHTS)[7].0, Some(b"12345"));
     assert!(found.iter().any(|f| f.contains("maps elsewhere")), "{found:?}");
+}
+
+#[test]
+fn damage_of_a_cardano_index_names_outputs_as_cardano_writes_them() {
+    let owner = enterprise(0, Credential::Key([7; 28]));
+    let genesis = shelley_genesis(10, &[(&owner, 1_000_000)]);
+    let genesis = Genesis::from_files(None, genesis.as_bytes()).unwrap();
+    let decoder = BlockDecoder::with_genesis(Network::CardanoDevnet, genesis);
+    let place = InMemory::default();
+    let index = place.open(IndexSettings::with_decoder(decoder));
+    let first = BlockSpec::first(Era::Babbage, Vec::new()).build();
+    let block = index.settings().decoder.decode(first.raw).unwrap();
+    ChainWriter::new(index.clone()).unwrap().apply(&block).unwrap();
+    let database = Database { place, index };
+    let (key, value) = database.rows(UNSPENT).remove(0);
+    let outpoint = OutPoint::from_key(&key).unwrap();
+    let record = UtxoRecord::decode(&value).unwrap();
+    let above = UtxoRecord { height: Height::new(9), ..record }.encode();
+    let named = format!("{}:{} was created above", outpoint.txid().to_hex(), outpoint.index());
+    let findings = database.with(UNSPENT, &key, Some(&above));
+    assert!(findings.iter().any(|finding| finding.contains(&named)), "{findings:?}");
 }

@@ -225,7 +225,7 @@ impl BlockSource for Forgetful<'_> {
 
     fn raw(&self, hash: &BlockHash) -> Result<Vec<u8>, SourceError> {
         if self.forgotten.contains(hash) {
-            return Err(SourceError::UnknownBlock { hash: *hash });
+            return Err(SourceError::UnknownBlock { hash: REGTEST.hash(*hash) });
         }
         self.sources[0].raw(hash).or_else(|_| self.sources[1].raw(hash))
     }

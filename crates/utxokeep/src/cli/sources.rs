@@ -123,7 +123,7 @@ impl Sources {
             return Ok(Self { immutable, files: None, scan });
         }
         let genesis = decoder.genesis().context(CardanoDecodeError::NoGenesis)?;
-        let files = CardanoFiles::open(&paths, genesis)?;
+        let files = CardanoFiles::open(&paths, decoder.network(), genesis)?;
         refuse_empty(files.without_blocks())?;
         scan.blocks += files.report().blocks;
         scan.duplicates = Some(files.report().duplicates);

@@ -48,7 +48,7 @@ impl Api {
         let file = dir.path().join("blocks.cbor");
         fs::write(&file, chain.bytes(from..chain.blocks.len())).unwrap();
         let genesis = Genesis::from_files(None, genesis().as_bytes()).unwrap();
-        let files = CardanoFiles::open(&[file], &genesis).unwrap();
+        let files = CardanoFiles::open(&[file], Network::CardanoDevnet, &genesis).unwrap();
         let decoder = BlockDecoder::with_genesis(Network::CardanoDevnet, genesis);
         let mut settings = IndexSettings::with_decoder(decoder);
         change(&mut settings);

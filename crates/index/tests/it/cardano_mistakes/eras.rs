@@ -202,7 +202,7 @@ fn eras_and_boundary_blocks_come_out_the_same_in_bulk_from_files_and_from_a_node
         let mut writer = ChainWriter::new(index.clone()).unwrap();
         let mut connected = 0;
         for path in &files {
-            let source = CardanoFiles::open(std::slice::from_ref(path), &genesis).unwrap();
+            let source = CardanoFiles::open(std::slice::from_ref(path), MAINNET, &genesis).unwrap();
             let (next, report) = import_files(writer, &source, bulk, &mut |_| true).unwrap();
             connected += report.connected;
             writer = next;
