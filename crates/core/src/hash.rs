@@ -45,7 +45,7 @@ impl ChainHash {
 
 impl fmt::Display for ChainHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.network.hash_text(&self.bytes))
+        f.pad(&self.network.hash_text(&self.bytes))
     }
 }
 
@@ -87,6 +87,13 @@ impl ChainOutPoint {
         Self { hash: ChainHash::new(network, outpoint.txid()), index: outpoint.index() }
     }
 
+    /// Reads `HASH:INDEX` as people of the chain write it; `None` for any other text.
+    #[must_use]
+    pub fn parse(network: Network, text: &str) -> Option<Self> {
+        let (hash, index) = text.rsplit_once(':')?;
+        Some(Self { hash: ChainHash::parse(network, hash).ok()?, index: index.parse().ok()? })
+    }
+
     /// The transaction that created the output.
     #[must_use]
     pub const fn hash(&self) -> &ChainHash {
@@ -102,7 +109,7 @@ impl ChainOutPoint {
 
 impl fmt::Display for ChainOutPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.hash, self.index)
+        f.pad(&format!("{}:{}", self.hash, self.index))
     }
 }
 
@@ -152,6 +159,10 @@ mod tests {
             let outpoint = OutPoint::new(Txid::from_bytes(bytes), 7);
             assert_eq!(network.outpoint(&outpoint).to_string(), format!("{text}:7"));
             assert!(network.outpoint(&outpoint) == outpoint);
+            let named = network.outpoint(&outpoint);
+            assert_eq!(ChainOutPoint::parse(network, &format!("{text}:7")), Some(named));
+            assert_eq!(ChainOutPoint::parse(network, &format!("{text}:-7")), None);
+            assert_eq!(format!("{hash:>70}|{named:<70}|"), format!("{text:>70}|{text}:7    |"));
         }
         assert_ne!(
             Network::BitcoinRegtest.hash(BlockHash::from_bytes(bytes)),

@@ -6,7 +6,7 @@
 //! # Invariants
 //!
 //! * A request that breaks the contract is refused before the store sees any of it.
-//! * Wallets: texts of the models become bytes of messages, and back, in `wallet_texts` alone.
+//! * Wallets: bytes of messages become texts of requests in `wallet_texts` alone.
 //! * Calls run on threads of their own and are bounded in number, size and time.
 //! * A call is one call of the store, and so one commit.
 

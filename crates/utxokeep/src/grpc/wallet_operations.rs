@@ -76,8 +76,7 @@ pub(super) fn get_wallet(
     request: proto::GetWalletRequest,
     _: &Limits,
 ) -> Answer<proto::GetWalletResponse> {
-    let texts = texts(wallets, &request.wallet)?;
-    Ok(texts.wallet_status(wallets.show_wallet(&request.wallet)?))
+    Ok(to::wallet_status(wallets.show_wallet(&request.wallet)?))
 }
 
 pub(super) fn add_addresses(
@@ -185,12 +184,11 @@ pub(super) fn get_balance(
     request: proto::GetBalanceRequest,
     _: &Limits,
 ) -> Answer<proto::GetBalanceResponse> {
-    let texts = texts(wallets, &request.wallet)?;
     let of = BalanceOf {
         min_confirmations: request.min_confirmations,
         max_confirmations: request.max_confirmations,
     };
-    Ok(texts.balance(&wallets.balance(&request.wallet, &of)?))
+    Ok(to::balance(&wallets.balance(&request.wallet, &of)?))
 }
 
 pub(super) fn list_coins(
@@ -209,11 +207,10 @@ pub(super) fn list_coins(
         cursor,
         count,
     };
-    let texts = texts(wallets, &request.wallet)?;
     let found = wallets.list_coins(&request.wallet, &list)?;
     let answer = proto::ListCoinsResponse {
-        coins: found.items.iter().map(|coin| texts.coin(coin)).collect(),
-        set_aside: found.set_aside.as_ref().map(|aside| texts.set_aside(aside)),
+        coins: found.items.iter().map(to::coin).collect(),
+        set_aside: found.set_aside.as_ref().map(to::set_aside),
         next_cursor: found.next_cursor,
     };
     fitting(answer, limits.answer_bytes)
@@ -228,8 +225,8 @@ pub(super) fn get_coin(
     let outpoint = required("outpoint", request.outpoint)?;
     let outpoint = texts.outpoint(&outpoint).within("outpoint")?;
     let coin = wallets.show_coin(&request.wallet, &outpoint)?;
-    let set_aside = coin.set_aside.as_ref().map(|aside| texts.set_aside(aside));
-    Ok(proto::GetCoinResponse { coin: Some(texts.coin(&coin.item)), set_aside })
+    let set_aside = coin.set_aside.as_ref().map(to::set_aside);
+    Ok(proto::GetCoinResponse { coin: Some(to::coin(&coin.item)), set_aside })
 }
 
 pub(super) fn list_transactions(
@@ -247,11 +244,10 @@ pub(super) fn list_transactions(
         cursor,
         count,
     };
-    let texts = texts(wallets, &request.wallet)?;
     let found = wallets.list_transactions(&request.wallet, &list)?;
     let answer = proto::ListTransactionsResponse {
-        transactions: found.items.iter().map(|tx| texts.transaction(tx)).collect(),
-        set_aside: found.set_aside.as_ref().map(|aside| texts.set_aside(aside)),
+        transactions: found.items.iter().map(to::transaction).collect(),
+        set_aside: found.set_aside.as_ref().map(to::set_aside),
         next_cursor: found.next_cursor,
     };
     fitting(answer, limits.answer_bytes)
@@ -265,8 +261,8 @@ pub(super) fn get_transaction(
     let texts = texts(wallets, &request.wallet)?;
     let txid = texts.hash(&request.txid).within("txid")?;
     let found = wallets.show_transaction(&request.wallet, &txid)?;
-    let set_aside = found.set_aside.as_ref().map(|aside| texts.set_aside(aside));
-    let details = Some(texts.details(found.item));
+    let set_aside = found.set_aside.as_ref().map(to::set_aside);
+    let details = Some(to::details(found.item));
     fitting(proto::GetTransactionResponse { details, set_aside }, limits.answer_bytes)
 }
 
@@ -279,7 +275,7 @@ pub(super) fn list_replacements(
     let texts = texts(wallets, &request.wallet)?;
     let txid = texts.hash(&request.txid).within("txid")?;
     let edges = wallets.list_replacements(&request.wallet, &txid, &page)?;
-    let replacements = edges.iter().map(|edge| texts.replacement(edge)).collect();
+    let replacements = edges.iter().map(to::replacement).collect();
     fitting(proto::ListReplacementsResponse { replacements }, limits.answer_bytes)
 }
 
@@ -291,7 +287,7 @@ pub(super) fn record_transaction(
     let name = std::mem::take(&mut request.wallet);
     let texts = texts(wallets, &name)?;
     let recorded = wallets.record_tx(&name, &texts.record_tx(request)?)?;
-    Ok(proto::RecordTransactionResponse { recorded: Some(texts.recorded(&recorded)) })
+    Ok(proto::RecordTransactionResponse { recorded: Some(to::recorded(&recorded)) })
 }
 
 pub(super) fn publish_transaction(
@@ -302,7 +298,7 @@ pub(super) fn publish_transaction(
     let texts = texts(wallets, &request.wallet)?;
     let txid = texts.hash(&request.txid).within("txid")?;
     let recorded = wallets.publish_tx(&request.wallet, &txid)?;
-    Ok(proto::PublishTransactionResponse { recorded: Some(texts.recorded(&recorded)) })
+    Ok(proto::PublishTransactionResponse { recorded: Some(to::recorded(&recorded)) })
 }
 
 pub(super) fn confirm_transaction(
@@ -314,7 +310,7 @@ pub(super) fn confirm_transaction(
     let txid = texts.hash(&request.txid).within("txid")?;
     let confirm = ConfirmTx { block: texts.block(request.block)?, position: request.position };
     let recorded = wallets.confirm_tx(&request.wallet, &txid, &confirm)?;
-    Ok(proto::ConfirmTransactionResponse { recorded: Some(texts.recorded(&recorded)) })
+    Ok(proto::ConfirmTransactionResponse { recorded: Some(to::recorded(&recorded)) })
 }
 
 pub(super) fn unconfirm_transaction(
@@ -325,7 +321,7 @@ pub(super) fn unconfirm_transaction(
     let texts = texts(wallets, &request.wallet)?;
     let txid = texts.hash(&request.txid).within("txid")?;
     let recorded = wallets.unconfirm_tx(&request.wallet, &txid)?;
-    Ok(proto::UnconfirmTransactionResponse { recorded: Some(texts.recorded(&recorded)) })
+    Ok(proto::UnconfirmTransactionResponse { recorded: Some(to::recorded(&recorded)) })
 }
 
 pub(super) fn abandon_transaction(
@@ -335,7 +331,7 @@ pub(super) fn abandon_transaction(
 ) -> Answer<proto::AbandonTransactionResponse> {
     let texts = texts(wallets, &request.wallet)?;
     let txid = texts.hash(&request.txid).within("txid")?;
-    Ok(texts.abandoned(&wallets.abandon_tx(&request.wallet, &txid)?))
+    Ok(to::abandoned(&wallets.abandon_tx(&request.wallet, &txid)?))
 }
 
 pub(super) fn remove_transaction(
@@ -404,11 +400,10 @@ pub(super) fn list_pruned(
     limits: &Limits,
 ) -> Answer<proto::ListPrunedResponse> {
     let page = from::page(request.cursor, request.page_entries, limits.page_entries)?;
-    let texts = texts(wallets, &request.wallet)?;
     let found = wallets.list_pruned(&request.wallet, &page)?;
     let pruned = |row: &PrunedInfo| proto::PrunedTransaction {
         id: row.id,
-        txid: texts.hash_bytes(&row.txid),
+        txid: to::hash(&row.txid),
         json: row.transaction.to_string(),
     };
     let answer = proto::ListPrunedResponse {
@@ -434,9 +429,8 @@ pub(super) fn verify_wallet(
     request: proto::VerifyWalletRequest,
     _: &Limits,
 ) -> Answer<proto::VerifyWalletResponse> {
-    let texts = texts(wallets, &request.wallet)?;
     let checks = VerifyWallet { with_chain: request.with_chain };
-    Ok(texts.verified(wallets.verify_wallet(&request.wallet, checks)?))
+    Ok(to::verified(wallets.verify_wallet(&request.wallet, checks)?))
 }
 
 pub(super) fn verify_wallets(
@@ -449,20 +443,17 @@ pub(super) fn verify_wallets(
     let count = asked.and(count);
     let list = VerifyWallets { with_chain: request.with_chain, cursor, count };
     let found = wallets.verify_wallets(&list)?;
-    let each = |found: VerifiedWallet| -> Answer<proto::VerifiedWallet> {
+    let each = |found: VerifiedWallet| {
         let VerifiedWallet { wallet, verified, error } = found;
-        let verified = match verified {
-            Some(verified) => Some(texts(wallets, &wallet)?.verified(verified)),
-            None => None,
-        };
+        let verified = verified.map(to::verified);
         let error = error.map(|VerifyFailure { code, message, .. }| proto::VerifyFailure {
             code: code.to_owned(),
             message,
         });
-        Ok(proto::VerifiedWallet { wallet, verified, error })
+        proto::VerifiedWallet { wallet, verified, error }
     };
     let answer = proto::VerifyWalletsResponse {
-        wallets: found.items.into_iter().map(each).collect::<Answer<_>>()?,
+        wallets: found.items.into_iter().map(each).collect(),
         next_cursor: found.next_cursor,
     };
     fitting(answer, limits.answer_bytes)
@@ -475,7 +466,7 @@ pub(super) fn get_tip(
 ) -> Answer<proto::GetTipResponse> {
     let texts = texts_of(request.chain, &request.network)?;
     let tip = wallets.tip(texts.0)?;
-    Ok(proto::GetTipResponse { tip: tip.map(|tip| texts.tip(&tip)) })
+    Ok(proto::GetTipResponse { tip: tip.as_ref().map(to::tip) })
 }
 
 pub(super) fn apply_block(
@@ -485,7 +476,7 @@ pub(super) fn apply_block(
 ) -> Answer<proto::ApplyBlockResponse> {
     let texts = texts_of(std::mem::take(&mut request.chain), &request.network)?;
     let applied = wallets.apply_block(texts.0, &texts.apply_block(request)?)?;
-    Ok(texts.applied(&applied))
+    Ok(to::applied(&applied))
 }
 
 pub(super) fn disconnect_block(
@@ -495,7 +486,7 @@ pub(super) fn disconnect_block(
 ) -> Answer<proto::DisconnectBlockResponse> {
     let texts = texts_of(std::mem::take(&mut request.chain), &request.network)?;
     let tip = wallets.disconnect_block(texts.0, &texts.disconnect_block(request)?)?;
-    Ok(proto::DisconnectBlockResponse { tip: tip.map(|tip| texts.tip(&tip)) })
+    Ok(proto::DisconnectBlockResponse { tip: tip.as_ref().map(to::tip) })
 }
 
 pub(super) fn rescan_wallet(
@@ -516,5 +507,5 @@ pub(super) fn roll_back(
     let texts = texts_of(request.chain, &request.network)?;
     let from_height = required("from_height", request.from_height)?;
     let tip = wallets.roll_back(texts.0, &RollBack { from_height, allow: request.allow })?;
-    Ok(proto::RollBackResponse { tip: tip.map(|tip| texts.tip(&tip)) })
+    Ok(proto::RollBackResponse { tip: tip.as_ref().map(to::tip) })
 }

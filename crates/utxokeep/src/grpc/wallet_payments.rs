@@ -76,11 +76,10 @@ pub(super) fn list_leases(
     limits: &Limits,
 ) -> Answer<proto::ListLeasesResponse> {
     let page = from::page(request.cursor, request.page_entries, limits.page_entries)?;
-    let texts = texts(wallets, &request.wallet)?;
     let found = wallets.list_leases(&request.wallet, &page)?;
     let answer = proto::ListLeasesResponse {
-        leases: found.items.iter().map(|lease| texts.lease(lease)).collect(),
-        set_aside: found.set_aside.as_ref().map(|aside| texts.set_aside(aside)),
+        leases: found.items.iter().map(to::lease).collect(),
+        set_aside: found.set_aside.as_ref().map(to::set_aside),
         next_cursor: found.next_cursor,
     };
     fitting(answer, limits.answer_bytes)
@@ -95,7 +94,7 @@ pub(super) fn select_coins(
     let mut coins = texts.coins(required("coins", request.coins)?).within("coins")?;
     coins.idempotency_key = request.idempotency_key;
     let selection = wallets.select_coins(&request.wallet, &coins)?;
-    Ok(proto::SelectCoinsResponse { selection: Some(texts.selection(&selection)) })
+    Ok(proto::SelectCoinsResponse { selection: Some(to::selection(&selection)) })
 }
 
 pub(super) fn create_psbt(
@@ -105,7 +104,7 @@ pub(super) fn create_psbt(
 ) -> Answer<proto::CreatePsbtResponse> {
     let name = std::mem::take(&mut request.wallet);
     let texts = texts(wallets, &name)?;
-    Ok(texts.psbt(wallets.create_psbt(&name, &texts.create_psbt(request)?)?))
+    Ok(to::psbt(wallets.create_psbt(&name, &texts.create_psbt(request)?)?))
 }
 
 pub(super) fn bump_fee(
@@ -116,5 +115,5 @@ pub(super) fn bump_fee(
     let name = std::mem::take(&mut request.wallet);
     let texts = texts(wallets, &name)?;
     let txid = texts.hash(&request.txid).within("txid")?;
-    Ok(texts.bump(wallets.bump_fee(&name, &txid, &from::bump_fee(request)?)?))
+    Ok(to::bump(wallets.bump_fee(&name, &txid, &from::bump_fee(request)?)?))
 }

@@ -11,9 +11,8 @@ use tonic::{
 use utxokeep_wallet::LabelCursor;
 
 use super::{
-    calls::Calls,
-    proto, wallet_from_proto as from,
-    wallet_operations::{Limits, texts},
+    calls::Calls, proto, wallet_from_proto as from, wallet_operations::Limits,
+    wallet_to_proto as to,
 };
 use crate::wallets::{PruneWallet, Wallets};
 
@@ -77,9 +76,8 @@ pub(super) async fn pruned(
         dry_run: request.dry_run,
     };
     let prune = move |wallets: &Wallets| {
-        let texts = texts(wallets, &request.wallet)?;
         let archive = wallets.prune_wallet(&request.wallet, &rule)?;
-        let removed = archive.transactions.into_iter().map(|details| texts.details(details));
+        let removed = archive.transactions.into_iter().map(to::details);
         Ok(parts(removed, PART_BYTES))
     };
     let parts: Vec<_> = calls.run(prune).await?.into_iter().map(Ok).collect();

@@ -1,10 +1,8 @@
 //! From the answers of the wallet ledger to messages.
 
-use super::{
-    operations::count,
-    proto,
-    wallet_texts::{Texts, hex_bytes, signed},
-};
+use utxokeep_core::{ChainHash, ChainOutPoint};
+
+use super::{operations::count, proto};
 use crate::wallets::{
     Abandoned, AddressInfo, BalanceInfo, BlockApplied, BumpInfo, CleanedLeases, CoinInfo,
     DescriptorInfo, LabelNote, LabelsImported, LeaseInfo, Leased, LedgerTip, NewAddressInfo,
@@ -40,7 +38,7 @@ fn algorithm(word: &str) -> i32 {
 pub(super) fn wallet(wallet: WalletInfo) -> proto::Wallet {
     let WalletInfo { name, chain, network, created_at_us, set_aside, rescan, archived_at_us } =
         wallet;
-    let set_aside = set_aside.as_ref().map(|aside| Texts::of(&chain, &network).set_aside(aside));
+    let set_aside = set_aside.as_ref().map(self::set_aside);
     let rescan = rescan.map(self::rescan);
     proto::Wallet { name, chain, network, created_at_us, set_aside, rescan, archived_at_us }
 }
@@ -52,8 +50,7 @@ pub(super) fn rescan(rescan: RescanInfo) -> proto::WalletRescan {
 
 pub(super) fn address(info: AddressInfo) -> proto::WalletAddress {
     let AddressInfo { id, address, script, spend_weight, used } = info;
-    let script = hex_bytes(&script);
-    proto::WalletAddress { id, address, script, spend_weight, is_used: used }
+    proto::WalletAddress { id, address, script: script.0, spend_weight, is_used: used }
 }
 
 pub(super) fn descriptor(info: DescriptorInfo) -> proto::WalletDescriptor {
@@ -76,7 +73,7 @@ pub(super) fn descriptor(info: DescriptorInfo) -> proto::WalletDescriptor {
 
 pub(super) fn new_address(info: NewAddressInfo) -> proto::NextAddressResponse {
     let NewAddressInfo { index, address_id, address, script } = info;
-    proto::NextAddressResponse { index, address_id, address, script: hex_bytes(&script) }
+    proto::NextAddressResponse { index, address_id, address, script: script.0 }
 }
 
 pub(super) fn labels_imported(done: LabelsImported) -> proto::ImportLabelsResponse {
@@ -92,7 +89,7 @@ pub(super) fn labels_imported(done: LabelsImported) -> proto::ImportLabelsRespon
 
 pub(super) fn leased(leased: &Leased) -> proto::Leased {
     proto::Leased {
-        owner: hex_bytes(&leased.owner),
+        owner: leased.owner.0.clone(),
         expires_at_us: leased.expires_at_us,
         owner_name: leased.owner_name.clone(),
     }
@@ -103,231 +100,242 @@ pub(super) fn cleaned(cleaned: CleanedLeases) -> proto::CleanLeasesResponse {
     proto::CleanLeasesResponse { leases, has_more }
 }
 
-impl Texts {
-    pub(super) fn tip(self, tip: &LedgerTip) -> proto::LedgerTip {
-        proto::LedgerTip { height: tip.height, hash: self.hash_bytes(&tip.hash) }
-    }
+/// A hash in internal order.
+pub(super) fn hash(hash: &ChainHash) -> Vec<u8> {
+    hash.as_bytes().to_vec()
+}
 
-    pub(super) fn set_aside(self, aside: &SetAsideInfo) -> proto::WalletSetAside {
-        proto::WalletSetAside {
-            height: aside.height,
-            hash: aside.hash.as_ref().map(|hash| self.hash_bytes(hash)).unwrap_or_default(),
-            reason: aside.reason.clone(),
-            at_us: aside.at_us,
-        }
-    }
+fn hashes(all: &[ChainHash]) -> Vec<Vec<u8>> {
+    all.iter().map(hash).collect()
+}
 
-    pub(super) fn verified(self, verified: Verified) -> proto::VerifyWalletResponse {
-        let violation = |found: ViolationInfo| proto::WalletViolation {
-            rule: found.rule.to_owned(),
-            rows: found.rows,
-            first_id: found.first_id,
-            remedy: found.remedy.to_owned(),
-            examples: found.examples,
-            not_named: found.not_named,
-        };
-        proto::VerifyWalletResponse {
-            is_sound: verified.is_sound,
-            violations: verified.violations.into_iter().map(violation).collect(),
-            transactions: verified.transactions,
-            transactions_decoded: verified.transactions_decoded,
-            scripts_derived: verified.scripts_derived,
-            chain: verified.chain.map(|chain| proto::ChainCompared {
-                tip: Some(self.tip(&chain.tip)),
-                scripts: chain.scripts,
-                outputs: chain.outputs,
-                unseen_from_height: chain.unseen_from_height,
-                unseen_reason: chain.unseen_reason.map(str::to_owned),
-            }),
-            definitions_compared: verified.definitions_compared,
-        }
-    }
+fn outpoint(outpoint: &ChainOutPoint) -> proto::OutPoint {
+    proto::OutPoint { txid: hash(outpoint.hash()), vout: outpoint.index() }
+}
 
-    pub(super) fn wallet_status(self, status: WalletStatus) -> proto::GetWalletResponse {
-        proto::GetWalletResponse {
-            tip: status.tip.map(|tip| self.tip(&tip)),
-            wallet: Some(wallet(status.wallet)),
-            descriptors_near_edge: status.descriptors_near_edge,
-            birthday_height: status.birthday_height,
-        }
-    }
+pub(super) fn tip(tip: &LedgerTip) -> proto::LedgerTip {
+    proto::LedgerTip { height: tip.height, hash: hash(&tip.hash) }
+}
 
-    pub(super) fn balance(self, balance: &BalanceInfo) -> proto::GetBalanceResponse {
-        proto::GetBalanceResponse {
-            confirmed: balance.confirmed.0,
-            trusted_unconfirmed: balance.trusted_unconfirmed.0,
-            untrusted_unconfirmed: balance.untrusted_unconfirmed.0,
-            pending: balance.pending.0,
-            immature: balance.immature.0,
-            leased: balance.leased.0,
-            held_back: balance.held_back.0,
-            available: balance.available.0,
-            total: balance.total.0,
-            tip: balance.tip.as_ref().map(|tip| self.tip(tip)),
-            set_aside: balance.set_aside.as_ref().map(|aside| self.set_aside(aside)),
-            rescan: balance.rescan.map(rescan),
-            locked: balance.locked.0,
-            archived_height: balance.archived_height,
-        }
+pub(super) fn set_aside(aside: &SetAsideInfo) -> proto::WalletSetAside {
+    proto::WalletSetAside {
+        height: aside.height,
+        hash: aside.hash.as_ref().map(hash).unwrap_or_default(),
+        reason: aside.reason.clone(),
+        at_us: aside.at_us,
     }
+}
 
-    pub(super) fn coin(self, coin: &CoinInfo) -> proto::WalletCoin {
-        proto::WalletCoin {
-            outpoint: Some(self.outpoint_message(&coin.outpoint)),
-            amount: coin.amount.0,
-            address_id: coin.address_id,
-            class: class(coin.class),
-            height: coin.height,
-            confirmations: coin.confirmations,
-            is_coinbase: coin.coinbase,
-            is_leased: coin.leased,
-            is_spendable: coin.spendable,
-            address: coin.address.clone(),
-            script: hex_bytes(&coin.script),
-        }
+pub(super) fn verified(verified: Verified) -> proto::VerifyWalletResponse {
+    let violation = |found: ViolationInfo| proto::WalletViolation {
+        rule: found.rule.to_owned(),
+        rows: found.rows,
+        first_id: found.first_id,
+        remedy: found.remedy.to_owned(),
+        examples: found.examples,
+        not_named: found.not_named,
+    };
+    proto::VerifyWalletResponse {
+        is_sound: verified.is_sound,
+        violations: verified.violations.into_iter().map(violation).collect(),
+        transactions: verified.transactions,
+        transactions_decoded: verified.transactions_decoded,
+        scripts_derived: verified.scripts_derived,
+        chain: verified.chain.map(|chain| proto::ChainCompared {
+            tip: Some(tip(&chain.tip)),
+            scripts: chain.scripts,
+            outputs: chain.outputs,
+            unseen_from_height: chain.unseen_from_height,
+            unseen_reason: chain.unseen_reason.map(str::to_owned),
+        }),
+        definitions_compared: verified.definitions_compared,
     }
+}
 
-    pub(super) fn transaction(self, tx: &TxInfo) -> proto::WalletTransaction {
-        proto::WalletTransaction {
-            txid: self.hash_bytes(&tx.txid),
-            status: status(tx.status),
-            height: tx.height,
-            position: tx.position,
-            is_coinbase: tx.coinbase,
-            is_waiting: tx.waiting,
-            received_at_us: tx.received_at_us,
-            spent: tx.spent.0,
-            received: tx.received.0,
-            delta: signed(&tx.delta),
-            fee: tx.fee.map(|fee| fee.0),
-            invalid_reason: tx.invalid_reason.map(reason),
-            invalidated_by: tx.invalidated_by.as_ref().map(|by| self.hash_bytes(by)),
-        }
+pub(super) fn wallet_status(status: WalletStatus) -> proto::GetWalletResponse {
+    proto::GetWalletResponse {
+        tip: status.tip.as_ref().map(self::tip),
+        wallet: Some(wallet(status.wallet)),
+        descriptors_near_edge: status.descriptors_near_edge,
+        birthday_height: status.birthday_height,
     }
+}
 
-    pub(super) fn details(self, details: TxDetails) -> proto::WalletTransactionDetails {
-        let inputs = details.inputs.iter().map(|input| proto::WalletInput {
-            outpoint: Some(self.outpoint_message(&input.outpoint)),
-            amount: input.amount.map(|amount| amount.0),
-        });
-        let outputs = details
-            .outputs
-            .iter()
-            .map(|output| proto::WalletOwnOutput { index: output.index, amount: output.amount.0 });
-        proto::WalletTransactionDetails {
-            transaction: Some(self.transaction(&details.summary)),
-            inputs: inputs.collect(),
-            outputs: outputs.collect(),
-            raw: details.raw.as_deref().map(hex_bytes),
-            label: details.label,
-        }
+pub(super) fn balance(balance: &BalanceInfo) -> proto::GetBalanceResponse {
+    proto::GetBalanceResponse {
+        confirmed: balance.confirmed.0,
+        trusted_unconfirmed: balance.trusted_unconfirmed.0,
+        untrusted_unconfirmed: balance.untrusted_unconfirmed.0,
+        pending: balance.pending.0,
+        immature: balance.immature.0,
+        leased: balance.leased.0,
+        held_back: balance.held_back.0,
+        available: balance.available.0,
+        total: balance.total.0,
+        tip: balance.tip.as_ref().map(self::tip),
+        set_aside: balance.set_aside.as_ref().map(|aside| set_aside(aside)),
+        rescan: balance.rescan.map(rescan),
+        locked: balance.locked.0,
+        archived_height: balance.archived_height,
     }
+}
 
-    pub(super) fn replacement(self, edge: &ReplacementInfo) -> proto::WalletReplacement {
-        proto::WalletReplacement {
-            replaced: self.hash_bytes(&edge.replaced),
-            replacement: self.hash_bytes(&edge.replacement),
-            reason: reason(edge.reason),
-            created_at_us: edge.created_at_us,
-        }
+pub(super) fn coin(coin: &CoinInfo) -> proto::WalletCoin {
+    proto::WalletCoin {
+        outpoint: Some(outpoint(&coin.outpoint)),
+        amount: coin.amount.0,
+        address_id: coin.address_id,
+        class: class(coin.class),
+        height: coin.height,
+        confirmations: coin.confirmations,
+        is_coinbase: coin.coinbase,
+        is_leased: coin.leased,
+        is_spendable: coin.spendable,
+        address: coin.address.clone(),
+        script: coin.script.0.clone(),
     }
+}
 
-    pub(super) fn recorded(self, recorded: &RecordedInfo) -> proto::WalletRecorded {
-        proto::WalletRecorded {
-            txid: self.hash_bytes(&recorded.txid),
-            change: change(&recorded.change),
-            status: status(&recorded.status),
-            height: recorded.height,
-            is_waiting: recorded.waiting,
-            losers: self.hashes_bytes(&recorded.losers),
-            failed_descendants: self.hashes_bytes(&recorded.failed_descendants),
-        }
+pub(super) fn transaction(tx: &TxInfo) -> proto::WalletTransaction {
+    proto::WalletTransaction {
+        txid: hash(&tx.txid),
+        status: status(tx.status),
+        height: tx.height,
+        position: tx.position,
+        is_coinbase: tx.coinbase,
+        is_waiting: tx.waiting,
+        received_at_us: tx.received_at_us,
+        spent: tx.spent.0,
+        received: tx.received.0,
+        delta: tx.delta.clamped(),
+        fee: tx.fee.map(|fee| fee.0),
+        invalid_reason: tx.invalid_reason.map(reason),
+        invalidated_by: tx.invalidated_by.as_ref().map(hash),
     }
+}
 
-    pub(super) fn abandoned(self, abandoned: &Abandoned) -> proto::AbandonTransactionResponse {
-        proto::AbandonTransactionResponse {
-            txid: self.hash_bytes(&abandoned.txid),
-            failed_descendants: self.hashes_bytes(&abandoned.failed_descendants),
-            released_leases: abandoned.released_leases,
-        }
+pub(super) fn details(details: TxDetails) -> proto::WalletTransactionDetails {
+    let inputs = details.inputs.iter().map(|input| proto::WalletInput {
+        outpoint: Some(outpoint(&input.outpoint)),
+        amount: input.amount.map(|amount| amount.0),
+    });
+    let outputs = details
+        .outputs
+        .iter()
+        .map(|output| proto::WalletOwnOutput { index: output.index, amount: output.amount.0 });
+    proto::WalletTransactionDetails {
+        transaction: Some(transaction(&details.summary)),
+        inputs: inputs.collect(),
+        outputs: outputs.collect(),
+        raw: details.raw.map(|raw| raw.0),
+        label: details.label,
     }
+}
 
-    pub(super) fn lease(self, lease: &LeaseInfo) -> proto::WalletLease {
-        proto::WalletLease {
-            outpoint: Some(self.outpoint_message(&lease.outpoint)),
-            amount: lease.amount.0,
-            owner: hex_bytes(&lease.owner),
-            expires_at_us: lease.expires_at_us,
-            hold_confirmations: lease.hold_confirmations,
-            is_held: lease.held,
-            spent_height: lease.spent_height,
-            spent_by: lease.spent_by.as_ref().map(|by| self.hash_bytes(by)),
-        }
+pub(super) fn replacement(edge: &ReplacementInfo) -> proto::WalletReplacement {
+    proto::WalletReplacement {
+        replaced: hash(&edge.replaced),
+        replacement: hash(&edge.replacement),
+        reason: reason(edge.reason),
+        created_at_us: edge.created_at_us,
     }
+}
 
-    fn selected(self, coin: &SelectedInfo) -> proto::SelectedCoin {
-        proto::SelectedCoin {
-            outpoint: Some(self.outpoint_message(&coin.outpoint)),
-            amount: coin.amount.0,
-            script: hex_bytes(&coin.script),
-            weight: coin.weight,
-        }
+pub(super) fn recorded(recorded: &RecordedInfo) -> proto::WalletRecorded {
+    proto::WalletRecorded {
+        txid: hash(&recorded.txid),
+        change: change(&recorded.change),
+        status: status(&recorded.status),
+        height: recorded.height,
+        is_waiting: recorded.waiting,
+        losers: hashes(&recorded.losers),
+        failed_descendants: hashes(&recorded.failed_descendants),
     }
+}
 
-    pub(super) fn selection(self, selection: &SelectionInfo) -> proto::CoinSelection {
-        proto::CoinSelection {
-            coins: selection.coins.iter().map(|coin| self.selected(coin)).collect(),
-            input_total: selection.input_total.0,
-            fee: selection.fee.0,
-            change: selection.change.map(|change| change.0),
-            waste: signed(&selection.waste),
-            algorithm: algorithm(&selection.algorithm),
-            leased: selection.leased.as_ref().map(leased),
-            weight: selection.weight,
-        }
+pub(super) fn abandoned(abandoned: &Abandoned) -> proto::AbandonTransactionResponse {
+    proto::AbandonTransactionResponse {
+        txid: hash(&abandoned.txid),
+        failed_descendants: hashes(&abandoned.failed_descendants),
+        released_leases: abandoned.released_leases,
     }
+}
 
-    pub(super) fn psbt(self, made: PsbtInfo) -> proto::CreatePsbtResponse {
-        proto::CreatePsbtResponse {
-            txid: self.hash_bytes(&made.txid),
-            is_txid_final: made.is_txid_final,
-            selection: Some(self.selection(&made.selection)),
-            recorded: made.recorded.map(|recorded| self.recorded(&recorded)),
-            psbt: made.psbt,
-            change_address: made.change_address,
-            valid_from_height: made.valid_from_height,
-            valid_from_time: made.valid_from_time,
-        }
+pub(super) fn lease(lease: &LeaseInfo) -> proto::WalletLease {
+    proto::WalletLease {
+        outpoint: Some(outpoint(&lease.outpoint)),
+        amount: lease.amount.0,
+        owner: lease.owner.0.clone(),
+        expires_at_us: lease.expires_at_us,
+        hold_confirmations: lease.hold_confirmations,
+        is_held: lease.held,
+        spent_height: lease.spent_height,
+        spent_by: lease.spent_by.as_ref().map(hash),
     }
+}
 
-    pub(super) fn bump(self, bump: BumpInfo) -> proto::BumpFeeResponse {
-        proto::BumpFeeResponse {
-            replaces: self.hash_bytes(&bump.replaces),
-            evicts: self.hashes_bytes(&bump.evicts),
-            inputs: bump.inputs.iter().map(|coin| self.selected(coin)).collect(),
-            kept_inputs: count(bump.kept_inputs),
-            fee: bump.fee.0,
-            replaced_fees: bump.replaced_fees.0,
-            weight: bump.weight,
-            txid: self.hash_bytes(&bump.txid),
-            is_txid_final: bump.is_txid_final,
-            leased: bump.leased.as_ref().map(leased),
-            recorded: bump.recorded.map(|recorded| self.recorded(&recorded)),
-            psbt: bump.psbt,
-            change: bump.change.map(|change| change.0),
-            change_address: bump.change_address,
-            valid_from_height: bump.valid_from_height,
-            valid_from_time: bump.valid_from_time,
-        }
+fn selected(coin: &SelectedInfo) -> proto::SelectedCoin {
+    proto::SelectedCoin {
+        outpoint: Some(outpoint(&coin.outpoint)),
+        amount: coin.amount.0,
+        script: coin.script.0.clone(),
+        weight: coin.weight,
     }
+}
 
-    pub(super) fn applied(self, applied: &BlockApplied) -> proto::ApplyBlockResponse {
-        proto::ApplyBlockResponse {
-            already_applied: applied.already_applied,
-            recorded: count(applied.recorded),
-            tip: applied.tip.as_ref().map(|tip| self.tip(tip)),
-            set_aside: applied.set_aside.clone(),
-        }
+pub(super) fn selection(selection: &SelectionInfo) -> proto::CoinSelection {
+    proto::CoinSelection {
+        coins: selection.coins.iter().map(|coin| selected(coin)).collect(),
+        input_total: selection.input_total.0,
+        fee: selection.fee.0,
+        change: selection.change.map(|change| change.0),
+        waste: selection.waste.clamped(),
+        algorithm: algorithm(&selection.algorithm),
+        leased: selection.leased.as_ref().map(leased),
+        weight: selection.weight,
+    }
+}
+
+pub(super) fn psbt(made: PsbtInfo) -> proto::CreatePsbtResponse {
+    proto::CreatePsbtResponse {
+        txid: hash(&made.txid),
+        is_txid_final: made.is_txid_final,
+        selection: Some(selection(&made.selection)),
+        recorded: made.recorded.as_ref().map(self::recorded),
+        psbt: made.psbt,
+        change_address: made.change_address,
+        valid_from_height: made.valid_from_height,
+        valid_from_time: made.valid_from_time,
+    }
+}
+
+pub(super) fn bump(bump: BumpInfo) -> proto::BumpFeeResponse {
+    proto::BumpFeeResponse {
+        replaces: hash(&bump.replaces),
+        evicts: hashes(&bump.evicts),
+        inputs: bump.inputs.iter().map(|coin| selected(coin)).collect(),
+        kept_inputs: count(bump.kept_inputs),
+        fee: bump.fee.0,
+        replaced_fees: bump.replaced_fees.0,
+        weight: bump.weight,
+        txid: hash(&bump.txid),
+        is_txid_final: bump.is_txid_final,
+        leased: bump.leased.as_ref().map(leased),
+        recorded: bump.recorded.as_ref().map(self::recorded),
+        psbt: bump.psbt,
+        change: bump.change.map(|change| change.0),
+        change_address: bump.change_address,
+        valid_from_height: bump.valid_from_height,
+        valid_from_time: bump.valid_from_time,
+    }
+}
+
+pub(super) fn applied(applied: &BlockApplied) -> proto::ApplyBlockResponse {
+    proto::ApplyBlockResponse {
+        already_applied: applied.already_applied,
+        recorded: count(applied.recorded),
+        tip: applied.tip.as_ref().map(self::tip),
+        set_aside: applied.set_aside.clone(),
     }
 }
 

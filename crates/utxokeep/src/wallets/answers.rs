@@ -9,10 +9,17 @@ mod upkeep;
 
 use serde::Serialize;
 use utoipa::ToSchema;
-use utxokeep_core::{BlockHash, Height, Network};
+use utxokeep_core::{BlockHash, ChainHash, Height, Network};
 
 pub use self::{coins::*, directory::*, payments::*, transactions::*, upkeep::*};
-use super::{SetAsideInfo, StandingInfo, texts::tip_text};
+use super::{SetAsideInfo, StandingInfo, once::Fields};
+
+/// An answer that is stored with an idempotency key as JSON, and read back when the request comes
+/// again. Its hashes are texts there, which only the network of the wallet tells how to read.
+pub(super) trait StoredAnswer: Serialize + Sized {
+    /// Reads the answer; says which field is wrong.
+    fn read(fields: &Fields) -> Result<Self, String>;
+}
 
 /// One thing of a wallet, and what may make it out of date.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -70,7 +77,8 @@ pub struct LedgerTip {
     /// Its height.
     pub height: u32,
     /// Its hash.
-    pub hash: String,
+    #[schema(value_type = String)]
+    pub hash: ChainHash,
 }
 
 impl std::fmt::Display for LedgerTip {
@@ -81,7 +89,6 @@ impl std::fmt::Display for LedgerTip {
 
 impl LedgerTip {
     pub(super) fn new(network: Network, tip: (Height, BlockHash)) -> Self {
-        let (height, hash) = tip_text(network, tip);
-        Self { height, hash }
+        Self { height: tip.0.get(), hash: network.hash(tip.1) }
     }
 }

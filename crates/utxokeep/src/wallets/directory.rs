@@ -238,7 +238,7 @@ impl Wallets {
         let wallet = self.wallet(name)?;
         let output = texts::outpoint(wallet.network, outpoint)?;
         self.ledger.set_spendable(wallet.id, &output, spendable, now())?;
-        let outpoint = texts::outpoint_text(wallet.network, &output);
+        let outpoint = wallet.network.outpoint(&output);
         Ok(CoinWish { outpoint, spendable })
     }
 }

@@ -52,7 +52,7 @@ impl Wallets {
             &coins,
             rows,
             |last| {
-                let outpoint = texts::outpoint_text(wallet.network, &last.outpoint);
+                let outpoint = wallet.network.outpoint(&last.outpoint);
                 format!("{}.{outpoint}", last.amount)
             },
             |coin| CoinInfo::new(wallet.network, tip, coin),

@@ -4,7 +4,7 @@ use utxokeep_core::{OutPoint, wallet::LeaseOwner};
 use utxokeep_wallet::{LeaseCounts, LeaseTerms, LedgerError, Micros, Wallet};
 
 use super::{
-    AcquireLeases, CleanedLeases, LeaseFor, LeaseInfo, Leased, Listed, Page, ReleaseLeases,
+    AcquireLeases, CleanedLeases, Hex, LeaseFor, LeaseInfo, Leased, Listed, Page, ReleaseLeases,
     Released, Wallets, WalletsError, directory::number_cursor, now, once::Asked, texts,
 };
 
@@ -19,7 +19,7 @@ impl Lessee {
     /// The answer for leases that end at this time.
     pub(super) fn leased(&self, until: Micros) -> Leased {
         Leased {
-            owner: self.terms.owner.to_hex(),
+            owner: Hex(self.terms.owner.as_bytes().to_vec()),
             owner_name: self.name.clone(),
             expires_at_us: until.get(),
         }

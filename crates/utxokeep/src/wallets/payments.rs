@@ -10,8 +10,8 @@ use utxokeep_wallet::{
 };
 
 use super::{
-    BumpFee, BumpInfo, CreatePsbt, LeaseFor, PayTo, PsbtInfo, RecordedInfo, SelectCoins,
-    SelectedInfo, SelectionInfo, Units, Wallets, WalletsError,
+    BumpFee, BumpInfo, CreatePsbt, Hex, LeaseFor, PayTo, PsbtInfo, RecordedInfo, SelectCoins,
+    SelectedInfo, SelectionInfo, Signed, Units, Wallets, WalletsError,
     leases::Lessee,
     now,
     once::{Asked, refuse_key},
@@ -173,9 +173,9 @@ fn new_outputs(network: Network, outputs: &[PayTo]) -> Result<Vec<NewOutput>, Wa
 
 fn selected_info(network: Network, coin: &SelectedCoin) -> SelectedInfo {
     SelectedInfo {
-        outpoint: texts::outpoint_text(network, &coin.outpoint),
+        outpoint: network.outpoint(&coin.outpoint),
         amount: Units(coin.amount.get()),
-        script: utxokeep_core::hex_encode(&coin.script),
+        script: Hex(coin.script.clone()),
         weight: coin.weight,
     }
 }
@@ -191,7 +191,7 @@ fn selection_info(
         fee: Units(selection.fee),
         weight: selection.weight,
         change: selection.change.map(Units),
-        waste: selection.waste.to_string(),
+        waste: Signed(selection.waste),
         algorithm: algorithm_name(selection.algorithm).into(),
         leased: lessee.zip(selection.leased_until).map(|(lessee, until)| lessee.leased(until)),
     }
@@ -210,7 +210,7 @@ const fn algorithm_name(algorithm: Algorithm) -> &'static str {
 fn psbt_info(network: Network, paid: &Paid, lessee: &Lessee) -> PsbtInfo {
     let Paid { psbt, selection, change_script, recorded } = paid;
     PsbtInfo {
-        txid: texts::txid_text(network, &psbt.txid),
+        txid: network.hash(psbt.txid),
         psbt: psbt.base64.clone(),
         is_txid_final: psbt.is_txid_final,
         selection: selection_info(network, selection, Some(lessee)),
@@ -222,11 +222,10 @@ fn psbt_info(network: Network, paid: &Paid, lessee: &Lessee) -> PsbtInfo {
 }
 
 fn bump_info(network: Network, plan: &BumpPlan, psbt: &UnsignedPsbt) -> BumpInfo {
-    let text = |txid: &_| texts::txid_text(network, txid);
     let change = plan.change.and_then(|at| plan.outputs.get(at));
     BumpInfo {
-        replaces: text(&plan.replaces),
-        evicts: plan.evicts.iter().map(text).collect(),
+        replaces: network.hash(plan.replaces),
+        evicts: plan.evicts.iter().map(|&txid| network.hash(txid)).collect(),
         inputs: plan.inputs.iter().map(|coin| selected_info(network, coin)).collect(),
         kept_inputs: plan.kept_inputs,
         fee: Units(plan.fee),
@@ -237,7 +236,7 @@ fn bump_info(network: Network, plan: &BumpPlan, psbt: &UnsignedPsbt) -> BumpInfo
         valid_from_height: psbt.valid_from.height,
         valid_from_time: psbt.valid_from.median_time,
         psbt: psbt.base64.clone(),
-        txid: text(&psbt.txid),
+        txid: network.hash(psbt.txid),
         is_txid_final: psbt.is_txid_final,
         leased: None,
         recorded: None,
@@ -337,7 +336,7 @@ mod tests {
             let wallets = rich(dir.path(), 100_000);
             let with_change = wallets.create_psbt("w", &pay(50_000, asked)).unwrap();
             let owner = with_change.selection.leased.unwrap().owner;
-            let release = ReleaseLeases { owner, outpoint: None };
+            let release = ReleaseLeases { owner: owner.to_string(), outpoint: None };
             wallets.release_leases("w", &release).unwrap();
             let value = 100_000 - with_change.selection.fee.0 - left;
             let made = wallets.create_psbt("w", &pay(value, asked)).unwrap();

@@ -5,7 +5,7 @@ use utxokeep_wallet::{PruneRule, PrunedRow, Pruning, TxDetail};
 
 use super::{
     AcknowledgePruned, Listed, Page, PruneWallet, PrunedAcknowledged, PrunedInfo, PrunedNow,
-    TxDetails, Wallets, WalletsError, directory::number_cursor, now, texts,
+    TxDetails, Wallets, WalletsError, directory::number_cursor, now,
 };
 
 impl Wallets {
@@ -52,7 +52,7 @@ impl Wallets {
         let pruned = self.pruned_rows(name, number_cursor(page)?.unwrap_or(0), rows)?;
         let info = |row: &PrunedRow| PrunedInfo {
             id: row.id,
-            txid: texts::txid_text(wallet.network, &row.txid),
+            txid: wallet.network.hash(row.txid),
             transaction: serde_json::from_str(&row.document).unwrap_or_default(),
         };
         Ok(Listed::new(&pruned, rows, |last| last.id.to_string(), info))

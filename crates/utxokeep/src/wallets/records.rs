@@ -88,10 +88,10 @@ impl Wallets {
         let wallet = self.wallet(name)?;
         let id = texts::txid(wallet.network, txid)?;
         let abandoned = self.ledger.abandon(wallet.id, &id, now())?;
-        let text = |txid: &Txid| texts::txid_text(wallet.network, txid);
+        let named = |txid: &Txid| wallet.network.hash(*txid);
         Ok(Abandoned {
-            txid: text(&id),
-            failed_descendants: abandoned.descendants.iter().map(text).collect(),
+            txid: named(&id),
+            failed_descendants: abandoned.descendants.iter().map(named).collect(),
             released_leases: abandoned.released_leases,
         })
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utxokeep_wallet::Algorithm;
 
-pub use super::texts::{Rate, Units};
+pub use super::texts::{Hex, Rate, Signed, Units};
 
 /// A wallet to make.
 #[derive(Debug, Clone, Deserialize, ToSchema)]

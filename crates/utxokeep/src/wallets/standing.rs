@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utxokeep_core::{Height, Network, wallet::WalletId};
+use utxokeep_core::{ChainHash, Height, Network, wallet::WalletId};
 use utxokeep_wallet::{Rescan, SetAside, Standing, Wallet};
 
 use super::{Wallets, WalletsError, now};
@@ -33,8 +33,8 @@ pub struct SetAsideInfo {
     pub height: u32,
     /// Hash of the block that the wallet could not take; absent for one that was restored or pruned.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub hash: Option<String>,
+    #[schema(value_type = Option<String>, nullable = false)]
+    pub hash: Option<ChainHash>,
     /// What the ledger said.
     pub reason: String,
     /// When it happened.
@@ -43,7 +43,7 @@ pub struct SetAsideInfo {
 
 impl SetAsideInfo {
     fn new(network: Network, aside: SetAside) -> Self {
-        let hash = aside.hash.map(|hash| network.hash_text(hash.as_bytes()));
+        let hash = aside.hash.map(|hash| network.hash(hash));
         let height = aside.height.get();
         Self { height, hash, reason: aside.reason, at_us: aside.at.get() }
     }

@@ -12,7 +12,7 @@ use utxokeep_chains::{
     parse_address_or_script, script_to_address,
 };
 use utxokeep_core::{
-    BlockHash, Height, Network, OutPoint, Txid, hex_decode,
+    BlockHash, Network, OutPoint, Txid, hex_decode, hex_encode,
     wallet::{AllowedGuards, Amount, FeeRate, LeaseId, LeaseOwner},
 };
 
@@ -111,6 +111,65 @@ impl PartialSchema for Rate {
 
 impl ToSchema for Rate {}
 
+/// Bytes that are written in hexadecimal.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hex(pub Vec<u8>);
+
+impl std::fmt::Display for Hex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&hex_encode(&self.0))
+    }
+}
+
+impl std::fmt::Debug for Hex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Hex({self})")
+    }
+}
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        hex_decode(&text).map(Self).ok_or_else(|| de::Error::custom("this is not hexadecimal"))
+    }
+}
+
+/// A difference of amounts, or another number that may be negative: written as a decimal string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signed(pub i128);
+
+impl Signed {
+    /// The number in 64 bits; one that does not fit becomes the nearest that does.
+    pub(crate) fn clamped(self) -> i64 {
+        i64::try_from(self.0).unwrap_or(if self.0 < 0 { i64::MIN } else { i64::MAX })
+    }
+}
+
+impl std::fmt::Display for Signed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for Signed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Signed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(|_| de::Error::custom("this is no whole number"))
+    }
+}
+
 fn decimal(description: &str, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(Type::String)
@@ -157,14 +216,6 @@ pub(super) fn outpoint(network: Network, text: &str) -> Result<OutPoint, Wallets
 
 pub(super) fn outpoints(network: Network, texts: &[String]) -> Result<Vec<OutPoint>, WalletsError> {
     texts.iter().map(|text| outpoint(network, text)).collect()
-}
-
-pub(super) fn txid_text(network: Network, txid: &Txid) -> String {
-    network.hash_text(txid.as_bytes())
-}
-
-pub(super) fn outpoint_text(network: Network, outpoint: &OutPoint) -> String {
-    format!("{}:{}", txid_text(network, outpoint.txid()), outpoint.index())
 }
 
 /// The script that an address stands for; on Bitcoin also a script in hexadecimal.
@@ -221,10 +272,6 @@ pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-pub(super) fn tip_text(network: Network, tip: (Height, BlockHash)) -> (u32, String) {
-    (tip.0.get(), network.hash_text(tip.1.as_bytes()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,6 +297,21 @@ mod tests {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
         assert_eq!(serde_json::from_str::<Rate>("1.5").unwrap().0.get(), 375);
+    }
+
+    #[test]
+    fn bytes_and_numbers_are_read_as_they_were_written() {
+        let script = Hex(vec![0, 0xfe]);
+        assert_eq!(serde_json::to_string(&script).unwrap(), "\"00fe\"");
+        assert_eq!(serde_json::from_str::<Hex>("\"00fe\"").unwrap(), script);
+        assert!(serde_json::from_str::<Hex>("\"0f1\"").is_err());
+        assert_eq!(serde_json::to_string(&Signed(-5)).unwrap(), "\"-5\"");
+        assert_eq!(serde_json::from_str::<Signed>("\"-5\"").unwrap(), Signed(-5));
+        assert!(serde_json::from_str::<Signed>("\"x\"").is_err());
+        let edge = i128::from(i64::MAX) + 1;
+        assert_eq!(Signed(edge).clamped(), i64::MAX);
+        assert_eq!(Signed(-edge - 1).clamped(), i64::MIN);
+        assert_eq!(Signed(-5).clamped(), -5);
     }
 
     #[test]

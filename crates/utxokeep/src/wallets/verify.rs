@@ -8,7 +8,7 @@ use utxokeep_wallet::{Violation, Wallet, WalletId};
 
 use super::{
     ChainCompared, Listed, Page, Verified, VerifiedWallet, VerifyWallet, VerifyWallets,
-    ViolationInfo, Wallets, WalletsError, directory::number_cursor, now, texts,
+    ViolationInfo, Wallets, WalletsError, directory::number_cursor, now,
 };
 
 /// Wallets of a page unless a request says how many: each of them is checked whole, and a page has to
@@ -65,7 +65,7 @@ impl Wallets {
         let can_read = |txid: Option<Txid>, text: &str| match txid {
             None => serde_json::from_str::<IgnoredAny>(text).is_ok(),
             Some(txid) => serde_json::from_str::<Document>(text)
-                .is_ok_and(|document| document.txid == texts::txid_text(wallet.network, &txid)),
+                .is_ok_and(|document| document.txid == wallet.network.hash(txid).to_string()),
         };
         let unreadable = self.ledger.verify_texts(wallet.id, can_read)?;
         violations.extend(unreadable.into_iter().map(ViolationInfo::from));

@@ -101,7 +101,7 @@ impl Human for WalletStatus {
 impl Row for AddressInfo {
     fn row(&self) -> String {
         let used = if self.used { "used  " } else { "unused" };
-        let address = self.address.as_ref().unwrap_or(&self.script);
+        let address = self.address.clone().unwrap_or_else(|| self.script.to_string());
         format!("{:>8} {used} {address}", self.id)
     }
 }
@@ -192,7 +192,7 @@ impl Row for CoinInfo {
         let leased = if self.leased { " leased" } else { "" };
         let held_back = if self.spendable { "" } else { " held back" };
         let amount = self.amount.to_string();
-        let to = self.address.as_ref().unwrap_or(&self.script);
+        let to = self.address.clone().unwrap_or_else(|| self.script.to_string());
         format!("{:<70} {amount:>20} {place}{coinbase}{leased}{held_back} to {to}", self.outpoint)
     }
 }
@@ -250,7 +250,7 @@ impl Human for TxDetails {
         for output in &self.outputs {
             lines.field("own output", format_args!("{} {}", output.index, output.amount));
         }
-        lines.optional("bytes", self.raw.as_ref().map(|raw| raw.len() / 2));
+        lines.optional("bytes", self.raw.as_ref().map(|raw| raw.0.len()));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Answers for people: leases, selections, transactions to be signed.
 
+use utxokeep_core::ChainHash;
+
 use super::{
     shown::{Row, yes},
     utc::utc,
@@ -74,7 +76,7 @@ impl Human for SelectionInfo {
 }
 
 /// The id, which people must not rely on while a signature can change it.
-fn describe_txid(lines: &mut Lines, txid: &str, is_final: bool) {
+fn describe_txid(lines: &mut Lines, txid: &ChainHash, is_final: bool) {
     let until = if is_final { "" } else { " (changes when it is signed)" };
     lines.field("transaction", format_args!("{txid}{until}"));
 }

@@ -6,23 +6,25 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use utxokeep_core::{
-    Network, hex_encode,
+    Network, OutPoint, Txid, hex_encode,
     wallet::{CoinClass, InvalidReason, TxStatus},
 };
 
 use super::*;
-use crate::wallets::{InputInfo, NearEdgeInfo, OwnOutputInfo, Units};
+use crate::wallets::{Hex, InputInfo, NearEdgeInfo, OwnOutputInfo, Signed, Units};
 
 const NETWORK: Network = Network::BitcoinRegtest;
-const TEXTS: Texts = Texts(NETWORK);
 
 /// A hash that is not the same when it is turned round.
-fn id(number: u8) -> String {
-    format!("{number:02x}{}", "0f".repeat(31))
+fn id(number: u8) -> ChainHash {
+    let mut bytes = [0x0f; 32];
+    bytes[0] = number;
+    NETWORK.hash(bytes)
 }
 
-fn output(number: u8) -> String {
-    format!("{}:{number}", id(number))
+fn output(number: u8) -> ChainOutPoint {
+    let txid = Txid::from_bytes(*id(number).as_bytes());
+    NETWORK.outpoint(&OutPoint::new(txid, number.into()))
 }
 
 fn hash_json(bytes: &[u8]) -> Value {
@@ -158,7 +160,7 @@ fn tx_info() -> TxInfo {
         received_at_us: 5,
         spent: Units(6),
         received: Units(7),
-        delta: "-8".to_owned(),
+        delta: Signed(-8),
         fee: Some(Units(9)),
         invalid_reason: Some("double_spent"),
         invalidated_by: Some(id(10)),
@@ -184,19 +186,19 @@ fn selection_info() -> SelectionInfo {
         fee: Units(19),
         weight: 26,
         change: Some(Units(20)),
-        waste: "-21".to_owned(),
+        waste: Signed(-21),
         algorithm: "single_random_draw".into(),
         leased: Some(leased_info()),
     }
 }
 
 fn selected_info(number: u8) -> SelectedInfo {
-    let script = format!("00{number:02x}");
+    let script = Hex(vec![0, number]);
     SelectedInfo { outpoint: output(number), amount: Units(22), script, weight: 23 }
 }
 
 fn leased_info() -> Leased {
-    Leased { owner: id(24), owner_name: Some("o".to_owned()), expires_at_us: 25 }
+    Leased { owner: Hex(vec![24; 32]), owner_name: Some("o".to_owned()), expires_at_us: 25 }
 }
 
 fn set_aside_info() -> SetAsideInfo {
@@ -231,7 +233,7 @@ fn of_wallets_and_what_they_watch() {
         descriptors_near_edge: vec![7, 8],
     };
     let proto::GetWalletResponse { wallet, tip, descriptors_near_edge, birthday_height } =
-        TEXTS.wallet_status(model.clone());
+        super::wallet_status(model.clone());
     let proto::Wallet { name, chain, network, created_at_us, set_aside, rescan, archived_at_us } =
         wallet.unwrap();
     assert_same(
@@ -248,7 +250,7 @@ fn of_wallets_and_what_they_watch() {
     let model = AddressInfo {
         id: 1,
         address: Some("a".to_owned()),
-        script: "00ff".to_owned(),
+        script: Hex(vec![0, 0xff]),
         spend_weight: 2,
         used: true,
     };
@@ -302,7 +304,7 @@ fn of_wallets_and_what_they_watch() {
         }),
     );
 
-    let (address, script) = (Some("a".to_owned()), "51".to_owned());
+    let (address, script) = (Some("a".to_owned()), Hex(vec![0x51]));
     let model = NewAddressInfo { index: 1, address_id: 2, address, script };
     let proto::NextAddressResponse { index, address_id, address, script } =
         new_address(model.clone());
@@ -364,7 +366,7 @@ fn of_a_verification() {
         scripts_derived,
         chain,
         definitions_compared,
-    } = TEXTS.verified(model.clone());
+    } = super::verified(model.clone());
     let [proto::WalletViolation { rule, rows, first_id, remedy, examples, not_named }]: [_; 1] =
         violations.try_into().unwrap();
     let violation = json!({
@@ -420,7 +422,7 @@ fn of_what_a_wallet_has() {
         rescan,
         locked,
         archived_height,
-    } = TEXTS.balance(&model);
+    } = super::balance(&model);
     assert_same(
         &model,
         json!({
@@ -439,7 +441,7 @@ fn of_what_a_wallet_has() {
         amount: Units(2),
         address_id: 3,
         address: Some("a".to_owned()),
-        script: "00fe".to_owned(),
+        script: Hex(vec![0, 0xfe]),
         class: "trusted",
         height: Some(4),
         confirmations: 5,
@@ -459,7 +461,7 @@ fn of_what_a_wallet_has() {
         is_spendable,
         address,
         script,
-    } = TEXTS.coin(&model);
+    } = super::coin(&model);
     let class = proto::WalletCoinClass::try_from(class).unwrap().as_str_name();
     assert_same(
         &model,
@@ -477,7 +479,7 @@ fn of_a_lease() {
     let model = LeaseInfo {
         outpoint: output(1),
         amount: Units(2),
-        owner: id(3),
+        owner: Hex(vec![3; 32]),
         expires_at_us: 4,
         hold_confirmations: Some(5),
         held: true,
@@ -493,7 +495,7 @@ fn of_a_lease() {
         is_held,
         spent_height,
         spent_by,
-    } = TEXTS.lease(&model);
+    } = super::lease(&model);
     assert_same(
         &model,
         json!({
@@ -512,10 +514,10 @@ fn of_transactions() {
         label: Some("l".to_owned()),
         inputs: vec![InputInfo { outpoint: output(1), amount: Some(Units(2)) }],
         outputs: vec![OwnOutputInfo { index: 3, amount: Units(4) }],
-        raw: Some("0102".to_owned()),
+        raw: Some(Hex(vec![1, 2])),
     };
     let proto::WalletTransactionDetails { transaction, label, inputs, outputs, raw } =
-        TEXTS.details(model.clone());
+        super::details(model.clone());
     let [proto::WalletInput { outpoint, amount }]: [_; 1] = inputs.try_into().unwrap();
     let input = json!({ "outpoint": output_json(outpoint), "amount": amount.map(units) });
     let [proto::WalletOwnOutput { index, amount }]: [_; 1] = outputs.try_into().unwrap();
@@ -533,7 +535,7 @@ fn of_transactions() {
         created_at_us: 3,
     };
     let proto::WalletReplacement { replaced, replacement, reason, created_at_us } =
-        TEXTS.replacement(&model);
+        super::replacement(&model);
     assert_same(
         &model,
         json!({
@@ -542,11 +544,11 @@ fn of_transactions() {
         }),
     );
     let model = recorded_info();
-    assert_same(&model, recorded_json(Some(TEXTS.recorded(&model))));
+    assert_same(&model, recorded_json(Some(super::recorded(&model))));
     let model =
         Abandoned { txid: id(1), failed_descendants: vec![id(2), id(3)], released_leases: 4 };
     let proto::AbandonTransactionResponse { txid, failed_descendants, released_leases } =
-        TEXTS.abandoned(&model);
+        super::abandoned(&model);
     let failed_descendants = hashes_json(&failed_descendants);
     assert_same(
         &model,
@@ -562,7 +564,7 @@ fn of_transactions() {
         set_aside: vec!["w".to_owned()],
     };
     let proto::ApplyBlockResponse { already_applied, recorded, tip, set_aside } =
-        TEXTS.applied(&model);
+        super::applied(&model);
     assert_same(
         &model,
         json!({
@@ -593,7 +595,7 @@ fn of_payments() {
         recorded,
         valid_from_height,
         valid_from_time,
-    } = TEXTS.psbt(model.clone());
+    } = super::psbt(model.clone());
     assert_same(
         &model,
         json!({
@@ -639,7 +641,7 @@ fn of_payments() {
         change_address,
         valid_from_height,
         valid_from_time,
-    } = TEXTS.bump(model.clone());
+    } = super::bump(model.clone());
     assert_same(
         &model,
         json!({

@@ -3,16 +3,13 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 use utxokeep_core::{
-    Height, Network,
+    ChainOutPoint, Height, Network,
     wallet::{Balance, confirmations},
 };
 use utxokeep_wallet::Coin;
 
 use super::LedgerTip;
-use crate::wallets::{
-    RescanInfo, SetAsideInfo, StandingInfo, Units,
-    texts::{address, outpoint_text},
-};
+use crate::wallets::{Hex, RescanInfo, SetAsideInfo, StandingInfo, Units, texts::address};
 
 /// What a wallet has. Outputs that a live transaction spends never count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -89,7 +86,8 @@ impl BalanceInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CoinInfo {
     /// The output, as `TXID:INDEX`.
-    pub outpoint: String,
+    #[schema(value_type = String)]
+    pub outpoint: ChainOutPoint,
     /// Its amount.
     pub amount: Units,
     /// Number of the address it is credited to.
@@ -97,7 +95,8 @@ pub struct CoinInfo {
     /// The address it pays, where its script has one.
     pub address: Option<String>,
     /// Its script in hexadecimal; on Cardano the bytes of the address.
-    pub script: String,
+    #[schema(value_type = String)]
+    pub script: Hex,
     /// What its transaction makes of it: `confirmed`, `trusted`, `untrusted` or `pending`.
     #[schema(example = "confirmed")]
     pub class: &'static str,
@@ -116,11 +115,11 @@ pub struct CoinInfo {
 impl CoinInfo {
     pub(in crate::wallets) fn new(network: Network, tip: Option<Height>, coin: &Coin) -> Self {
         Self {
-            outpoint: outpoint_text(network, &coin.outpoint),
+            outpoint: network.outpoint(&coin.outpoint),
             amount: Units(coin.amount.get()),
             address_id: coin.address_id,
             address: coin.address.clone().or_else(|| address(network, &coin.script)),
-            script: utxokeep_core::hex_encode(&coin.script),
+            script: Hex(coin.script.clone()),
             class: coin.class.name(),
             height: coin.height.map(Height::get),
             confirmations: confirmations(coin.height, tip),
@@ -135,7 +134,8 @@ impl CoinInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CoinWish {
     /// The output, as `TXID:INDEX`.
-    pub outpoint: String,
+    #[schema(value_type = String)]
+    pub outpoint: ChainOutPoint,
     /// `false` while it is held back: it is neither selected nor leased.
     pub spendable: bool,
 }

@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 use utxokeep_core::{Height, Network};
 use utxokeep_wallet::{Address, Micros, RevealedAddress, Wallet, WatchedDescriptor};
 
-use super::LedgerTip;
-use crate::wallets::{RescanInfo, SetAsideInfo, StandingInfo, texts::address};
+use super::{LedgerTip, StoredAnswer};
+use crate::wallets::{Hex, RescanInfo, SetAsideInfo, StandingInfo, once::Fields, texts::address};
 
 /// A wallet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -71,7 +71,8 @@ pub struct AddressInfo {
     /// The address, where the script has one.
     pub address: Option<String>,
     /// The script in hexadecimal; on Cardano the bytes of the address.
-    pub script: String,
+    #[schema(value_type = String)]
+    pub script: Hex,
     /// Weight of an input that spends from it.
     pub spend_weight: u32,
     /// Whether it was ever paid.
@@ -83,7 +84,7 @@ impl AddressInfo {
         Self {
             id: watched.id,
             address: watched.address.clone().or_else(|| address(network, &watched.script)),
-            script: utxokeep_core::hex_encode(&watched.script),
+            script: Hex(watched.script.clone()),
             spend_weight: watched.spend_weight,
             used: watched.used,
         }
@@ -186,7 +187,8 @@ pub struct NewAddressInfo {
     /// The address, where the script has one.
     pub address: Option<String>,
     /// The script in hexadecimal.
-    pub script: String,
+    #[schema(value_type = String)]
+    pub script: Hex,
 }
 
 impl From<RevealedAddress> for NewAddressInfo {
@@ -195,7 +197,13 @@ impl From<RevealedAddress> for NewAddressInfo {
             index: revealed.index,
             address_id: revealed.address_id,
             address: revealed.address,
-            script: utxokeep_core::hex_encode(&revealed.script),
+            script: Hex(revealed.script),
         }
+    }
+}
+
+impl StoredAnswer for NewAddressInfo {
+    fn read(fields: &Fields) -> Result<Self, String> {
+        fields.whole()
     }
 }

@@ -4,24 +4,23 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utxokeep_core::{Height, Network};
+use utxokeep_core::{ChainHash, ChainOutPoint, Height, Network};
 use utxokeep_wallet::Lease;
 
-use super::RecordedInfo;
-use crate::wallets::{
-    Units,
-    texts::{outpoint_text, txid_text},
-};
+use super::{RecordedInfo, StoredAnswer};
+use crate::wallets::{Hex, Signed, Units, once::Fields};
 
 /// An active lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LeaseInfo {
     /// The output, as `TXID:INDEX`.
-    pub outpoint: String,
+    #[schema(value_type = String)]
+    pub outpoint: ChainOutPoint,
     /// Its amount.
     pub amount: Units,
     /// The owner.
-    pub owner: String,
+    #[schema(value_type = String)]
+    pub owner: Hex,
     /// When it ends, unless it is held.
     pub expires_at_us: i64,
     /// Held until the spend has this many confirmations.
@@ -31,20 +30,21 @@ pub struct LeaseInfo {
     /// The block that spends it now.
     pub spent_height: Option<u32>,
     /// The live transaction that spends it now.
-    pub spent_by: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub spent_by: Option<ChainHash>,
 }
 
 impl LeaseInfo {
     pub(in crate::wallets) fn new(network: Network, lease: &Lease) -> Self {
         Self {
-            outpoint: outpoint_text(network, &lease.outpoint),
+            outpoint: network.outpoint(&lease.outpoint),
             amount: Units(lease.amount.get()),
-            owner: lease.owner.to_hex(),
+            owner: Hex(lease.owner.as_bytes().to_vec()),
             expires_at_us: lease.expires_at.get(),
             hold_confirmations: lease.hold_confirmations,
             held: lease.held,
             spent_height: lease.spent_height.map(Height::get),
-            spent_by: lease.spent_by.as_ref().map(|txid| txid_text(network, txid)),
+            spent_by: lease.spent_by.map(|txid| network.hash(txid)),
         }
     }
 }
@@ -53,7 +53,8 @@ impl LeaseInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub struct Leased {
     /// Who holds them: 64 hexadecimal digits.
-    pub owner: String,
+    #[schema(value_type = String)]
+    pub owner: Hex,
     /// The name that was given for the owner; its SHA-256 is `owner`.
     pub owner_name: Option<String>,
     /// When they end, by the clock of the database where hosts share one.
@@ -77,20 +78,22 @@ pub struct Released {
 }
 
 /// A coin that was selected.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SelectedInfo {
     /// The output, as `TXID:INDEX`.
-    pub outpoint: String,
+    #[schema(value_type = String)]
+    pub outpoint: ChainOutPoint,
     /// Its amount.
     pub amount: Units,
     /// Its script in hexadecimal.
-    pub script: String,
+    #[schema(value_type = String)]
+    pub script: Hex,
     /// Weight of the input that spends it.
     pub weight: u32,
 }
 
 /// A selection.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SelectionInfo {
     /// The coins.
     pub coins: Vec<SelectedInfo>,
@@ -103,7 +106,8 @@ pub struct SelectionInfo {
     /// Amount of the change output, if there is one.
     pub change: Option<Units>,
     /// How much worse than ideal the choice is, as a decimal string; lower is better.
-    pub waste: String,
+    #[schema(value_type = String)]
+    pub waste: Signed,
     /// What found it.
     pub algorithm: Cow<'static, str>,
     /// The leases, if they were asked for.
@@ -111,12 +115,13 @@ pub struct SelectionInfo {
 }
 
 /// A transaction to be signed.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PsbtInfo {
     /// The PSBT in base64.
     pub psbt: String,
     /// Its id before it is signed.
-    pub txid: String,
+    #[schema(value_type = String)]
+    pub txid: ChainHash,
     /// Whether signing keeps the id.
     pub is_txid_final: bool,
     /// The coins it spends, with fee and change.
@@ -133,12 +138,14 @@ pub struct PsbtInfo {
 }
 
 /// The replacement of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct BumpInfo {
     /// What it replaces.
-    pub replaces: String,
+    #[schema(value_type = String)]
+    pub replaces: ChainHash,
     /// What it pushes out besides: everything that depends on that.
-    pub evicts: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    pub evicts: Vec<ChainHash>,
     /// Its inputs: all of the old one, then those that were added.
     pub inputs: Vec<SelectedInfo>,
     /// How many of them are the old one's.
@@ -161,11 +168,82 @@ pub struct BumpInfo {
     /// The PSBT in base64.
     pub psbt: String,
     /// Its id before it is signed.
-    pub txid: String,
+    #[schema(value_type = String)]
+    pub txid: ChainHash,
     /// Whether signing keeps the id.
     pub is_txid_final: bool,
     /// The leases of its inputs; absent in a dry run.
     pub leased: Option<Leased>,
     /// The replacement, when it was recorded. It waits to be published.
     pub recorded: Option<RecordedInfo>,
+}
+
+impl StoredAnswer for Leased {
+    fn read(fields: &Fields) -> Result<Self, String> {
+        fields.whole()
+    }
+}
+
+impl StoredAnswer for SelectedInfo {
+    fn read(fields: &Fields) -> Result<Self, String> {
+        Ok(Self {
+            outpoint: fields.outpoint("outpoint")?,
+            amount: fields.plain("amount")?,
+            script: fields.plain("script")?,
+            weight: fields.plain("weight")?,
+        })
+    }
+}
+
+impl StoredAnswer for SelectionInfo {
+    fn read(fields: &Fields) -> Result<Self, String> {
+        Ok(Self {
+            coins: fields.list("coins")?,
+            input_total: fields.plain("input_total")?,
+            fee: fields.plain("fee")?,
+            weight: fields.plain("weight")?,
+            change: fields.plain("change")?,
+            waste: fields.plain("waste")?,
+            algorithm: fields.plain("algorithm")?,
+            leased: fields.plain("leased")?,
+        })
+    }
+}
+
+impl StoredAnswer for PsbtInfo {
+    fn read(fields: &Fields) -> Result<Self, String> {
+        Ok(Self {
+            psbt: fields.plain("psbt")?,
+            txid: fields.hash("txid")?,
+            is_txid_final: fields.plain("is_txid_final")?,
+            selection: fields.within("selection")?,
+            change_address: fields.plain("change_address")?,
+            valid_from_height: fields.plain("valid_from_height")?,
+            valid_from_time: fields.plain("valid_from_time")?,
+            recorded: fields.optional("recorded")?,
+        })
+    }
+}
+
+impl StoredAnswer for BumpInfo {
+    fn read(fields: &Fields) -> Result<Self, String> {
+        Ok(Self {
+            replaces: fields.hash("replaces")?,
+            evicts: fields.hashes("evicts")?,
+            inputs: fields.list("inputs")?,
+            kept_inputs: fields.plain("kept_inputs")?,
+            fee: fields.plain("fee")?,
+            replaced_fees: fields.plain("replaced_fees")?,
+            weight: fields.plain("weight")?,
+            change: fields.plain("change")?,
+            change_address: fields.plain("change_address")?,
+            valid_from_height: fields.plain("valid_from_height")?,
+            valid_from_time: fields.plain("valid_from_time")?,
+            psbt: fields.plain("psbt")?,
+            txid: fields.hash("txid")?,
+            is_txid_final: fields.plain("is_txid_final")?,
+            leased: fields.plain("leased")?,
+            recorded: fields.optional("recorded")?,
+        })
+    }
 }

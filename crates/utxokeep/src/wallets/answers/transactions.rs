@@ -2,21 +2,20 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
-use utxokeep_core::Network;
+use utxokeep_core::{ChainHash, ChainOutPoint, Network, Txid};
 use utxokeep_wallet::{Change, InvalidReason, Recorded, Replacement, TxDetail, TxState, TxSummary};
 
-use crate::wallets::{
-    Units,
-    texts::{outpoint_text, txid_text},
-};
+use super::StoredAnswer;
+use crate::wallets::{Hex, Signed, Units, once::Fields};
 
 /// A line of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TxInfo {
     /// Its id.
-    pub txid: String,
+    #[schema(value_type = String)]
+    pub txid: ChainHash,
     /// `pending`, `published`, `replaced`, `failed` or `orphaned`.
     #[schema(example = "published")]
     pub status: &'static str,
@@ -35,19 +34,21 @@ pub struct TxInfo {
     /// Sum of its outputs that belong to the wallet.
     pub received: Units,
     /// By how much it changes what the wallet has, as a decimal string, possibly negative.
-    pub delta: String,
+    #[schema(value_type = String)]
+    pub delta: Signed,
     /// What it pays, known when all its inputs are the wallet's.
     pub fee: Option<Units>,
     /// Why it is not live.
     pub invalid_reason: Option<&'static str>,
     /// What took its place, or the transaction it depended on.
-    pub invalidated_by: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub invalidated_by: Option<ChainHash>,
 }
 
 impl TxInfo {
     pub(in crate::wallets) fn new(network: Network, tx: &TxSummary) -> Self {
         Self {
-            txid: txid_text(network, &tx.txid),
+            txid: network.hash(tx.txid),
             status: tx.state.status().name(),
             height: height_of(tx.state),
             position: tx.position,
@@ -56,10 +57,10 @@ impl TxInfo {
             received_at_us: tx.received_at.get(),
             spent: Units(tx.spent),
             received: Units(tx.received),
-            delta: tx.delta().to_string(),
+            delta: Signed(tx.delta()),
             fee: tx.fee.map(Units),
             invalid_reason: tx.invalid_reason.map(InvalidReason::name),
-            invalidated_by: tx.invalidated_by.as_ref().map(|by| txid_text(network, by)),
+            invalidated_by: tx.invalidated_by.map(|by| network.hash(by)),
         }
     }
 }
@@ -75,7 +76,8 @@ fn height_of(state: TxState) -> Option<u32> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct InputInfo {
     /// The output it spends, as `TXID:INDEX`.
-    pub outpoint: String,
+    #[schema(value_type = String)]
+    pub outpoint: ChainOutPoint,
     /// Its amount, where the output belongs to the wallet.
     pub amount: Option<Units>,
 }
@@ -102,7 +104,8 @@ pub struct TxDetails {
     /// Its outputs that belong to the wallet, spent or not.
     pub outputs: Vec<OwnOutputInfo>,
     /// Its bytes in hexadecimal, where they were given.
-    pub raw: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub raw: Option<Hex>,
 }
 
 impl TxDetails {
@@ -118,7 +121,7 @@ impl TxDetails {
                 .inputs
                 .iter()
                 .map(|input| InputInfo {
-                    outpoint: outpoint_text(network, &input.outpoint),
+                    outpoint: network.outpoint(&input.outpoint),
                     amount: input.amount.map(|amount| Units(amount.get())),
                 })
                 .collect(),
@@ -127,7 +130,7 @@ impl TxDetails {
                 .iter()
                 .map(|(index, amount)| OwnOutputInfo { index: *index, amount: Units(amount.get()) })
                 .collect(),
-            raw: detail.raw.as_deref().map(utxokeep_core::hex_encode),
+            raw: detail.raw.clone().map(Hex),
         }
     }
 }
@@ -136,9 +139,11 @@ impl TxDetails {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ReplacementInfo {
     /// The one that lost, or will lose when the other is published.
-    pub replaced: String,
+    #[schema(value_type = String)]
+    pub replaced: ChainHash,
     /// The one that took its place.
-    pub replacement: String,
+    #[schema(value_type = String)]
+    pub replacement: ChainHash,
     /// `replaced` when it was declared, `double_spent` when not.
     pub reason: &'static str,
     /// When this was recorded.
@@ -148,8 +153,8 @@ pub struct ReplacementInfo {
 impl ReplacementInfo {
     pub(in crate::wallets) fn new(network: Network, edge: &Replacement) -> Self {
         Self {
-            replaced: txid_text(network, &edge.replaced),
-            replacement: txid_text(network, &edge.replacement),
+            replaced: network.hash(edge.replaced),
+            replacement: network.hash(edge.replacement),
             reason: edge.reason.name(),
             created_at_us: edge.created_at.get(),
         }
@@ -157,10 +162,11 @@ impl ReplacementInfo {
 }
 
 /// What recording came to.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RecordedInfo {
     /// The transaction.
-    pub txid: String,
+    #[schema(value_type = String)]
+    pub txid: ChainHash,
     /// `inserted`, `updated`, `revived` or `unchanged`.
     pub change: Cow<'static, str>,
     /// Its status now.
@@ -170,16 +176,18 @@ pub struct RecordedInfo {
     /// Whether it is a replacement that waits to be published.
     pub waiting: bool,
     /// Transactions that lost their inputs to it.
-    pub losers: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    pub losers: Vec<ChainHash>,
     /// Transactions that depended on those.
-    pub failed_descendants: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    pub failed_descendants: Vec<ChainHash>,
 }
 
 impl RecordedInfo {
     pub(in crate::wallets) fn new(network: Network, recorded: &Recorded) -> Self {
-        let texts = |txids: &[_]| txids.iter().map(|txid| txid_text(network, txid)).collect();
+        let named = |txids: &[Txid]| txids.iter().map(|&txid| network.hash(txid)).collect();
         Self {
-            txid: txid_text(network, &recorded.txid),
+            txid: network.hash(recorded.txid),
             change: Cow::Borrowed(match recorded.change {
                 Change::Inserted => "inserted",
                 Change::Updated => "updated",
@@ -189,9 +197,23 @@ impl RecordedInfo {
             status: Cow::Borrowed(recorded.state.status().name()),
             height: height_of(recorded.state),
             waiting: recorded.waiting,
-            losers: texts(&recorded.losers),
-            failed_descendants: texts(&recorded.failed_descendants),
+            losers: named(&recorded.losers),
+            failed_descendants: named(&recorded.failed_descendants),
         }
+    }
+}
+
+impl StoredAnswer for RecordedInfo {
+    fn read(fields: &Fields) -> Result<Self, String> {
+        Ok(Self {
+            txid: fields.hash("txid")?,
+            change: fields.plain("change")?,
+            status: fields.plain("status")?,
+            height: fields.plain("height")?,
+            waiting: fields.plain("waiting")?,
+            losers: fields.hashes("losers")?,
+            failed_descendants: fields.hashes("failed_descendants")?,
+        })
     }
 }
 
@@ -199,9 +221,11 @@ impl RecordedInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Abandoned {
     /// The one that was given up.
-    pub txid: String,
+    #[schema(value_type = String)]
+    pub txid: ChainHash,
     /// Those that depended on it.
-    pub failed_descendants: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    pub failed_descendants: Vec<ChainHash>,
     /// Leases on inputs that ended with them. Those of other owners stay.
     pub released_leases: u64,
 }

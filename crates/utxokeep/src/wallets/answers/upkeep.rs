@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use utoipa::ToSchema;
-use utxokeep_core::ErrorKind;
+use utxokeep_core::{ChainHash, ErrorKind};
 use utxokeep_wallet::{ImportNote, Imported, Violation};
 
 use super::{LedgerTip, TxDetails};
@@ -60,7 +60,8 @@ pub struct PrunedInfo {
     /// Its number in the archive; acknowledge it when it is kept elsewhere.
     pub id: i64,
     /// The transaction.
-    pub txid: String,
+    #[schema(value_type = String)]
+    pub txid: ChainHash,
     /// What the ledger held of it.
     #[schema(value_type = TxDetails)]
     pub transaction: serde_json::Value,

@@ -10,7 +10,7 @@ use utxokeep_index::{ChainIndex, Paging, View};
 use utxokeep_kv::{Kv, RocksKv};
 use utxokeep_wallet::{KnownBlock, OpenWallet, Unseen, Violation, Wallet};
 
-use super::super::{ChainCompared, LedgerTip, WalletsError, texts};
+use super::super::{ChainCompared, LedgerTip, WalletsError};
 
 /// Addresses whose coins are compared at once.
 const PAGE_ADDRESSES: usize = 100;
@@ -272,7 +272,7 @@ impl Comparison<'_> {
                  (wallet scan)",
             ),
         };
-        let output = texts::outpoint_text(self.wallet.network, &outpoint);
+        let output = self.wallet.network.outpoint(&outpoint);
         self.add(rule, remedy, format!("output {output}"));
     }
 

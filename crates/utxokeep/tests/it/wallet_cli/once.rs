@@ -90,7 +90,8 @@ fn looking_the_key_up_without_the_lock_pays_more_than_once() {
             },
             &user,
         );
-        let txids: BTreeSet<&str> = answers.iter().map(|answer| answer.txid.as_str()).collect();
+        let txids: BTreeSet<String> =
+            answers.iter().map(|answer| answer.txid.to_string()).collect();
         assert_eq!((txids.len(), payments(&user)), (8, 8));
     });
 }

@@ -28,7 +28,7 @@ fn with_dead(user: User, page_rows: u32) -> (User, BTreeSet<String>) {
     for seed in 100..100 + DEAD {
         let raw = payment(seed, 1_000, script.as_str().unwrap());
         let request = RecordTx { raw: Some(raw), seen: SeenIn::Mempool, ..RecordTx::default() };
-        let txid = wallets.record_tx("hot", &request).unwrap().txid;
+        let txid = wallets.record_tx("hot", &request).unwrap().txid.to_string();
         wallets.abandon_tx("hot", &txid).unwrap();
         txids.insert(txid);
     }
@@ -65,7 +65,7 @@ fn somewhere(user: &User) -> BTreeSet<String> {
     let waiting = waiting
         .iter()
         .map(|row| text(&serde_json::from_str::<Value>(&row.document).unwrap(), "txid").to_owned());
-    stored.into_iter().map(|tx| tx.txid).chain(waiting).chain(kept(user).0).collect()
+    stored.into_iter().map(|tx| tx.txid.to_string()).chain(waiting).chain(kept(user).0).collect()
 }
 
 fn finished(user: &User, txids: &BTreeSet<String>) {
