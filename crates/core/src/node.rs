@@ -46,7 +46,8 @@ pub use error::{NodeError, SpendError};
 pub use explain::{Blocking, KeepReason};
 pub use freeze::REASSIGN_HOLD_BLOCKS;
 pub use heights::{
-    Assembly, ChainReport, ConsumerBound, ConsumerName, Heights, Said, Sighting, Taken, Witness,
+    Assembly, BlockState, ChainReport, ConsumerBound, ConsumerName, Heights, Said, Sighting, Taken,
+    TakenReports, Witness,
 };
 pub use intent::ConflictIntent;
 pub use items::ItemGroup;

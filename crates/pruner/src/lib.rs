@@ -41,4 +41,5 @@ pub use report::{Phase, RunError, RunReport};
 pub use run::{Run, rehearse};
 pub use service::{Pruner, PrunerError, PrunerStatus, Reported};
 pub use settings::{PrunerSettings, SettingsError};
+pub use state::ChainState;
 pub use trigger::{Trigger, TriggerMode};

@@ -18,8 +18,7 @@ use utxokeep_core::{
     },
 };
 use utxokeep_txstore::{
-    Agreement, Disagreement, EndedRun, PastDue, PruneStore, RestoredHeight, StoreError,
-    agreed_of_policy,
+    Agreement, Disagreement, PastDue, PruneStore, RestoredHeight, StoreError, agreed_of_policy,
 };
 
 use crate::{
@@ -34,7 +33,7 @@ use crate::{
     report::{Phase, RunReport},
     run::{DuePosition, Run, is_worth_a_look, rehearse},
     settings::{PrunerSettings, SettingsError},
-    state,
+    state::{self, ChainState as _, EndedRun},
     trigger::{Trigger, TriggerMode},
 };
 
@@ -502,7 +501,8 @@ impl Shared {
             tracing::warn!("parents of old unmined transactions are not preserved");
         }
         store.agree(&settings.agreed(), Agreement::Compare)??;
-        let last_number = store.last_runs(1)?.first().map_or(0, |(number, _)| *number);
+        let last_number =
+            state::last_runs(store.as_ref(), 1)?.first().map_or(0, |(number, _)| *number);
         let control = Control::default();
         control.set_paused(state::is_paused(store.as_ref())?);
         Ok(Self {
@@ -659,8 +659,8 @@ impl Shared {
         let completed = matches!(job.state, JobState::Completed(_)).then_some(job.height);
         let now_ms = self.clock.now_ms();
         let bytes = &job.encode();
-        let (number, heights) =
-            self.store.remember_run(EndedRun { bytes, runs_max, completed, now_ms })?;
+        let run = EndedRun { bytes, runs_max, completed, now_ms };
+        let (number, heights) = state::remember_run(self.store.as_ref(), run)?;
         lock(&self.jobs).stored(job.number, number);
         metrics::heights(&heights);
         Ok(())
@@ -669,7 +669,7 @@ impl Shared {
     /// What the store remembers, and before it what is not over or could not be stored.
     fn last_jobs(&self, limit: usize) -> Result<Vec<Job>, PrunerError> {
         let mut jobs = lock(&self.jobs).not_stored();
-        for (number, run) in self.store.last_runs(limit)? {
+        for (number, run) in state::last_runs(self.store.as_ref(), limit)? {
             match Job::decode(number, &run) {
                 Ok(job) => jobs.push(job),
                 Err(error) => tracing::error!(number, %error, "a run cannot be read"),

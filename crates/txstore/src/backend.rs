@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     Txid,
-    node::{ChangeSet, ItemGroup, NodeReads},
+    node::{ChangeSet, ItemGroup, NamedState, NodeReads},
 };
 
 use utxokeep_kv::{OpenMode, Trouble};
@@ -20,6 +20,9 @@ pub enum Touched {
 
 /// A state of a store, as an engine shows it.
 pub type StoreReads<'v> = dyn NodeReads<Error = StoreError> + 'v;
+
+/// Reads values of the store as a whole; answers those to write.
+pub type StateWork<'w> = dyn FnMut(&StoreReads<'_>) -> Result<Vec<NamedState>, StoreError> + 'w;
 
 /// Reads on one state of the store.
 pub type ReadWork<'w> = dyn FnMut(&StoreReads<'_>) -> Result<(), StoreError> + 'w;

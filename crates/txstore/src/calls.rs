@@ -3,9 +3,9 @@
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        ChangeSet, ConflictIntent, CreateOptions, HeightIndex, MinedInfo, NodeError, NodeTx,
-        PreviousOutput, SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendView, Spent,
-        Stored, TxRecord, UnspendRequest,
+        BlockState, ChangeSet, ConflictIntent, CreateOptions, HeightIndex, MinedInfo, NodeError,
+        NodeTx, PreviousOutput, SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendView,
+        Spent, Stored, TxRecord, UnspendRequest,
     },
 };
 
@@ -16,10 +16,9 @@ use crate::{
     engine::{NOTHING, NodeStore},
     error::StoreError,
     facts::Work,
-    heights::read_block_state,
     records::CreationLock,
     sample::Sample,
-    store::{BlockState, Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore},
+    store::{Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore},
 };
 
 const CONFLICT_INTENT: &str = "conflict_intent/";
@@ -343,7 +342,7 @@ impl TxStore for NodeStore {
     }
 
     fn block_state(&self) -> Result<Option<BlockState>, StoreError> {
-        self.read(|facts| read_block_state(facts.view))
+        self.read(|facts| BlockState::read(facts.view))
     }
 
     fn set_block_state(&self, state: BlockState) -> Result<Result<(), NodeError>, StoreError> {

@@ -1,40 +1,18 @@
-//! What a store remembers of its chain, and of the runs over it.
+//! Values of a store as a whole, which change one caller after the other.
 
 use utxokeep_core::{
-    Corrupt, Height, Txid,
-    node::{ChainReport, ChangeSet, Heights, NamedState, NodeError, Sighting, Taken, Witness},
+    Height, Txid,
+    node::{BlockState, ChainReport, ChangeSet, Heights, NamedState, NodeError, Sighting, Witness},
 };
 
 use crate::{
     backend::{StoreReads, Touched},
     engine::NodeStore,
     error::StoreError,
-    store::BlockState,
 };
-
-const BLOCK_STATE: &str = "block_state";
-pub(crate) const HEIGHTS: &str = "heights";
 
 /// No transaction has this id. Whoever changes values of the store as a whole holds its lock.
 pub(crate) const WHOLE_STORE: Txid = Txid::from_bytes([0xff; 32]);
-
-pub(crate) fn read_block_state(view: &StoreReads<'_>) -> Result<Option<BlockState>, StoreError> {
-    let Some(bytes) = view.state(BLOCK_STATE)? else { return Ok(None) };
-    let state = bytes.split_first_chunk::<4>().and_then(|(height, time)| {
-        let median_time = u32::from_be_bytes(time.try_into().ok()?);
-        Some(BlockState { height: Height::new(u32::from_be_bytes(*height)), median_time })
-    });
-    Ok(Some(state.ok_or_else(|| Corrupt::new("block state", "not 8 bytes long"))?))
-}
-
-/// A store from before heights were remembered knows the block state only.
-pub(crate) fn read_heights(view: &StoreReads<'_>) -> Result<Heights, StoreError> {
-    if let Some(bytes) = view.state(HEIGHTS)? {
-        return Ok(Heights::decode(&bytes)?);
-    }
-    let known = read_block_state(view)?;
-    Ok(known.map_or_else(Heights::default, |state| Heights::of_block_state(state.height)))
-}
 
 impl NodeStore {
     /// Changes values of the store as a whole, one caller after the other.
@@ -51,27 +29,7 @@ impl NodeStore {
         Ok(answer.expect("the engine ran the work"))
     }
 
-    /// Takes reports, all in one commit.
-    pub(crate) fn take_reports(
-        &self,
-        reports: &[ChainReport],
-        now_ms: Option<u64>,
-        beside: &[NamedState],
-    ) -> Result<(Vec<Taken>, Heights), StoreError> {
-        let jump_max = self.settings.policy.height_jump_blocks_max;
-        self.change_states(|view| {
-            let before = read_heights(view)?;
-            let mut heights = before;
-            let taken = reports.iter().map(|report| heights.take(*report, now_ms, jump_max));
-            let taken: Vec<Taken> = taken.collect();
-            let mut states = beside.to_vec();
-            if heights != before {
-                states.push((HEIGHTS.to_owned(), Some(heights.encode())));
-            }
-            Ok(((taken, heights), states))
-        })
-    }
-
+    /// Takes the block state, and that the chain has its height, in one commit.
     pub(crate) fn take_block_state(
         &self,
         state: BlockState,
@@ -79,11 +37,12 @@ impl NodeStore {
         if state.height == Height::GENESIS {
             return Ok(Err(NodeError::HeightZero));
         }
-        let mut value = state.height.to_key().to_vec();
-        value.extend(state.median_time.to_be_bytes());
-        let seen = Sighting { height: state.height, by: Witness::BlockState };
-        let beside = vec![(BLOCK_STATE.to_owned(), Some(value))];
-        self.take_reports(&[ChainReport::Newest(seen)], None, &beside)?;
+        let seen = ChainReport::Newest(Sighting { height: state.height, by: Witness::BlockState });
+        let jump_max = self.settings.policy.height_jump_blocks_max;
+        self.change_states(|view| {
+            let taken = Heights::take_all(view, &[seen], None, jump_max)?;
+            Ok(((), [state.to_state()].into_iter().chain(taken.state).collect()))
+        })?;
         Ok(Ok(()))
     }
 }

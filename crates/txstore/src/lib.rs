@@ -28,14 +28,15 @@ mod locks;
 mod orphans;
 mod prune;
 mod records;
-mod runs;
 mod sample;
 mod sql;
 mod store;
 mod tables;
 
 pub use agreed::{Agreed, AgreedChange, Agreement, Disagreement, of_policy as agreed_of_policy};
-pub use backend::{Backend, ItemsWork, ReadWork, StoreReads, Touched, Uncommitted, WriteWork};
+pub use backend::{
+    Backend, ItemsWork, ReadWork, StateWork, StoreReads, Touched, Uncommitted, WriteWork,
+};
 pub use blob_place::WrongBlobStore;
 pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};
@@ -51,8 +52,8 @@ pub use prune::{
 pub use records::{CreationLock, RecordContext, RecordSettings, creation_lock_ttl_s};
 #[doc(hidden)]
 pub use records::{RecordFault, RecordFaults};
-pub use runs::EndedRun;
 pub use sample::{Amount, Sample};
 pub use sql::{COMPONENT as SQL_COMPONENT, MIGRATIONS as SQL_MIGRATIONS};
-pub use store::{BlockState, Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore};
+pub use store::{Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore};
 pub use tables::{FORMAT_VERSION, TABLES};
+pub use utxokeep_core::node::BlockState;

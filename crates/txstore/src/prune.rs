@@ -3,9 +3,8 @@
 use utxokeep_core::{
     Corrupt, Height, OutPoint, Txid,
     node::{
-        BlobKind, Blocking, ChainReport, ChangeSet, HeightIndex, Heights, NodeError, Policy,
-        PruneRules, Pruned, Spends, Taken, TxRecord, Undo, Verdict, encode_body, encode_output,
-        encode_record,
+        BlobKind, Blocking, ChangeSet, HeightIndex, NodeError, Policy, PruneRules, Pruned, Spends,
+        TxRecord, Undo, Verdict, encode_body, encode_output, encode_record,
     },
 };
 use utxokeep_kv::KvError;
@@ -13,21 +12,16 @@ use utxokeep_records::RecordError;
 
 use crate::{
     agreed::{Agreement, Disagreement, SAFETY_WINDOW, compare, of_policy},
-    backend::{StoreReads, Touched},
+    backend::{ReadWork, StateWork, StoreReads, Touched},
     engine::NodeStore,
     error::StoreError,
     facts::{Facts, Work},
     files::{BLOB_DELETE, waits},
-    heights::read_heights,
-    runs::EndedRun,
     store::TxStore,
 };
 
 /// Where deleted records wait to be restored.
 const UNDO: &str = "undo/";
-
-/// What names of the pruner's own values start with.
-const OF_PRUNER: &str = "pruner_";
 
 /// Rows that are counted or trimmed at a time.
 const PAGE_ROWS: usize = 10_000;
@@ -176,17 +170,6 @@ pub trait PruneStore: TxStore {
     /// Forgets what was pruned below a height; answers how many records.
     fn trim_undo(&self, below: Height) -> Result<u64, StoreError>;
 
-    /// What the store knows of its chain.
-    fn heights(&self) -> Result<Heights, StoreError>;
-
-    /// Takes what others say of the chain, in one commit; answers what became of each report, and
-    /// what the store knows now.
-    fn report(
-        &self,
-        reports: &[ChainReport],
-        now_ms: u64,
-    ) -> Result<(Vec<Taken>, Heights), StoreError>;
-
     /// The numbers that the store works by.
     fn policy(&self) -> Policy;
 
@@ -197,19 +180,13 @@ pub trait PruneStore: TxStore {
         agreement: Agreement,
     ) -> Result<Result<(), Disagreement>, StoreError>;
 
-    /// Remembers a run of the pruner, and that it completed a height, in one commit. Answers its
-    /// number, counted from 1, and what is known of the chain.
-    fn remember_run(&self, run: EndedRun<'_>) -> Result<(u64, Heights), StoreError>;
+    /// Reads named values of the store as a whole, all as of one moment.
+    fn read_states(&self, read: &mut ReadWork<'_>) -> Result<(), StoreError>;
 
-    /// The last runs with their numbers, newest first.
-    fn last_runs(&self, limit: usize) -> Result<Vec<(u64, Vec<u8>)>, StoreError>;
-
-    /// A value that the pruner keeps in the store under a name of its own, which starts with
-    /// `pruner_`. The store only remembers it.
-    fn named_state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
-
-    /// Sets such a value, or removes it.
-    fn set_named_state(&self, name: &str, value: Option<&[u8]>) -> Result<(), StoreError>;
+    /// Changes named values of the store as a whole in one commit. `decide` reads them and answers
+    /// what is written; nobody else changes such values in between. It may be run again, and then
+    /// only its last answer counts.
+    fn update_states(&self, decide: &mut StateWork<'_>) -> Result<(), StoreError>;
 }
 
 fn undo_prefix(height: Height) -> String {
@@ -646,18 +623,6 @@ impl PruneStore for NodeStore {
         }
     }
 
-    fn heights(&self) -> Result<Heights, StoreError> {
-        self.read(|facts| read_heights(facts.view))
-    }
-
-    fn report(
-        &self,
-        reports: &[ChainReport],
-        now_ms: u64,
-    ) -> Result<(Vec<Taken>, Heights), StoreError> {
-        self.take_reports(reports, Some(now_ms), &[])
-    }
-
     fn policy(&self) -> Policy {
         self.settings.policy
     }
@@ -670,22 +635,12 @@ impl PruneStore for NodeStore {
         self.agree_on(numbers, agreement)
     }
 
-    fn remember_run(&self, run: EndedRun<'_>) -> Result<(u64, Heights), StoreError> {
-        self.store_run(run)
+    fn read_states(&self, read: &mut ReadWork<'_>) -> Result<(), StoreError> {
+        self.backend.read(read)
     }
 
-    fn last_runs(&self, limit: usize) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
-        self.stored_runs(limit)
-    }
-
-    fn named_state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        debug_assert!(name.starts_with(OF_PRUNER), "{name} is not the pruner's");
-        self.read(|facts| facts.view.state(name))
-    }
-
-    fn set_named_state(&self, name: &str, value: Option<&[u8]>) -> Result<(), StoreError> {
-        debug_assert!(name.starts_with(OF_PRUNER), "{name} is not the pruner's");
-        self.set_state(name, value)
+    fn update_states(&self, decide: &mut StateWork<'_>) -> Result<(), StoreError> {
+        self.change_states(|view| Ok(((), decide(view)?)))
     }
 }
 

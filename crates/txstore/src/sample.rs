@@ -1,9 +1,12 @@
 //! About how much a store holds, from a bounded part of it. For gauges, which are asked again and
 //! again: the work is the same however large the store is.
 
-use utxokeep_core::{Txid, node::HeightIndex};
+use utxokeep_core::{
+    Txid,
+    node::{HeightIndex, Heights},
+};
 
-use crate::{check::read_each, engine::NodeStore, error::StoreError, heights::read_heights};
+use crate::{check::read_each, engine::NodeStore, error::StoreError};
 
 /// Records that are looked at. With so many an estimate is mostly within a tenth.
 const RECORDS: usize = 1_000;
@@ -45,7 +48,7 @@ impl NodeStore {
                     .is_ok_and(|record| record.as_ref().is_some_and(|record| record.blob.is_some()))
             });
             let files = share(records, in_files.count(), page.len());
-            let newest = read_heights(facts.view)?.newest().unwrap_or_default();
+            let newest = Heights::read(facts.view)?.newest().unwrap_or_default();
             let due = facts.view.by_height(HeightIndex::Due, newest, None, DUE_MAX)?.len();
             let due = Amount { count: due as u64, is_exact: due < DUE_MAX };
             Ok((records, due, files))

@@ -3,7 +3,7 @@
 use utxokeep_core::{
     Height, OutPoint, Txid,
     node::{
-        ConflictIntent, CreateOptions, MinedInfo, NodeError, NodeTx, PreviousOutput,
+        BlockState, ConflictIntent, CreateOptions, MinedInfo, NodeError, NodeTx, PreviousOutput,
         SpendAndCreate, SpendFlags, SpendInput, SpendRequest, SpendView, Spent, Stored, TxRecord,
         UnspendRequest,
     },
@@ -12,15 +12,6 @@ use utxokeep_core::{
 use utxokeep_kv::Trouble;
 
 use crate::{error::StoreError, records::CreationLock, sample::Sample};
-
-/// Height and median time of the chain, always of the same block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockState {
-    /// Height of the newest block.
-    pub height: Height,
-    /// Median time of the blocks up to it, in seconds.
-    pub median_time: u32,
-}
 
 /// Which parts of a transaction to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -21,7 +21,7 @@ use utxokeep_core::{
 };
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::Kv;
-use utxokeep_pruner::{Pruner, PrunerError, Reported};
+use utxokeep_pruner::{ChainState as _, Pruner, PrunerError, Reported};
 use utxokeep_txstore::PruneStore;
 
 pub(crate) use clock::WallClock;

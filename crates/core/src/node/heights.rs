@@ -17,10 +17,14 @@
 
 mod codec;
 mod consumer;
+mod states;
 
 use std::fmt;
 
-pub use self::consumer::{ConsumerBound, ConsumerName};
+pub use self::{
+    consumer::{ConsumerBound, ConsumerName},
+    states::{BlockState, TakenReports},
+};
 use crate::types::Height;
 
 /// Where a report about the newest block comes from.

@@ -7,7 +7,9 @@ use std::{
 };
 
 use utxokeep_core::node::{Assembly, ChainReport, CreateOptions, NodeTx, Waiting};
-use utxokeep_pruner::{JobState, Pruner, PrunerError, PrunerSettings, SkipReason, TriggerMode};
+use utxokeep_pruner::{
+    ChainState as _, JobState, Pruner, PrunerError, PrunerSettings, SkipReason, TriggerMode,
+};
 use utxokeep_txstore::{Agreement, BlockState, StoreError};
 
 use super::stage::{PruneStage, StillClock, at};

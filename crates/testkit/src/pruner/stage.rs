@@ -16,7 +16,7 @@ use utxokeep_core::{
         UnspendRequest, Witness,
     },
 };
-use utxokeep_pruner::{Clock, Job, Pruner, PrunerSettings};
+use utxokeep_pruner::{ChainState as _, Clock, Job, Pruner, PrunerSettings};
 use utxokeep_txstore::{Fields, PruneStore};
 
 /// Blocks that records are kept for, and that must lie above a child.

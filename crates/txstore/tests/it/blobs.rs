@@ -6,12 +6,14 @@ use std::{fs, path::Path};
 use utxokeep_core::{
     Height, OutPoint,
     node::{
-        BlobKind, ChainReport, CreateOptions, NodeError, NodeTx, Sighting, SpendAndCreate,
-        SpendFlags, SpendStatus, Stored, Witness,
+        BlobKind, CreateOptions, NodeError, NodeTx, SpendAndCreate, SpendFlags, SpendStatus, Stored,
     },
 };
 use utxokeep_kv::{Durability, OpenMode};
-use utxokeep_testkit::txstore::{coinbase, seed, spending};
+use utxokeep_testkit::{
+    pruner::reach,
+    txstore::{coinbase, seed, spending},
+};
 use utxokeep_txstore::{
     Amount, Blobs, Fields, NodeStore, PruneStore, StoreError, StoreSettings, StoredTx, TxStore,
 };
@@ -131,10 +133,7 @@ fn a_store_says_about_how_much_it_holds() {
         // Conflicting, and so due after the retention.
         store.set_conflicting(&[child.txid], true, AT).unwrap().remove(0).unwrap();
         for (height, due) in [(AT.plus(287), 0), (AT.plus(288), 1)] {
-            for by in [Witness::Block, Witness::BlockState] {
-                let report = ChainReport::Newest(Sighting { height, by });
-                store.report(&[report], 1).unwrap();
-            }
+            reach(&store, height.get());
             assert_eq!(sample().due, exact(due), "{engine}");
         }
     }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use utxokeep_core::Height;
-use utxokeep_txstore::{Amount, PruneStore as _, Sample, TxStore as _};
+use utxokeep_pruner::ChainState as _;
+use utxokeep_txstore::{Amount, Sample, TxStore as _};
 
 use super::{
     args::TxStatus,

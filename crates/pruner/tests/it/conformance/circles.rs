@@ -17,6 +17,7 @@ use utxokeep_core::{
         PruneRules, Pruned, SpendAndCreate, SpendFlags,
     },
 };
+use utxokeep_pruner::ChainState as _;
 use utxokeep_sql::{Database, Options, SqlError, Value};
 use utxokeep_testkit::{
     postgres::TestDatabase,
