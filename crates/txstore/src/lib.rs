@@ -50,7 +50,7 @@ pub use prune::{
     BlobsDeleted, EndedKeeping, KeptForNobody, ParentsOf, PastDue, PruneStore, RestoredHeight,
 };
 pub use records::{CreationLock, RecordContext, RecordSettings, creation_lock_ttl_s};
-#[doc(hidden)]
+#[cfg(feature = "testing")]
 pub use records::{RecordFault, RecordFaults};
 pub use sample::{Amount, Sample};
 pub use sql::{COMPONENT as SQL_COMPONENT, MIGRATIONS as SQL_MIGRATIONS};

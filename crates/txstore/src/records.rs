@@ -28,6 +28,8 @@ use utxokeep_core::{Corrupt, Found, NotOpened, Opening};
 use utxokeep_kv::OpenMode;
 use utxokeep_records::{Barrier, ReadCell, RecordStore, WriteCell};
 
+#[cfg(feature = "testing")]
+pub use self::fault::{Fault as RecordFault, RecordFaults};
 use self::{
     cells::Cells,
     layout::{FORMAT, Layout, NUMBERS},
@@ -35,7 +37,6 @@ use self::{
 };
 pub use self::{
     cells::RecordContext,
-    fault::{Fault as RecordFault, RecordFaults},
     lock::{CreationLock, creation_lock_ttl_s},
     settings::RecordSettings,
 };

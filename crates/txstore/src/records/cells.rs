@@ -11,11 +11,9 @@ use utxokeep_records::{
     Version, Versions, WriteCell, Written,
 };
 
-use super::{
-    fault::{Fault, RecordFaults},
-    layout::Layout,
-    settings::RecordSettings,
-};
+#[cfg(feature = "testing")]
+use super::fault::RecordFaults;
+use super::{fault::Fault, layout::Layout, settings::RecordSettings};
 use crate::error::StoreError;
 
 /// Cells in one call of the port.
@@ -34,8 +32,22 @@ pub struct RecordContext {
     /// Process that creation locks name.
     pub process_id: u32,
     /// Rules that tests leave out.
-    #[doc(hidden)]
+    #[cfg(feature = "testing")]
     pub faults: RecordFaults,
+}
+
+impl RecordContext {
+    /// Whether a test leaves out a rule; never without the feature `testing`.
+    #[cfg(feature = "testing")]
+    pub(super) fn leaves_out(&self, rule: Fault) -> bool {
+        self.faults.has(rule)
+    }
+
+    #[cfg(not(feature = "testing"))]
+    #[allow(clippy::unused_self, reason = "tests ask the context")]
+    pub(super) const fn leaves_out(&self, _: Fault) -> bool {
+        false
+    }
 }
 
 impl Default for RecordContext {
@@ -45,6 +57,7 @@ impl Default for RecordContext {
             versions: Arc::new(Versions::random()),
             hostname: hostname.map(|name| name.trim().to_owned()).unwrap_or_default(),
             process_id: std::process::id(),
+            #[cfg(feature = "testing")]
             faults: RecordFaults::default(),
         }
     }
@@ -100,7 +113,7 @@ impl Cells {
     /// The version of a cell behind the one that was read. Random, because a number that counts
     /// begins again when a cell is made anew, and a stalled call would take one for the other.
     pub(super) fn version(&self, read: Option<Version>) -> Version {
-        if self.context.faults.has(Fault::VersionsCount) {
+        if self.context.leaves_out(Fault::VersionsCount) {
             return Version::new(read.map_or(1, |read| read.bits() + 1));
         }
         self.context.versions.next()
@@ -163,7 +176,7 @@ impl Cells {
         &self,
         keys: impl IntoIterator<Item = &'k Key> + Clone,
     ) -> Result<Vec<Option<Version>>, StoreError> {
-        if !self.has_barriers() || self.context.faults.has(Fault::ReadsDecide) {
+        if !self.has_barriers() || self.context.leaves_out(Fault::ReadsDecide) {
             return self.versions(keys);
         }
         let probe = |key: &Key| {

@@ -156,7 +156,7 @@ impl Cells {
 
     fn commit_many(&self, plans: &[(CallId, &Plan)]) -> Result<Vec<Outcome>, StoreError> {
         let (mut running, statuses) = self.draft(plans)?;
-        if self.context.faults.has(Fault::AbsenceDecides) {
+        if self.context.leaves_out(Fault::AbsenceDecides) {
             self.stage(&mut running);
             self.begin(&mut running, statuses)?;
         } else {
@@ -266,7 +266,7 @@ impl Cells {
     }
 
     fn barrier_unless(&self, fault: Fault) -> Barrier {
-        if self.context.faults.has(fault) { Barrier::None } else { Barrier::Safe }
+        if self.context.leaves_out(fault) { Barrier::None } else { Barrier::Safe }
     }
 
     /// What is left to do once everything is staged: pages of large transactions are written, and what
@@ -282,7 +282,7 @@ impl Cells {
                 }
             }
         }
-        if self.context.faults.has(Fault::ReadsNotValidated) {
+        if self.context.leaves_out(Fault::ReadsNotValidated) {
             return;
         }
         let going_on = running.iter().filter(|one| one.goes_on());
@@ -373,7 +373,7 @@ impl Cells {
 
     fn undo(&self, call: CallId, keys: &[Key]) -> Result<(), StoreError> {
         let met = self.staged(keys)?;
-        if self.context.faults.has(Fault::UndoByFence) {
+        if self.context.leaves_out(Fault::UndoByFence) {
             let back = |Met { key, version, staging }: Met| {
                 staging.back(&key, version, self.version(Some(version)))
             };
@@ -390,7 +390,7 @@ impl Cells {
     /// of this: others finish them.
     fn finish(&self, running: &[Running<'_>]) {
         let done: Vec<&Running<'_>> = running.iter().filter(|one| one.goes_on()).collect();
-        if self.context.faults.has(Fault::StatusGoesFirst) {
+        if self.context.leaves_out(Fault::StatusGoesFirst) {
             self.forget(&done);
         }
         let mut writes = Vec::new();

@@ -1,5 +1,6 @@
 //! Mistakes that tests plant, one for each rule of the commit protocol.
 
+#[cfg(feature = "testing")]
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
@@ -8,6 +9,7 @@ use std::sync::{
 /// A rule that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "exported for tests only"))]
 pub enum Fault {
     /// Whoever aborts a call takes stagings away without asking whose they are by now.
     UndoByFence,
@@ -44,17 +46,18 @@ pub enum Fault {
 }
 
 /// The rules that are left out: none, unless a test plants a mistake.
+#[cfg(feature = "testing")]
 #[derive(Debug, Clone, Default)]
 pub struct RecordFaults(Arc<AtomicU32>);
 
+#[cfg(feature = "testing")]
 impl RecordFaults {
     /// Leaves out a rule.
-    #[cfg(feature = "testing")]
     pub fn plant(&self, fault: Fault) {
         self.0.fetch_or(1 << fault as u8, Ordering::Relaxed);
     }
 
     pub(super) fn has(&self, fault: Fault) -> bool {
-        cfg!(feature = "testing") && self.0.load(Ordering::Relaxed) & (1 << fault as u8) != 0
+        self.0.load(Ordering::Relaxed) & (1 << fault as u8) != 0
     }
 }

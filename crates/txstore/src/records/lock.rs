@@ -103,7 +103,7 @@ impl Cells {
     /// Releases a lock, if it is still ours. One that cannot be released expires.
     pub(super) fn unlock(&self, locked: Locked) {
         let Locked { key, mut fence } = locked;
-        if self.context.faults.has(Fault::LockWithoutFence)
+        if self.context.leaves_out(Fault::LockWithoutFence)
             && let Ok(now) = self.versions([&key])
         {
             fence = now.into_iter().flatten().next().unwrap_or(fence);

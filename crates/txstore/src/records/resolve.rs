@@ -50,7 +50,7 @@ impl Cells {
         for _ in 0..LOOKS_MAX {
             let found = self.read_one(ReadCell::fields(key.clone(), [STATE.to_vec()]))?;
             let Some(stored) = found else {
-                if self.context.faults.has(Fault::AbsenceDecides)
+                if self.context.leaves_out(Fault::AbsenceDecides)
                     || self.write_aborted(&key, None)?
                 {
                     return Ok(Fate::Aborted);
@@ -108,7 +108,7 @@ impl Cells {
             }
         };
         write = write.set(STATE, aborted.encode()).expires_in_ms(self.settings.aborted_ttl_ms);
-        let is_left_out = self.context.faults.has(Fault::AbortedWithoutBarrier);
+        let is_left_out = self.context.leaves_out(Fault::AbortedWithoutBarrier);
         let barrier = if is_left_out { Barrier::None } else { Barrier::Safe };
         match self.send_one(write, barrier)?.written {
             Written::Done => {

@@ -139,8 +139,9 @@ impl<'c> CellView<'c> {
 
     /// A planted mistake: stagings are not there.
     fn is_passed_over(&self, staging: &Staging) -> bool {
-        let faults = &self.cells.context.faults;
-        faults.has(Fault::StagingIgnored) || (staging.is_new && faults.has(Fault::TentativeSeen))
+        let context = &self.cells.context;
+        context.leaves_out(Fault::StagingIgnored)
+            || (staging.is_new && context.leaves_out(Fault::TentativeSeen))
     }
 
     /// Waits for a call that holds a cell, or gives up.
