@@ -163,6 +163,7 @@ impl Batch {
     }
 
     /// Encodes the batch for the intent record of a load.
+    #[cfg(any(test, feature = "rocksdb"))]
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes() + self.len() * 8);
         for row in self.rows() {
@@ -177,6 +178,7 @@ impl Batch {
     }
 
     /// Inverse of [`Batch::encode`]; `None` when the bytes are damaged.
+    #[cfg(any(test, feature = "rocksdb"))]
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
         fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
             let (len, rest) = bytes.split_at_checked(8)?;

@@ -172,6 +172,7 @@ pub enum KvError {
 }
 
 impl KvError {
+    #[cfg(feature = "rocksdb")]
     pub(crate) fn engine(
         op: &'static str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -180,6 +181,7 @@ impl KvError {
     }
 
     /// An error of the operating system at a file of this crate.
+    #[cfg(feature = "rocksdb")]
     pub(crate) fn io(op: &'static str, source: std::io::Error) -> Self {
         if source.kind() == std::io::ErrorKind::StorageFull {
             Self::DiskFull { op, source: source.into() }
