@@ -41,12 +41,6 @@ metric_list! {
         "Attempts of a consumer of the chain log that failed, by `consumer`.";
 }
 
-fn describe() {
-    for metric in METRICS {
-        metrics::describe_counter!(metric.name, metric.help);
-    }
-}
-
 /// A part of the program that follows the chain log.
 pub(crate) trait LogConsumer: Send + 'static {
     /// Its name in health, metrics and logs.
@@ -94,7 +88,7 @@ impl ConsumerThread {
         state: FollowerState,
     ) -> io::Result<Self> {
         crate::rest::install_recorder();
-        describe();
+        crate::rest::describe(METRICS);
         let is_stopped = Arc::new(AtomicBool::new(false));
         let (flag, told, woken_by) = (Arc::clone(&is_stopped), state.clone(), signal.clone());
         let name = format!("log-{}", consumer.name());

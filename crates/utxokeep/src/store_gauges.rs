@@ -43,9 +43,7 @@ impl StoreGauges {
     pub(crate) fn new(store: Arc<dyn TxStore>) -> Self {
         // Metrics are described to the recorder that is there.
         crate::rest::install_recorder();
-        for metric in METRICS {
-            metrics::describe_gauge!(metric.name, metric.help);
-        }
+        crate::rest::describe(METRICS);
         Self { store, taken: Mutex::default() }
     }
 

@@ -18,7 +18,7 @@ use std::{
 };
 
 use metrics::{counter, gauge, histogram};
-use utxokeep_core::{MetricKind, metric_list};
+use utxokeep_core::metric_list;
 use utxokeep_wallet::LedgerError;
 
 use crate::wallets::Wallets;
@@ -85,13 +85,7 @@ impl Drop for WalletUpkeep {
 
 /// Tells the recorder what each metric means.
 fn describe() {
-    for metric in METRICS {
-        match metric.kind {
-            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.help),
-            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
-            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
-        }
-    }
+    crate::rest::describe(METRICS);
     // A counter that was never touched is not shown; these start at 0.
     counter!(CLEANED).increment(0);
     counter!(FORGOTTEN).increment(0);

@@ -1,6 +1,6 @@
 //! How old coins are, and which block may come next: what locks of a transaction are held against.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
     Height,
@@ -8,9 +8,9 @@ use utxokeep_core::{
 };
 use utxokeep_sql::Value;
 
-use crate::{Ledger, LedgerError, SelectedCoin, session::Session};
+use crate::{Ledger, LedgerError, SelectedCoin, rows, session::Session};
 
-const SELECT_TIME: &str = "SELECT time_us FROM blocks WHERE chain_id = $1 AND height = $2";
+const SELECT_TIMES: &str = "SELECT height, time_us FROM blocks WHERE chain_id = $1 AND height IN";
 
 /// Nodes hold lock times against the median time of the newest eleven blocks, which lies about an
 /// hour behind the clock. The ledger does not have those times; it takes twice the distance.
@@ -35,15 +35,16 @@ impl Session<'_, '_> {
         coins: &[SelectedCoin],
         now: Micros,
     ) -> Result<(Vec<Option<CoinAge>>, NextBlock), LedgerError> {
-        let mut times = BTreeMap::new();
-        for height in coins.iter().filter_map(|coin| coin.height) {
-            if let std::collections::btree_map::Entry::Vacant(entry) = times.entry(height) {
-                entry.insert(self.block_time(height)?);
-            }
-        }
-        let age = |height: Height| CoinAge {
-            height: height.get(),
-            time: times.get(&height).copied().flatten(),
+        let heights: BTreeSet<Height> = coins.iter().filter_map(|coin| coin.height).collect();
+        let keys: Vec<Value<'_>> = heights.iter().map(|height| height.get().into()).collect();
+        let (chain, mut times) = ([Value::from(self.chain)], BTreeMap::new());
+        self.tx.query_in(SELECT_TIMES, "", &chain, 1, &keys, |row| {
+            times.insert(rows::u32_at(row, 0)?, seconds(row.int(1)?));
+            Ok(())
+        })?;
+        let age = |height: Height| {
+            let height = height.get();
+            CoinAge { height, time: times.get(&height).copied() }
         };
         let ages = coins.iter().map(|coin| coin.height.map(age)).collect();
         Ok((ages, self.next_block(now)))
@@ -55,11 +56,6 @@ impl Session<'_, '_> {
             height: self.tip_height().map_or(0, |tip| tip.get().saturating_add(1)),
             median_time: seconds(now.get() - MEDIAN_TIME_LAG_SECS * MICROS),
         }
-    }
-
-    fn block_time(&mut self, height: Height) -> Result<Option<u32>, LedgerError> {
-        let key = [Value::from(self.chain), Value::from(height.get())];
-        Ok(self.tx.query_opt(SELECT_TIME, &key, |row| row.int(0))?.map(seconds))
     }
 }
 

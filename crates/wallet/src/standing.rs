@@ -186,6 +186,20 @@ impl Ledger {
         self.read(|tx| Ok(tx.query_all(SELECT_PAGE, &parameters, read)?))
     }
 
+    /// Tells of each wallet that is set aside or being scanned, of all networks, page by page.
+    pub fn each_lagging_wallet(
+        &self,
+        mut each: impl FnMut(LaggingWallet) -> Result<(), LedgerError>,
+    ) -> Result<(), LedgerError> {
+        let mut after = None;
+        loop {
+            let page = self.lagging_wallets(after, usize::MAX)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.wallet);
+            page.into_iter().try_for_each(&mut each)?;
+        }
+    }
+
     /// Wallets of a network for which a rescan was asked, with the next block of each.
     pub fn requested_rescans(
         &self,

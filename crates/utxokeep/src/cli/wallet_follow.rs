@@ -254,19 +254,16 @@ impl Human for Rescanned {
 
 /// Wallets of a network that are set aside.
 fn set_aside(ledger: &Ledger, network: Network) -> Result<Vec<SetAsideWallet>, LedgerError> {
-    let (mut found, mut after) = (Vec::new(), None);
-    loop {
-        let page = ledger.lagging_wallets(after, usize::MAX)?;
-        let Some(last) = page.last() else { return Ok(found) };
-        after = Some(last.wallet);
-        for lagging in page {
-            let Some(aside) = lagging.standing.set_aside else { continue };
-            if ledger.wallet(lagging.wallet)?.network == network {
-                let (wallet, height) = (lagging.name, aside.height.get());
-                found.push(SetAsideWallet { wallet, height, reason: aside.reason });
-            }
+    let mut found = Vec::new();
+    ledger.each_lagging_wallet(|lagging| {
+        let Some(aside) = lagging.standing.set_aside else { return Ok(()) };
+        if ledger.wallet(lagging.wallet)?.network == network {
+            let (wallet, height) = (lagging.name, aside.height.get());
+            found.push(SetAsideWallet { wallet, height, reason: aside.reason });
         }
-    }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// Blocks up to a height.
@@ -278,7 +275,6 @@ fn poll(session: &Session) -> Duration {
     Duration::from_millis(session.config().wallet.follow_poll_ms.get().into())
 }
 
-/// The ledger of the configuration.
 /// The ledger of the configuration, if that names one.
 pub(super) fn open_if_named(session: &Session) -> anyhow::Result<Option<Wallets>> {
     let is_named = !session.config().wallet.url.is_empty();

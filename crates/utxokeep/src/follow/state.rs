@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use metrics::{counter, gauge};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utxokeep_core::{ChainPoint, MetricKind, metric_list};
+use utxokeep_core::{ChainPoint, metric_list};
 
 metric_list! {
     CONNECTED = "utxokeep_source_connected", Gauge, "",
@@ -150,13 +150,7 @@ impl SourceState {
 
 /// Tells the installed recorder what the metrics mean.
 pub(crate) fn describe_metrics() {
-    for metric in METRICS {
-        match metric.kind {
-            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.help),
-            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
-            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
-        }
-    }
+    crate::rest::describe(METRICS);
     counter!(LOST).increment(0);
 }
 

@@ -155,13 +155,7 @@ const OTHER: &str = "other";
 
 /// Tells the recorder what the metrics mean.
 pub(crate) fn describe_metrics() {
-    for metric in METRICS {
-        match metric.kind {
-            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.help),
-            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
-            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
-        }
-    }
+    crate::rest::describe(METRICS);
 }
 
 /// Counts a refused item.

@@ -71,11 +71,20 @@ pub(super) fn recorder() -> &'static PrometheusHandle {
         }
         describe_metrics();
         grpc::describe_metrics();
-        metrics::describe_counter!(REQUESTS, METRICS[0].help);
-        metrics::describe_histogram!(SECONDS, METRICS[1].help);
-        metrics::describe_counter!(REFUSED, METRICS[2].help);
+        describe(METRICS);
         handle
     })
+}
+
+/// Tells the recorder that is installed what metrics mean.
+pub(crate) fn describe(all: &[Metric]) {
+    for metric in all {
+        match metric.kind {
+            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.help),
+            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
+            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
+        }
+    }
 }
 
 /// Counts a request under the pattern of its route.

@@ -34,7 +34,7 @@ use self::{ops::Operations, pruner::pruner_routes, wallets::wallet_routes};
 use crate::{pruning::Pruning, watched::Watched};
 
 pub use meter::METRICS;
-pub(crate) use meter::install_recorder;
+pub(crate) use meter::{describe, install_recorder};
 pub use server::{serve, serve_routes};
 pub use state::RestState;
 pub use wallets::WalletState;

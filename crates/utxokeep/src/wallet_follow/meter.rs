@@ -1,7 +1,7 @@
 //! What is counted while the ledger follows.
 
 use metrics::{counter, gauge};
-use utxokeep_core::{Height, MetricKind, metric_list};
+use utxokeep_core::{Height, metric_list};
 use utxokeep_wallet::{FollowReport, WorseBranch};
 
 metric_list! {
@@ -37,13 +37,7 @@ metric_list! {
 
 /// Tells the recorder what each metric means.
 pub(super) fn describe() {
-    for metric in METRICS {
-        match metric.kind {
-            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.help),
-            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
-            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
-        }
-    }
+    crate::rest::describe(METRICS);
     // A counter that was never touched is not shown; these start at 0.
     counter!(APPLIED).increment(0);
     counter!(UNDONE).increment(0);

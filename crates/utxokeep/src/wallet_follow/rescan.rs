@@ -75,33 +75,27 @@ impl<K: Kv> WalletFollower<K> {
     /// Counts wallets that lack blocks, and says once of each that it is set aside.
     pub(super) fn report_lagging(&mut self) -> Result<(), WalletFollowError> {
         let (mut set_aside, mut rescans) = (BTreeSet::new(), 0);
-        let mut after = None;
-        loop {
-            let page = self.ledger.lagging_wallets(after, usize::MAX)?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.wallet);
-            for lagging in page {
-                rescans += usize::from(lagging.standing.rescan.is_some());
-                let Some(aside) = lagging.standing.set_aside else { continue };
-                let is_new =
-                    set_aside.insert(lagging.wallet) && !self.reported.contains(&lagging.wallet);
-                if is_new && aside.hash.is_none() {
-                    tracing::warn!(
-                        wallet = lagging.name,
-                        "nothing is paid from the wallet until its rescan is done: {}",
-                        aside.reason
-                    );
-                } else if is_new {
-                    tracing::error!(
-                        wallet = lagging.name,
-                        height = %aside.height,
-                        "the wallet could not take a block and is set aside, others go on; rescan \
-                         it: {}",
-                        aside.reason
-                    );
-                }
+        self.ledger.each_lagging_wallet(|lagging| {
+            rescans += usize::from(lagging.standing.rescan.is_some());
+            let Some(aside) = lagging.standing.set_aside else { return Ok(()) };
+            let is_new =
+                set_aside.insert(lagging.wallet) && !self.reported.contains(&lagging.wallet);
+            if is_new && aside.hash.is_none() {
+                tracing::warn!(
+                    wallet = lagging.name,
+                    "nothing is paid from the wallet until its rescan is done: {}",
+                    aside.reason
+                );
+            } else if is_new {
+                tracing::error!(
+                    wallet = lagging.name,
+                    height = %aside.height,
+                    "the wallet could not take a block and is set aside, others go on; rescan it: {}",
+                    aside.reason
+                );
             }
-        }
+            Ok(())
+        })?;
         for wallet in self.reported.difference(&set_aside) {
             tracing::info!(%wallet, "the wallet has every block again");
         }

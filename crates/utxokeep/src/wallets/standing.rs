@@ -163,21 +163,16 @@ impl Wallets {
     /// All wallets that lack blocks, for health and metrics.
     pub fn lagging(&self) -> Result<Lagging, WalletsError> {
         let mut all = Lagging::default();
-        let mut after = None;
-        loop {
-            let page = self.ledger.lagging_wallets(after, usize::MAX)?;
-            let Some(last) = page.last() else { return Ok(all) };
-            after = Some(last.wallet);
-            for lagging in page {
-                all.rescans += usize::from(lagging.standing.rescan.is_some());
-                let Some(aside) = lagging.standing.set_aside else { continue };
-                all.set_aside += 1;
-                if all.named.len() < NAMED_MAX {
-                    let name = lagging.name.escape_debug();
-                    let height = aside.height;
-                    all.named.push(format!("{name} since block {height}: {}", aside.reason));
-                }
+        self.ledger.each_lagging_wallet(|lagging| {
+            all.rescans += usize::from(lagging.standing.rescan.is_some());
+            let Some(aside) = lagging.standing.set_aside else { return Ok(()) };
+            all.set_aside += 1;
+            if all.named.len() < NAMED_MAX {
+                let name = lagging.name.escape_debug();
+                all.named.push(format!("{name} since block {}: {}", aside.height, aside.reason));
             }
-        }
+            Ok(())
+        })?;
+        Ok(all)
     }
 }
