@@ -1,5 +1,7 @@
 //! What an engine has to be able to do. Everything else is [`crate::NodeStore`], once for all.
 
+use std::collections::BTreeSet;
+
 use utxokeep_core::{
     Txid,
     node::{ChangeSet, ItemGroup, NamedState, NodeReads},
@@ -128,6 +130,18 @@ pub trait Backend: Send + Sync {
     fn holds_reads(&self) -> bool {
         true
     }
+
+    /// Takes the creation locks of new transactions, with so many outputs each, before files are
+    /// written for their bodies; answers those that others create at present, which exist to this
+    /// call. Engines that create in one commit have no such locks. They are held by the call that
+    /// runs on this thread.
+    fn lock_creations(&self, _created: &[(Txid, u32)]) -> Result<BTreeSet<Txid>, StoreError> {
+        Ok(BTreeSet::new())
+    }
+
+    /// Releases what [`Backend::lock_creations`] took on this thread. Called when the call is over,
+    /// whatever became of it.
+    fn unlock_creations(&self) {}
 
     /// Who is creating a large transaction, where a lock says so.
     fn creation_lock(&self, _txid: &Txid) -> Result<Option<CreationLock>, StoreError> {

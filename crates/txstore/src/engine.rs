@@ -138,10 +138,10 @@ impl NodeStore {
         mut work: impl FnMut(&mut Work<'_, '_>) -> Result<(T, bool), StoreError>,
     ) -> Result<T, StoreError> {
         let mut answer = None;
-        self.write_with_files(touched, &mut |view| {
+        self.write_with_files(touched, &mut |view, unwritten| {
             self.refuse_changed_numbers(view)?;
             let facts = self.facts(view);
-            let mut workspace = facts.workspace();
+            let mut workspace = facts.workspace().refusing(unwritten);
             let (done, is_wanted) = work(&mut workspace)?;
             answer = Some(done);
             Ok(if is_wanted { workspace.into_changes() } else { ChangeSet::default() })

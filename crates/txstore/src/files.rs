@@ -1,9 +1,12 @@
 //! Files of large bodies, which are written while no transaction is open.
 //!
 //! A call that stores a large body is decided first. If it needs a file that is not written yet, it
-//! commits nothing; the file is announced in a row of its own and written; then the call is
-//! decided again, and its commit names the file and takes the row away. The same row says that a
-//! file waits to be deleted.
+//! commits nothing: a transaction of several records is locked, the file is announced in a row of its
+//! own and written; then the call is decided again, and its commit names the file and takes the row
+//! away. The same row says that a file waits to be deleted.
+//!
+//! A file that cannot be written refuses the transactions that need it, and no others. Their creation
+//! locks are released, and what was announced for them is taken back.
 //!
 //! # Invariants
 //!
@@ -16,7 +19,7 @@
 //!   written: who brings another one waits, and nobody writes over a file that is named.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     hash::{BuildHasher as _, Hasher as _, RandomState},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -76,8 +79,33 @@ enum File {
     Written(BlobKind, Option<u32>),
 }
 
-/// A file that a call needs.
-pub(crate) type Needed = (Txid, BlobKind, Vec<u8>);
+/// A file that a call needs before it can be committed.
+pub(crate) struct Needed {
+    txid: Txid,
+    kind: BlobKind,
+    bytes: Vec<u8>,
+    /// Outputs of the transaction, which say how many records it will have.
+    outputs: u32,
+}
+
+/// Transactions whose files could not be written, and what the blob store said. A call that creates
+/// one is refused with [`NodeError::Storage`](utxokeep_core::node::NodeError::Storage).
+pub(crate) type Unwritten = BTreeMap<Txid, String>;
+
+/// Releases the creation locks of a call when it is over.
+pub(crate) struct Creations<'s>(&'s NodeStore);
+
+impl<'s> Creations<'s> {
+    pub(crate) const fn of(store: &'s NodeStore) -> Self {
+        Self(store)
+    }
+}
+
+impl Drop for Creations<'_> {
+    fn drop(&mut self) {
+        self.0.backend.unlock_creations();
+    }
+}
 
 /// Rows of files that are being written, and since when they say the same.
 #[derive(Debug, Default)]
@@ -130,14 +158,15 @@ impl NodeStore {
     pub(crate) fn write_with_files(
         &self,
         touched: &Touched,
-        work: &mut dyn FnMut(&StoreReads<'_>) -> Result<ChangeSet, StoreError>,
+        work: &mut dyn FnMut(&StoreReads<'_>, &Unwritten) -> Result<ChangeSet, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut written = Written::new();
+        let (mut written, mut unwritten) = (Written::new(), Unwritten::new());
+        let _locks = Creations::of(self);
         for _ in 0..ROUNDS_MAX {
             let (mut needed, mut named) = (Vec::new(), Vec::new());
             let outcome = self.backend.write(touched, &mut |view| {
                 (needed, named) = (Vec::new(), Vec::new());
-                let mut writes = work(view)?;
+                let mut writes = work(view, &unwritten)?;
                 needed = self.place(view, &mut writes, &written, &mut named)?;
                 Ok(if needed.is_empty() { writes } else { ChangeSet::default() })
             });
@@ -146,7 +175,7 @@ impl NodeStore {
                 self.give_back(written);
                 return outcome;
             }
-            if let Err(error) = self.write_files(needed, &mut written) {
+            if let Err(error) = self.write_files(needed, &mut written, &mut unwritten) {
                 self.give_back(written);
                 return Err(error);
             }
@@ -195,7 +224,12 @@ impl NodeStore {
             };
             match file {
                 None => inline.push((txid, body)),
-                Some(File::New(kind, bytes)) => needed.push((txid, kind, bytes)),
+                Some(File::New(kind, bytes)) => {
+                    let mut records = writes.records.iter().filter(|(id, ..)| *id == txid);
+                    let record = records.next().and_then(|(.., now)| now.as_ref());
+                    let outputs = record.map_or(0, |record| record.outputs);
+                    needed.push(Needed { txid, kind, bytes, outputs });
+                }
                 Some(File::Written(kind, checksum)) => {
                     named.push(txid);
                     writes.states.push((file_row(&txid, kind), None));
@@ -219,20 +253,60 @@ impl NodeStore {
         body.is_some_and(|tx| body_bytes(tx) > max)
     }
 
-    /// Announces files in one commit, and writes them. One that a record names by now is left as it
-    /// is: its transaction is there.
+    /// Locks the transactions that will have several records, announces their files in one commit, and
+    /// writes them. Whoever cannot be locked, or is named by a record by now, gets no file: the
+    /// transaction is there, or is being created.
+    ///
+    /// Once a file cannot be written the others are not tried: a blob store that is away would let
+    /// each of them wait. All of them are in `unwritten` then, and a call that needs one all the same
+    /// fails.
     pub(crate) fn write_files(
         &self,
-        needed: Vec<Needed>,
+        mut needed: Vec<Needed>,
         written: &mut Written,
+        unwritten: &mut Unwritten,
     ) -> Result<(), StoreError> {
         let Some(blobs) = &self.blobs else { return Ok(()) };
-        let ids = needed.iter().map(|(txid, ..)| *txid).collect();
+        if let Some(reason) = needed.iter().find_map(|one| unwritten.get(&one.txid)) {
+            return Err(StoreError::Blob { what: "writing", reason: reason.clone() });
+        }
+        let created: Vec<(Txid, u32)> = needed.iter().map(|one| (one.txid, one.outputs)).collect();
+        let locked_out = self.backend.lock_creations(&created)?;
+        needed.retain(|one| !locked_out.contains(&one.txid));
+        let announced = self.announce(&needed)?;
+        needed.retain(|one| announced.contains_key(&one.txid));
+        written.extend(announced);
+        let mut failed: Option<String> = None;
+        for Needed { txid, kind, bytes, .. } in needed {
+            if let Some(reason) = &failed {
+                unwritten.insert(txid, reason.clone());
+                continue;
+            }
+            crash_point("before_blob");
+            match blobs.put(&txid, kind, bytes) {
+                Ok(()) => crash_point("after_blob"),
+                Err(StoreError::Blob { reason, .. }) => {
+                    tracing::error!(%txid, reason, "a body could not be written to the blob store");
+                    unwritten.insert(txid, reason.clone());
+                    failed = Some(reason);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Announces files in one commit. One that a record names by now is left as it is.
+    fn announce(&self, needed: &[Needed]) -> Result<Written, StoreError> {
         let mut announced = Written::new();
+        if needed.is_empty() {
+            return Ok(announced);
+        }
+        let ids = needed.iter().map(|one| one.txid).collect();
         self.backend.write(&Touched::Only(ids), &mut |view| {
             announced.clear();
             let mut states = Vec::with_capacity(needed.len());
-            for (txid, kind, bytes) in &needed {
+            for Needed { txid, kind, bytes, .. } in needed {
                 let record = view.records(std::slice::from_ref(txid))?.into_iter().next().flatten();
                 if record.is_some_and(|record| record.blob == Some(*kind)) {
                     continue;
@@ -255,14 +329,7 @@ impl NodeStore {
             let states = if self.ignores_rows() { Vec::new() } else { states };
             Ok(ChangeSet::of_states(states))
         })?;
-        let announced_ids: BTreeSet<Txid> = announced.keys().copied().collect();
-        written.extend(announced);
-        for (txid, kind, bytes) in needed.into_iter().filter(|one| announced_ids.contains(&one.0)) {
-            crash_point("before_blob");
-            blobs.put(&txid, kind, bytes)?;
-            crash_point("after_blob");
-        }
-        Ok(())
+        Ok(announced)
     }
 
     /// Says in the row of a file that it is being deleted, on an engine that does not hold a row while

@@ -18,7 +18,7 @@ use crate::{
     engine::{Ahead, NodeStore},
     error::StoreError,
     facts::Work,
-    files::{Needed, Written},
+    files::{Creations, Needed, Unwritten, Written},
     store::PerItem,
 };
 
@@ -62,9 +62,10 @@ impl NodeStore {
         let mut answers: Vec<Option<Result<T, NodeError>>> = items.iter().map(|_| None).collect();
         let (txids, outpoints) = (txids.to_vec(), outpoints.to_vec());
         let mut open = Open { items: (0..items.len()).collect(), txids, outpoints };
-        let mut written = Written::new();
+        let (mut written, mut unwritten) = (Written::new(), Unwritten::new());
+        let _locks = Creations::of(self);
         for _ in 0..ROUNDS_MAX {
-            let outcome = self.round(touched, items, &open, work, &mut written);
+            let outcome = self.round(touched, items, &open, work, (&written, &unwritten));
             let (round, left) = match outcome {
                 Ok(ended) => ended,
                 Err(error) => {
@@ -73,7 +74,7 @@ impl NodeStore {
                 }
             };
             if !round.needed.is_empty() {
-                if let Err(error) = self.write_files(round.needed, &mut written) {
+                if let Err(error) = self.write_files(round.needed, &mut written, &mut unwritten) {
                     self.give_back(written);
                     return Err(error);
                 }
@@ -94,13 +95,14 @@ impl NodeStore {
         items: &[I],
         open: &Open,
         work: &mut ItemWork<'_, I, T>,
-        written: &mut Written,
+        (written, unwritten): (&Written, &Unwritten),
     ) -> Result<(Round<T>, Uncommitted), StoreError> {
         let mut round = Round::new();
         let left = self.backend.write_items(touched, &mut |view| {
             round = Round::new();
             self.refuse_changed_numbers(view)?;
-            let mut workspace = self.facts(view).workspace().noting_items();
+            let workspace = self.facts(view).workspace().refusing(unwritten);
+            let mut workspace = workspace.noting_items();
             workspace.prefetch(&open.txids, &open.outpoints)?;
             for &number in &open.items {
                 let answer = workspace.item(number, |workspace| work(workspace, &items[number]))?;

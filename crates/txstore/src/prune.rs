@@ -270,7 +270,7 @@ impl NodeStore {
         let undo = Undo::decode(*txid, &bytes)?;
         let touched = undo.relatives().into_iter().chain([*txid]).collect();
         let mut outcome = Ok(false);
-        self.write_with_files(&Touched::Only(touched), &mut |view| {
+        self.write_with_files(&Touched::Only(touched), &mut |view, _| {
             outcome = Ok(false);
             self.refuse_changed_numbers(view)?;
             if view.state(&name)?.as_ref() != Some(&bytes) {
@@ -437,7 +437,7 @@ impl PruneStore for NodeStore {
         let mut answer = Vec::new();
         // A verdict rests on children too, which show on the way: reading one holds it, and whoever
         // takes one that was known to be settled off the longest chain is noticed at the commit.
-        self.write_with_files(&touched, &mut |view| {
+        self.write_with_files(&touched, &mut |view, _| {
             // Somebody may have changed them since this program opened the store.
             self.compare_all(view, rules)?;
             let facts = self.facts(view);

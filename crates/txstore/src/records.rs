@@ -7,6 +7,7 @@
 
 mod cells;
 mod commit;
+mod early;
 mod fault;
 mod groups;
 mod large;
@@ -32,6 +33,7 @@ use utxokeep_records::{Barrier, ReadCell, RecordStore, WriteCell};
 pub use self::fault::{Fault as RecordFault, RecordFaults};
 use self::{
     cells::Cells,
+    early::EarlyLocks,
     layout::{FORMAT, Layout, NUMBERS},
     patch::{opened, sealed},
 };
@@ -57,6 +59,7 @@ pub(crate) struct RecordBackend {
     /// Threads of one program need not fight over records with conditional writes: who names the
     /// same transaction waits here. Nothing rests on it.
     locks: Locks,
+    early: EarlyLocks,
 }
 
 impl NodeStore {
@@ -115,7 +118,8 @@ impl RecordBackend {
                 return Err(StoreOpenError::OtherNumber { name, stored, configured });
             }
         }
-        let backend = Self { cells, mode, locks: Locks::new() };
+        let (locks, early) = (Locks::new(), EarlyLocks::default());
+        let backend = Self { cells, mode, locks, early };
         if mode.may_write() {
             backend.cells.sweep(SWEPT_MAX)?;
         }

@@ -183,7 +183,9 @@ pub fn page() -> String {
     }
     out.push_str(
         "\nThe node store promises that a call may be repeated after its storage failed, so a failed \
-         engine is `unavailable` there and not `failed`.\n\n\
+         engine is `unavailable` there and not `failed`. A body that the blob store does not take \
+         refuses its item alone, with the code `STORAGE` (69) of gRPC: nothing of the item was stored, \
+         no lock is held, and the item may be repeated. `prune restore` ends with `unavailable` then.\n\n\
          Statuses of a transport are not part of the table. REST: 401 (token), 403 (foreign host or \
          page), 405, 408, 413, 415, and 503 with the code `timeout`. gRPC: `UNAUTHENTICATED` (token), \
          `DEADLINE_EXCEEDED`, and `RESOURCE_EXHAUSTED` for an answer that is too large.\n",

@@ -85,6 +85,10 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
         if tx.fee().is_none() && !options.may_lack_previous {
             return invalid("does not say what its inputs spend; send it extended");
         }
+        if let Some(reason) = self.unwritten.and_then(|unwritten| unwritten.get(&tx.txid)) {
+            let reason = reason.clone();
+            return Ok(Err(NodeError::Storage { txid: tx.txid, reason }));
+        }
         Ok(Ok(()))
     }
 

@@ -125,6 +125,17 @@ pub enum NodeError {
     /// Another call works on the same transactions and did not end in time.
     #[error("another call works on the same transactions; nothing was changed, try again")]
     InProgress,
+    /// The body is too large for a row, and the blob store did not take it.
+    #[error(
+        "the body of {txid} could not be written to the blob store: {reason}; nothing was changed, \
+         try again"
+    )]
+    Storage {
+        /// The transaction whose body it is.
+        txid: Txid,
+        /// What the blob store said.
+        reason: String,
+    },
 }
 
 impl SpendError {
@@ -162,6 +173,7 @@ impl NodeError {
             | Self::BlockHeight { .. }
             | Self::ConflictTooLarge(_) => ErrorKind::Refused,
             Self::InProgress => ErrorKind::Overloaded,
+            Self::Storage { .. } => ErrorKind::Unavailable,
         }
     }
 }

@@ -75,6 +75,8 @@ pub struct Workspace<'s, S: NodeReads + ?Sized> {
     markers: BTreeMap<(Txid, Txid), bool>,
     /// Which items of a list touch what, where somebody asked for that.
     pub(super) notes: Option<Box<Notes>>,
+    /// New transactions whose bodies no file could be written for, and why.
+    pub(super) unwritten: Option<&'s BTreeMap<Txid, String>>,
 }
 
 impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
@@ -91,7 +93,15 @@ impl<'s, S: NodeReads + ?Sized> Workspace<'s, S> {
             bodies: BTreeMap::new(),
             markers: BTreeMap::new(),
             notes: None,
+            unwritten: None,
         }
+    }
+
+    /// The same, where files for the bodies of these transactions could not be written: whoever
+    /// creates one is refused with [`NodeError::Storage`].
+    #[must_use]
+    pub fn refusing(self, unwritten: &'s BTreeMap<Txid, String>) -> Self {
+        Self { unwritten: Some(unwritten), ..self }
     }
 
     /// Loads what a batch is about to touch, in as few reads as the engine can. What is loaded

@@ -81,7 +81,7 @@ impl RecordBackend {
             // Items of a list are transactions, whatever their ids.
             is_guarded: !is_list && named.contains(&WHOLE_STORE),
             waited_ms: 0,
-            locked_out: BTreeSet::new(),
+            locked_out: self.early.locked_out(),
         };
         let mut left = Vec::new();
         for attempt in 0..self.cells.settings.attempts_max {
@@ -188,7 +188,8 @@ impl RecordBackend {
         held: &mut Vec<Locked>,
         locked_out: &mut BTreeSet<Txid>,
     ) -> Result<bool, StoreError> {
-        for large in plans.iter().flat_map(|planned| &planned.plan.large) {
+        let large = plans.iter().flat_map(|planned| &planned.plan.large);
+        for large in large.filter(|large| !self.early.has(&large.txid)) {
             let records = self.cells.layout.pages(large.outputs) + 1;
             let Some(locked) = self.cells.lock(&large.txid, records)? else {
                 locked_out.insert(large.txid);
@@ -291,6 +292,14 @@ impl Backend for RecordBackend {
 
     fn engine(&self) -> &'static str {
         self.cells.port.engine()
+    }
+
+    fn lock_creations(&self, created: &[(Txid, u32)]) -> Result<BTreeSet<Txid>, StoreError> {
+        self.early.take(&self.cells, created)
+    }
+
+    fn unlock_creations(&self) {
+        self.early.release(&self.cells);
     }
 
     fn creation_lock(&self, txid: &Txid) -> Result<Option<CreationLock>, StoreError> {

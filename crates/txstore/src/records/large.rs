@@ -2,14 +2,16 @@
 //!
 //! 1. The creation lock is taken, create-only; where another has it the transaction exists to this
 //!    caller.
-//! 2. The master is staged, along with whatever else the call changes.
-//! 3. The pages are written, each with its outputs and the mark that says creating. A page of an
+//! 2. A body that does not fit into a record is written to its file. Where that fails nothing else is
+//!    written.
+//! 3. The master is staged, along with whatever else the call changes.
+//! 4. The pages are written, each with its outputs and the mark that says creating. A page of an
 //!    earlier attempt is written over.
-//! 4. The call is committed: the master is there, and says creating. Success belongs to whoever
+//! 5. The call is committed: the master is there, and says creating. Success belongs to whoever
 //!    committed it.
-//! 5. The mark is taken off the pages, and then off the master. Whatever fails here is completed by
+//! 6. The mark is taken off the pages, and then off the master. Whatever fails here is completed by
 //!    whoever creates the transaction again or mines it.
-//! 6. The lock is released, whatever happened.
+//! 7. The lock is released, whatever happened.
 //!
 //! # Invariants
 //!

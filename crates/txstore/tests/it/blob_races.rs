@@ -3,7 +3,10 @@
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -26,13 +29,15 @@ use crate::engines;
 
 const AT: Height = Height::new(5);
 
-type Hook = Box<dyn FnOnce() + Send>;
+pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
 /// A place for files where something happens right after the next file was written.
 #[derive(Default, Clone)]
-struct Hooked {
+pub(crate) struct Hooked {
     files: Arc<InMemory>,
-    next: Arc<Mutex<Option<Hook>>>,
+    pub(crate) next: Arc<Mutex<Option<Hook>>>,
+    /// No file is taken.
+    pub(crate) is_full: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for Hooked {
@@ -50,6 +55,9 @@ impl fmt::Display for Hooked {
 #[async_trait::async_trait]
 impl ObjectStore for Hooked {
     async fn put_opts(&self, at: &Path, bytes: PutPayload, how: PutOptions) -> Result<PutResult> {
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(object_store::Error::Generic { store: "hooked", source: "full".into() });
+        }
         let written = self.files.put_opts(at, bytes, how).await;
         let hook = self.next.lock().unwrap().take();
         if let Some(hook) = hook {

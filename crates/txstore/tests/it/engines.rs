@@ -8,7 +8,9 @@ use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
 use utxokeep_records::{MemoryRecords, RecordStore, RedisOptions, RedisRecords};
 use utxokeep_sql::{Database, Durability as SqlDurability, Options};
 use utxokeep_testkit::postgres::TestDatabase;
-use utxokeep_txstore::{Blobs, NodeStore, RecordContext, RecordSettings, StoreSettings, TABLES};
+use utxokeep_txstore::{
+    Blobs, NodeStore, RecordContext, RecordSettings, StoreOpenError, StoreSettings, TABLES,
+};
 
 /// A store, and what has to stay while it is open.
 pub(crate) struct Opened {
@@ -63,8 +65,16 @@ pub(crate) fn open_records(
     outputs_per_record: u32,
 ) -> NodeStore {
     let records = RecordSettings { shards: 8, outputs_per_record, ..RecordSettings::default() };
+    open_records_with(port, settings, records).unwrap()
+}
+
+pub(crate) fn open_records_with(
+    port: Arc<dyn RecordStore>,
+    settings: StoreSettings,
+    records: RecordSettings,
+) -> Result<NodeStore, StoreOpenError> {
     let (context, mode) = (RecordContext::default(), OpenMode::Create);
-    NodeStore::on_records(port, settings, records, context, mode).unwrap()
+    NodeStore::on_records(port, settings, records, context, mode)
 }
 
 pub(crate) fn records(settings: StoreSettings) -> Opened {

@@ -15,4 +15,5 @@ mod portable;
 mod records;
 mod s3;
 mod schema;
+mod storage;
 mod tampering;

@@ -1,8 +1,8 @@
 //! The node store on records that are atomic one at a time: what a program that dies, stalls or loses
 //! answers leaves behind, and what the next one makes of it.
 
-mod cut;
+pub(crate) mod cut;
 mod large;
 mod simulated;
 mod steps;
-mod world;
+pub(crate) mod world;

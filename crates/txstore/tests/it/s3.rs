@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use object_store::{aws::AmazonS3Builder, prefix::PrefixStore};
 use utxokeep_core::{
     Height,
-    node::{CreateOptions, NodeTx},
+    node::{CreateOptions, NodeError, NodeTx},
 };
 use utxokeep_kv::{Durability, OpenMode};
 use utxokeep_testkit::txstore::seed;
@@ -95,8 +95,9 @@ fn a_bucket_that_does_not_answer_changes_nothing() {
     for (engine, opened) in engines::all(settings()) {
         let blobs = Blobs::on(bucket.clone(), 20_000).unwrap();
         let store = opened.store.with_blobs(blobs);
-        let error = create(&store, &large(1)).unwrap_err();
-        assert!(matches!(error, StoreError::Blob { what: "writing", .. }), "{engine}: {error}");
+        let items = [(large(1), CreateOptions::default())];
+        let refused = store.create(&items, AT).unwrap().remove(0);
+        assert!(matches!(refused, Err(NodeError::Storage { .. })), "{engine}: {refused:?}");
         assert!(store.get(&[large(1).txid], Fields::default()).unwrap()[0].is_none(), "{engine}");
         // Small bodies need no bucket.
         create(&store, &seed(2, &[1])).unwrap();

@@ -67,6 +67,7 @@ fn node_error(error: &NodeError) -> proto::Error {
             proto::Error { limit: Some(limit), ..base(ErrorCode::ConflictTooLarge) }
         }
         NodeError::InProgress => base(ErrorCode::InProgress),
+        NodeError::Storage { txid, .. } => about(ErrorCode::Storage, txid),
         _ => base(ErrorCode::Unspecified),
     }
 }
@@ -137,7 +138,7 @@ mod tests {
             let refusal = node_error(&error.into());
             assert_eq!((refusal.code, refusal.message), (code, message));
         }
-        let items: [(NodeError, i32); 12] = [
+        let items: [(NodeError, i32); 13] = [
             (NodeError::NotFound(tx), 30),
             (NodeError::Exists(tx), 33),
             (NodeError::Spend { spender: tx, errors: Vec::new() }, 79),
@@ -150,6 +151,7 @@ mod tests {
             (NodeError::NotFrozen(at), 1004),
             (NodeError::ConflictTooLarge(5), 1006),
             (NodeError::InProgress, 1009),
+            (NodeError::Storage { txid: tx, reason: "full".to_owned() }, 69),
         ];
         for (error, code) in items {
             assert_eq!(node_error(&error).code, code, "{error}");

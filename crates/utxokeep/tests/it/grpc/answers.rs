@@ -87,6 +87,11 @@ pub(crate) fn node_error(error: &proto::Error) -> NodeError {
             given: Height::new(error.at_height.unwrap()),
         },
         ErrorCode::InProgress => NodeError::InProgress,
+        ErrorCode::Storage => {
+            let said = error.message.split_once("to the blob store: ").unwrap().1;
+            let reason = said.strip_suffix("; nothing was changed, try again").unwrap().to_owned();
+            NodeError::Storage { txid: txid(&error.txid), reason }
+        }
         ErrorCode::ConflictTooLarge => {
             NodeError::ConflictTooLarge(usize::try_from(error.limit.unwrap()).unwrap())
         }
