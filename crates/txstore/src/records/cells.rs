@@ -43,6 +43,18 @@ impl RecordContext {
         self.faults.has(rule)
     }
 
+    /// The time of a creation lock; another one where a test says so.
+    #[cfg(feature = "testing")]
+    pub(super) fn lock_ttl_ms(&self, ms: u64) -> u64 {
+        self.faults.lock_ttl_ms(ms)
+    }
+
+    #[cfg(not(feature = "testing"))]
+    #[allow(clippy::unused_self, reason = "tests ask the context")]
+    pub(super) const fn lock_ttl_ms(&self, ms: u64) -> u64 {
+        ms
+    }
+
     #[cfg(not(feature = "testing"))]
     #[allow(clippy::unused_self, reason = "tests ask the context")]
     pub(super) const fn leaves_out(&self, _: Fault) -> bool {

@@ -3,7 +3,7 @@
 #[cfg(feature = "testing")]
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 /// A rule that is left out.
@@ -43,21 +43,43 @@ pub enum Fault {
     LockWithoutFence,
     /// A transaction is finished though pages are missing.
     PagesNotCounted,
+    /// An older call waits for a younger one, however long that takes.
+    NobodyWounds,
+}
+
+#[cfg(feature = "testing")]
+#[derive(Debug, Default)]
+struct Planted {
+    faults: AtomicU32,
+    /// Time of a creation lock in milliseconds; 0 for the time that its records give it.
+    lock_ttl_ms: AtomicU64,
 }
 
 /// The rules that are left out: none, unless a test plants a mistake.
 #[cfg(feature = "testing")]
 #[derive(Debug, Clone, Default)]
-pub struct RecordFaults(Arc<AtomicU32>);
+pub struct RecordFaults(Arc<Planted>);
 
 #[cfg(feature = "testing")]
 impl RecordFaults {
     /// Leaves out a rule.
     pub fn plant(&self, fault: Fault) {
-        self.0.fetch_or(1 << fault as u8, Ordering::Relaxed);
+        self.0.faults.fetch_or(1 << fault as u8, Ordering::Relaxed);
+    }
+
+    /// Lets creation locks expire after so many milliseconds, whatever they are for: a test with real
+    /// servers cannot wait for half a minute.
+    pub fn expire_locks_after_ms(&self, ms: u64) {
+        self.0.lock_ttl_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// The time that a creation lock has instead of `ms`, where a test says so.
+    pub(super) fn lock_ttl_ms(&self, ms: u64) -> u64 {
+        let planted = self.0.lock_ttl_ms.load(Ordering::Relaxed);
+        if planted > 0 { planted } else { ms }
     }
 
     pub(super) fn has(&self, fault: Fault) -> bool {
-        self.0.load(Ordering::Relaxed) & (1 << fault as u8) != 0
+        self.0.faults.load(Ordering::Relaxed) & (1 << fault as u8) != 0
     }
 }

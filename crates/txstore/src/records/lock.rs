@@ -92,7 +92,7 @@ impl Cells {
             .set(*b"hostname", self.context.hostname.as_str())
             .set(*b"expected_recs", records.to_string())
             .set(*b"fence", fence.bits().to_string())
-            .expires_in_ms(creation_lock_ttl_s(records) * 1_000);
+            .expires_in_ms(self.context.lock_ttl_ms(creation_lock_ttl_s(records) * 1_000));
         match self.send_one(write, Barrier::Safe)?.written {
             Written::Done => Ok(Some(Locked { key, fence })),
             Written::Mismatch(_) => Ok(None),

@@ -8,7 +8,7 @@ use utxokeep_testkit::txstore::{seed, spending};
 use utxokeep_txstore::{NodeStore, PruneStore as _, RecordFault, TxStore};
 
 use crate::records::{
-    cut::{Cut, How},
+    cut::{AtStatus, Cut, How},
     world::{assert_settled, create, fresh, open, record, settings, status, take, try_open},
 };
 
@@ -149,4 +149,43 @@ fn lists_by_height_have_what_an_answered_call_wrote() {
     take(&store, &family[2]).unwrap().unwrap();
     let listed = store.unmined(crate::records::world::AT, None, 10).unwrap();
     assert_eq!(listed.len(), 3);
+}
+
+/// How long an older call waits for a younger one that stalls once it has staged its cells, in
+/// milliseconds: the longest over all steps at which it stalls.
+fn waits_for_a_younger_call_ms(fault: Option<RecordFault>) -> u64 {
+    let mut longest = 0;
+    for writes in 0..STEPS_MAX {
+        let (records, store) = fresh(1);
+        let family = family(&store);
+        let port = Cut::new(&records, writes, How::Dies);
+        let young = {
+            let (records, port) = (Arc::clone(&records), Arc::clone(&port));
+            let rival = spending(4, &[(&family[1], 0), (&family[0], 1)], &[1]);
+            move || {
+                records.advance_ms(5);
+                if let Ok(young) = try_open(port as Arc<dyn RecordStore>, 3, None) {
+                    let _ = take(&young, &rival);
+                }
+            }
+        };
+        let old = try_open(Arc::new(AtStatus::new(&records, young)), 2, fault).unwrap();
+        let before_ms = records.now_ms(0).unwrap();
+        take(&old, &family[2]).unwrap().unwrap();
+        assert!(is_there(&store, &family));
+        longest = longest.max(records.now_ms(0).unwrap() - before_ms);
+        if !port.is_over() {
+            return longest;
+        }
+    }
+    panic!("the call takes more than {STEPS_MAX} steps");
+}
+
+/// Wound-wait, one half: a younger call that holds what an older one needs is aborted.
+#[test]
+fn an_older_call_does_not_wait_for_a_younger_one_that_stalls() {
+    let deadline_ms = settings().call_deadline_ms;
+    assert!(waits_for_a_younger_call_ms(None) < deadline_ms / 2);
+    let without = waits_for_a_younger_call_ms(Some(RecordFault::NobodyWounds));
+    assert!(without >= deadline_ms - 5, "nobody noticed: {without} ms");
 }
