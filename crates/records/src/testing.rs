@@ -3,6 +3,8 @@
 #[cfg(feature = "redis")]
 mod cluster;
 #[cfg(feature = "redis")]
+mod netns;
+#[cfg(feature = "redis")]
 mod shared;
 pub mod suite;
 #[cfg(feature = "redis")]
@@ -10,6 +12,8 @@ mod wire;
 
 #[cfg(feature = "redis")]
 pub use cluster::{ClusterError, TestCluster};
+#[cfg(feature = "redis")]
+pub use netns::Namespaces;
 #[cfg(feature = "redis")]
 pub use shared::shared_url_or_skip;
 #[cfg(feature = "redis")]

@@ -2,7 +2,7 @@
 
 use std::{
     fmt, fs, io,
-    net::TcpListener,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -10,7 +10,10 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::wire::{Wire, WireReply};
+use super::{
+    netns::Namespaces,
+    wire::{Wire, WireReply},
+};
 
 /// Set to make a missing server a failure in place of a skip.
 const REQUIRE: &str = "UTXOKEEP_REQUIRE_REDIS";
@@ -27,8 +30,7 @@ const SLOTS: usize = 16_384;
 
 /// Settings of servers whose data may be lost at any time. A server counts as failed after half a
 /// second.
-const SETTINGS: [(&str, &str); 15] = [
-    ("bind", "127.0.0.1"),
+const SETTINGS: [(&str, &str); 14] = [
     ("protected-mode", "no"),
     ("daemonize", "no"),
     ("cluster-enabled", "yes"),
@@ -105,35 +107,51 @@ pub(super) fn skip<T>(made: Result<T, ClusterError>) -> Option<T> {
     }
 }
 
-/// Ports that nobody uses at the moment: one for clients and one between servers, for each.
-pub(super) fn free_ports() -> io::Result<Vec<(u16, u16)>> {
-    let listeners = (0..2 * SERVERS).map(|_| TcpListener::bind("127.0.0.1:0"));
+/// Where a server listens: for clients, and for the other servers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seat {
+    pub(super) host: Ipv4Addr,
+    pub(super) port: u16,
+    pub(super) bus: u16,
+}
+
+impl Seat {
+    pub(super) fn address(&self) -> SocketAddr {
+        (self.host, self.port).into()
+    }
+}
+
+/// Seats on loopback that nobody uses at the moment.
+pub(super) fn free_seats() -> io::Result<Vec<Seat>> {
+    let host = Ipv4Addr::LOCALHOST;
+    let listeners = (0..2 * SERVERS).map(|_| TcpListener::bind((host, 0)));
     let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
     let ports = listeners.iter().map(|listener| Ok(listener.local_addr()?.port()));
     let ports = ports.collect::<io::Result<Vec<u16>>>()?;
-    Ok(ports.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+    Ok(ports.chunks_exact(2).map(|pair| Seat { host, port: pair[0], bus: pair[1] }).collect())
 }
 
 /// Writes the configuration of a server into its directory.
 pub(super) fn configure(
     directory: &Path,
-    (port, bus): (u16, u16),
+    seat: &Seat,
     settings: &[(&str, &str)],
 ) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let place = directory.display().to_string();
-    let (port, bus) = (port.to_string(), bus.to_string());
-    let own = [("port", port.as_str()), ("cluster-port", bus.as_str()), ("dir", place.as_str())];
+    let (host, port, bus) = (seat.host.to_string(), seat.port.to_string(), seat.bus.to_string());
+    let own = [("bind", &host), ("port", &port), ("cluster-port", &bus), ("dir", &place)];
+    let own = own.map(|(name, value)| (name, value.as_str()));
     let lines = SETTINGS.iter().chain(&own).chain(settings);
     let lines: Vec<String> = lines.map(|(name, value)| format!("{name} {value}\n")).collect();
     fs::write(directory.join("redis.conf"), lines.concat())
 }
 
 /// Makes a cluster of servers that have just been started.
-pub(super) fn join(ports: &[(u16, u16)]) -> Result<(), ClusterError> {
+pub(super) fn join(seats: &[Seat]) -> Result<(), ClusterError> {
     let mut wires = Vec::new();
-    for &(port, _) in ports {
-        let ready = || Wire::connect(port).ok().filter(|_| true);
+    for seat in seats {
+        let ready = || Wire::connect(seat.address()).ok();
         wires.push(until("a server that listens", ready)?);
     }
     for (number, wire) in wires.iter_mut().enumerate() {
@@ -145,9 +163,9 @@ pub(super) fn join(ports: &[(u16, u16)]) -> Result<(), ClusterError> {
             ok(wire, &["CLUSTER", "ADDSLOTSRANGE", &range[0], &range[1]])?;
         }
     }
-    for &(port, bus) in &ports[1..] {
-        let (port, bus) = (port.to_string(), bus.to_string());
-        ok(&mut wires[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus])?;
+    for Seat { host, port, bus } in &seats[1..] {
+        let (host, port, bus) = (host.to_string(), port.to_string(), bus.to_string());
+        ok(&mut wires[0], &["CLUSTER", "MEET", &host, &port, &bus])?;
     }
     for wire in &mut wires {
         until("servers that know each other", || {
@@ -164,7 +182,7 @@ pub(super) fn join(ports: &[(u16, u16)]) -> Result<(), ClusterError> {
             (said.text() == "OK").then_some(())
         })?;
     }
-    ports.iter().try_for_each(|&(port, _)| wait_ready(port))
+    seats.iter().try_for_each(wait_ready)
 }
 
 fn ok(wire: &mut Wire, words: &[&str]) -> Result<(), ClusterError> {
@@ -175,9 +193,9 @@ fn ok(wire: &mut Wire, words: &[&str]) -> Result<(), ClusterError> {
 }
 
 /// Waits until a server takes part in a cluster where every primary has a replica in step.
-pub(super) fn wait_ready(port: u16) -> Result<(), ClusterError> {
+pub(super) fn wait_ready(seat: &Seat) -> Result<(), ClusterError> {
     until("a cluster that is ready", || {
-        let mut wire = Wire::connect(port).ok()?;
+        let mut wire = Wire::connect(seat.address()).ok()?;
         let cluster = wire.call(&["CLUSTER", "INFO"]).ok()?.text();
         let replication = wire.call(&["INFO", "replication"]).ok()?.text();
         let nodes = wire.call(&["CLUSTER", "NODES"]).ok()?.text();
@@ -215,28 +233,41 @@ pub(super) fn until<T>(
 pub struct TestCluster {
     directory: TempDir,
     program: PathBuf,
-    ports: Vec<(u16, u16)>,
+    seats: Vec<Seat>,
     servers: Vec<Option<Child>>,
+    /// Where the servers are apart from each other.
+    namespaces: Option<Namespaces>,
 }
 
 impl TestCluster {
     /// Starts a cluster with further settings of `redis.conf` for every server. `None`, with a
     /// message, where the server is not installed, unless `UTXOKEEP_REQUIRE_REDIS` is set.
     pub fn start_or_skip(settings: &[(&str, &str)]) -> Option<Self> {
-        skip(Self::start(settings))
+        skip(free_seats().map_err(Into::into).and_then(|seats| Self::start(seats, None, settings)))
     }
 
-    fn start(settings: &[(&str, &str)]) -> Result<Self, ClusterError> {
+    /// Starts a cluster whose servers are in network namespaces of their own, so that the network
+    /// between them can be [cut](Self::cut).
+    pub fn start_apart_or_skip(namespaces: Namespaces, settings: &[(&str, &str)]) -> Option<Self> {
+        let seat = |number| Seat { host: Namespaces::host(number), port: 7_000, bus: 17_000 };
+        let seats = (0..SERVERS).map(seat).collect();
+        skip(Self::start(seats, Some(namespaces), settings))
+    }
+
+    fn start(
+        seats: Vec<Seat>,
+        namespaces: Option<Namespaces>,
+        settings: &[(&str, &str)],
+    ) -> Result<Self, ClusterError> {
         let program = program()?;
         let directory = TempDir::with_prefix("utxokeep-redis-")?;
-        let ports = free_ports()?;
         let servers = (0..SERVERS).map(|_| None).collect();
-        let mut cluster = Self { directory, program, ports, servers };
+        let mut cluster = Self { directory, program, seats, servers, namespaces };
         for number in 0..SERVERS {
-            configure(&cluster.place(number), cluster.ports[number], settings)?;
+            configure(&cluster.place(number), &cluster.seats[number], settings)?;
             cluster.restart(number)?;
         }
-        join(&cluster.ports)?;
+        join(&cluster.seats)?;
         Ok(cluster)
     }
 
@@ -246,18 +277,18 @@ impl TestCluster {
 
     /// The servers as a URL, with parameters such as `ack=replica`.
     pub fn url(&self, parameters: &str) -> String {
-        let hosts = self.ports.iter().map(|(port, _)| format!("127.0.0.1:{port}"));
+        let hosts = self.seats.iter().map(|seat| seat.address().to_string());
         format!("redis://{}?{parameters}", hosts.collect::<Vec<_>>().join(","))
     }
 
     /// Port of a server; the first three are primaries at the start.
     pub fn port(&self, number: usize) -> u16 {
-        self.ports[number].0
+        self.seats[number].port
     }
 
     /// A connection to a server.
     pub fn wire(&self, number: usize) -> io::Result<Wire> {
-        Wire::connect(self.port(number))
+        Wire::connect(self.seats[number].address())
     }
 
     /// Kills a server with SIGKILL.
@@ -273,7 +304,11 @@ impl TestCluster {
     pub fn restart(&mut self, number: usize) -> Result<(), ClusterError> {
         let place = self.place(number);
         let log = fs::OpenOptions::new().create(true).append(true).open(place.join("log"))?;
-        let server = Command::new(&self.program)
+        let mut command = match &self.namespaces {
+            Some(namespaces) => namespaces.command(number, &self.program),
+            None => Command::new(&self.program),
+        };
+        let server = command
             .arg(place.join("redis.conf"))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -293,29 +328,49 @@ impl TestCluster {
 
     /// Waits until every server is up, and every primary has a replica in step.
     pub fn wait_ready(&self) -> Result<(), ClusterError> {
-        self.ports.iter().try_for_each(|&(port, _)| wait_ready(port))
+        self.seats.iter().try_for_each(wait_ready)
+    }
+
+    /// Process of a server that runs.
+    pub fn process_id(&self, number: usize) -> Option<u32> {
+        self.servers[number].as_ref().map(Child::id)
+    }
+
+    /// Cuts a server off from all other servers, or lets it reach them again. Clients reach it all
+    /// the time. Only where the servers are apart.
+    pub fn cut(&self, number: usize, is_cut: bool) -> io::Result<()> {
+        let missing = || io::Error::other("the servers share one network");
+        self.namespaces.as_ref().ok_or_else(missing)?.cut(number, is_cut)
+    }
+
+    /// The primary of a slot, as it sees itself.
+    pub fn holder(&self, slot: u16) -> Option<usize> {
+        (0..SERVERS).find(|&number| self.holds(number, slot) == Some(true))
+    }
+
+    /// The slot of a key.
+    pub fn slot_of(&self, key: &str) -> io::Result<u16> {
+        let said = self.wire(0)?.call(&["CLUSTER", "KEYSLOT", key])?.text();
+        said.parse().map_err(|_| io::Error::other(said))
+    }
+
+    /// Whether a server takes itself for the primary of a slot.
+    fn holds(&self, number: usize, slot: u16) -> Option<bool> {
+        self.servers[number].as_ref()?;
+        let nodes = self.wire(number).ok()?.call(&["CLUSTER", "NODES"]).ok()?.text();
+        let own = nodes.lines().find(|line| line.contains("myself,master"))?;
+        let mut ranges = own.split_whitespace().skip(8).filter_map(|word| {
+            let (first, last) = word.split_once('-').unwrap_or((word, word));
+            Some((first.parse::<u16>().ok()?, last.parse::<u16>().ok()?))
+        });
+        Some(ranges.any(|(first, last)| (first..=last).contains(&slot)))
     }
 
     /// Waits until another server than `number` holds a slot, as a server that runs sees it.
     pub fn wait_owner_changed(&self, slot: u16, number: usize) -> Result<usize, ClusterError> {
         until("another primary", || {
-            (0..SERVERS).filter(|other| *other != number && self.servers[*other].is_some()).find(
-                |&other| {
-                    let holds = || -> Option<bool> {
-                        let mut wire = self.wire(other).ok()?;
-                        let nodes = wire.call(&["CLUSTER", "NODES"]).ok()?.text();
-                        let own = nodes.lines().find(|line| line.contains("myself,master"))?;
-                        let words = own.split_whitespace().skip(8);
-                        let ranges = words.filter_map(|word| {
-                            let (first, last) = word.split_once('-').unwrap_or((word, word));
-                            Some((first.parse::<u16>().ok()?, last.parse::<u16>().ok()?))
-                        });
-                        let mut ranges = ranges.collect::<Vec<_>>().into_iter();
-                        Some(ranges.any(|(first, last)| (first..=last).contains(&slot)))
-                    };
-                    holds().unwrap_or(false)
-                },
-            )
+            let mut others = (0..SERVERS).filter(|other| *other != number);
+            others.find(|&other| self.holds(other, slot) == Some(true))
         })
     }
 
@@ -347,9 +402,10 @@ impl TestCluster {
             }
             for key in keys {
                 let WireReply::Bytes(key) = key else { continue };
-                let port = self.port(to).to_string();
+                let Seat { host, port, .. } = self.seats[to];
+                let (host, port) = (host.to_string(), port.to_string());
                 let words: [&[u8]; 6] =
-                    [b"MIGRATE", b"127.0.0.1", port.as_bytes(), &key, b"0", b"5000"];
+                    [b"MIGRATE", host.as_bytes(), port.as_bytes(), &key, b"0", b"5000"];
                 let said = source.call(&words)?.text();
                 if said != "OK" && said != "NOKEY" {
                     return Err(failed(format!("MIGRATE: {said}")));

@@ -7,6 +7,7 @@
 use std::{
     fs::{self, File},
     io,
+    net::Ipv4Addr,
     os::unix::{
         fs::{MetadataExt as _, PermissionsExt as _},
         process::CommandExt as _,
@@ -20,7 +21,7 @@ use std::{
 };
 
 use super::{
-    cluster::{ClusterError, SERVERS, configure, failed, free_ports, join, program, skip},
+    cluster::{ClusterError, SERVERS, configure, failed, free_seats, join, program, skip},
     wire::Wire,
 };
 
@@ -103,7 +104,8 @@ fn running(run: &Path) -> Option<Vec<u16>> {
     let text = fs::read_to_string(run.join("ports")).ok()?;
     let ports: Vec<u16> = text.split_whitespace().filter_map(|port| port.parse().ok()).collect();
     let answers = |port: &u16| {
-        let said = Wire::connect(*port).and_then(|mut wire| wire.call(&["CLUSTER", "INFO"]));
+        let wire = Wire::connect((Ipv4Addr::LOCALHOST, *port).into());
+        let said = wire.and_then(|mut wire| wire.call(&["CLUSTER", "INFO"]));
         said.is_ok_and(|said| said.text().contains("cluster_state:ok"))
     };
     (ports.len() == SERVERS && ports.iter().all(answers)).then_some(ports)
@@ -119,11 +121,11 @@ fn start_servers(
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => fs::create_dir_all(run)?,
     }
-    let ports = free_ports()?;
-    for (number, &pair) in ports.iter().enumerate() {
+    let seats = free_seats()?;
+    for (number, seat) in seats.iter().enumerate() {
         // Load on the machine must not look like a failure.
         let patient = [("cluster-node-timeout", "15000")];
-        configure(&run.join(number.to_string()), pair, &patient)?;
+        configure(&run.join(number.to_string()), seat, &patient)?;
     }
     let log = File::create(run.join("supervisor.log"))?;
     Command::new("sh")
@@ -138,8 +140,8 @@ fn start_servers(
         .stdout(log.try_clone()?)
         .stderr(log)
         .spawn()?;
-    join(&ports)?;
-    let clients: Vec<u16> = ports.iter().map(|pair| pair.0).collect();
+    join(&seats)?;
+    let clients: Vec<u16> = seats.iter().map(|seat| seat.port).collect();
     let text = clients.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let file: PathBuf = run.join("ports");
     fs::write(file, text)?;

@@ -40,10 +40,10 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Connects to a port of this machine.
-    pub fn connect(port: u16) -> io::Result<Self> {
+    /// Connects to a server.
+    pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let limit = Duration::from_secs(2);
-        let stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), limit)?;
+        let stream = TcpStream::connect_timeout(&address, limit)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream: BufReader::new(stream) })
