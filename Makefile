@@ -47,6 +47,8 @@ nightly: setup features ## Long random histories, many crashes and failovers on 
 		$(CARGO) test $(LOCKED) -p utxokeep-wallet --test it scenarios::columns
 	UTXOKEEP_FAILOVERS=50 UTXOKEEP_REQUIRE_POSTGRES=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep --test it standby::
+	UTXOKEEP_CLUSTER_ROUNDS=25 UTXOKEEP_CLUSTER_OUTPUTS=1000000 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
+		UTXOKEEP_REQUIRE_REDIS=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test it cluster:: -- --nocapture --test-threads 1
 	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 \
 		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test it simulation::
 	UTXOKEEP_SIM_SEEDS=20 UTXOKEEP_SIM_BLOCKS=10000 \

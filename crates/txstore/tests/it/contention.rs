@@ -13,7 +13,7 @@ use std::{
 
 use fight::{Contender, Outcome, check_race, check_riot, prepare};
 use utxokeep_core::{OutPoint, Txid};
-use utxokeep_records::{MemoryRecords, RecordStore};
+use utxokeep_records::{MemoryRecords, RecordStore, RedisOptions, RedisRecords};
 use utxokeep_sql::Durability;
 use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_txstore::{NodeStore, StoreSettings};
@@ -102,6 +102,33 @@ fn programs_fight_on_records() {
         check_race(&store, &outcomes, THREADS);
         each(0..THREADS, |number| Contender::new(number).riot(&open()));
         check_riot(&store);
+    });
+}
+
+#[test]
+fn threads_fight_on_a_cluster() {
+    if let Some(opened) = engines::redis(StoreSettings::default()) {
+        threads_fight(opened);
+    }
+}
+
+/// Four programs with connections of their own.
+#[test]
+fn programs_fight_on_a_cluster() {
+    let Some(url) = utxokeep_records::testing::shared_url_or_skip("ack=replica") else { return };
+    within_patience(move || {
+        let open = |_| {
+            let port = RedisRecords::open(RedisOptions::parse(&url).unwrap()).unwrap();
+            engines::open_records(Arc::new(port), StoreSettings::default(), 4)
+        };
+        let stores: Vec<NodeStore> = (0..PROCESSES).map(open).collect();
+        let store = |number: u8| &stores[usize::from(number % PROCESSES)];
+        prepare(store(0));
+        let race = |number| Contender::new(number).race(store(number));
+        let outcomes = each(0..THREADS, race).concat();
+        check_race(store(0), &outcomes, THREADS);
+        each(0..THREADS, |number| Contender::new(number).riot(store(number)));
+        check_riot(store(0));
     });
 }
 

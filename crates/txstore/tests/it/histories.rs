@@ -17,9 +17,9 @@ mod run;
 
 use std::sync::Arc;
 
-use run::{run, settings};
+use run::{run, run_part, settings};
 use utxokeep_kv::Durability;
-use utxokeep_records::MemoryRecords;
+use utxokeep_records::{MemoryRecords, RedisOptions, RedisRecords};
 use utxokeep_sql::Durability as SqlDurability;
 use utxokeep_testkit::postgres::TestDatabase;
 
@@ -76,6 +76,24 @@ fn any_history_agrees_with_the_model_on_records() {
     run("on_records", 501, |seed, store| {
         if store.is_none() {
             port = Arc::new(MemoryRecords::new());
+        }
+        drop(store);
+        let per_record = if seed.is_multiple_of(2) { 2 } else { 128 };
+        engines::open_records(Arc::clone(&port) as _, settings(seed), per_record)
+    });
+}
+
+/// A tenth of the steps: each of them is several round trips that wait for replicas.
+#[test]
+fn any_history_agrees_with_the_model_on_a_cluster() {
+    let connect = || {
+        let url = utxokeep_records::testing::shared_url_or_skip("ack=replica")?;
+        Some(Arc::new(RedisRecords::open(RedisOptions::parse(&url).unwrap()).unwrap()))
+    };
+    let Some(mut port) = connect() else { return };
+    run_part("on_a_cluster", 601, 10, |seed, store| {
+        if store.is_none() {
+            port = connect().unwrap();
         }
         drop(store);
         let per_record = if seed.is_multiple_of(2) { 2 } else { 128 };

@@ -4,6 +4,7 @@
 
 mod blob_races;
 mod blobs;
+mod cluster;
 mod conformance;
 mod contention;
 mod damage;

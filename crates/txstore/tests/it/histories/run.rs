@@ -163,12 +163,18 @@ fn shrink(seed: u64, mut history: Vec<Op>, make: &dyn Fn() -> NodeStore) -> Stri
 
 /// Runs histories on an engine, with seeds that count up from the first. `open` gets the store to
 /// open again, or `None` for a new one.
-pub(crate) fn run(
+pub(crate) fn run(test: &str, first: u64, open: impl FnMut(u64, Option<NodeStore>) -> NodeStore) {
+    run_part(test, first, 1, open);
+}
+
+/// The same with one of so many steps, on an engine that is slow.
+pub(crate) fn run_part(
     test: &str,
     first: u64,
+    of: usize,
     mut open: impl FnMut(u64, Option<NodeStore>) -> NodeStore,
 ) {
-    let total = number("UTXOKEEP_STEPS").unwrap_or(STEPS);
+    let total = number("UTXOKEEP_STEPS").unwrap_or(STEPS).div_ceil(of);
     let asked = number("UTXOKEEP_SEED");
     let least = if asked.is_some() { 1 } else { HISTORIES_MIN };
     let histories = total.div_ceil(HISTORY_STEPS_MAX).max(least);
@@ -195,7 +201,7 @@ pub(crate) fn run(
                     "seed {seed}, step {number}: {error}\n\nrun it again: UTXOKEEP_SEED={seed} \
                      UTXOKEEP_STEPS={} cargo nextest run -p utxokeep-txstore --test it \
                      {test}\n\n{shorter}",
-                    number + 1
+                    (number + 1) * of
                 );
             }
         }

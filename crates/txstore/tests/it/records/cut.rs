@@ -12,7 +12,9 @@ use utxokeep_records::{
 
 /// Lets so many writes of single cells happen.
 pub(crate) struct Cut {
-    pub(crate) records: Arc<MemoryRecords>,
+    records: Arc<dyn RecordStore>,
+    /// Their clock, which goes on while somebody waits.
+    clock: Option<Arc<MemoryRecords>>,
     left: AtomicUsize,
     /// What happens with the first write that is not left.
     how: How,
@@ -30,7 +32,14 @@ pub(crate) enum How {
 
 impl Cut {
     pub(crate) fn new(records: &Arc<MemoryRecords>, writes: usize, how: How) -> Arc<Self> {
-        Arc::new(Self { records: Arc::clone(records), left: AtomicUsize::new(writes), how })
+        let (records, clock) = (Arc::clone(records) as _, Some(Arc::clone(records)));
+        Arc::new(Self { records, clock, left: AtomicUsize::new(writes), how })
+    }
+
+    /// The same on records that have a clock of their own.
+    pub(crate) fn on(records: &Arc<dyn RecordStore>, writes: usize, how: How) -> Arc<Self> {
+        let records = Arc::clone(records);
+        Arc::new(Self { records, clock: None, left: AtomicUsize::new(writes), how })
     }
 
     /// Nothing happens to it; but waiting lets the clock of the records go on.
@@ -86,7 +95,10 @@ impl RecordStore for Cut {
     }
 
     fn pause_ms(&self, ms: u64) {
-        self.records.advance_ms(ms);
+        match &self.clock {
+            Some(clock) => clock.advance_ms(ms),
+            None => self.records.pause_ms(ms),
+        }
     }
 
     fn acknowledgement(&self) -> Acknowledgement {
