@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use utxokeep_core::node::Policy;
 use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
-use utxokeep_records::MemoryRecords;
+use utxokeep_records::{MemoryRecords, RedisOptions, RedisRecords};
 use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::{postgres::TestDatabase, pruner::OpenedPruneStore, pruner_tests};
 use utxokeep_txstore::{Blobs, NodeStore, RecordContext, RecordSettings, StoreSettings, TABLES};
@@ -49,6 +49,16 @@ fn records(policy: Policy) -> Option<OpenedPruneStore> {
     Some((Arc::new(store.unwrap()), None))
 }
 
+/// The same on the cluster that all tests share; `None` where no server is installed.
+fn redis(policy: Policy) -> Option<OpenedPruneStore> {
+    let url = utxokeep_records::testing::shared_url_or_skip("ack=replica")?;
+    let records = RecordSettings { shards: 8, outputs_per_record: 2, ..RecordSettings::default() };
+    let port = Arc::new(RedisRecords::open(RedisOptions::parse(&url).unwrap()).unwrap());
+    let context = RecordContext::default();
+    let store = NodeStore::on_records(port, with(policy), records, context, OpenMode::Create);
+    Some((Arc::new(store.unwrap()), None))
+}
+
 fn sql(url: &str, policy: Policy) -> Arc<NodeStore> {
     let database = Database::open(url, &Options::default()).unwrap();
     Arc::new(NodeStore::on_sql(database, with(policy), 0).unwrap())
@@ -71,4 +81,5 @@ pruner_tests!(with_files, super::files);
 pruner_tests!(on_rocksdb, super::rocksdb);
 pruner_tests!(on_sqlite, super::sqlite);
 pruner_tests!(on_records, super::records);
+pruner_tests!(on_a_cluster, super::redis);
 pruner_tests!(on_postgres, super::postgres);

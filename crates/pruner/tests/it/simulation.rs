@@ -6,9 +6,13 @@ use std::sync::Arc;
 
 use utxokeep_core::node::Check;
 use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
+use utxokeep_records::{RedisOptions, RedisRecords};
 use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::pruner::{OrdersConfig, SimulationConfig, any_order, simulate};
-use utxokeep_txstore::{KvOptions, NodeStore, ProofFault, PruneStore, StoreSettings, TABLES};
+use utxokeep_txstore::{
+    KvOptions, NodeStore, ProofFault, PruneStore, RecordContext, RecordSettings, StoreSettings,
+    TABLES,
+};
 
 /// A mistake that was planted is found long before: it ends with the first finding.
 const PLANTED_BLOCKS: u32 = 5_000;
@@ -91,6 +95,24 @@ fn no_seed_breaks_an_invariant_on_rocksdb_reopened_again_and_again() {
         })
         .unwrap();
     }
+}
+
+/// A part of the blocks: each of them is many round trips that wait for replicas.
+#[test]
+fn no_seed_breaks_an_invariant_on_a_cluster() {
+    let Some(url) = utxokeep_records::testing::shared_url_or_skip("ack=replica") else { return };
+    let port = Arc::new(RedisRecords::open(RedisOptions::parse(&url).unwrap()).unwrap());
+    let blocks = number("UTXOKEEP_SIM_BLOCKS", 150) / 5;
+    let config = SimulationConfig { seed: 1 << 34, blocks, planted: None };
+    simulate(config, &mut |store| {
+        drop(store);
+        let records = RecordSettings { shards: 8, ..RecordSettings::default() };
+        let (port, context) = (Arc::clone(&port), RecordContext::default());
+        Arc::new(
+            NodeStore::on_records(port, settings(), records, context, OpenMode::Create).unwrap(),
+        )
+    })
+    .unwrap();
 }
 
 /// Each check of the verdict is left out in turn, and every seed finds out. `Outputs` guards
