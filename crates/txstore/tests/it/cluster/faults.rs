@@ -2,10 +2,13 @@
 //! one winner for each output, nothing acknowledged is lost, nothing of an incomplete transaction is
 //! spent, and recounting finds nothing wrong.
 
-use std::time::{Duration, Instant};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::{Duration, Instant},
+};
 
-use utxokeep_records::testing::{Namespaces, TestCluster};
-use utxokeep_txstore::RecordFaults;
+use utxokeep_records::testing::{Namespaces, TestCluster, shared_url_or_skip};
+use utxokeep_txstore::{RecordFaults, TxStore as _};
 
 use super::{connect, ledger, load::Load, number, open};
 
@@ -25,7 +28,7 @@ impl Outages {
         let seconds: Vec<f64> = self.failovers.iter().map(Duration::as_secs_f64).collect();
         let longest = seconds.iter().copied().fold(0.0, f64::max);
         let count = u32::try_from(seconds.len().max(1)).unwrap();
-        (seconds.iter().sum::<f64>() / f64::from(count), longest)
+        (seconds.iter().fold(0.0, |sum, one| sum + one) / f64::from(count), longest)
     }
 }
 
@@ -68,6 +71,19 @@ fn strikes(
         started.elapsed().as_secs_f64(),
         load.counts,
     );
+}
+
+/// The check itself: without a fault nothing is wrong, and one transaction that goes is missed.
+#[test]
+fn a_transaction_that_is_lost_is_noticed() {
+    let Some(url) = shared_url_or_skip("ack=replica") else { return };
+    let (load, faults) = (Load::new(1), RecordFaults::default());
+    load.run(|| open(&connect(&url), &faults), || load.wait_for(CALLS));
+    let (store, told) = (open(&connect(&url), &faults), load.told.lock().unwrap());
+    ledger::check(&store, &told);
+    store.delete(&[told.stored[0].txid]).unwrap();
+    let noticed = catch_unwind(AssertUnwindSafe(|| ledger::check(&store, &told)));
+    assert!(noticed.is_err(), "nobody noticed");
 }
 
 #[test]
