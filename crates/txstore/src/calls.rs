@@ -16,6 +16,7 @@ use crate::{
     engine::{NOTHING, NodeStore},
     error::StoreError,
     facts::Work,
+    meter,
     records::CreationLock,
     sample::Sample,
     store::{Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore},
@@ -61,6 +62,7 @@ impl TxStore for NodeStore {
     }
 
     fn create(&self, txs: &[(NodeTx, CreateOptions)], height: Height) -> PerItem<()> {
+        meter::creating(txs.len());
         // Parents get to know of a conflicting child, and may bear the marker of one that was pruned.
         let ids: Vec<Txid> = txs.iter().flat_map(|(tx, _)| family(tx)).copied().collect();
         self.each(&only(&ids), txs, (&ids, &[]), |workspace, (tx, options)| {
@@ -144,6 +146,7 @@ impl TxStore for NodeStore {
         options: &CreateOptions,
     ) -> Result<Result<Stored, NodeError>, StoreError> {
         self.check_len(tx.inputs.len())?;
+        meter::creating(1);
         let ids: Vec<Txid> = family(tx).copied().collect();
         let outputs: Vec<OutPoint> = tx.spends().map(|input| input.outpoint).collect();
         self.change(&only(&ids), |workspace| {
@@ -159,6 +162,7 @@ impl TxStore for NodeStore {
         flags: SpendFlags,
     ) -> Result<Result<Vec<Result<Stored, NodeError>>, NodeError>, StoreError> {
         self.check_len(txs.len())?;
+        meter::creating(txs.len());
         let ids: Vec<Txid> = txs.iter().flat_map(|(tx, _)| family(tx)).copied().collect();
         let inputs = txs.iter().flat_map(|(tx, _)| tx.spends());
         // Outputs of the list itself are not there yet.

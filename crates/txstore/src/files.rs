@@ -283,7 +283,10 @@ impl NodeStore {
                 continue;
             }
             crash_point("before_blob");
-            match blobs.put(&txid, kind, bytes) {
+            let begin = Instant::now();
+            let outcome = blobs.put(&txid, kind, bytes);
+            crate::meter::blob_written(begin, &outcome);
+            match outcome {
                 Ok(()) => crash_point("after_blob"),
                 Err(StoreError::Blob { reason, .. }) => {
                     tracing::error!(%txid, reason, "a body could not be written to the blob store");

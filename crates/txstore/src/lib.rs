@@ -25,6 +25,7 @@ mod heights;
 mod items;
 mod kv;
 mod locks;
+mod meter;
 mod orphans;
 mod prune;
 mod records;
@@ -45,6 +46,7 @@ pub use error::{BlobUrlError, StoreError, StoreOpenError};
 #[cfg(feature = "testing")]
 pub use faults::ProofFault;
 pub use kv::KvOptions;
+pub use meter::METRICS;
 pub use orphans::BlobReport;
 pub use prune::{
     BlobsDeleted, EndedKeeping, KeptForNobody, ParentsOf, PastDue, PruneStore, RestoredHeight,

@@ -44,6 +44,7 @@ impl StoreGauges {
         // Metrics are described to the recorder that is there.
         crate::rest::install_recorder();
         crate::rest::describe(METRICS);
+        crate::rest::describe(utxokeep_txstore::METRICS);
         Self { store, taken: Mutex::default() }
     }
 

@@ -36,7 +36,7 @@ use super::{
     status::CallId,
     view::CellView,
 };
-use crate::error::StoreError;
+use crate::{error::StoreError, meter};
 
 /// How often a page or a master is written anew because another changed it meanwhile.
 const ROUNDS_MAX: usize = 100;
@@ -105,12 +105,15 @@ impl Cells {
             clear_pages().and_then(|()| clear_master())
         };
         if let Err(error) = done {
+            meter::creation_not_cleared();
             tracing::error!(
                 %txid,
                 %error,
                 "transaction created but creating flag not cleared; creating it again or mining it \
                  clears it"
             );
+        } else {
+            meter::creation_completed("at once");
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     cells::{Cells, unavailable},
     fault::Fault,
 };
-use crate::error::StoreError;
+use crate::{error::StoreError, meter};
 
 /// Seconds that every lock is held at most.
 const BASE_S: u64 = 30;
@@ -76,6 +76,7 @@ impl CreationLock {
 /// A lock that is held. It is released by [`Cells::unlock`], and expires otherwise.
 #[derive(Debug, Clone)]
 pub(super) struct Locked {
+    txid: Txid,
     key: Key,
     fence: Version,
 }
@@ -94,21 +95,38 @@ impl Cells {
             .set(*b"fence", fence.bits().to_string())
             .expires_in_ms(self.context.lock_ttl_ms(creation_lock_ttl_s(records) * 1_000));
         match self.send_one(write, Barrier::Safe)?.written {
-            Written::Done => Ok(Some(Locked { key, fence })),
-            Written::Mismatch(_) => Ok(None),
+            Written::Done => {
+                meter::creation_lock("taken");
+                tracing::debug!(%txid, records, "creation lock taken");
+                Ok(Some(Locked { txid: *txid, key, fence }))
+            }
+            Written::Mismatch(_) => {
+                meter::creation_lock("held_by_other");
+                tracing::info!(%txid, "creation lock is held by another caller");
+                Ok(None)
+            }
             Written::InDoubt | Written::Unavailable => Err(unavailable("a creation lock")),
         }
     }
 
     /// Releases a lock, if it is still ours. One that cannot be released expires.
     pub(super) fn unlock(&self, locked: Locked) {
-        let Locked { key, mut fence } = locked;
+        let Locked { txid, key, mut fence } = locked;
         if self.context.leaves_out(Fault::LockWithoutFence)
             && let Ok(now) = self.versions([&key])
         {
             fence = now.into_iter().flatten().next().unwrap_or(fence);
         }
-        let _ = self.send_one(WriteCell::delete(key, fence), Barrier::None);
+        match self.send_one(WriteCell::delete(key, fence), Barrier::None).map(|sent| sent.written) {
+            Ok(Written::Done) => meter::creation_lock("released"),
+            Ok(Written::Mismatch(_)) => {
+                meter::creation_lock("expired");
+                tracing::warn!(%txid, "creation lock had expired before it was released");
+            }
+            Ok(Written::InDoubt | Written::Unavailable) | Err(_) => {
+                tracing::warn!(%txid, "creation lock was not released; it expires by itself");
+            }
+        }
     }
 
     /// Who is creating a transaction.

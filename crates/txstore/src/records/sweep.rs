@@ -8,7 +8,7 @@ use super::{
     resolve::{Fate, Met},
     status::{CallId, CallStatus, keys_of},
 };
-use crate::error::StoreError;
+use crate::{error::StoreError, meter};
 
 impl Cells {
     /// Ends calls whose deadline is over, at most `limit`; answers how many.
@@ -19,6 +19,7 @@ impl Cells {
         for (_, id) in rows {
             ended += u64::from(self.end(CallId::from_bytes(&id)?)?);
         }
+        meter::calls_ended(ended);
         Ok(ended)
     }
 

@@ -50,6 +50,10 @@ const BUCKETS: &[f64] = &[
     10.0,
 ];
 
+/// Upper bounds of the histograms that count items.
+const ITEM_BUCKETS: &[f64] =
+    &[1.0, 4.0, 16.0, 64.0, 128.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0];
+
 /// Installs the recorder of the process, if that has not happened yet.
 pub(crate) fn install_recorder() {
     recorder();
@@ -61,6 +65,8 @@ pub(super) fn recorder() -> &'static PrometheusHandle {
     HANDLE.get_or_init(|| {
         let recorder = PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), BUCKETS)
+            .expect("the list of buckets is not empty")
+            .set_buckets_for_metric(Matcher::Suffix("_items".to_owned()), ITEM_BUCKETS)
             .expect("the list of buckets is not empty")
             .build_recorder();
         let handle = recorder.handle();

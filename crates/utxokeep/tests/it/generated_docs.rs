@@ -48,7 +48,8 @@ fn write_table(out: &mut String, title: &str, rows: impl Iterator<Item = Row>) {
 fn metrics_page() -> String {
     let mut out = String::from(
         "# Metrics\n\n<!-- Generated from the lists of metrics in the code by `make docs`. -->\n\n\
-         In the text format of Prometheus at `/metrics`. Histograms are in seconds. \"Seed\" is \
+         In the text format of Prometheus at `/metrics`. Histograms are in seconds, unless \
+         their name ends with `_items`. \"Seed\" is \
          what the design this program grew from calls the metric.\n",
     );
     let lists = [
@@ -58,6 +59,7 @@ fn metrics_page() -> String {
         ("REST server", rest::METRICS),
         ("gRPC server", grpc::METRICS),
         ("Node store", store_gauges::METRICS),
+        ("Calls of the node store", utxokeep_txstore::METRICS),
         ("Pruner", utxokeep_pruner::METRICS),
         ("Wallet ledger that follows", wallet_follow::METRICS),
         ("Wallet ledger that is served", wallet_upkeep::METRICS),
