@@ -1,4 +1,13 @@
 //! What the bare store does in a second, to compare with what is built on it.
+//!
+//! [`measure`] has records of its own. [`Recorder`] and [`Replay`] make the calls again that a program
+//! above made of the port.
+
+mod replay;
+mod trace;
+
+pub use replay::Replay;
+pub use trace::{Recorder, Sample, Trace, TraceSize};
 
 use std::{
     sync::{

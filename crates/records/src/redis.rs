@@ -14,6 +14,8 @@
 //!   a connection that was lost is never made again behind the back of its call.
 
 mod classify;
+#[cfg(feature = "bench")]
+mod clear;
 mod client;
 mod cluster;
 mod encode;

@@ -61,6 +61,14 @@ impl RedisRecords {
         Ok(store)
     }
 
+    /// Deletes every key of the store's prefix; answers how many there were. For stores that were made
+    /// under a prefix of their own to be measured.
+    #[cfg(feature = "bench")]
+    pub fn clear(&self) -> Result<u64, RecordError> {
+        let cluster = Arc::clone(&self.cluster);
+        self.wait(async move { super::clear::everything(cluster).await })?
+    }
+
     /// Runs something on the store's threads. The caller's thread sleeps, whatever it belongs to.
     fn wait<T, F>(&self, work: F) -> Result<T, RecordError>
     where
