@@ -12,6 +12,8 @@
 
 mod agreed;
 mod backend;
+#[cfg(feature = "bench")]
+pub mod bench;
 mod blob_place;
 mod blobs;
 mod calls;

@@ -48,6 +48,18 @@ use crate::{
     locks::Locks,
 };
 
+/// Whether a key is that of a transaction, its pages and locks included.
+#[cfg(feature = "bench")]
+pub(crate) fn is_record_key(key: &utxokeep_records::Key) -> bool {
+    layout::txid_of(key).is_some()
+}
+
+/// The field that holds what is not committed yet.
+#[cfg(feature = "bench")]
+pub(crate) const fn staging_field() -> &'static [u8] {
+    layout::STAGING
+}
+
 /// Calls that are ended when a store is opened, and with each sweep.
 const SWEPT_MAX: usize = 10_000;
 
