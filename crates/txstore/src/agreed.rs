@@ -24,6 +24,9 @@ const AGREED_MAX: usize = 16;
 /// Changes that are shown at most.
 const CHANGES_MAX: usize = 1_000;
 
+/// How often a change of numbers is begun anew.
+const CHANGE_ATTEMPTS_MAX: usize = 10;
+
 /// What to do where a program disagrees with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Agreement {
@@ -178,9 +181,28 @@ impl NodeStore {
                 compared => compared.map(Ok),
             };
         }
-        if matches!(agreement, Agreement::Change { .. }) {
-            self.has_changed_numbers.store(true, Ordering::Release);
+        if !matches!(agreement, Agreement::Change { .. }) {
+            return self.write_agreed(numbers, agreement);
         }
+        self.has_changed_numbers.store(true, Ordering::Release);
+        let mut attempt = 0;
+        loop {
+            self.backend.begin_change_of_numbers()?;
+            let outcome = self.write_agreed(numbers, agreement);
+            self.backend.end_change_of_numbers()?;
+            attempt += 1;
+            // Another program took what was begun for given up.
+            if !matches!(outcome, Err(StoreError::Contended)) || attempt == CHANGE_ATTEMPTS_MAX {
+                return outcome;
+            }
+        }
+    }
+
+    fn write_agreed(
+        &self,
+        numbers: &[(&'static str, u32)],
+        agreement: Agreement,
+    ) -> Result<Result<(), Disagreement>, StoreError> {
         self.change_states(|view| {
             let mut states = Vec::new();
             for (name, configured) in numbers.iter().copied() {

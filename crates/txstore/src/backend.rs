@@ -143,6 +143,17 @@ pub trait Backend: Send + Sync {
     /// whatever became of it.
     fn unlock_creations(&self) {}
 
+    /// Numbers that every program has in common are about to change: from now on every write reads
+    /// them, until [`Backend::end_change_of_numbers`]. Engines whose writes always do need nothing.
+    fn begin_change_of_numbers(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The change that was begun is committed, or was given up.
+    fn end_change_of_numbers(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Who is creating a large transaction, where a lock says so.
     fn creation_lock(&self, _txid: &Txid) -> Result<Option<CreationLock>, StoreError> {
         Ok(None)

@@ -16,7 +16,7 @@ use utxokeep_core::{
 use utxokeep_kv::Kv;
 
 use crate::{
-    agreed::{Agreement, compare, of_policy, refuse_changed},
+    agreed::{Agreement, of_policy, refuse_changed},
     backend::{Backend, StoreReads, Touched},
     blobs::Blobs,
     error::{StoreError, StoreOpenError},
@@ -24,6 +24,7 @@ use crate::{
     faults::Planted,
     files::Seen,
     kv::{KvBackend, KvOptions},
+    meter,
     store::PerItem,
 };
 
@@ -124,10 +125,10 @@ impl NodeStore {
         mut work: impl FnMut(&Facts<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let mut answer = None;
-        self.backend.read(&mut |view| {
+        meter::noted(self.backend.read(&mut |view| {
             answer = Some(work(&self.facts(view))?);
             Ok(())
-        })?;
+        }))?;
         Ok(answer.expect("the engine ran the work"))
     }
 
@@ -138,14 +139,15 @@ impl NodeStore {
         mut work: impl FnMut(&mut Work<'_, '_>) -> Result<(T, bool), StoreError>,
     ) -> Result<T, StoreError> {
         let mut answer = None;
-        self.write_with_files(touched, &mut |view, unwritten| {
+        let outcome = self.write_with_files(touched, &mut |view, unwritten| {
             self.refuse_changed_numbers(view)?;
             let facts = self.facts(view);
             let mut workspace = facts.workspace().refusing(unwritten);
             let (done, is_wanted) = work(&mut workspace)?;
             answer = Some(done);
             Ok(if is_wanted { workspace.into_changes() } else { ChangeSet::default() })
-        })?;
+        });
+        meter::noted(outcome)?;
         Ok(answer.expect("the engine ran the work"))
     }
 
@@ -168,7 +170,7 @@ impl NodeStore {
     ) -> PerItem<T> {
         self.check_len(items.len())?;
         if self.backend.commits_items() {
-            return self.each_by_item(touched, items, (txids, outpoints), &mut work);
+            return meter::noted(self.each_by_item(touched, items, (txids, outpoints), &mut work));
         }
         self.change(touched, |workspace| {
             workspace.prefetch(txids, outpoints)?;
@@ -180,10 +182,8 @@ impl NodeStore {
     pub(crate) fn refuse_changed_numbers(&self, view: &StoreReads<'_>) -> Result<(), StoreError> {
         if self.backend.is_shared() || self.has_changed_numbers.load(Ordering::Acquire) {
             let numbers = of_policy(&self.settings.policy);
-            if self.backend.commits_items() {
-                // Listing names asks every shard; these are a few.
-                compare(view, &numbers)?;
-            } else {
+            // Record engines compare along with what the call reads first.
+            if !view.compares_numbers(&numbers) {
                 refuse_changed(view, &numbers)?;
             }
         }

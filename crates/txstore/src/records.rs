@@ -19,11 +19,12 @@ mod resolve;
 mod rows;
 mod scan;
 mod settings;
+mod stamp;
 mod status;
 mod sweep;
 mod view;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use utxokeep_core::{Corrupt, Found, NotOpened, Opening};
 use utxokeep_kv::OpenMode;
@@ -36,6 +37,7 @@ use self::{
     early::EarlyLocks,
     layout::{FORMAT, Layout, NUMBERS},
     patch::{opened, sealed},
+    stamp::ChangeId,
 };
 pub use self::{
     cells::RecordContext,
@@ -72,6 +74,8 @@ pub(crate) struct RecordBackend {
     /// same transaction waits here. Nothing rests on it.
     locks: Locks,
     early: EarlyLocks,
+    /// The change of numbers that is under way through this store.
+    changing: Mutex<Option<ChangeId>>,
 }
 
 impl NodeStore {
@@ -131,7 +135,7 @@ impl RecordBackend {
             }
         }
         let (locks, early) = (Locks::new(), EarlyLocks::default());
-        let backend = Self { cells, mode, locks, early };
+        let backend = Self { cells, mode, locks, early, changing: Mutex::new(None) };
         if mode.may_write() {
             backend.cells.sweep(SWEPT_MAX)?;
         }

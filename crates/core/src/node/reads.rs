@@ -139,6 +139,12 @@ pub trait NodeReads {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(String, Vec<u8>)>, Self::Error>;
+
+    /// Asks an engine to refuse this write where the store has other numbers than these. `false`
+    /// where the engine leaves it to its caller to read and compare them.
+    fn compares_numbers(&self, _numbers: &[(&'static str, u32)]) -> bool {
+        false
+    }
 }
 
 /// The place of bodies that are too large for a row.

@@ -103,6 +103,8 @@ pub(super) struct Cells {
     pub(super) context: RecordContext,
     /// The servers' clock, and when it was read.
     clock: Mutex<Option<(Instant, u64)>>,
+    /// Held by the thread that renews the stamps of all shards.
+    pub(super) stamping: Mutex<()>,
 }
 
 impl fmt::Debug for Cells {
@@ -119,7 +121,7 @@ impl Cells {
     ) -> Self {
         let RecordSettings { shards, outputs_per_record, .. } = settings;
         let layout = Layout { shards, outputs_per_record };
-        Self { port, layout, settings, context, clock: Mutex::new(None) }
+        Self { port, layout, settings, context, clock: Mutex::new(None), stamping: Mutex::new(()) }
     }
 
     /// The version of a cell behind the one that was read. Random, because a number that counts

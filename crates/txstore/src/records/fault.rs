@@ -41,6 +41,8 @@ pub enum Fault {
     MasterClearedFirst,
     /// A lock is released without comparing its fence.
     LockWithoutFence,
+    /// Numbers are changed while stamps say that the old ones were compared.
+    NumbersNotMarked,
     /// A transaction is finished though pages are missing.
     PagesNotCounted,
     /// An older call waits for a younger one, however long that takes.

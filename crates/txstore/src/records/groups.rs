@@ -22,6 +22,7 @@ use crate::{
     backend::{Backend, ItemsWork, ReadWork, Touched, Uncommitted, WriteWork},
     error::StoreError,
     heights::WHOLE_STORE,
+    meter,
 };
 
 /// How often a read begins anew because a record changed while it looked at it.
@@ -97,6 +98,7 @@ impl RecordBackend {
                         lost += 1;
                     }
                 }
+                meter::attempts_lost(lost);
                 if lost == 0 || lost < count {
                     return Ok(Uncommitted { again, in_progress: Vec::new() });
                 }
@@ -117,6 +119,12 @@ impl RecordBackend {
         let guard = self.cells.layout.guard();
         let guarded = call.is_guarded.then(|| (guard, Fields::Named(Vec::new())));
         let outcome = view.load(guarded).and_then(|()| decide(&view));
+        let outcome = outcome.and_then(|parts| view.confirm_numbers().map(|()| parts));
+        let changing = call.is_guarded.then(|| self.change_under_way()).flatten();
+        let outcome = match changing {
+            Some(id) => outcome.and_then(|parts| view.rest_on_marks(id).map(|()| parts)),
+            None => outcome,
+        };
         let outcome = outcome.and_then(|parts| Self::plan(&view, parts, call));
         call.waited_ms = view.waited_ms.get();
         match outcome {
@@ -220,6 +228,10 @@ impl RecordBackend {
             let outcome = committed.next().expect("each has an outcome");
             if matches!(outcome, Ok(Attempt::Committed)) {
                 plan.large.iter().for_each(|large| self.cells.complete(*call, large));
+                for (txid, _) in &plan.completed {
+                    meter::creation_completed("later");
+                    tracing::info!(%txid, "completed what an earlier attempt had left creating");
+                }
             }
             outcomes.push(outcome);
         }
@@ -300,6 +312,14 @@ impl Backend for RecordBackend {
 
     fn unlock_creations(&self) {
         self.early.release(&self.cells);
+    }
+
+    fn begin_change_of_numbers(&self) -> Result<(), StoreError> {
+        self.begin_change()
+    }
+
+    fn end_change_of_numbers(&self) -> Result<(), StoreError> {
+        self.end_change()
     }
 
     fn creation_lock(&self, txid: &Txid) -> Result<Option<CreationLock>, StoreError> {

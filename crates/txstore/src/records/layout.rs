@@ -10,6 +10,7 @@
 //! | further keys of a call | `t` id number | `l` |
 //! | numbers of the store | `f` in shard 0 | `f` |
 //! | guard of the values | `g` | `v`, `s` |
+//! | stamp of a shard | `e` in each shard | `v`, see [`super::stamp`] |
 //!
 //! The shard of a master is the beginning of its id, so that walking shards in order walks ids in
 //! order. Pages of one transaction are in many shards on purpose: a large transaction is then spread
@@ -180,6 +181,11 @@ impl Layout {
     pub(super) fn status_page(self, id: &CallId, page: u32) -> Key {
         let Key { shard, name } = self.status(id);
         Key::new(shard, [name.as_slice(), &page.to_be_bytes()].concat())
+    }
+
+    /// What says that the numbers of the store were compared, in each shard.
+    pub(super) fn stamp(shard: u16) -> Key {
+        Key::new(shard, b"e".to_vec())
     }
 
     pub(super) fn numbers() -> Key {

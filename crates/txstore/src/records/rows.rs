@@ -333,6 +333,11 @@ impl NodeReads for CellView<'_> {
         self.value(name)
     }
 
+    fn compares_numbers(&self, numbers: &[(&'static str, u32)]) -> bool {
+        self.compare_with(numbers);
+        true
+    }
+
     fn states(
         &self,
         prefix: &str,

@@ -18,6 +18,7 @@ use super::{
     layout::{STAGING, STATE},
     patch::Staging,
     resolve::Met,
+    stamp::Compared,
     status::{CallId, CallStatus, State},
 };
 use crate::error::StoreError;
@@ -68,6 +69,8 @@ pub(super) struct CellView<'c> {
     pub(super) waited_ms: StdCell<u64>,
     /// Transactions that are not there, and that others create at present.
     pub(super) locked_out: BTreeSet<Txid>,
+    /// Numbers that a write is refused without, and the stamp that was read along.
+    pub(super) numbers: RefCell<Compared>,
 }
 
 impl<'c> CellView<'c> {
@@ -79,6 +82,7 @@ impl<'c> CellView<'c> {
             has_moved: StdCell::new(false),
             waited_ms: StdCell::new(waited_ms),
             locked_out: BTreeSet::new(),
+            numbers: RefCell::default(),
         }
     }
 
@@ -107,10 +111,16 @@ impl<'c> CellView<'c> {
                 key: key.clone(),
                 fields: both(fields.clone(), Fields::Named(vec![STAGING.to_vec()])),
             };
-            let reads: Vec<_> = missing.iter().map(read).collect();
+            let mut reads: Vec<_> = missing.iter().map(read).collect();
+            let stamp = self.stamp_to_read(reads[0].key.shard);
+            reads.extend(stamp.clone());
+            let mut cells = self.cells.read(&reads)?;
+            if stamp.is_some() {
+                self.learn_stamp(cells.pop().flatten().as_ref())?;
+            }
             let (mut met, mut again) = (Vec::new(), BTreeMap::new());
             let mut seen = Vec::new();
-            for ((key, fields), cell) in missing.into_iter().zip(self.cells.read(&reads)?) {
+            for ((key, fields), cell) in missing.into_iter().zip(cells) {
                 let staging = cell.as_ref().and_then(|cell| cell.get(STAGING));
                 let staging = staging.map(Staging::decode).transpose()?;
                 match (staging, cell) {

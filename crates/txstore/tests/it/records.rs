@@ -3,6 +3,7 @@
 
 pub(crate) mod cut;
 mod large;
+mod numbers;
 mod simulated;
 mod steps;
 pub(crate) mod world;
