@@ -7,6 +7,7 @@ mod output;
 mod pruner;
 mod reads;
 mod recorder;
+mod store;
 mod tip;
 mod txstore;
 mod wakeup;
@@ -45,6 +46,9 @@ struct Args {
     /// Measure only the node store.
     #[arg(long)]
     txstore_only: bool,
+    /// Measure only the engine of the node store that this URL names, beside a bare client of it.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
     /// Measure only the pruner.
     #[arg(long)]
     pruner_only: bool,
@@ -80,6 +84,9 @@ fn main() -> anyhow::Result<()> {
         Some(dir) => tempfile::TempDir::new_in(dir)?,
         None => tempfile::TempDir::new()?,
     };
+    if let Some(url) = &args.store {
+        return store::measure(url);
+    }
     if args.txstore_only {
         return txstore::measure(dir.path());
     }

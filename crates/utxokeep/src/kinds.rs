@@ -30,6 +30,7 @@ use crate::{
     memory::OverBudget,
     node_store,
     owners::{OwnerError, UnknownOutput},
+    store_bench::StoreBenchError,
     wallet_follow::WalletFollowError,
     wallets::{self, WalletsError},
 };
@@ -109,6 +110,7 @@ errors! {
     FollowError,
     LogError,
     IndexError,
+    StoreBenchError,
     node_store::NodeStoreOpenError,
     BlobUrlError,
     WrongBlobStore,

@@ -24,6 +24,7 @@ pub mod owners;
 pub mod pruning;
 pub mod rest;
 mod server;
+pub mod store_bench;
 pub mod store_gauges;
 mod waiting;
 pub mod wallet_follow;

@@ -129,13 +129,9 @@ fn open_how(
     let settings = StoreSettings { agreement, ..settings(config) };
     let proof_bytes_max = config.proof_memory_mib as usize * MIB;
     let tables = |durability| KvOptions { durability, proof_bytes_max };
+    check_url(url)?;
     let store = match engine {
         "memory" => NodeStore::on_kv(MemoryKv::new(TABLES), settings, tables(Durability::Buffered)),
-        "rocksdb" | "sqlite" | "postgres" | "postgresql" | "redis" | "rediss"
-            if place.is_empty() =>
-        {
-            return Err(NodeStoreOpenError::NoPlace { engine: engine.to_owned() });
-        }
         "rocksdb" => {
             let options = RocksOptions::within(config.cache_mib.get() as usize * MIB);
             let options = options.for_use(Use::ManyWriters);
@@ -175,6 +171,79 @@ fn open_how(
         }
     }
     Ok(Arc::new(store))
+}
+
+/// Refuses a URL that names no engine, or no place.
+pub(crate) fn check_url(url: &str) -> Result<(), NodeStoreOpenError> {
+    let (engine, place) = url.split_once(':').unwrap_or((url, ""));
+    match engine {
+        "memory" => Ok(()),
+        "rocksdb" | "sqlite" | "postgres" | "postgresql" | "redis" | "rediss" => {
+            let engine = engine.to_owned();
+            if place.is_empty() { Err(NodeStoreOpenError::NoPlace { engine }) } else { Ok(()) }
+        }
+        _ => Err(NodeStoreOpenError::UnknownEngine { engine: engine.to_owned() }),
+    }
+}
+
+/// A new store in a schema of its own on `PostgreSQL`.
+pub(crate) fn open_in_schema(
+    url: &str,
+    config: &TxStoreConfig,
+    schema: &str,
+) -> Result<Arc<NodeStore>, NodeStoreOpenError> {
+    let options = Options { schema: Some(schema.to_owned()), ..sql_options(config) };
+    let database = Database::open(url, &options).map_err(StoreError::from).map_err(Into::into);
+    let store = database.and_then(|base| NodeStore::on_sql(base, settings(config), now_us()));
+    let (engine, place) = url.split_once(':').unwrap_or((url, ""));
+    let place = || shown(engine, place).to_owned();
+    store.map(Arc::new).map_err(|source| NodeStoreOpenError::Store { place: place(), source })
+}
+
+/// What commits on a cluster wait for, as its URL says.
+#[cfg(feature = "redis")]
+pub(crate) fn ack_of(url: &str) -> Result<String, NodeStoreOpenError> {
+    let options = RedisOptions::parse(url).map_err(|error| cluster_failed(url, error.into()))?;
+    Ok(options.acknowledgement.to_string())
+}
+
+#[cfg(not(feature = "redis"))]
+pub(crate) fn ack_of(_url: &str) -> Result<String, NodeStoreOpenError> {
+    Ok("replica".to_owned())
+}
+
+/// A client of a cluster, and a new store over it beside its bare engine, or why there is none.
+#[cfg(feature = "redis")]
+pub(crate) type Benched = (
+    Arc<RedisRecords>,
+    Result<(NodeStore, utxokeep_txstore::bench::BareEngine), NodeStoreOpenError>,
+);
+
+/// A new store under a prefix of its own, at an acknowledgement level, and its bare engine.
+#[cfg(feature = "redis")]
+pub(crate) fn open_for_bench(
+    url: &str,
+    config: &TxStoreConfig,
+    level: &str,
+    prefix: &str,
+) -> Result<Benched, NodeStoreOpenError> {
+    use utxokeep_records::Acknowledgement;
+    let failed = |source| cluster_failed(url, source);
+    let mut options = RedisOptions::parse(url).map_err(|error| failed(error.into()))?;
+    let levels = [Acknowledgement::Primary, Acknowledgement::Replica, Acknowledgement::Disk];
+    let level = levels.into_iter().find(|known| known.to_string() == level);
+    options.acknowledgement = level.unwrap_or(options.acknowledgement);
+    prefix.clone_into(&mut options.prefix);
+    let records = record_settings(config).map_err(failed)?;
+    let port = Arc::new(RedisRecords::open(options).map_err(|error| failed(error.into()))?);
+    let opened = utxokeep_txstore::bench::BareEngine::open(port.clone(), settings(config), records);
+    Ok((port, opened.map_err(failed)))
+}
+
+#[cfg(feature = "redis")]
+fn cluster_failed(url: &str, source: StoreOpenError) -> NodeStoreOpenError {
+    let (engine, place) = url.split_once(':').unwrap_or((url, ""));
+    NodeStoreOpenError::Store { place: shown(engine, place).to_owned(), source }
 }
 
 /// A store on Redis or Valkey Cluster.

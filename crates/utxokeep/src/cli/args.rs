@@ -1,6 +1,7 @@
 //! What the commands take.
 
 mod prune;
+mod store;
 mod tx;
 mod wallet;
 
@@ -18,6 +19,7 @@ pub(super) use self::{
         Connect, Prune, PruneBacklog, PruneConfirm, PruneExplain, PruneJobs, PrunePreserve,
         PruneRestore, PruneRun, Pruner, PrunerServe, Target,
     },
+    store::{StoreBench, StoreCommand},
     tx::{Tx, TxAdoptBlobs, TxExplain, TxLock, TxRecover, TxSettings, TxShow, TxStatus, TxVerify},
     wallet::{
         AddressAdd, AddressNext, Allowed, Bump, Coins, ConfirmTx, DescriptorAdd, DescriptorArchive,
@@ -92,6 +94,9 @@ pub(super) enum Command {
     /// Look at the node store, transaction by transaction.
     #[command(subcommand)]
     Tx(Tx),
+    /// Work on a node store as a whole.
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Delete transactions of the node store that nobody needs any more, and watch the pruner.
     ///
     /// `run`, `explain`, `backlog`, `preserve` and `restore` work on a store, or ask a running pruner with

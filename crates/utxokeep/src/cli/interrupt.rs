@@ -49,6 +49,11 @@ impl Interrupt {
         Ok(Self(asked))
     }
 
+    /// The flag that says so.
+    pub(super) fn flag(self) -> Arc<AtomicBool> {
+        self.0
+    }
+
     /// Whether to stop.
     pub(super) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -25,6 +25,7 @@ mod served_place;
 mod settings;
 mod sources;
 mod status;
+mod store;
 mod tx;
 mod tx_status;
 mod utxo;
@@ -39,7 +40,7 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use utxokeep_txstore::NodeStore;
 
 use self::{
-    args::{Address, Chain, Cli, Command, Demo, Pruner, Serve, Tx, Utxo},
+    args::{Address, Chain, Cli, Command, Demo, Pruner, Serve, StoreCommand, Tx, Utxo},
     follow::Background,
     open::{Index, Session},
 };
@@ -113,6 +114,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Tx::AdoptBlobs(args) => tx::adopt_blobs(&session, &args),
             Tx::Recover(args) => recover::tx(&session, &args),
         },
+        Command::Store(StoreCommand::Bench(args)) => store::bench(&session, &args),
         Command::Prune(command) => prune::prune(&session, &command),
         Command::Pruner(Pruner::Serve(args)) => prune::serve(&session, &args),
         Command::Wallet(args) => wallet::wallet(&session, &args),

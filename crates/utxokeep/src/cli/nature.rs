@@ -6,8 +6,8 @@
 use utxokeep_core::OpenMode;
 
 use super::args::{
-    Address, Chain, Command, Consumers, Labels, Lease, Prune, Pruner, Tx, Utxo, WalletAddress,
-    WalletCommand, WalletDescriptor,
+    Address, Chain, Command, Consumers, Labels, Lease, Prune, Pruner, StoreCommand, Tx, Utxo,
+    WalletAddress, WalletCommand, WalletDescriptor,
 };
 
 /// A command that writes only if it is told to.
@@ -22,6 +22,8 @@ pub(super) const fn of(command: &Command) -> OpenMode {
         Command::Utxo(Utxo::Show(_))
         | Command::Address(Address::Utxos(_) | Address::Balance(_)) => OpenMode::Read,
         Command::Tx(command) => of_tx(command),
+        // It makes stores of its own and opens none that exists.
+        Command::Store(StoreCommand::Bench(_)) => OpenMode::Create,
         Command::Prune(command) => of_prune(command),
         Command::Wallet(args) => of_wallet(&args.command),
         Command::Pruner(Pruner::Serve(_)) | Command::Serve(_) | Command::Demo(_) => {

@@ -20,6 +20,7 @@ mod reading;
 mod rest;
 mod serving;
 mod standby;
+mod store_bench;
 mod tx_cli;
 mod wallet_cli;
 mod wallet_follow;
