@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ops::Bound};
 use crate::{
     error::RecordError,
     port::{
-        Action, CALL_ITEMS_MAX, Expect, FIELD_NAME_BYTES_MAX, Fields, KEY_NAME_BYTES_MAX, Key,
+        CALL_ITEMS_MAX, Expect, FIELD_NAME_BYTES_MAX, Fields, KEY_NAME_BYTES_MAX, Key,
         MEMBER_BYTES_MAX, ReadCell, SCAN_LIMIT_MAX, SCORE_MAX, SHARDS_MAX, ScanIndex, WriteCell,
     },
 };
@@ -58,7 +58,7 @@ fn one_write(write: &WriteCell) -> Result<(), RecordError> {
     if write.expect == Expect::Version(write.version) {
         return refused("the version it expects is the one it writes");
     }
-    if write.action == Action::Delete {
+    if write.action.deletes() {
         if write.expect == Expect::Absent {
             return refused("it deletes a cell that is expected to be absent");
         }
@@ -68,6 +68,9 @@ fn one_write(write: &WriteCell) -> Result<(), RecordError> {
     }
     if write.expire_ms.is_some_and(|ms| ms == 0 || ms > EXPIRE_MS_MAX) {
         return refused("it expires in 1 ms to 100 years");
+    }
+    if write.expire_ms.is_some() && write.index.iter().any(|change| change.score.is_some()) {
+        return refused("a cell that expires has no rows of indexes");
     }
     for change in &write.index {
         if change.member.is_empty() || change.member.len() > MEMBER_BYTES_MAX {

@@ -14,6 +14,8 @@
 //! * Behind a barrier, what was written and what was found is as safe as the
 //!   [`Acknowledgement`] level says.
 
+#[cfg(feature = "aerospike")]
+mod aerospike;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod check;
@@ -29,6 +31,8 @@ pub mod simulation;
 pub mod testing;
 mod version;
 
+#[cfg(feature = "aerospike")]
+pub use self::aerospike::{AEROSPIKE_URL_FORM, AerospikeOptions, AerospikeRecords, Consistency};
 pub use error::RecordError;
 pub use memory::MemoryRecords;
 pub use port::{

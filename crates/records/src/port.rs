@@ -122,11 +122,23 @@ pub enum Action {
     /// It is made, or changed.
     #[default]
     Keep,
-    /// It is deleted. Fields and expiry must not be given; indexes may be.
+    /// It is deleted. Fields and expiry must not be given; rows of indexes that it has must be.
     Delete,
+    /// The same for a cell that does no harm if an old copy of it comes back, such as a lock that
+    /// expires anyway: an engine without durable deletes keeps no tombstone of it.
+    Discard,
 }
 
-/// A row of an index of the cell's shard, changed in the same atomic step as the cell.
+impl Action {
+    /// Whether the cell goes.
+    #[must_use]
+    pub const fn deletes(self) -> bool {
+        matches!(self, Self::Delete | Self::Discard)
+    }
+}
+
+/// A row of an index of the cell's shard, changed in the same atomic step as the cell. A row belongs
+/// to the cell whose write made it: no other cell changes it, and it goes with its cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexChange {
     /// Number of the index.
@@ -155,8 +167,8 @@ pub struct WriteCell {
     /// What becomes of the cell.
     pub action: Action,
     /// The server drops the cell so many milliseconds after this write, by its own clock; at
-    /// least 1. `None`: it stays, also when an earlier write had set a time. Rows of indexes stay
-    /// in either case.
+    /// least 1; it may be a few seconds late. `None`: it stays, also when an earlier write had set a
+    /// time. A cell that expires has no rows of indexes.
     pub expire_ms: Option<u64>,
     /// Rows of indexes to change along with it; each member of an index once.
     pub index: Vec<IndexChange>,
@@ -177,6 +189,11 @@ impl WriteCell {
     /// lost it finds no cell, [`Written::Mismatch`] of nothing, or one that was made since.
     pub fn delete(key: Key, read: Version) -> Self {
         Self::new(key, Expect::Version(read), Version::new(!read.bits()), Action::Delete)
+    }
+
+    /// The same for a cell that may come back; see [`Action::Discard`].
+    pub fn discard(key: Key, read: Version) -> Self {
+        Self { action: Action::Discard, ..Self::delete(key, read) }
     }
 
     fn new(key: Key, expect: Expect, version: Version, action: Action) -> Self {
@@ -307,7 +324,8 @@ pub trait RecordStore: Send + Sync {
     /// that none of them happened, and none will.
     fn write(&self, writes: &[WriteCell], barrier: Barrier) -> Result<Vec<Written>, RecordError>;
 
-    /// Pages of indexes, in the order they were asked for. Each page is read atomically.
+    /// Pages of indexes, in the order they were asked for. A row that nobody changes meanwhile is in
+    /// its page; one that moves may be missed, or be found where it was.
     fn scan(&self, scans: &[ScanIndex]) -> Result<Vec<IndexPage>, RecordError>;
 
     /// Clock of the server that holds a shard, in milliseconds of the Unix epoch. Clocks of

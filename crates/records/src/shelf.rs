@@ -90,7 +90,7 @@ impl Shelf {
         }
         let cell = self.cells.get(&write.key).cloned();
         match write.action {
-            Action::Delete => drop(self.cells.remove(&write.key)),
+            Action::Delete | Action::Discard => drop(self.cells.remove(&write.key)),
             Action::Keep => {
                 let live = cell.clone().filter(|_| found.is_some());
                 let mut fields = live.map(|stored| stored.fields).unwrap_or_default();

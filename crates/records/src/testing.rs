@@ -1,5 +1,7 @@
 //! For tests: one suite for every engine, and clusters of this machine's own.
 
+#[cfg(feature = "aerospike")]
+mod aerospike;
 #[cfg(feature = "redis")]
 mod cluster;
 #[cfg(feature = "redis")]
@@ -10,6 +12,8 @@ pub mod suite;
 #[cfg(feature = "redis")]
 mod wire;
 
+#[cfg(feature = "aerospike")]
+pub use self::aerospike::AerospikePlace;
 #[cfg(feature = "redis")]
 pub use cluster::{ClusterError, TestCluster};
 #[cfg(feature = "redis")]

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "records/aerospike.rs"]
+mod aerospike;
 #[path = "records/engines.rs"]
 mod engines;
 #[path = "records/faults.rs"]

@@ -63,7 +63,7 @@ impl Encoder {
         args.push(write.version.to_bytes().to_vec());
         args.push(match write.action {
             Action::Keep => b"K".to_vec(),
-            Action::Delete => b"D".to_vec(),
+            Action::Delete | Action::Discard => b"D".to_vec(),
         });
         args.push(write.expire_ms.map(|ms| ms.to_string().into_bytes()).unwrap_or_default());
         args.push(if has_barrier { b"1".to_vec() } else { b"0".to_vec() });

@@ -52,6 +52,7 @@ pub fn a_write_needs_the_version_it_expects(store: &dyn RecordStore) {
     let versions = Versions::seeded(1);
     let key = Key::new(3, "suite-version");
     let (first, second, other) = (versions.next(), versions.next(), versions.next());
+    let third = versions.next();
     assert_eq!(version_of(store, &key), None);
     let update = WriteCell::update(key.clone(), first, second).set("a", "2");
     assert_eq!(write(store, update.clone()), Written::Mismatch(None));
@@ -73,6 +74,14 @@ pub fn a_write_needs_the_version_it_expects(store: &dyn RecordStore) {
     assert_eq!(write(store, WriteCell::delete(key.clone(), second)), Written::Mismatch(None));
     assert_eq!(version_of(store, &key), None);
     assert_eq!(write(store, update), Written::Mismatch(None), "a deleted cell has no version");
+    let again = WriteCell::create(key.clone(), third).set("b", "4");
+    assert_eq!(write(store, again), Written::Done, "a deleted cell can be made again");
+    let cell = store.read(&[ReadCell::all(key.clone())]).unwrap().remove(0).unwrap();
+    assert_eq!((cell.get(b"a"), cell.get(b"b")), (None, Some(&b"4"[..])), "nothing is left of it");
+    let discards = WriteCell::discard(key.clone(), third);
+    assert_eq!(write(store, discards.clone()), Written::Done);
+    assert_eq!(write(store, discards), Written::Mismatch(None));
+    assert_eq!(version_of(store, &key), None);
 }
 
 /// The same write twice is done once.
@@ -284,6 +293,7 @@ pub fn calls_that_cannot_work_are_refused_before_anything_is_sent(store: &dyn Re
         create().set("a", "x").set("a", "y"),
         create().set("a", "x").unset("a"),
         create().expires_in_ms(0),
+        create().expires_in_ms(9).index(1, "m", Some(1)),
         create().index(1, "", Some(1)),
         create().index(1, "m", Some(SCORE_MAX + 1)),
         create().index(1, "m", Some(1)).index(1, "m", None),

@@ -17,8 +17,8 @@ const SHARDS: u16 = 64;
 const WRITERS: u64 = 4;
 
 /// What one writer was told: the cells that are safe, by the version they must at least have.
-struct Load<'s> {
-    store: &'s RedisRecords,
+pub(crate) struct Load<'s> {
+    store: &'s dyn RecordStore,
     stop: AtomicBool,
     safe: Mutex<Vec<(Key, u64)>>,
     done: AtomicU64,
@@ -27,7 +27,7 @@ struct Load<'s> {
 }
 
 impl<'s> Load<'s> {
-    fn new(store: &'s RedisRecords) -> Self {
+    pub(crate) fn new(store: &'s dyn RecordStore) -> Self {
         let (done, doubts, errors) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         let (stop, safe) = (AtomicBool::new(false), Mutex::new(Vec::new()));
         Self { store, stop, safe, done, doubts, errors }
@@ -86,7 +86,7 @@ impl<'s> Load<'s> {
     }
 
     /// Runs the load while `faults` does its work, and looks at what is left of it.
-    fn run(&self, faults: impl FnOnce()) {
+    pub(crate) fn run(&self, faults: impl FnOnce()) {
         std::thread::scope(|scope| {
             for number in 0..WRITERS {
                 scope.spawn(move || self.write(number));
@@ -118,7 +118,7 @@ impl<'s> Load<'s> {
     }
 
     /// Waits until so many more writes are done.
-    fn wait_for_writes(&self, count: u64) {
+    pub(crate) fn wait_for_writes(&self, count: u64) {
         let goal = self.done.load(Ordering::Relaxed) + count;
         let end = Instant::now() + Duration::from_secs(60);
         while self.done.load(Ordering::Relaxed) < goal {

@@ -424,7 +424,7 @@ impl Cells {
         let (long, short): (Vec<_>, Vec<_>) = done.iter().partition(|one| one.status.pages > 0);
         let delete = |one: &&Running<'_>| {
             let row = one.call.to_bytes();
-            WriteCell::delete(one.key.clone(), one.version).index(OPEN, row, None)
+            WriteCell::discard(one.key.clone(), one.version).index(OPEN, row, None)
         };
         let writes: Vec<_> = short.into_iter().map(delete).collect();
         let _ = self.send(&writes, Barrier::None);

@@ -71,7 +71,7 @@ impl Cells {
         let (status, version) = CallStatus::of(&stored)?;
         self.forget_pages(call, status.pages)?;
         // One that stays is found by its row.
-        let write = WriteCell::delete(key, version).index(OPEN, call.to_bytes(), None);
+        let write = WriteCell::discard(key, version).index(OPEN, call.to_bytes(), None);
         let _ = self.send_one(write, Barrier::None)?;
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Cells {
         let page = |page| self.layout.status_page(&call, page);
         let pages: Vec<Key> = (1..=pages).map(page).collect();
         let versions = self.versions(&pages)?;
-        let page = |(key, version): (Key, Option<Version>)| Some(WriteCell::delete(key, version?));
+        let page = |(key, version): (Key, Option<Version>)| Some(WriteCell::discard(key, version?));
         let writes: Vec<_> = pages.into_iter().zip(versions).filter_map(page).collect();
         let _ = self.send(&writes, Barrier::None)?;
         Ok(())

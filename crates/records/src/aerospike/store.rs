@@ -1,0 +1,302 @@
+//! The port on a cluster. Calls block; answers are carried by threads of the store's own.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, mpsc::sync_channel},
+    time::{Duration, Instant},
+};
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::{
+    client::Cluster,
+    encode::{self, Encoder, bytes_of},
+    options::AerospikeOptions,
+    outcome::Outcome,
+    probe,
+    rows::checked,
+    scan,
+};
+use crate::{
+    check,
+    error::RecordError,
+    port::{
+        Acknowledgement, Action, Barrier, Cell, Expect, IndexPage, ReadCell, RecordStore,
+        ScanIndex, Trouble, WriteCell, Written,
+    },
+    version::Version,
+};
+
+/// How old the comparison of clocks may get before it is made again.
+const CLOCK_AGE: Duration = Duration::from_secs(5);
+
+/// A write whose condition holds again whenever one looks is given up after so many rounds.
+const ROUNDS_MAX: usize = 16;
+
+/// Bytes that a read is counted with, to fill a batch.
+const READ_BYTES: usize = 200;
+
+/// A store on Aerospike.
+pub struct AerospikeRecords {
+    cluster: Arc<Cluster>,
+    encoder: Arc<Encoder>,
+    /// When the server was asked for its time, and what it said.
+    clock: Mutex<Option<(Instant, u64)>>,
+    /// Taken when the store is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl std::fmt::Debug for AerospikeRecords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AerospikeRecords")
+            .field("options", &self.cluster.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AerospikeRecords {
+    /// Connects, looks whether the namespace can do what is needed, and waits for the secondary
+    /// index.
+    pub fn open(options: AerospikeOptions) -> Result<Self, RecordError> {
+        options.check()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(options.threads)
+            .thread_name("records")
+            .enable_all()
+            .build()
+            .map_err(|error| RecordError::Config { what: format!("no threads: {error}") })?;
+        let encoder = Arc::new(Encoder::new(&options));
+        let cluster = wait(&runtime, async move {
+            let cluster = Cluster::connect(options).await?;
+            probe::cluster(&cluster).await?;
+            Ok(Arc::new(cluster))
+        })??;
+        Ok(Self { cluster, encoder, clock: Mutex::new(None), runtime: Some(runtime) })
+    }
+
+    fn wait<T, F>(&self, work: F) -> Result<T, RecordError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        wait(self.runtime.as_ref().ok_or(RecordError::Closed)?, work)
+    }
+}
+
+/// Runs something on the store's threads. The caller's thread sleeps, whatever it belongs to.
+fn wait<T, F>(runtime: &Runtime, work: F) -> Result<T, RecordError>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let (answer, answered) = sync_channel(1);
+    runtime.spawn(async move {
+        // Nobody listens only when the caller's thread is gone.
+        let _ = answer.send(work.await);
+    });
+    answered.recv().map_err(|_| RecordError::Closed)
+}
+
+impl Drop for AerospikeRecords {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Waiting for its threads is not allowed everywhere, and nothing is under way.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Why a read has no answer.
+fn unanswered(outcome: Outcome) -> RecordError {
+    let what = match outcome {
+        Outcome::Again(reason) | Outcome::Refused(reason) | Outcome::InDoubt(reason) => reason,
+        Outcome::Answered(_) | Outcome::NotFound | Outcome::Filtered => {
+            "an answer that was not expected".to_owned()
+        }
+    };
+    RecordError::Unavailable { what }
+}
+
+/// What a write expects to find, as a version.
+const fn expected(write: &WriteCell) -> Option<Version> {
+    match write.expect {
+        Expect::Absent => None,
+        Expect::Version(version) => Some(version),
+    }
+}
+
+/// What the found version makes of a write whose condition did not hold; `None` where it holds now.
+fn judged(write: &WriteCell, found: Option<Version>) -> Option<Written> {
+    if write.action == Action::Keep && found == Some(write.version) {
+        return Some(Written::Done);
+    }
+    (found != expected(write)).then_some(Written::Mismatch(found))
+}
+
+/// Sends all writes, and looks at the cells of those whose condition does not hold.
+async fn write_all(
+    cluster: &Cluster,
+    encoder: &Encoder,
+    writes: &[WriteCell],
+    has_barrier: bool,
+) -> Result<Vec<Written>, RecordError> {
+    // Until a later round says otherwise: their conditions did not hold.
+    let mut written = vec![Written::Unavailable; writes.len()];
+    let mut open: Vec<usize> = (0..writes.len()).collect();
+    for _ in 0..ROUNDS_MAX {
+        let make = |i: usize| encoder.write(&writes[open[i]]);
+        let outcomes = cluster.send(open.len(), &make, &|i| bytes_of(&writes[open[i]])).await?;
+        let mut filtered = Vec::new();
+        for (&item, outcome) in open.iter().zip(outcomes) {
+            written[item] = match outcome {
+                Outcome::Answered(_) => Written::Done,
+                Outcome::NotFound => Written::Mismatch(None),
+                Outcome::InDoubt(_) => Written::InDoubt,
+                Outcome::Again(_) | Outcome::Refused(_) => Written::Unavailable,
+                Outcome::Filtered => {
+                    filtered.push(item);
+                    Written::Unavailable
+                }
+            };
+        }
+        if filtered.is_empty() {
+            return Ok(written);
+        }
+        let look = |i: usize| encoder.look(&writes[filtered[i]].key, has_barrier);
+        let looks = cluster.send(filtered.len(), &look, &|_| READ_BYTES).await?;
+        open = Vec::new();
+        for (&item, looked) in filtered.iter().zip(looks) {
+            let found = match looked {
+                Outcome::Answered(record) => encode::version(&record),
+                Outcome::NotFound => None,
+                // What is there may be undone, or may be this write.
+                _ => {
+                    written[item] = Written::InDoubt;
+                    continue;
+                }
+            };
+            match judged(&writes[item], found) {
+                Some(judged) => written[item] = judged,
+                None => open.push(item),
+            }
+        }
+        if open.is_empty() {
+            return Ok(written);
+        }
+    }
+    Ok(written)
+}
+
+/// Asks the server for its time, by the age of a record.
+async fn server_ms(cluster: &Cluster, encoder: &Encoder) -> Result<u64, RecordError> {
+    let none = || RecordError::Unavailable { what: "no server tells its time".to_owned() };
+    for _ in 0..2 {
+        let mut answer = cluster.send(1, &|_| encoder.time(), &|_| READ_BYTES).await?;
+        match answer.pop().ok_or_else(none)? {
+            Outcome::Answered(record) => return encode::now_ms(&record).ok_or_else(none),
+            Outcome::NotFound => {
+                // Whether or not it happened is seen with the next question.
+                let _ = cluster.send(1, &|_| encoder.start_clock(), &|_| READ_BYTES).await?;
+            }
+            other => return Err(unanswered(other)),
+        }
+    }
+    Err(none())
+}
+
+impl RecordStore for AerospikeRecords {
+    fn read(&self, reads: &[ReadCell]) -> Result<Vec<Option<Cell>>, RecordError> {
+        check::reads(reads)?;
+        if reads.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (cluster, encoder) = (Arc::clone(&self.cluster), Arc::clone(&self.encoder));
+        let asked: Arc<[ReadCell]> = reads.into();
+        let outcomes = self.wait(async move {
+            cluster.send(asked.len(), &|i| encoder.read(&asked[i]), &|_| READ_BYTES).await
+        })??;
+        let cell = |(read, outcome): (&ReadCell, Outcome)| match outcome {
+            Outcome::NotFound => Ok(None),
+            Outcome::Answered(record) => encode::cell(record)
+                .map_err(|what| RecordError::Corrupt { key: read.key.clone(), what }),
+            other => Err(unanswered(other)),
+        };
+        reads.iter().zip(outcomes).map(cell).collect()
+    }
+
+    fn write(&self, writes: &[WriteCell], barrier: Barrier) -> Result<Vec<Written>, RecordError> {
+        check::writes(writes)?;
+        for change in writes.iter().flat_map(|write| &write.index) {
+            checked(change.index)?;
+        }
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_awaited = self.cluster.options.acknowledgement != Acknowledgement::Primary;
+        let has_barrier = barrier == Barrier::Safe && is_awaited;
+        let (cluster, encoder) = (Arc::clone(&self.cluster), Arc::clone(&self.encoder));
+        let writes: Arc<[WriteCell]> = writes.into();
+        self.wait(async move { write_all(&cluster, &encoder, &writes, has_barrier).await })?
+    }
+
+    fn scan(&self, scans: &[ScanIndex]) -> Result<Vec<IndexPage>, RecordError> {
+        check::scans(scans)?;
+        let (cluster, scans) = (Arc::clone(&self.cluster), scans.to_vec());
+        self.wait(async move { scan::pages(&cluster, &scans).await })?
+    }
+
+    fn now_ms(&self, shard: u16) -> Result<u64, RecordError> {
+        check::shard(shard)?;
+        let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((asked, said_ms)) = known.filter(|(asked, _)| asked.elapsed() < CLOCK_AGE) {
+            return Ok(said_ms + u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX));
+        }
+        let (cluster, encoder) = (Arc::clone(&self.cluster), Arc::clone(&self.encoder));
+        let said_ms = self.wait(async move { server_ms(&cluster, &encoder).await })??;
+        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((Instant::now(), said_ms));
+        Ok(said_ms)
+    }
+
+    fn acknowledgement(&self) -> Acknowledgement {
+        self.cluster.options.acknowledgement
+    }
+
+    fn engine(&self) -> &'static str {
+        "aerospike"
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.cluster.trouble().map(|reason| Trouble { reason, passes: true })
+    }
+
+    fn stored_bytes(&self) -> Result<Option<u64>, RecordError> {
+        let cluster = Arc::clone(&self.cluster);
+        self.wait(async move { probe::stored_bytes(&cluster).await })?.map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::Key;
+
+    #[test]
+    fn a_condition_that_did_not_hold_is_judged_by_what_is_found() {
+        let [one, two, three] = [1, 2, 3].map(Version::new);
+        let key = || Key::new(1, "k");
+        let create = WriteCell::create(key(), two);
+        assert_eq!(judged(&create, Some(two)), Some(Written::Done), "it was sent before");
+        assert_eq!(judged(&create, Some(one)), Some(Written::Mismatch(Some(one))));
+        assert_eq!(judged(&create, None), None, "the cell has gone since: once more");
+        let update = WriteCell::update(key(), one, two);
+        assert_eq!(judged(&update, Some(two)), Some(Written::Done));
+        assert_eq!(judged(&update, Some(three)), Some(Written::Mismatch(Some(three))));
+        assert_eq!(judged(&update, None), Some(Written::Mismatch(None)));
+        assert_eq!(judged(&update, Some(one)), None);
+        let delete = WriteCell::delete(key(), one);
+        assert_eq!(
+            judged(&delete, Some(delete.version)),
+            Some(Written::Mismatch(Some(delete.version)))
+        );
+    }
+}
