@@ -40,6 +40,9 @@ pub enum Agreement {
     },
     /// Pass over it: somebody only looks at the numbers.
     Ignore,
+    /// The store is moved or compared: numbers come with everything else, and one that is half a store
+    /// or was moved away is opened all the same.
+    Moving,
 }
 
 /// A number that was changed on purpose.
@@ -63,6 +66,9 @@ pub struct Agreed {
     /// Changes, oldest first.
     pub changes: Vec<AgreedChange>,
 }
+
+/// In a store that was moved away: programs that still run see it with their next write.
+pub(crate) const MOVED_AWAY: &str = "agreed/moved_away";
 
 /// Name of the number that pruners have in common.
 pub(crate) const SAFETY_WINDOW: &str = "safety_window_blocks";
@@ -109,6 +115,9 @@ pub(crate) fn compare(
     view: &StoreReads<'_>,
     numbers: &[(&'static str, u32)],
 ) -> Result<(), StoreError> {
+    if view.state_kept(MOVED_AWAY)?.is_some() {
+        return Err(StoreError::MovedAway);
+    }
     for (name, configured) in numbers.iter().copied() {
         let stored = view.state_kept(&name_of(name))?.as_deref().map(number).transpose()?;
         if let Some(stored) = stored.filter(|stored| *stored != configured) {
@@ -125,6 +134,9 @@ pub(crate) fn refuse_changed(
     numbers: &[(&'static str, u32)],
 ) -> Result<(), StoreError> {
     for (stored_name, value) in view.states(AGREED, None, AGREED_MAX)? {
+        if stored_name == MOVED_AWAY {
+            return Err(StoreError::MovedAway);
+        }
         let named = numbers.iter().find(|(name, _)| stored_name.strip_prefix(AGREED) == Some(name));
         let Some((name, configured)) = named.copied() else { continue };
         let stored = number(&value)?;
@@ -159,7 +171,7 @@ impl NodeStore {
         numbers: &[(&'static str, u32)],
         agreement: Agreement,
     ) -> Result<Result<(), Disagreement>, StoreError> {
-        if agreement == Agreement::Ignore {
+        if matches!(agreement, Agreement::Ignore | Agreement::Moving) {
             return Ok(Ok(()));
         }
         let is_agreed = self.read(|facts| {

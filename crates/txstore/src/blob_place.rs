@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Name of the value of the store.
-const BLOB_STORE: &str = "blob_store";
+pub(crate) const BLOB_STORE: &str = "blob_store";
 
 /// First byte of the value: the file is about to be written, or is.
 const ANNOUNCED: u8 = 0;

@@ -357,7 +357,8 @@ impl TxStore for NodeStore {
 impl NodeStore {
     /// Writes a value of the store as a whole.
     pub(crate) fn set_state(&self, name: &str, value: Option<&[u8]>) -> Result<(), StoreError> {
-        self.backend.write(&Touched::Only(Vec::new()), &mut |_| {
+        self.backend.write(&Touched::Only(Vec::new()), &mut |view| {
+            self.refuse_moved(view)?;
             let states = vec![(name.to_owned(), value.map(<[u8]>::to_vec))];
             Ok(ChangeSet::of_states(states))
         })

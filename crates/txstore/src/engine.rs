@@ -16,7 +16,7 @@ use utxokeep_core::{
 use utxokeep_kv::Kv;
 
 use crate::{
-    agreed::{Agreement, of_policy, refuse_changed},
+    agreed::{Agreement, MOVED_AWAY, of_policy, refuse_changed},
     backend::{Backend, StoreReads, Touched},
     blobs::Blobs,
     error::{StoreError, StoreOpenError},
@@ -25,6 +25,7 @@ use crate::{
     files::Seen,
     kv::{KvBackend, KvOptions},
     meter,
+    moving::{Moved, moved},
     store::PerItem,
 };
 
@@ -103,6 +104,13 @@ impl NodeStore {
     /// The same, if it has the numbers that it is opened with.
     pub(crate) fn compared(self) -> Result<Self, StoreOpenError> {
         let StoreSettings { policy, agreement, .. } = self.settings;
+        if agreement != Agreement::Moving {
+            match self.read(|facts| moved(facts.view))? {
+                Some(Moved::HalfFrom(from)) => return Err(StoreOpenError::HalfMoved { from }),
+                Some(Moved::To(to)) => return Err(StoreOpenError::MovedAway { to }),
+                None => {}
+            }
+        }
         self.agree_on(&of_policy(&policy), agreement)??;
         Ok(self)
     }
@@ -186,6 +194,15 @@ impl NodeStore {
             if !view.compares_numbers(&numbers) {
                 refuse_changed(view, &numbers)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses to write to a store that was moved to another place while this program runs. One that
+    /// nobody else can open was not.
+    pub(crate) fn refuse_moved(&self, view: &StoreReads<'_>) -> Result<(), StoreError> {
+        if self.backend.is_shared() && view.state(MOVED_AWAY)?.is_some() {
+            return Err(StoreError::MovedAway);
         }
         Ok(())
     }

@@ -65,6 +65,12 @@ pub enum StoreError {
     /// The numbers of the store were changed while this program runs with the old ones.
     #[error("{0}; nothing was changed, restart this program with the numbers of the store")]
     Disagreement(#[from] Disagreement),
+    /// The store was moved to another place while this program runs.
+    #[error(
+        "the node store was moved to another place; nothing was changed: set [txstore] url to it and \
+         restart this program"
+    )]
+    MovedAway,
     /// More than a call may hold.
     #[error("the request has {found} items, the most is {max}; send fewer at a time")]
     TooManyItems {
@@ -110,6 +116,21 @@ pub enum StoreOpenError {
         stored: u32,
         /// The number that it was opened with.
         configured: u32,
+    },
+    /// A copy that is not complete.
+    #[error(
+        "the node store is a half-moved copy of {from}; repeat `utxokeep store move` until it is done, \
+         or remove it"
+    )]
+    HalfMoved {
+        /// Where it comes from.
+        from: String,
+    },
+    /// It is elsewhere now.
+    #[error("the node store was moved to {to}; set [txstore] url to that place")]
+    MovedAway {
+        /// Where it is.
+        to: String,
     },
     /// Settings of a store on records that cannot be honoured.
     #[error("the settings of the record store cannot be used: {0}")]
@@ -167,9 +188,9 @@ impl StoreError {
             Self::InProgress => ErrorKind::Overloaded,
             Self::Kv(error) => may_be_repeated(error.kind()),
             Self::Sql(error) => may_be_repeated(error.kind()),
-            Self::Disagreement(_) | Self::Records(RecordError::Unsuitable { .. }) => {
-                ErrorKind::Refused
-            }
+            Self::Disagreement(_)
+            | Self::MovedAway
+            | Self::Records(RecordError::Unsuitable { .. }) => ErrorKind::Refused,
             Self::TooManyItems { .. } | Self::Records(RecordError::Config { .. }) => {
                 ErrorKind::Invalid
             }
@@ -196,6 +217,8 @@ impl StoreOpenError {
             | Self::OlderFormat { .. }
             | Self::Missing
             | Self::OtherNumber { .. }
+            | Self::HalfMoved { .. }
+            | Self::MovedAway { .. }
             | Self::Disagreement(_) => ErrorKind::Refused,
             Self::RecordSettings(_) => ErrorKind::Invalid,
         }

@@ -22,6 +22,7 @@ impl NodeStore {
     ) -> Result<T, StoreError> {
         let mut answer = None;
         self.backend.write(&Touched::Only(vec![WHOLE_STORE]), &mut |view| {
+            self.refuse_moved(view)?;
             let (done, states) = work(view)?;
             answer = Some(done);
             Ok(ChangeSet::of_states(states))

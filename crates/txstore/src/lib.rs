@@ -28,6 +28,7 @@ mod items;
 mod kv;
 mod locks;
 mod meter;
+mod moving;
 mod orphans;
 mod prune;
 mod records;
@@ -49,6 +50,10 @@ pub use error::{BlobUrlError, StoreError, StoreOpenError};
 pub use faults::ProofFault;
 pub use kv::KvOptions;
 pub use meter::METRICS;
+pub use moving::{
+    MoveError, MoveOptions, MoveProgress, MoveReport, StoreComparison, StoreDifference, WatchMove,
+    abandon_move, compare_stores, move_store,
+};
 pub use orphans::BlobReport;
 pub use prune::{
     BlobsDeleted, EndedKeeping, KeptForNobody, ParentsOf, PastDue, PruneStore, RestoredHeight,

@@ -98,6 +98,10 @@ pub trait NodeReads {
     /// Whether `child` spent `parent`, was mined, and was deleted since.
     fn is_deleted_child(&self, parent: &Txid, child: &Txid) -> Result<bool, Self::Error>;
 
+    /// Every child for which [`NodeReads::is_deleted_child`] holds, in order. No rule asks this: it is for
+    /// copying a store.
+    fn deleted_children(&self, parent: &Txid) -> Result<Vec<Txid>, Self::Error>;
+
     /// Rows of an index up to a height, lowest first, behind `after`.
     fn by_height(
         &self,

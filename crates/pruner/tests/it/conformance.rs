@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use utxokeep_core::node::Policy;
 use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
-use utxokeep_records::{MemoryRecords, RedisOptions, RedisRecords};
+use utxokeep_records::{
+    AerospikeOptions, AerospikeRecords, MemoryRecords, RedisOptions, RedisRecords,
+    testing::AerospikePlace,
+};
 use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::{postgres::TestDatabase, pruner::OpenedPruneStore, pruner_tests};
 use utxokeep_txstore::{Blobs, NodeStore, RecordContext, RecordSettings, StoreSettings, TABLES};
@@ -59,6 +62,16 @@ fn redis(policy: Policy) -> Option<OpenedPruneStore> {
     Some((Arc::new(store.unwrap()), None))
 }
 
+/// Where the environment names a server.
+fn aerospike(policy: Policy) -> Option<OpenedPruneStore> {
+    let place = AerospikePlace::new_or_skip("")?;
+    let records = RecordSettings { shards: 8, outputs_per_record: 2, ..RecordSettings::default() };
+    let port = AerospikeRecords::open(AerospikeOptions::parse(&place.url()).unwrap()).unwrap();
+    let (port, context) = (Arc::new(port), RecordContext::default());
+    let store = NodeStore::on_records(port, with(policy), records, context, OpenMode::Create);
+    Some((Arc::new(store.unwrap()), Some(Box::new(place))))
+}
+
 fn sql(url: &str, policy: Policy) -> Arc<NodeStore> {
     let database = Database::open(url, &Options::default()).unwrap();
     Arc::new(NodeStore::on_sql(database, with(policy), 0).unwrap())
@@ -82,4 +95,5 @@ pruner_tests!(on_rocksdb, super::rocksdb);
 pruner_tests!(on_sqlite, super::sqlite);
 pruner_tests!(on_records, super::records);
 pruner_tests!(on_a_cluster, super::redis);
+pruner_tests!(on_aerospike, super::aerospike);
 pruner_tests!(on_postgres, super::postgres);

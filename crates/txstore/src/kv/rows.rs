@@ -171,6 +171,18 @@ impl NodeReads for Rows<'_, '_> {
         Ok(DELETED_CHILDREN.has(self.read, &(*parent, *child))?)
     }
 
+    fn deleted_children(&self, parent: &Txid) -> Result<Vec<Txid>, StoreError> {
+        let first = (*parent, Txid::default()).key_bytes();
+        let end = (*parent, Txid::from_bytes([0xff; 32])).key_bytes();
+        let scan = Scan { from: &first, until: Some(&end), ..everything() };
+        let mut found = Vec::new();
+        DELETED_CHILDREN.scan(self.read, &scan, |key, _| {
+            found.extend(key.read().map(|(_, child)| child));
+            true
+        })?;
+        Ok(found)
+    }
+
     fn by_height(
         &self,
         index: HeightIndex,

@@ -69,6 +69,11 @@ pub(super) fn marker_field(child: &Txid) -> Field {
     [b"m".as_slice(), child.as_bytes()].concat()
 }
 
+/// Inverse of [`marker_field`]; `None` for other fields.
+pub(super) fn marker_of(field: &[u8]) -> Option<Txid> {
+    Txid::from_slice(field.strip_prefix(b"m")?)
+}
+
 /// Score of a name: its beginning, so that names sort by score and name as they do by name alone, and
 /// a page of names with one beginning ends where they end.
 pub(super) fn name_score(name: &[u8], fill: u8) -> u64 {
@@ -224,6 +229,7 @@ mod tests {
         assert_eq!(output_of(&output_field(258)), Some(258));
         assert_eq!((output_of(b"r"), output_of(b"oxyz")), (None, None));
         assert_eq!(marker_field(&id).len(), 33);
+        assert_eq!((marker_of(&marker_field(&id)), marker_of(b"mx")), (Some(id), None));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use utxokeep_records::{Fields, Key, ScanIndex};
 use super::{
     layout::{
         BODY, CREATING, NAMES, PAGES, RECORD, VALUE, height_index, height_row, marker_field,
-        name_score, output_field, output_of, page_member, page_of,
+        marker_of, name_score, output_field, output_of, page_member, page_of,
     },
     patch::opened,
     view::{CellView, Known},
@@ -257,6 +257,13 @@ impl NodeReads for CellView<'_> {
         let field = marker_field(child);
         let keys = self.masters(&[*parent], &field)?;
         Ok(self.with(&keys[0], |known| known.get(&field).is_some()))
+    }
+
+    fn deleted_children(&self, parent: &Txid) -> Result<Vec<Txid>, StoreError> {
+        let key = self.cells.layout.master(parent);
+        self.load([(key.clone(), Fields::All)])?;
+        Ok(self
+            .with(&key, |known| known.fields().filter_map(|(name, _)| marker_of(name)).collect()))
     }
 
     fn by_height(

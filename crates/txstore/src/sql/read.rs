@@ -232,6 +232,16 @@ impl NodeReads for SqlView<'_, '_> {
         Ok(self.transaction().query_opt(sql, &keys, |_| Ok(()))?.is_some())
     }
 
+    fn deleted_children(&self, parent: &Txid) -> Result<Vec<Txid>, StoreError> {
+        let sql = "SELECT child_txid FROM node_deleted_children WHERE parent_txid = $1 \
+                   ORDER BY child_txid";
+        let rows = self
+            .transaction()
+            .query_all(sql, &[Value::from(parent.as_bytes())], |row| Ok(row.bytes(0)?.to_vec()))?;
+        let damaged = || Corrupt::new("marker of a deleted child", "not 32 bytes long");
+        rows.iter().map(|row| Ok(Txid::from_slice(row).ok_or_else(damaged)?)).collect()
+    }
+
     fn by_height(
         &self,
         index: HeightIndex,

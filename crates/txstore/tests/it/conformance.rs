@@ -20,6 +20,7 @@ conformance_tests!(on_rocksdb, super::on(|settings| Some(super::engines::rocksdb
 conformance_tests!(on_sqlite, super::on(|settings| Some(super::engines::sqlite(settings))));
 conformance_tests!(on_postgres, super::on(super::engines::postgres));
 conformance_tests!(on_records, super::on(|settings| Some(super::engines::records(settings))));
+conformance_tests!(on_aerospike, super::on(super::engines::aerospike));
 conformance_tests!(on_redis, super::on(super::engines::redis));
 conformance_tests!(on_record_pages, super::on(|s| Some(super::engines::record_pages(s))));
 conformance_tests!(

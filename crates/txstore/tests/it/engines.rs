@@ -5,7 +5,10 @@ pub(crate) mod by_item;
 use std::{any::Any, path::Path, sync::Arc};
 
 use utxokeep_kv::{Durability, MemoryKv, OpenMode, RocksKv, RocksOptions};
-use utxokeep_records::{MemoryRecords, RecordStore, RedisOptions, RedisRecords};
+use utxokeep_records::{
+    AerospikeOptions, AerospikeRecords, MemoryRecords, RecordStore, RedisOptions, RedisRecords,
+    testing::AerospikePlace,
+};
 use utxokeep_sql::{Database, Durability as SqlDurability, Options};
 use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_txstore::{
@@ -28,8 +31,16 @@ pub(crate) fn open_rocksdb(
     settings: StoreSettings,
     durability: Durability,
 ) -> NodeStore {
+    try_open_rocksdb(dir, settings, durability).unwrap()
+}
+
+pub(crate) fn try_open_rocksdb(
+    dir: &Path,
+    settings: StoreSettings,
+    durability: Durability,
+) -> Result<NodeStore, StoreOpenError> {
     let kv = RocksKv::open(dir, TABLES, RocksOptions::within(16 << 20), OpenMode::Create).unwrap();
-    NodeStore::on_kv(kv, settings, durability).unwrap()
+    NodeStore::on_kv(kv, settings, durability)
 }
 
 pub(crate) fn rocksdb(settings: StoreSettings) -> Opened {
@@ -50,6 +61,14 @@ pub(crate) fn open_sql_with(
     let options = Options { durability, ..Options::default() };
     let database = Database::open(url, &options).unwrap();
     NodeStore::on_sql(database, settings, 0).unwrap()
+}
+
+pub(crate) fn try_open_sql(
+    url: &str,
+    settings: StoreSettings,
+) -> Result<NodeStore, StoreOpenError> {
+    let options = Options { durability: SqlDurability::Relaxed, ..Options::default() };
+    NodeStore::on_sql(Database::open(url, &options).unwrap(), settings, 0)
 }
 
 pub(crate) fn sqlite(settings: StoreSettings) -> Opened {
@@ -87,6 +106,14 @@ pub(crate) fn redis(settings: StoreSettings) -> Option<Opened> {
     let url = utxokeep_records::testing::shared_url_or_skip("ack=replica")?;
     let port = RedisRecords::open(RedisOptions::parse(&url).unwrap()).unwrap();
     Some(Opened { store: open_records(Arc::new(port), settings, 4), place: None })
+}
+
+/// A store on the server that the environment names; `None` where it names none.
+pub(crate) fn aerospike(settings: StoreSettings) -> Option<Opened> {
+    let place = AerospikePlace::new_or_skip("")?;
+    let port = AerospikeRecords::open(AerospikeOptions::parse(&place.url()).unwrap()).unwrap();
+    let store = open_records(Arc::new(port), settings, 4);
+    Some(Opened { store, place: Some(Box::new(place)) })
 }
 
 /// Two outputs in a record: most transactions have pages.

@@ -10,6 +10,7 @@ mod conflicts;
 mod crash;
 mod holds;
 mod model;
+mod moving;
 mod ops;
 mod random;
 mod rules;
@@ -19,7 +20,10 @@ use std::sync::Arc;
 
 use run::{run, run_part, settings};
 use utxokeep_kv::Durability;
-use utxokeep_records::{MemoryRecords, RedisOptions, RedisRecords};
+use utxokeep_records::{
+    AerospikeOptions, AerospikeRecords, MemoryRecords, RedisOptions, RedisRecords,
+    testing::AerospikePlace,
+};
 use utxokeep_sql::Durability as SqlDurability;
 use utxokeep_testkit::postgres::TestDatabase;
 
@@ -98,6 +102,20 @@ fn any_history_agrees_with_the_model_on_a_cluster() {
         drop(store);
         let per_record = if seed.is_multiple_of(2) { 2 } else { 128 };
         engines::open_records(Arc::clone(&port) as _, settings(seed), per_record)
+    });
+}
+
+#[test]
+fn any_history_agrees_with_the_model_on_aerospike() {
+    let Some(mut place) = AerospikePlace::new_or_skip("") else { return };
+    run("on_aerospike", 701, |seed, store| {
+        if store.is_none() {
+            place = AerospikePlace::new_or_skip("").unwrap();
+        }
+        drop(store);
+        let port = AerospikeRecords::open(AerospikeOptions::parse(&place.url()).unwrap()).unwrap();
+        let per_record = if seed.is_multiple_of(2) { 2 } else { 128 };
+        engines::open_records(Arc::new(port), settings(seed), per_record)
     });
 }
 

@@ -7,6 +7,7 @@ mod blobs;
 mod cluster;
 mod conformance;
 mod contention;
+mod cost;
 mod damage;
 mod engines;
 mod histories;

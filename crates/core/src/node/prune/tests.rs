@@ -46,6 +46,10 @@ impl NodeReads for Shelf {
         Ok(self.markers.contains(&(*parent, *child)))
     }
 
+    fn deleted_children(&self, _: &Txid) -> Result<Vec<Txid>, Corrupt> {
+        unreachable!("{NO_RULE}")
+    }
+
     fn by_height(
         &self,
         _: HeightIndex,

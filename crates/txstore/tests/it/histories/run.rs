@@ -49,7 +49,12 @@ fn memory(seed: u64) -> NodeStore {
 }
 
 /// One step on store and model; both must say and hold the same.
-fn step(store: &NodeStore, model: &mut Model, op: &Op, known: &[Txid]) -> Result<(), String> {
+pub(crate) fn step(
+    store: &NodeStore,
+    model: &mut Model,
+    op: &Op,
+    known: &[Txid],
+) -> Result<(), String> {
     let said = catch_unwind(AssertUnwindSafe(|| ops::apply(store, op)));
     let said = said.map_err(|_| format!("{op:?}\n  panicked"))?;
     let expected = model.apply(op);
