@@ -114,6 +114,7 @@ errors! {
     node_store::NodeStoreOpenError,
     BlobUrlError,
     WrongBlobStore,
+    utxokeep_txstore::MoveError,
     utxokeep_txstore::StoreOpenError,
     StoreError,
     PrunerError,

@@ -4,6 +4,10 @@ use std::{path::Path, sync::Arc};
 
 use utxokeep_core::{ErrorKind, node::Policy};
 use utxokeep_kv::{Durability, KvError, MemoryKv, OpenMode, RocksKv, RocksOptions, Use};
+#[cfg(any(feature = "aerospike", feature = "redis"))]
+use utxokeep_records::RecordStore;
+#[cfg(feature = "aerospike")]
+use utxokeep_records::{AerospikeOptions, AerospikeRecords};
 #[cfg(feature = "redis")]
 use utxokeep_records::{RedisOptions, RedisRecords};
 use utxokeep_sql::{Database, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
@@ -12,7 +16,7 @@ use utxokeep_txstore::{
     StoreSettings, TABLES, WrongBlobStore,
 };
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "aerospike", feature = "redis"))]
 use utxokeep_txstore::{RecordContext, RecordSettings};
 
 use crate::{clock::now_us, config::TxStoreConfig};
@@ -75,7 +79,8 @@ impl NodeStoreOpenError {
 
 /// URLs that [`open`] takes.
 const ENGINES: &str = "rocksdb:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE, \
-                       redis://HOST:PORT,HOST:PORT or memory:";
+                       redis://HOST:PORT,HOST:PORT, aerospike://HOST:PORT/NAMESPACE or \
+                       memory:";
 
 /// Opens the node store that `url` names.
 pub fn open(
@@ -103,6 +108,30 @@ pub fn open_with(
     agreement: Agreement,
 ) -> Result<Arc<NodeStore>, NodeStoreOpenError> {
     open_how(url, config, mode, agreement, false)
+}
+
+/// One side of a move or of a comparison: without the place for large bodies, whose files are not
+/// touched.
+pub(crate) fn open_for_move(
+    url: &str,
+    config: &TxStoreConfig,
+    mode: OpenMode,
+    agreement: Agreement,
+) -> Result<Arc<NodeStore>, NodeStoreOpenError> {
+    let config = TxStoreConfig { blobs: String::new(), ..config.clone() };
+    open_how(url, &config, mode, agreement, false)
+}
+
+/// What a place is called in the marks of a move: nothing secret, and what tells stores of one server
+/// apart.
+pub(crate) fn name_for_move(url: &str) -> String {
+    let (engine, place) = url.split_once(':').unwrap_or((url, ""));
+    let parameters = place.split_once('?').map_or("", |(_, parameters)| parameters);
+    let is_name = |pair: &&str| pair.starts_with("prefix=") || pair.starts_with("set=");
+    let is_server = shown(engine, "?x=y").is_empty();
+    let own = parameters.split('&').find(|pair| is_server && is_name(pair));
+    let own = own.map(|pair| format!("?{pair}")).unwrap_or_default();
+    format!("{engine}:{}{own}", shown(engine, place))
 }
 
 fn open_how(
@@ -149,7 +178,8 @@ fn open_how(
             });
             opened.and_then(|database| NodeStore::on_sql(database, settings, now_us()))
         }
-        "redis" | "rediss" => open_cluster(url, config, settings, mode),
+        "redis" | "rediss" => open_redis(url, config, settings, mode),
+        "aerospike" | "aerospikes" => open_aerospike(url, config, settings, mode),
         _ => return Err(NodeStoreOpenError::UnknownEngine { engine: engine.to_owned() }),
     };
     let store = store.map_err(failed)?;
@@ -178,7 +208,8 @@ pub(crate) fn check_url(url: &str) -> Result<(), NodeStoreOpenError> {
     let (engine, place) = url.split_once(':').unwrap_or((url, ""));
     match engine {
         "memory" => Ok(()),
-        "rocksdb" | "sqlite" | "postgres" | "postgresql" | "redis" | "rediss" => {
+        "rocksdb" | "sqlite" | "postgres" | "postgresql" | "redis" | "rediss" | "aerospike"
+        | "aerospikes" => {
             let engine = engine.to_owned();
             if place.is_empty() { Err(NodeStoreOpenError::NoPlace { engine }) } else { Ok(()) }
         }
@@ -246,23 +277,34 @@ fn cluster_failed(url: &str, source: StoreOpenError) -> NodeStoreOpenError {
     NodeStoreOpenError::Store { place: shown(engine, place).to_owned(), source }
 }
 
+/// A store on records that are atomic one at a time.
+#[cfg(any(feature = "aerospike", feature = "redis"))]
+fn on_records(
+    port: Arc<dyn RecordStore>,
+    config: &TxStoreConfig,
+    settings: StoreSettings,
+    mode: OpenMode,
+) -> Result<NodeStore, StoreOpenError> {
+    let ack = port.acknowledgement();
+    tracing::info!("node store: a commit is answered once it has reached level {ack}");
+    NodeStore::on_records(port, settings, record_settings(config)?, RecordContext::default(), mode)
+}
+
 /// A store on Redis or Valkey Cluster.
 #[cfg(feature = "redis")]
-fn open_cluster(
+fn open_redis(
     url: &str,
     config: &TxStoreConfig,
     settings: StoreSettings,
     mode: OpenMode,
 ) -> Result<NodeStore, StoreOpenError> {
     let port = Arc::new(RedisRecords::open(RedisOptions::parse(url)?)?);
-    let ack = utxokeep_records::RecordStore::acknowledgement(port.as_ref());
-    tracing::info!("node store: a commit is answered once it has reached level {ack}");
-    NodeStore::on_records(port, settings, record_settings(config)?, RecordContext::default(), mode)
+    on_records(port, config, settings, mode)
 }
 
 /// This build cannot reach one.
 #[cfg(not(feature = "redis"))]
-fn open_cluster(
+fn open_redis(
     _url: &str,
     _config: &TxStoreConfig,
     _settings: StoreSettings,
@@ -271,7 +313,36 @@ fn open_cluster(
     Err(StoreOpenError::RecordSettings("this build has no Redis".to_owned()))
 }
 
-#[cfg(feature = "redis")]
+/// A store on Aerospike.
+#[cfg(feature = "aerospike")]
+fn open_aerospike(
+    url: &str,
+    config: &TxStoreConfig,
+    settings: StoreSettings,
+    mode: OpenMode,
+) -> Result<NodeStore, StoreOpenError> {
+    let options = AerospikeOptions::parse(url)?;
+    if options.consistency == utxokeep_records::Consistency::Available {
+        tracing::warn!(
+            "node store: the namespace is available rather than consistent; when the network between \
+             its nodes breaks, two spends of one output can both be acknowledged"
+        );
+    }
+    on_records(Arc::new(AerospikeRecords::open(options)?), config, settings, mode)
+}
+
+/// This build cannot reach one.
+#[cfg(not(feature = "aerospike"))]
+fn open_aerospike(
+    _url: &str,
+    _config: &TxStoreConfig,
+    _settings: StoreSettings,
+    _mode: OpenMode,
+) -> Result<NodeStore, StoreOpenError> {
+    Err(StoreOpenError::RecordSettings("this build has no Aerospike".to_owned()))
+}
+
+#[cfg(any(feature = "aerospike", feature = "redis"))]
 fn record_settings(config: &TxStoreConfig) -> Result<RecordSettings, StoreOpenError> {
     let shards = u16::try_from(config.record_shards.get());
     let shards = shards.map_err(|_| {
@@ -301,10 +372,16 @@ pub(crate) fn log_promises(what: &str, wants_every_commit: bool, database: &Data
 
 /// A place without what may be secret: of a server, only its name and the database.
 pub(crate) fn shown<'p>(engine: &str, place: &'p str) -> &'p str {
-    if !engine.starts_with("postgres") && !engine.starts_with("redis") {
+    if !["postgres", "redis", "aerospike"].iter().any(|server| engine.starts_with(server)) {
         return place;
     }
-    let place = place.split_once('?').map_or(place, |(place, _)| place);
+    let without_parameters =
+        |place: &'p str| place.split_once('?').map_or(place, |(place, _)| place);
+    if !engine.starts_with("postgres") {
+        // A password of theirs may hold a question mark, but no @.
+        return without_parameters(place.split_once('@').map_or(place, |(_, place)| place));
+    }
+    let place = without_parameters(place);
     place.rsplit_once('@').map_or(place, |(_, place)| place)
 }
 
@@ -391,6 +468,22 @@ mod tests {
         {
             let shown = shown("postgres", place);
             assert!(shown.ends_with("host/db") && !shown.contains("se"), "{shown}");
+        }
+        for engine in ["redis", "aerospike"] {
+            assert_eq!(shown(engine, "//me:s?cret@a:1,b:2/n?prefix=x"), "a:1,b:2/n");
+        }
+    }
+
+    #[test]
+    fn a_move_names_places_without_secrets_and_tells_stores_of_one_server_apart() {
+        for (url, name) in [
+            ("rocksdb:a?b", "rocksdb:a?b"),
+            ("postgres://me:secret@host/db?password=secret", "postgres:host/db"),
+            ("redis://:secret@a:1,b:2?ack=disk&prefix=one", "redis:a:1,b:2?prefix=one"),
+            ("redis://a:1", "redis://a:1"),
+            ("aerospike://me:secret@a:1/ns?set=two&ack=primary", "aerospike:a:1/ns?set=two"),
+        ] {
+            assert_eq!(name_for_move(url), name);
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) use self::{
         Connect, Prune, PruneBacklog, PruneConfirm, PruneExplain, PruneJobs, PrunePreserve,
         PruneRestore, PruneRun, Pruner, PrunerServe, Target,
     },
-    store::{StoreBench, StoreCommand},
+    store::{StoreBench, StoreCommand, StoreMove, StoreVerify},
     tx::{Tx, TxAdoptBlobs, TxExplain, TxLock, TxRecover, TxSettings, TxShow, TxStatus, TxVerify},
     wallet::{
         AddressAdd, AddressNext, Allowed, Bump, Coins, ConfirmTx, DescriptorAdd, DescriptorArchive,

@@ -26,6 +26,7 @@ mod settings;
 mod sources;
 mod status;
 mod store;
+mod store_move;
 mod tx;
 mod tx_status;
 mod utxo;
@@ -114,7 +115,11 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Tx::AdoptBlobs(args) => tx::adopt_blobs(&session, &args),
             Tx::Recover(args) => recover::tx(&session, &args),
         },
-        Command::Store(StoreCommand::Bench(args)) => store::bench(&session, &args),
+        Command::Store(command) => match command {
+            StoreCommand::Bench(args) => store::bench(&session, &args),
+            StoreCommand::Move(args) => store_move::move_to(&session, &args),
+            StoreCommand::Verify(args) => store_move::verify(&session, &args),
+        },
         Command::Prune(command) => prune::prune(&session, &command),
         Command::Pruner(Pruner::Serve(args)) => prune::serve(&session, &args),
         Command::Wallet(args) => wallet::wallet(&session, &args),

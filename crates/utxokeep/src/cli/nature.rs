@@ -24,6 +24,9 @@ pub(super) const fn of(command: &Command) -> OpenMode {
         Command::Tx(command) => of_tx(command),
         // It makes stores of its own and opens none that exists.
         Command::Store(StoreCommand::Bench(_)) => OpenMode::Create,
+        Command::Store(StoreCommand::Verify(_)) => OpenMode::Read,
+        // Its target; the source is opened as the options need it.
+        Command::Store(StoreCommand::Move(_)) => OpenMode::Create,
         Command::Prune(command) => of_prune(command),
         Command::Wallet(args) => of_wallet(&args.command),
         Command::Pruner(Pruner::Serve(_)) | Command::Serve(_) | Command::Demo(_) => {

@@ -340,10 +340,12 @@ settings! {
     [txstore] TxStoreConfig {
         /// Engine and place of the node store: `rocksdb:DIR` or `sqlite:FILE` on this machine,
         /// `postgres://USER@HOST/DATABASE` on a server, `redis://HOST:PORT,HOST:PORT?ack=replica` on a
-        /// Redis or Valkey Cluster, `memory:` for tests, gone when the program ends. Empty: there is no
-        /// node store.
+        /// Redis or Valkey Cluster, `aerospike://HOST:PORT/NAMESPACE` on Aerospike, `memory:` for tests,
+        /// gone when the program ends. Empty: there is no node store. A namespace of Aerospike's
+        /// Community Edition is available rather than consistent, and needs `?consistency=available`:
+        /// when the network between its nodes breaks, two spends of one output can both be acknowledged.
         url: String = String::new(),
-            "\"rocksdb:DIR\", \"sqlite:FILE\", \"postgres://…\", \"redis://…\", \"memory:\" or \"\"";
+            "\"rocksdb:DIR\", \"sqlite:FILE\", \"postgres://…\", \"redis://…\", \"aerospike://…\", \"memory:\" or \"\"";
         /// Wait for the disk on every commit. When false a crash of the machine (not of the program)
         /// may lose the newest calls, although they were answered; nothing needs repair. A cluster
         /// goes by `ack` in its URL instead: `primary`, `replica` or `disk`.

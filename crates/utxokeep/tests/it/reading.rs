@@ -58,6 +58,9 @@ fn run(entry: &Entry, home: &Path, place: &str) -> Output {
         Place::Ledger => command.args(["--ledger", place]),
         Place::Elsewhere => command.args(["--connect", "http://127.0.0.1:1"]),
     };
+    if entry.command == "store verify" {
+        command.args(["--against", place]);
+    }
     if entry.command == "tx adopt-blobs" {
         let file = home.parent().unwrap().join("blobs.toml");
         let blobs = home.parent().unwrap().join("blobs");

@@ -43,8 +43,8 @@ pub(in crate::cli) enum Tx {
 /// Which node store.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Store {
-    /// The node store: rocksdb:DIR, sqlite:FILE, postgres://… or redis://…; by default that of the
-    /// configuration.
+    /// The node store: rocksdb:DIR, sqlite:FILE, postgres://…, redis://… or aerospike://…; by default
+    /// that of the configuration.
     #[arg(long, value_name = "URL")]
     pub(in crate::cli) store: Option<String>,
 }

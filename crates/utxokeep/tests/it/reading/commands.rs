@@ -85,6 +85,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry("tx recover", &["--accept-loss"], Place::RocksStore, Does::Change),
     // It makes stores of its own and removes them.
     entry("store bench", &[], Place::Elsewhere, Does::Create),
+    entry("store move", &[], Place::Store, Does::Create),
+    entry("store verify", &[], Place::Store, DONE),
     entry("prune run", &["--dry-run"], Place::Store, DONE),
     entry("prune run", &[], Place::Store, Does::Change),
     entry("prune status", &[], Place::Elsewhere, DONE),
