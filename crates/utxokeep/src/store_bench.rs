@@ -63,6 +63,12 @@ pub enum StoreBenchError {
         /// What the system says.
         reason: String,
     },
+    /// An engine on which no store apart from others can be made yet.
+    #[error("stores on {engine} cannot be measured yet; nothing was changed")]
+    NotMeasured {
+        /// What stands before the first colon of the URL.
+        engine: String,
+    },
     /// An engine whose commits wait for one thing only.
     #[error(
         "--every-ack: only a cluster has acknowledgement levels; [txstore] fsync says what commits of \
@@ -94,7 +100,7 @@ impl StoreBenchError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Open(error) => error.kind(),
-            Self::NoLevels => ErrorKind::Invalid,
+            Self::NoLevels | Self::NotMeasured { .. } => ErrorKind::Invalid,
             Self::Failed { source: BenchError::Store(error), .. } => error.kind(),
             Self::Failed { .. } | Self::NotMade { .. } | Self::NotRemoved { .. } => {
                 ErrorKind::Failed
