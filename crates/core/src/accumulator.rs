@@ -3,6 +3,7 @@
 //! The arithmetic only. Which outputs are members, in what order they come and where states are
 //! kept is for the index to say.
 
+pub mod mmr;
 mod muhash;
 
 pub use muhash::MuHash;

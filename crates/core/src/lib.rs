@@ -18,7 +18,7 @@ mod stored;
 mod types;
 pub mod wallet;
 
-pub use accumulator::MuHash;
+pub use accumulator::{MuHash, mmr};
 pub use chain::{
     bitcoin::{
         BLOCK_WEIGHT_MAX, BitcoinFacts, MEDIAN_BLOCKS, PastTimes, SIGOP_COST_MAX, TxLock, Unlock,

@@ -71,7 +71,7 @@ fn cardano_bytes_into(
 }
 
 /// Outpoint, height and coinbase flag, amount, script.
-fn bitcoin_bytes_into(outpoint: OutPoint, record: &UtxoRecord<'_>, out: &mut Vec<u8>) {
+pub(crate) fn bitcoin_bytes_into(outpoint: OutPoint, record: &UtxoRecord<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(outpoint.txid().as_bytes());
     out.extend_from_slice(&outpoint.index().to_le_bytes());
     let code = record.height.get() << 1 | u32::from(record.is_coinbase);
