@@ -31,7 +31,7 @@ pub use chain::{
         Checked, CoinFacts, InvalidBlock, MissingInput, Prevout, check_block, in_block_prevouts,
     },
     coin::{SetDigest, Totals, bogosize, coin_bytes_into},
-    delta::{BlockDelta, Created, InvalidTx, Spent},
+    delta::{BlockDelta, Created, InvalidTx, MmrDelta, Spent},
     details::{Asset, AssetFilter, Datum, Details, Parsed as ParsedDetails, ScriptRef},
     filter::Filter,
     partial::{FilterSize, OwnerKeys, Partial},

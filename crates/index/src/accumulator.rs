@@ -13,20 +13,25 @@
 //! * Undoing a block gives back the exact state from before it.
 //! * With nothing switched on the list is empty: nothing is computed, read or written.
 
+pub(crate) mod mmr;
 mod muhash;
 #[cfg(test)]
 mod tests;
 
-use utxokeep_core::{BlockDelta, Corrupt, Height, OutPoint, UtxoRecord};
+use utxokeep_core::{BlockDelta, BlockHash, Corrupt, Height, OutPoint, UtxoRecord};
 use utxokeep_kv::{Batch, Read};
 
-use crate::{IndexSettings, Mode, error::IndexError, meta::Switch, verify::Check};
+use crate::{
+    IndexSettings, Mode, error::IndexError, meta::Switch, rollback::Bodies, verify::Check,
+};
 
 /// The kinds of accumulators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A digest that does not depend on the order of the outputs.
     MuHash,
+    /// A tree of the outputs in the order of the chain, with a proof for each.
+    Mmr,
 }
 
 /// What a block does to an output.
@@ -44,12 +49,13 @@ pub(crate) enum Change {
 }
 
 impl Kind {
-    const ALL: [Self; 1] = [Self::MuHash];
+    const ALL: [Self; 2] = [Self::MuHash, Self::Mmr];
 
     /// The setting that switches it on.
     pub(crate) const fn switch(self) -> Switch {
         match self {
             Self::MuHash => muhash::SWITCH,
+            Self::Mmr => mmr::SWITCH,
         }
     }
 
@@ -63,6 +69,7 @@ impl Kind {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::MuHash => muhash::NAME,
+            Self::Mmr => mmr::NAME,
         }
     }
 
@@ -70,6 +77,7 @@ impl Kind {
     pub(crate) fn verify<S: Read>(self, check: &mut Check<'_, '_, S>) -> Result<(), IndexError> {
         match self {
             Self::MuHash => muhash::verify(check),
+            Self::Mmr => mmr::verify(check),
         }
     }
 }
@@ -91,6 +99,7 @@ pub(crate) struct Accumulators(Vec<Accumulator>);
 #[derive(Debug)]
 enum Accumulator {
     MuHash(Box<muhash::Kept>),
+    Mmr(Box<mmr::Kept>),
     #[cfg(test)]
     Recorder(tests::Recorder),
 }
@@ -106,8 +115,24 @@ impl Accumulators {
             Kind::MuHash => {
                 muhash::Kept::load(read, tip).map(|kept| Accumulator::MuHash(kept.into()))
             }
+            Kind::Mmr => {
+                let rule = settings.mmr.unwrap_or_default();
+                mmr::Kept::load(read, rule, tip).map(|kept| Accumulator::Mmr(kept.into()))
+            }
         };
         Kind::kept(settings).map(load).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Starts a block: what is told from now on is of it.
+    pub(crate) fn begin(&mut self, hash: BlockHash) {
+        for accumulator in &mut self.0 {
+            match accumulator {
+                Accumulator::Mmr(kept) => kept.begin(hash),
+                Accumulator::MuHash(_) => {}
+                #[cfg(test)]
+                Accumulator::Recorder(_) => {}
+            }
+        }
     }
 
     /// Tells of one output of the block that is being staged.
@@ -120,6 +145,7 @@ impl Accumulators {
         for accumulator in &mut self.0 {
             match accumulator {
                 Accumulator::MuHash(kept) => kept.tell(change, outpoint, record)?,
+                Accumulator::Mmr(kept) => kept.tell(change, outpoint, record)?,
                 #[cfg(test)]
                 Accumulator::Recorder(recorder) => recorder.tell(change, outpoint, record),
             }
@@ -127,15 +153,48 @@ impl Accumulators {
         Ok(())
     }
 
-    /// Ends a staged block: what the block leaves behind goes into its batch.
-    pub(crate) fn stage(&mut self, height: Height, mode: Mode, batch: &mut Batch) {
+    /// Ends a staged block: what the block leaves behind goes into its batch, and what undoing it
+    /// needs into its delta, if it has one.
+    pub(crate) fn stage(
+        &mut self,
+        read: &dyn Read,
+        (height, mode): (Height, Mode),
+        mut delta: Option<&mut BlockDelta>,
+        batch: &mut Batch,
+    ) -> Result<(), IndexError> {
         for accumulator in &mut self.0 {
             match accumulator {
                 Accumulator::MuHash(kept) => kept.stage(height, mode, batch),
+                Accumulator::Mmr(kept) => kept.stage(read, mode, delta.as_deref_mut(), batch)?,
                 #[cfg(test)]
                 Accumulator::Recorder(recorder) => recorder.stage(height),
             }
         }
+        Ok(())
+    }
+
+    /// Ends a batch of one or more blocks.
+    pub(crate) fn cut(&mut self, read: &dyn Read, batch: &mut Batch) -> Result<(), IndexError> {
+        for accumulator in &mut self.0 {
+            match accumulator {
+                Accumulator::Mmr(kept) => kept.cut(read, batch)?,
+                Accumulator::MuHash(_) => {}
+                #[cfg(test)]
+                Accumulator::Recorder(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory that waits for the batch.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let bytes = |accumulator: &Accumulator| match accumulator {
+            Accumulator::Mmr(kept) => kept.memory_bytes(),
+            Accumulator::MuHash(_) => 0,
+            #[cfg(test)]
+            Accumulator::Recorder(_) => 0,
+        };
+        self.0.iter().map(bytes).sum()
     }
 
     /// Ends a batch of bulk load, whose newest block is at `tip`.
@@ -143,6 +202,7 @@ impl Accumulators {
         for accumulator in &mut self.0 {
             match accumulator {
                 Accumulator::MuHash(kept) => kept.cut_bulk(tip, batch),
+                Accumulator::Mmr(_) => {}
                 #[cfg(test)]
                 Accumulator::Recorder(_) => {}
             }
@@ -155,11 +215,13 @@ impl Accumulators {
         &mut self,
         read: &dyn Read,
         delta: &BlockDelta,
+        bodies: &Bodies,
         batch: &mut Batch,
     ) -> Result<(), IndexError> {
         for accumulator in &mut self.0 {
             match accumulator {
                 Accumulator::MuHash(kept) => kept.undo(read, delta, batch)?,
+                Accumulator::Mmr(kept) => kept.undo(read, delta, bodies, batch)?,
                 #[cfg(test)]
                 Accumulator::Recorder(recorder) => recorder.undo(delta),
             }
@@ -172,6 +234,8 @@ impl Accumulators {
         for accumulator in &self.0 {
             match accumulator {
                 Accumulator::MuHash(_) => muhash::Kept::prune(height, batch),
+                // What is spent takes no room in the tree, and its delta goes by itself.
+                Accumulator::Mmr(_) => {}
                 #[cfg(test)]
                 Accumulator::Recorder(_) => {}
             }

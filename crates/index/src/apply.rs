@@ -17,7 +17,7 @@ use crate::{
     meta,
     pending::YoungId,
     side,
-    staging::{Event, What},
+    staging::{Event, What, WriterRead},
     tables::{BLOCKS, DELTA, HEIGHTS, UNSPENT},
     writer::Tip,
 };
@@ -325,17 +325,21 @@ impl<K: Kv> ChainWriter<K> {
                 spent: Vec::with_capacity(block.inputs.len()),
                 replaced: Vec::new(),
                 invalid_txs: invalid_txs(block),
+                mmr: None,
             }),
         };
+        self.accumulators.begin(block.header.hash);
         self.stage_replaced(&mut stage, replaced)?;
         for (tx_index, tx) in (self.first_tx_index(block)..).zip(&block.txs) {
             self.stage_inputs(&mut stage, block, tx, &gathered)?;
             self.stage_outputs(&mut stage, block, tx, tx_index, &gathered)?;
         }
+        let read = &WriterRead::new(self.index.kv.as_ref(), self.staging.as_ref());
+        let (at, delta) = ((height, self.mode), stage.delta.as_mut());
+        self.accumulators.stage(read, at, delta, &mut self.side_rows)?;
         if let Some(delta) = &stage.delta {
             DELTA.put(&mut self.side_rows, &height, delta);
         }
-        self.accumulators.stage(height, self.mode, &mut self.side_rows);
         // With a filter nobody can tell what is missing from what is not kept.
         let is_counted = self.index.settings.filter.is_empty();
         Ok(Effect {
@@ -350,6 +354,11 @@ impl<K: Kv> ChainWriter<K> {
     /// after it.
     fn first_tx_index(&self, block: &Block) -> u32 {
         let is_second = block.header.slot.is_some_and(|slot| slot.slot == 0) && self.tip.is_some();
+        self.genesis_outputs(is_second)
+    }
+
+    /// Outputs of the genesis files, if they come before what is asked about.
+    pub(crate) fn genesis_outputs(&self, is_second: bool) -> u32 {
         let genesis = self.index.settings.decoder.genesis().filter(|_| is_second);
         genesis.map_or(0, |genesis| u32::try_from(genesis.outputs().len()).unwrap_or(u32::MAX))
     }

@@ -2,7 +2,7 @@
 //! change behind.
 
 use utxokeep_chains::{DecodeError, SourceError};
-use utxokeep_core::{ChainHash, Corrupt, Height, InvalidBlock, Network, Partial};
+use utxokeep_core::{ChainHash, Corrupt, Height, InvalidBlock, Network, Partial, mmr::MmrRule};
 use utxokeep_kv::KvError;
 
 /// Reading or writing the tables failed, or what they hold makes no sense.
@@ -79,6 +79,20 @@ pub enum IndexOpenError {
         /// Value asked for.
         asked: bool,
     },
+    /// The database keeps another Merkle mountain range than the configuration says, or none.
+    #[error("{}", mmr_changed(*found, *asked))]
+    MmrChanged {
+        /// Rule of the one in the database.
+        found: Option<MmrRule>,
+        /// Rule asked for.
+        asked: Option<MmrRule>,
+    },
+    /// A Merkle mountain range needs every output of its chain, and the index would lack some.
+    #[error("[index] store = \"mmr\" cannot be had here: {why}")]
+    MmrRefused {
+        /// What stands against it.
+        why: &'static str,
+    },
     /// The database keeps other outputs than the configuration says.
     #[error(
         "the database was built with a filter of {found} addresses and credentials, the configuration has another of {asked}; change [index] filter_addresses and filter_credentials back, or import again into a new directory"
@@ -98,6 +112,128 @@ pub enum IndexOpenError {
     /// The tables failed.
     #[error(transparent)]
     Store(#[from] IndexError),
+}
+
+fn mmr_changed(found: Option<MmrRule>, asked: Option<MmrRule>) -> String {
+    let store = "[index] store = \"mmr\"";
+    match (found, asked) {
+        (None, _) => format!(
+            "the configuration says {store}, and the database keeps no Merkle mountain range; \
+             run `utxokeep chain mmr enable`, or take the setting out"
+        ),
+        (Some(_), None) => format!(
+            "the database keeps a Merkle mountain range, and the configuration does not say \
+             {store}; say it, or run `utxokeep chain mmr disable`"
+        ),
+        (Some(found), Some(asked)) => format!(
+            "the database keeps a Merkle mountain range with mmr_rule = \"{found}\", the \
+             configuration says \"{asked}\"; change the configuration back, or run \
+             `utxokeep chain mmr disable` and then `utxokeep chain mmr enable`"
+        ),
+    }
+}
+
+/// Why the Merkle mountain range was not built. What was there before is unchanged; what was built
+/// so far stays, and the next pass goes on from there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MmrEnableError {
+    /// The database has one.
+    #[error("the database keeps a Merkle mountain range already; nothing was changed")]
+    IsOn,
+    /// Leaf numbers need every output that was ever created.
+    #[error(
+        "this database has not seen every output of its chain: {why}; a root needs an index that \
+         was imported from the first block on, without a filter; nothing was changed"
+    )]
+    NotWhole {
+        /// What it lacks.
+        why: &'static str,
+    },
+    /// The settings stand against it.
+    #[error(transparent)]
+    Settings(#[from] IndexOpenError),
+    /// A block could not be had.
+    #[error(transparent)]
+    Source(#[from] FollowError),
+    /// The tables failed.
+    #[error(transparent)]
+    Store(#[from] IndexError),
+}
+
+impl From<KvError> for MmrEnableError {
+    fn from(error: KvError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Why a root or a proof was not given.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MmrError {
+    /// None is kept.
+    #[error(
+        "this index keeps no Merkle mountain range; run `utxokeep chain mmr enable`, or import \
+         with [index] store = \"mmr\""
+    )]
+    Off,
+    /// The index has no blocks.
+    #[error("the index has no blocks yet")]
+    Empty,
+    /// What was asked for belongs to the other rule.
+    #[error("the Merkle mountain range of this index has another rule than this question")]
+    OtherRule,
+    /// The output is not known.
+    #[error(
+        "no such output: it was never created on this chain, or it was spent so long ago that \
+         nothing is known of it any more"
+    )]
+    Unknown,
+    /// The output came later.
+    #[error("the output was created later, by the block at height {created}")]
+    NotYet {
+        /// Where it was created.
+        created: Height,
+    },
+    /// The output never had a leaf.
+    #[error("the output was created and spent by the block at height {height}: it has no leaf")]
+    Passed {
+        /// The block.
+        height: Height,
+    },
+    /// Utreexo cannot prove what is not there.
+    #[error("the output is spent; a forest of Utreexo has proofs of unspent outputs only")]
+    SpentInUtreexo,
+    /// The height is not in the window.
+    #[error("height {height} is not inside the window: roots are known from {oldest} to {tip}")]
+    OutsideWindow {
+        /// Height asked about.
+        height: Height,
+        /// The oldest one.
+        oldest: Height,
+        /// The newest one.
+        tip: Height,
+    },
+    /// Going back so far is more work than is allowed.
+    #[error(
+        "going back to height {height} undoes more than {max} changes, which is more work than is \
+         done here; ask about a newer block, or run `utxokeep chain mmr prove` on the database"
+    )]
+    TooMuchWork {
+        /// Height asked about.
+        height: Height,
+        /// The most changes.
+        max: u64,
+    },
+    /// The tables failed.
+    #[error(transparent)]
+    Store(#[from] IndexError),
+}
+
+impl From<KvError> for MmrError {
+    fn from(error: KvError) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 fn stands_at(tip: Option<Height>) -> String {

@@ -3,7 +3,10 @@
 use utxokeep_core::ErrorKind;
 
 use crate::{
-    error::{ApplyError, FollowError, IndexError, IndexOpenError, QueryError, RollbackError},
+    error::{
+        ApplyError, FollowError, IndexError, IndexOpenError, MmrEnableError, MmrError, QueryError,
+        RollbackError,
+    },
     log::LogError,
 };
 
@@ -30,9 +33,42 @@ impl IndexOpenError {
             | Self::Empty
             | Self::OlderFormat { .. }
             | Self::SettingChanged { .. }
+            | Self::MmrChanged { .. }
+            | Self::MmrRefused { .. }
             | Self::FilterChanged { .. }
             | Self::GenesisChanged
             | Self::NotOurs => ErrorKind::Refused,
+        }
+    }
+}
+
+impl MmrEnableError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::IsOn | Self::NotWhole { .. } => ErrorKind::Refused,
+            Self::Settings(error) => error.kind(),
+            Self::Source(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+}
+
+impl MmrError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Off | Self::Empty | Self::OtherRule | Self::TooMuchWork { .. } => {
+                ErrorKind::Refused
+            }
+            Self::Unknown
+            | Self::NotYet { .. }
+            | Self::Passed { .. }
+            | Self::SpentInUtreexo
+            | Self::OutsideWindow { .. } => ErrorKind::OutOfRange,
+            Self::Store(error) => error.kind(),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     ConsumerState, IndexSettings, TipSignal, View,
     error::{IndexError, IndexOpenError},
     meta::{self, FORMAT_VERSION, UPGRADES},
+    mmr::MmrStanding,
     stats::Standing,
     tables::TABLES,
 };
@@ -62,6 +63,8 @@ pub struct IndexStatus {
     pub undo_base: Option<Height>,
     /// Format of the database.
     pub format_version: u64,
+    /// The Merkle mountain range, where one is kept.
+    pub mmr: Option<MmrStanding>,
     /// Size of each table.
     pub tables: Vec<TableSize>,
 }
@@ -69,6 +72,7 @@ pub struct IndexStatus {
 impl<K: Kv> ChainIndex<K> {
     /// Takes an engine that has all tables the settings ask for, in the mode it was opened in.
     pub fn open(kv: K, settings: IndexSettings) -> Result<Self, IndexOpenError> {
+        meta::check_mmr(&settings)?;
         let upgrades = meta::check(&kv, &settings, UPGRADES)?;
         let found = match &upgrades {
             None => Found::Nothing,
@@ -127,6 +131,7 @@ impl<K: Kv> ChainIndex<K> {
             rollback_floor: floor,
             undo_base: floor.is_some().then(|| meta::undo_base(&view.read)).transpose()?,
             format_version: FORMAT_VERSION,
+            mmr: view.mmr_standing()?,
             tables: self.kv.table_sizes()?,
         })
     }
@@ -150,6 +155,7 @@ impl<K: Kv> ChainIndex<K> {
             address_rows: rows.map_or(0, |table| table.rows_estimate),
             floor: status.rollback_floor.unwrap_or_default(),
             undo_base,
+            mmr: status.mmr,
             prune_due_blocks: prunable.and_then(|due| undo_base.depth_below(due)).unwrap_or(0),
         });
         Ok(())

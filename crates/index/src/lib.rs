@@ -24,6 +24,7 @@ mod index;
 mod live;
 mod log;
 mod meta;
+mod mmr;
 #[cfg(feature = "rocksdb")]
 mod open_dir;
 mod pending;
@@ -42,7 +43,10 @@ mod writer;
 
 pub use apply::Applied;
 pub use digest::Digest;
-pub use error::{ApplyError, FollowError, IndexError, IndexOpenError, QueryError, RollbackError};
+pub use error::{
+    ApplyError, FollowError, IndexError, IndexOpenError, MmrEnableError, MmrError, QueryError,
+    RollbackError,
+};
 pub use follow::{FollowReport, Follower, REFUSED_LISTED_MAX, RefusedBlock};
 pub use immutable::import_immutable;
 pub use import::{ImportProgress, ImportStage, OnProgress, import_files};
@@ -53,8 +57,9 @@ pub use log::{
     LogReader, LoggedBlock, TipSignal,
 };
 pub use meta::{FORMAT_VERSION, Identity};
+pub use mmr::{MmrBlocks, MmrBuilt, MmrRoot, MmrStanding, OnMmrBuild, UtreexoAnswer};
 #[cfg(feature = "rocksdb")]
-pub use open_dir::peek_identity;
+pub use open_dir::{disable_mmr, peek_identity};
 pub use prune::PruneReport;
 pub use query::{
     AddressBalance, AddressPage, AssetId, OutputDetails, Paging, SpentInfo, Utxo, View,

@@ -1,6 +1,6 @@
 //! The few rows that say what the database is and where it stands.
 
-use utxokeep_core::{BlockHash, Corrupt, Filter, Height, Network};
+use utxokeep_core::{BlockHash, Corrupt, Filter, Height, Network, mmr::MmrRule};
 use utxokeep_kv::{Batch, KvError, Read, Stored, Table};
 
 use crate::{
@@ -49,7 +49,7 @@ pub(crate) struct Switch {
 
 /// Every switch, in the order of their bytes in the row `settings`. New ones go to the end; a
 /// database that is older than a switch has no byte for it, and has it off.
-const SWITCHES: [Switch; 5] = [
+const SWITCHES: [Switch; 7] = [
     Switch {
         name: "[index] enabled",
         is_on: |settings| settings.enabled,
@@ -75,6 +75,8 @@ const SWITCHES: [Switch; 5] = [
         note: |identity, is_on| identity.stake_index = is_on,
         needs_credentials: true,
     },
+    Kind::Mmr.switch(),
+    crate::accumulator::mmr::RULE_SWITCH,
 ];
 
 impl Switch {
@@ -83,10 +85,18 @@ impl Switch {
     }
 }
 
+/// Switches from here on have a byte only in databases that have one of them on.
+const LATER_SWITCHES: usize = 5;
+/// Place of the switch of the Merkle mountain range; that of its rule is behind it.
+const MMR_SWITCH: usize = 5;
+
 /// The row `settings`, up to the last switch that the chain has.
 fn switch_bytes(settings: &IndexSettings) -> Vec<u8> {
     let is_own = |switch: &Switch| switch.is_of(settings.network());
-    let len = SWITCHES.iter().rposition(is_own).map_or(0, |last| last + 1);
+    let has_byte = |(at, switch): (usize, &Switch)| {
+        is_own(switch) && (at < LATER_SWITCHES || (switch.is_on)(settings))
+    };
+    let len = SWITCHES.iter().enumerate().rposition(has_byte).map_or(0, |last| last + 1);
     let byte = |switch: &Switch| u8::from(is_own(switch) && (switch.is_on)(settings));
     SWITCHES[..len].iter().map(byte).collect()
 }
@@ -147,6 +157,10 @@ pub(crate) fn check(
         return Err(IndexOpenError::WrongNetwork { found, asked: settings.network() });
     }
     let bytes = named(read, META, SETTINGS)?.ok_or(IndexOpenError::NotOurs)?;
+    let found = stated_mmr(&bytes);
+    if found != settings.mmr {
+        return Err(IndexOpenError::MmrChanged { found, asked: settings.mmr });
+    }
     for (at, switch) in SWITCHES.iter().enumerate() {
         if !switch.is_of(settings.network()) {
             continue;
@@ -172,6 +186,44 @@ pub(crate) fn check(
     Ok(Some(batch))
 }
 
+/// The Merkle mountain range that the row `settings` tells of.
+fn stated_mmr(bytes: &[u8]) -> Option<MmrRule> {
+    let is_on = |switch: usize| bytes.get(switch) == Some(&1);
+    let rule = if is_on(MMR_SWITCH + 1) { MmrRule::Utreexo } else { MmrRule::Tombstone };
+    is_on(MMR_SWITCH).then_some(rule)
+}
+
+/// Writes the switches of a database that has changed one.
+pub(crate) fn put_switches(batch: &mut Batch, settings: &IndexSettings) {
+    META.put(batch, SETTINGS, &switch_bytes(settings));
+}
+
+/// Refuses a Merkle mountain range where the index would not see every output.
+pub(crate) fn check_mmr(settings: &IndexSettings) -> Result<(), IndexOpenError> {
+    let Some(rule) = settings.mmr else { return Ok(()) };
+    let refusals = [
+        (!settings.enabled, "[index] enabled = false keeps no outputs at all"),
+        (
+            !settings.filter.is_empty(),
+            "[index] filter_addresses and filter_credentials keep only some outputs, and a root \
+             commits to all of them",
+        ),
+        (
+            settings.may_start_mid_chain,
+            "an index that starts in the middle of the chain has not seen the outputs before, and \
+             a root commits to all of them",
+        ),
+        (
+            rule == MmrRule::Utreexo && settings.network().is_cardano(),
+            "mmr_rule = \"utreexo\" is for Bitcoin",
+        ),
+    ];
+    match refusals.into_iter().find(|(is_so, _)| *is_so) {
+        Some((_, why)) => Err(IndexOpenError::MmrRefused { why }),
+        None => Ok(()),
+    }
+}
+
 /// What a database says of itself, before anybody knows how to open it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
@@ -184,6 +236,8 @@ pub struct Identity {
     pub address_index: bool,
     /// Whether it keeps MuHash accumulators.
     pub muhash: bool,
+    /// Rule of its Merkle mountain range, if it keeps one.
+    pub mmr: Option<MmrRule>,
     /// Whether it keeps the index by payment credential.
     pub payment_index: bool,
     /// Whether it keeps the index by stake credential.
@@ -205,6 +259,7 @@ pub(crate) fn identity(read: &dyn Read) -> Result<Option<Identity>, IndexOpenErr
         enabled: false,
         address_index: false,
         muhash: false,
+        mmr: None,
         payment_index: false,
         stake_index: false,
         filter: Filter::decode(&named(read, META, FILTER)?.unwrap_or_default())?,

@@ -12,7 +12,7 @@ use crate::{
     coin::{NO_RECORD, RecordBytes, SpentAt},
     error::IndexError,
     side::Redo,
-    staging::{Event, What},
+    staging::{Event, What, WriterRead},
     tables::{BLOCKS, DELTA, HEIGHTS, UNSPENT},
     writer::Tip,
 };
@@ -46,6 +46,7 @@ impl<K: Kv> ChainWriter<K> {
         let created: FxHashSet<_> = delta.created.iter().map(|c| c.outpoint).collect();
         let spent: FxHashSet<_> = delta.spent.iter().map(|s| s.outpoint).collect();
         let mut totals = self.tip.map_or_else(Totals::default, |tip| tip.entry.totals);
+        self.accumulators.begin(delta.hash);
         let at = SpentAt::new(delta.height, entry);
         for (outpoint, record) in &delta.replaced {
             self.redo_remove(Change::Replaced, *outpoint, record, &mut totals)?;
@@ -76,8 +77,7 @@ impl<K: Kv> ChainWriter<K> {
         if totals != entry.totals {
             return Err(Corrupt::new("redo", "the totals do not add up").into());
         }
-        self.stage_redo_rows(redo);
-        Ok(())
+        self.stage_redo_rows(redo)
     }
 
     /// Takes an output out of the set, after checking that it is there as it was.
@@ -99,19 +99,25 @@ impl<K: Kv> ChainWriter<K> {
         Ok(())
     }
 
-    fn stage_redo_rows(&mut self, redo: &Redo) {
+    fn stage_redo_rows(&mut self, redo: &Redo) -> Result<(), IndexError> {
         let Redo { entry, delta } = redo;
         let height = delta.height;
+        let mut delta = match self.index.settings.delta {
+            DeltaKind::SelfContained => delta.clone(),
+            DeltaKind::Compact => without_bodies(delta),
+        };
+        // The accumulators say again what undoing needs.
+        delta.mmr = None;
+        let read = &WriterRead::new(self.index.kv.as_ref(), self.staging.as_ref());
+        let at = (height, self.mode);
+        self.accumulators.stage(read, at, Some(&mut delta), &mut self.side_rows)?;
         let rows = &mut self.side_rows;
-        match self.index.settings.delta {
-            DeltaKind::SelfContained => DELTA.put(rows, &height, delta),
-            DeltaKind::Compact => DELTA.put(rows, &height, &without_bodies(delta)),
-        }
+        DELTA.put(rows, &height, &delta);
         BLOCKS.put(rows, &height, entry);
         HEIGHTS.put(rows, &entry.hash, &height);
-        self.accumulators.stage(height, self.mode, &mut self.side_rows);
-        self.side_rows.append(&std::mem::take(&mut self.with_next));
+        rows.append(&std::mem::take(&mut self.with_next));
         self.tip = Some(Tip { height, entry: *entry });
+        Ok(())
     }
 }
 

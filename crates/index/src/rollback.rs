@@ -80,7 +80,7 @@ impl<K: Kv> ChainWriter<K> {
             let bodies = Bodies::gather(read, &delta)?;
             reversals = delta.created.len() + delta.spent.len();
             self.undo_set(&mut batch, &delta, &bodies)?;
-            self.accumulators.undo(read, &delta, &mut batch)?;
+            self.accumulators.undo(read, &delta, &bodies, &mut batch)?;
             DELTA.delete(&mut batch, &tip.height);
             let (entry, delta) = (tip.entry, bodies.into_self_contained(delta)?);
             if keep_redo {
@@ -162,6 +162,41 @@ impl Bodies {
     /// For any block with undo data: what it created may have been spent since.
     pub(crate) fn gather_later(read: &dyn Read, delta: &BlockDelta) -> Result<Self, IndexError> {
         Self::gather_with(read, delta, read_live_or_spent)
+    }
+
+    /// For who asks only what the block took out of the set.
+    pub(crate) fn gather_spent(read: &dyn Read, delta: &BlockDelta) -> Result<Self, IndexError> {
+        Self::gather_with(read, delta, |_, _| Ok(Vec::new()))
+    }
+
+    /// Outputs that were in the set before the block and not after it, with their records: those
+    /// that it replaced, then those that it spent.
+    pub(crate) fn left_the_set<'a>(
+        &'a self,
+        delta: &'a BlockDelta,
+    ) -> impl Iterator<Item = (OutPoint, &'a [u8])> {
+        let replaced = delta.replaced.iter().map(|(outpoint, body)| (*outpoint, body.as_slice()));
+        replaced.chain(self.spent_before(delta))
+    }
+
+    /// Outputs that the block spent and an earlier one created, with their records.
+    pub(crate) fn spent_before<'a>(
+        &'a self,
+        delta: &'a BlockDelta,
+    ) -> impl Iterator<Item = (OutPoint, &'a [u8])> {
+        let spent = delta.spent.iter().zip(&self.spent);
+        spent
+            .map(|(spent, body)| (spent.outpoint, body.record.as_slice()))
+            .filter(|(outpoint, _)| !self.same_block.contains(outpoint))
+    }
+
+    /// Outputs that the block created and did not spend, with their records.
+    pub(crate) fn created_and_left<'a>(
+        &'a self,
+        delta: &'a BlockDelta,
+    ) -> impl Iterator<Item = (OutPoint, &'a [u8])> {
+        let created = delta.created.iter().zip(&self.created);
+        created.filter_map(|(created, body)| Some((created.outpoint, body.as_deref()?)))
     }
 
     fn gather_with(

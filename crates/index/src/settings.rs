@@ -1,7 +1,7 @@
 //! What a chain index is opened with.
 
 use utxokeep_chains::BlockDecoder;
-use utxokeep_core::{Filter, Network, Window};
+use utxokeep_core::{Filter, Network, Window, mmr::MmrRule};
 use utxokeep_kv::Durability;
 
 /// What a delta holds.
@@ -13,7 +13,7 @@ pub enum DeltaKind {
     SelfContained,
 }
 
-/// Settings of the chain index. Those marked *fixed* are part of the database once it exists.
+/// IndexSettings of the chain index. Those marked *fixed* are part of the database once it exists.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct IndexSettings {
@@ -34,6 +34,8 @@ pub struct IndexSettings {
     pub may_start_mid_chain: bool,
     /// Keep the MuHash accumulator in every block's batch (fixed).
     pub muhash: bool,
+    /// Keep a Merkle mountain range over the set, with this rule (fixed).
+    pub mmr: Option<MmrRule>,
     /// How far back things are kept.
     pub window: Window,
     /// What deltas written from now on hold.
@@ -76,6 +78,7 @@ impl IndexSettings {
             filter: Filter::default(),
             may_start_mid_chain: false,
             muhash: false,
+            mmr: None,
             window: Window { prune_depth: security, rollback_window: security.saturating_mul(2) },
             delta: DeltaKind::Compact,
             prune_rows_max: 50_000,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use metrics::{counter, gauge, histogram};
 use utxokeep_core::{Height, MetricKind, Totals, metric_list};
 
-use crate::prune::PruneReport;
+use crate::{mmr::MmrStanding, prune::PruneReport};
 
 metric_list! {
     BLOCKS_APPLIED = "utxokeep_index_blocks_applied_total", Counter, "",
@@ -46,6 +46,12 @@ metric_list! {
     PRUNE_DUE = "utxokeep_index_prune_due_blocks", Gauge, "",
         "Blocks whose undo data may be deleted and is still there: it grows while pruning falls \
          behind.";
+    MMR_LEAVES = "utxokeep_index_mmr_leaves", Gauge, "MMR size/root",
+        "Leaves of the Merkle mountain range, spent ones included.";
+    MMR_LIVE_LEAVES = "utxokeep_index_mmr_live_leaves", Gauge, "",
+        "Leaves of the Merkle mountain range whose outputs are unspent.";
+    MMR_NODES = "utxokeep_index_mmr_nodes", Gauge, "",
+        "Hashes that the Merkle mountain range has stored.";
     ROLLBACKS_REFUSED = "utxokeep_index_rollbacks_refused_total", Counter, "",
         "Rollbacks and reorganisations refused because they go below the rollback floor.";
     CONSUMER_LAG = "utxokeep_log_consumer_lag_blocks", Gauge, "",
@@ -100,6 +106,7 @@ pub(crate) struct Standing {
     pub(crate) floor: Height,
     pub(crate) undo_base: Height,
     pub(crate) prune_due_blocks: u32,
+    pub(crate) mmr: Option<MmrStanding>,
 }
 
 /// Gauges are doubles: above 2^53 the amount is rounded.
@@ -113,6 +120,11 @@ pub(crate) fn sampled(standing: &Standing) {
     gauge!(FLOOR).set(f64::from(standing.floor.get()));
     gauge!(UNDO_BASE).set(f64::from(standing.undo_base.get()));
     gauge!(PRUNE_DUE).set(f64::from(standing.prune_due_blocks));
+    if let Some(mmr) = &standing.mmr {
+        gauge!(MMR_LEAVES).set(mmr.leaves as f64);
+        gauge!(MMR_LIVE_LEAVES).set(mmr.live_leaves as f64);
+        gauge!(MMR_NODES).set(mmr.nodes as f64);
+    }
 }
 
 /// Where a named consumer of the log stands.

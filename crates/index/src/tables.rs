@@ -3,8 +3,9 @@
 use utxokeep_core::{
     AddressRow, AddressRowKey, BlockDelta, BlockEntry, BlockHash, Height, MuHash, OutPoint,
     SpentAddressRow, SpentRecord, UtxoRecord,
+    mmr::{PlaceKey, Row as MmrRow, RowKey as MmrRowKey},
 };
-use utxokeep_kv::{Access, tables};
+use utxokeep_kv::{Access, TableSpec, tables};
 
 pub use crate::side::{SideBody, SideHeader};
 
@@ -34,8 +35,29 @@ tables! {
     MUHASH = 10, "utxo_muhash": Height => MuHash, Access::Sequential;
     /// Undo base and prune cursor, by name.
     UTXO_META = 11, "utxo_meta": [u8] => [u8], Access::Sequential;
+    /// Nodes of the Merkle mountain range: level and number → sixteen neighbours.
+    MMR_NODES = 12, "utxo_mmr_nodes": MmrRowKey => MmrRow, Access::Point;
+    /// Leaf numbers: height, transactions → leaves of their outputs.
+    MMR_PLACES = 13, "utxo_mmr_places": PlaceKey => [u8], Access::Point;
 }
 
 /// How many of [`TABLES`] belong to the chain log; the rest is the index and stays unopened when
 /// the index is off.
 pub const LOG_TABLES: usize = 5;
+
+/// How many of [`TABLES`] there are without a Merkle mountain range; its own come behind them.
+pub const CLASSIC_TABLES: usize = 12;
+
+/// The tables of a database that has these on disk: the log alone, with the index, or with the
+/// Merkle mountain range too.
+#[must_use]
+pub fn tables_of(on_disk: &[String]) -> &'static [TableSpec] {
+    let has = |at: usize| on_disk.iter().any(|name| *name == TABLES[at].name);
+    if has(CLASSIC_TABLES) {
+        TABLES
+    } else if has(LOG_TABLES) {
+        &TABLES[..CLASSIC_TABLES]
+    } else {
+        &TABLES[..LOG_TABLES]
+    }
+}

@@ -124,7 +124,7 @@ pub(crate) struct Check<'c, 'a, S> {
     places: FxHashMap<Height, Option<BlockStamp>>,
 }
 
-type Keyed = (Vec<u8>, Vec<u8>);
+pub(crate) type Keyed = (Vec<u8>, Vec<u8>);
 
 impl<S: Read> Check<'_, '_, S> {
     const fn network(&self) -> Network {
@@ -315,7 +315,7 @@ impl<S: Read> Check<'_, '_, S> {
         Ok(self.read().scan(table, &Scan::ALL, &mut |_, _| true)? as u64)
     }
 
-    fn for_each_page(
+    pub(crate) fn for_each_page(
         &mut self,
         table: TableId,
         name: &'static str,

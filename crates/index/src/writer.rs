@@ -197,7 +197,8 @@ impl<K: Kv> ChainWriter<K> {
         let is_over = |writer: &Self| {
             // The rows of a batch are sorted by an array beside them.
             let others = writer.side_rows.bytes() + writer.side_rows.len() * 48;
-            writer.pending.memory_bytes() + others >= bytes_max
+            let waiting = writer.pending.memory_bytes() + writer.accumulators.memory_bytes();
+            waiting + others >= bytes_max
         };
         let blocks_max = settings.catch_up_blocks_max;
         if self.mode == Mode::CatchUp && self.staged_blocks >= blocks_max {
@@ -220,6 +221,8 @@ impl<K: Kv> ChainWriter<K> {
             meta::put_undo_base(&mut closing, tip.height);
             self.accumulators.cut_bulk(tip.height, &mut closing);
         }
+        let read = &WriterRead::new(self.index.kv.as_ref(), self.staging.as_ref());
+        self.accumulators.cut(read, &mut closing)?;
         let total_rows = self.pending.rows() + closing.len();
         if self.mode == Mode::Tip || self.is_staging() || total_rows < LOAD_ROWS_MIN {
             self.pending.write_into(&mut closing)?;

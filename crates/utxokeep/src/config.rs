@@ -210,6 +210,7 @@ mod tests {
             enabled: true,
             address_index: false,
             muhash: true,
+            mmr: None,
             payment_index: false,
             stake_index: true,
             filter: Filter::default(),

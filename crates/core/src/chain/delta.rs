@@ -6,7 +6,10 @@
 use minicbor::{Decoder, Encoder};
 
 use super::record::{Corrupt, INFALLIBLE, UtxoRecord, array_len, end, map_len, txid};
-use crate::types::{BlockHash, Height, OutPoint, Txid};
+use crate::{
+    accumulator::mmr::NodeHash,
+    types::{BlockHash, Height, OutPoint, Txid},
+};
 
 const WHAT: &str = "block delta";
 
@@ -39,6 +42,22 @@ pub struct InvalidTx {
     pub had_collateral_return: bool,
 }
 
+/// What the block did to the Merkle mountain range over the set, where one is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MmrDelta {
+    /// Leaves before the block: the number of the first leaf that it appended.
+    pub leaves_before: u64,
+    /// Leaves that it appended: one for each output that it created and did not spend.
+    pub inserts: u64,
+    /// Leaves that it made tombstones: those of the replaced outputs, then those of the spent ones
+    /// that an earlier block had created, in the order of the two lists.
+    pub deletes: Vec<u64>,
+    /// The peaks from before the block, the highest first: what undoing it must give back.
+    pub peaks_before: Vec<NodeHash>,
+    /// The root after the block.
+    pub root: NodeHash,
+}
+
 /// The reversible change set of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDelta {
@@ -59,6 +78,8 @@ pub struct BlockDelta {
     pub replaced: Vec<(OutPoint, Vec<u8>)>,
     /// Transactions that failed their scripts, in block order.
     pub invalid_txs: Vec<InvalidTx>,
+    /// Leaves appended and deleted, in a database that keeps a Merkle mountain range.
+    pub mmr: Option<MmrDelta>,
 }
 
 const HEIGHT: u32 = 0;
@@ -68,6 +89,7 @@ const CREATED: u32 = 3;
 const SPENT: u32 = 4;
 const FLAGS: u32 = 5;
 const TX_FLAGS: u32 = 6;
+const MMR: u32 = 7;
 const PREV: u32 = 8;
 const REPLACED: u32 = 9;
 
@@ -80,7 +102,8 @@ impl BlockDelta {
         let mut e = Encoder::new(&mut out);
         let mut write = || -> Result<(), minicbor::encode::Error<std::convert::Infallible>> {
             let has_invalid = !self.invalid_txs.is_empty();
-            e.map(7 + u64::from(has_invalid) + u64::from(!self.replaced.is_empty()))?;
+            let optional = [has_invalid, !self.replaced.is_empty(), self.mmr.is_some()];
+            e.map(7 + optional.map(u64::from).iter().sum::<u64>())?;
             e.u32(HEIGHT)?.u32(self.height.get())?;
             e.u32(SLOT)?.u64(self.slot)?;
             e.u32(HASH)?.bytes(self.hash.as_bytes())?;
@@ -121,6 +144,10 @@ impl BlockDelta {
                     e.u32(1)?.bool(true)?.u32(2)?.bool(tx.had_collateral_return)?;
                 }
             }
+            if let Some(mmr) = &self.mmr {
+                e.u32(MMR)?;
+                encode_mmr(&mut e, mmr)?;
+            }
             e.u32(PREV)?.bytes(self.prev.as_bytes())?;
             if !self.replaced.is_empty() {
                 e.u32(REPLACED)?.array(self.replaced.len() as u64)?;
@@ -150,7 +177,7 @@ impl BlockDelta {
         let mut d = Decoder::new(bytes);
         let (mut height, mut slot, mut hash, mut prev) = (None, None, None, None);
         let (mut created, mut spent, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
-        let mut invalid_txs = Vec::new();
+        let (mut invalid_txs, mut mmr) = (Vec::new(), None);
         for _ in 0..map_len(&mut d, WHAT)? {
             match d.u32().map_err(corrupt)? {
                 HEIGHT => height = Some(Height::new(d.u32().map_err(corrupt)?)),
@@ -160,6 +187,7 @@ impl BlockDelta {
                 SPENT => spent = decode_spent(&mut d)?,
                 FLAGS => d.skip().map_err(corrupt)?,
                 TX_FLAGS => invalid_txs = decode_tx_flags(&mut d)?,
+                MMR => mmr = Some(decode_mmr(&mut d)?),
                 PREV => prev = Some(block_hash(&mut d)?),
                 REPLACED => replaced = decode_replaced(&mut d)?,
                 other => return Err(Corrupt::new(WHAT, format!("unknown field {other}"))),
@@ -176,8 +204,61 @@ impl BlockDelta {
             spent,
             replaced,
             invalid_txs,
+            mmr,
         })
     }
+}
+
+/// `{0: [leaves before, inserts], 1: deletes, 2: peaks before, 3: root}`.
+fn encode_mmr(
+    e: &mut Encoder<&mut Vec<u8>>,
+    mmr: &MmrDelta,
+) -> Result<(), minicbor::encode::Error<std::convert::Infallible>> {
+    e.map(4)?.u32(0)?.array(2)?.u64(mmr.leaves_before)?.u64(mmr.inserts)?;
+    e.u32(1)?.array(mmr.deletes.len() as u64)?;
+    for leaf in &mmr.deletes {
+        e.u64(*leaf)?;
+    }
+    e.u32(2)?.array(mmr.peaks_before.len() as u64)?;
+    for peak in &mmr.peaks_before {
+        e.bytes(peak)?;
+    }
+    e.u32(3)?.bytes(&mmr.root)?;
+    Ok(())
+}
+
+fn decode_mmr(d: &mut Decoder<'_>) -> Result<MmrDelta, Corrupt> {
+    let malformed = || Corrupt::new(WHAT, "malformed leaves");
+    let field = |d: &mut Decoder<'_>, number| match d.u32() {
+        Ok(found) if found == number => Ok(()),
+        _ => Err(malformed()),
+    };
+    let hash = |d: &mut Decoder<'_>| {
+        let bytes = d.bytes().map_err(corrupt)?;
+        NodeHash::try_from(bytes).map_err(|_| malformed())
+    };
+    if map_len(d, WHAT)? != 4 {
+        return Err(malformed());
+    }
+    field(d, 0)?;
+    if array_len(d, WHAT)? != 2 {
+        return Err(malformed());
+    }
+    let leaves_before = d.u64().map_err(corrupt)?;
+    let inserts = d.u64().map_err(corrupt)?;
+    leaves_before.checked_add(inserts).ok_or_else(malformed)?;
+    field(d, 1)?;
+    let mut deletes = Vec::new();
+    for _ in 0..array_len(d, WHAT)? {
+        deletes.push(d.u64().map_err(corrupt)?);
+    }
+    field(d, 2)?;
+    let mut peaks_before = Vec::new();
+    for _ in 0..array_len(d, WHAT)? {
+        peaks_before.push(hash(d)?);
+    }
+    field(d, 3)?;
+    Ok(MmrDelta { leaves_before, inserts, deletes, peaks_before, root: hash(d)? })
 }
 
 fn corrupt(error: minicbor::decode::Error) -> Corrupt {
@@ -316,6 +397,30 @@ mod tests {
             spent: vec![spent],
             replaced: Vec::new(),
             invalid_txs: Vec::new(),
+            mmr: None,
+        }
+    }
+
+    #[test]
+    fn leaves_are_pinned() {
+        let mut delta = delta(false);
+        let plain = crate::hex_encode(&delta.encode());
+        delta.mmr = Some(MmrDelta {
+            leaves_before: 5,
+            inserts: 3,
+            deletes: vec![4, 300],
+            peaks_before: vec![[0xdd; 32], [0xee; 32]],
+            root: [0xff; 32],
+        });
+        let (d, e, f) = ("dd".repeat(32), "ee".repeat(32), "ff".repeat(32));
+        let leaves = format!("07a40082050301820419012c02825820{d}5820{e}035820{f}0858");
+        let expected =
+            plain.replacen("a7", "a8", 1).replace("a100f40858", &format!("a100f4{leaves}"));
+        assert_eq!(crate::hex_encode(&delta.encode()), expected);
+        let bytes = delta.encode();
+        assert_eq!(BlockDelta::decode(&bytes), Ok(delta));
+        for cut in 0..bytes.len() {
+            assert!(BlockDelta::decode(&bytes[..cut]).is_err());
         }
     }
 

@@ -197,6 +197,7 @@ impl<S: Read> LogReader<'_, '_, S> {
                 spent: Vec::new(),
                 replaced: Vec::new(),
                 invalid_txs: Vec::new(),
+                mmr: None,
             });
         }
         if *height <= meta::undo_base(&self.view.read)? {

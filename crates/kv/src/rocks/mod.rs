@@ -320,6 +320,16 @@ impl RocksKv {
             .map_err(|error| KvError::rocks("deleting the database", error))
     }
 
+    /// Drops the tables from position `first` on with everything in them, and closes the database.
+    pub fn drop_tables(mut self, first: usize) -> Result<(), KvError> {
+        for spec in self.specs.iter().skip(first) {
+            self.db
+                .drop_cf(spec.name)
+                .map_err(|error| KvError::rocks("dropping a table", error))?;
+        }
+        Ok(())
+    }
+
     fn refuse_unknown_tables(dir: &Path, specs: &[TableSpec]) -> Result<(), KvError> {
         let known = |name: &String| {
             name == rocksdb::DEFAULT_COLUMN_FAMILY_NAME || specs.iter().any(|s| s.name == name)

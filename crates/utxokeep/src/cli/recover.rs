@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use serde::Serialize;
 use utxokeep_core::{Height, Txid};
-use utxokeep_index::tables::{LOG_TABLES, TABLES as CHAIN_TABLES};
+use utxokeep_index::tables::tables_of;
 use utxokeep_kv::{KvError, LostRow, RocksKv, RocksOptions, TableSpec, Use};
 use utxokeep_txstore::TABLES as STORE_TABLES;
 
@@ -113,8 +113,7 @@ impl Human for Recovery {
 pub(super) fn chain(session: &Session, args: &ChainRecover) -> anyhow::Result<Exit> {
     let dir = session.data();
     let on_disk = RocksKv::tables_on_disk(dir)?;
-    let has_index = on_disk.iter().any(|name| name == CHAIN_TABLES[LOG_TABLES].name);
-    let tables = if has_index { CHAIN_TABLES } else { &CHAIN_TABLES[..LOG_TABLES] };
+    let tables = tables_of(&on_disk);
     let height = |row: &LostRow<'_>| {
         let is_block = row.table == Some("chain_blocks") && !row.is_deletion;
         is_block.then(|| Height::from_key(row.key)).flatten()

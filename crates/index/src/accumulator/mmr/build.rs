@@ -1,0 +1,398 @@
+//! Building the tree for a database that has none: a pass that can be interrupted anywhere.
+//!
+//! Leaf numbers need every output that was ever created, so the blocks are read again. Up to the
+//! undo base nothing is ever undone, and the tree is written as of that block in one go: an output
+//! has a leaf if its own block did not spend it, and the leaf is live if the output is in the set,
+//! or was spent above. Above the undo base the deltas say what happened, and get the leaves that
+//! undoing needs.
+//!
+//! Until the last batch of the pass the database says that it has no tree, and opens as before.
+
+use rustc_hash::FxHashMap;
+use utxokeep_core::{
+    Block, BlockHash, Corrupt, Height, OutPoint, SpentRecord, UtxoRecord, in_block_prevouts,
+    mmr::{MmrRule, NodeHash, PlaceRows},
+};
+use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, TableId};
+
+use super::{Kept, State, leaf_hash, rewind::mmr_of};
+use crate::{
+    ChainWriter, IndexSettings, Mode,
+    accumulator::Change,
+    error::{FollowError, IndexError, MmrEnableError},
+    meta,
+    query::block_entry,
+    rollback::{Bodies, read_delta},
+    tables::{DELTA, MMR_NODES, MMR_PLACES, SPENT, UNSPENT, UTXO_META},
+};
+
+const NAME: &[u8] = b"mmr_build";
+/// Memory that may wait for a batch of the pass.
+const BATCH_BYTES_MAX: usize = 64 << 20;
+/// Rows deleted in one batch.
+const DELETED_AT_ONCE: usize = 100_000;
+
+/// How far a pass has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cursor {
+    rule: MmrRule,
+    /// The undo base when the pass began.
+    base: Height,
+    /// The next block.
+    next: Height,
+}
+
+impl Cursor {
+    fn read(read: &dyn Read) -> Result<Option<Self>, IndexError> {
+        let Some(row) = UTXO_META.get(read, NAME)? else { return Ok(None) };
+        let bytes = row.into_bytes();
+        let decoded = bytes.split_first().and_then(|(rule, heights)| {
+            let (base, next) = heights.split_at_checked(4)?;
+            let rule = if *rule == 1 { MmrRule::Utreexo } else { MmrRule::Tombstone };
+            Some(Self { rule, base: Height::from_key(base)?, next: Height::from_key(next)? })
+        });
+        Ok(Some(decoded.ok_or_else(|| Corrupt::new("mmr build", "not 9 bytes long"))?))
+    }
+
+    fn write_into(self, batch: &mut Batch) {
+        let rule = [u8::from(self.rule == MmrRule::Utreexo)];
+        let row = [rule.as_slice(), &self.base.to_key(), &self.next.to_key()].concat();
+        UTXO_META.put(batch, NAME, &row);
+    }
+}
+
+/// Hands out the block of a height and hash; it is asked in the order of the chain.
+pub type MmrBlocks<'b> = dyn FnMut(Height, &BlockHash) -> Result<Block, FollowError> + 'b;
+
+/// Told the height that is done and the height of the tip; `false` stops the pass, to be gone on
+/// with later.
+pub type OnMmrBuild<'p> = dyn FnMut(Height, Height) -> bool + 'p;
+
+/// What became of a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MmrBuilt {
+    /// The database has a tree now; it must be opened again.
+    Done,
+    /// It was stopped; the next one goes on from there.
+    Stopped,
+}
+
+impl<K: Kv> ChainWriter<K> {
+    /// Builds the Merkle mountain range of a database that was opened without one. A pass that was
+    /// interrupted is gone on with.
+    pub fn build_mmr(
+        mut self,
+        rule: MmrRule,
+        blocks: &mut MmrBlocks<'_>,
+        progress: &mut OnMmrBuild<'_>,
+    ) -> Result<MmrBuilt, MmrEnableError> {
+        self.flush()?;
+        let settings = IndexSettings { mmr: Some(rule), ..(*self.index.settings).clone() };
+        if self.index.settings.mmr.is_some() {
+            return Err(MmrEnableError::IsOn);
+        }
+        meta::check_mmr(&settings)?;
+        if self.started_mid_chain {
+            return Err(MmrEnableError::NotWhole { why: "it started in the middle of the chain" });
+        }
+        let mut built = MmrBuilt::Done;
+        if let Some(tip) = self.tip.map(|tip| tip.height) {
+            let cursor = self.cursor(rule)?;
+            built = Pass::new(&self, cursor)?.run(blocks, tip, progress)?;
+        }
+        if built == MmrBuilt::Done {
+            let mut batch = Batch::new();
+            if self.tip.is_none() {
+                self.clear_mmr()?;
+            }
+            UTXO_META.delete(&mut batch, NAME);
+            meta::put_switches(&mut batch, &settings);
+            self.index.kv.commit(batch, Durability::Synced)?;
+        }
+        Ok(built)
+    }
+
+    /// Where to go on; what cannot be gone on with is deleted.
+    fn cursor(&self, rule: MmrRule) -> Result<Cursor, IndexError> {
+        let read = self.index.kv.as_ref();
+        if let Some(cursor) = Cursor::read(read)?
+            && cursor.rule == rule
+            && cursor.base >= self.undo_base
+            && self.has_leaves(cursor)?
+        {
+            return Ok(cursor);
+        }
+        self.clear_mmr()?;
+        let cursor = Cursor { rule, base: self.undo_base, next: Height::GENESIS };
+        let mut batch = Batch::new();
+        State::empty(rule).write_into(&mut batch);
+        cursor.write_into(&mut batch);
+        read.commit(batch, Durability::Synced)?;
+        Ok(cursor)
+    }
+
+    /// Whether the deltas that an interrupted pass went through are still those it wrote.
+    fn has_leaves(&self, cursor: Cursor) -> Result<bool, IndexError> {
+        let read = self.index.kv.as_ref();
+        let state = State::read(read)?;
+        let Some(tip) = self.tip else { return Ok(false) };
+        if cursor.next > tip.height.plus(1) {
+            return Ok(false);
+        }
+        let mut expected: Option<(u64, NodeHash)> = None;
+        for raw in cursor.base.get() + 1..cursor.next.get() {
+            let delta = read_delta(read, Height::new(raw))?;
+            let Some(mmr) = delta.mmr else { return Ok(false) };
+            let before =
+                (mmr.leaves_before, cursor.rule.root(mmr.leaves_before, &mmr.peaks_before));
+            if expected.is_some_and(|expected| expected != before) {
+                return Ok(false);
+            }
+            expected = Some((mmr.leaves_before + mmr.inserts, mmr.root));
+        }
+        Ok(expected.is_none_or(|expected| expected == (state.leaves, state.root)))
+    }
+
+    /// Deletes every row of a tree, and what an interrupted pass left.
+    fn clear_mmr(&self) -> Result<(), IndexError> {
+        let kv = self.index.kv.as_ref();
+        let mut batch = Batch::new();
+        forget(&mut batch);
+        kv.commit(batch, Durability::Synced)?;
+        for table in [MMR_NODES.id(), MMR_PLACES.id()] {
+            while delete_rows(kv, table)? == DELETED_AT_ONCE {}
+        }
+        Ok(())
+    }
+}
+
+fn delete_rows<K: Kv>(kv: &K, table: TableId) -> Result<usize, IndexError> {
+    let mut batch = Batch::new();
+    let scan = Scan { limit: DELETED_AT_ONCE, ..Scan::ALL };
+    let rows = kv.scan(table, &scan, &mut |key, _| {
+        batch.delete(table, key);
+        true
+    })?;
+    kv.commit(batch, Durability::Buffered)?;
+    Ok(rows)
+}
+
+/// Forgets how large the tree is and how far a pass has come; the rows stay.
+pub(crate) fn forget(batch: &mut Batch) {
+    UTXO_META.delete(batch, NAME);
+    State::delete(batch);
+}
+
+/// A pass at work.
+struct Pass<'w, K: Kv> {
+    writer: &'w ChainWriter<K>,
+    cursor: Cursor,
+    kept: Kept,
+    batch: Batch,
+    /// Records that blocks above the base replaced, by output and height.
+    replaced: FxHashMap<(OutPoint, Height), Vec<u8>>,
+    room: Vec<u8>,
+}
+
+impl<'w, K: Kv> Pass<'w, K> {
+    fn new(writer: &'w ChainWriter<K>, cursor: Cursor) -> Result<Self, IndexError> {
+        let read = writer.index.kv.as_ref();
+        let kept = Kept::at(cursor.rule, State::read(read)?);
+        let mut replaced = FxHashMap::default();
+        let tip = writer.tip.map_or(Height::GENESIS, |tip| tip.height);
+        for raw in cursor.base.get() + 1..=tip.get() {
+            for (outpoint, body) in read_delta(read, Height::new(raw))?.replaced {
+                let height = UtxoRecord::decode(&body)?.height;
+                replaced.insert((outpoint, height), body);
+            }
+        }
+        Ok(Self { writer, cursor, kept, batch: Batch::new(), replaced, room: Vec::new() })
+    }
+
+    fn read(&self) -> &'w K {
+        self.writer.index.kv.as_ref()
+    }
+
+    fn run(
+        mut self,
+        blocks: &mut MmrBlocks<'_>,
+        tip: Height,
+        progress: &mut OnMmrBuild<'_>,
+    ) -> Result<MmrBuilt, MmrEnableError> {
+        while self.cursor.next <= tip {
+            let height = self.cursor.next;
+            if height <= self.cursor.base {
+                self.add_block(height, blocks)?;
+            } else {
+                self.add_delta(height)?;
+            }
+            self.cursor.next = height.plus(1);
+            let is_last_below = height == self.cursor.base || height == tip;
+            let waiting = self.kept.memory_bytes() + self.batch.bytes() >= BATCH_BYTES_MAX;
+            let goes_on = progress(height, tip);
+            if is_last_below || waiting || !goes_on || height > self.cursor.base {
+                self.commit()?;
+            }
+            if !goes_on && height < tip {
+                return Ok(MmrBuilt::Stopped);
+            }
+        }
+        Ok(MmrBuilt::Done)
+    }
+
+    fn commit(&mut self) -> Result<(), IndexError> {
+        let read = self.read();
+        self.kept.cut(read, &mut self.batch)?;
+        self.cursor.write_into(&mut self.batch);
+        Ok(read.commit(std::mem::take(&mut self.batch), Durability::Buffered)?)
+    }
+
+    /// Gives leaves to the outputs of a block that is never undone.
+    fn add_block(
+        &mut self,
+        height: Height,
+        blocks: &mut MmrBlocks<'_>,
+    ) -> Result<(), MmrEnableError> {
+        let read = self.read();
+        let entry = block_entry(read, height)?
+            .ok_or_else(|| IndexError::missing("chain_blocks", height))?;
+        let block = blocks(height, &entry.hash)?;
+        if block.header.hash != entry.hash {
+            let network = self.writer.index.settings.network();
+            let (hash, found) = (network.hash(entry.hash), network.hash(block.header.hash));
+            return Err(FollowError::OtherBlock { hash, found }.into());
+        }
+        let mut is_passed = vec![false; block.outputs.len()];
+        for number in in_block_prevouts(&block).into_iter().flatten() {
+            is_passed[number as usize] = true;
+        }
+        let mut outputs = Vec::with_capacity(block.outputs.len());
+        let first = self.first_tx_index(&block, height);
+        for (tx_index, tx) in (first..).zip(&block.txs) {
+            for (output, number) in block.outputs_of(tx).iter().zip(tx.outputs.start as usize..) {
+                if !is_passed[number] {
+                    outputs.push((OutPoint::new(tx.txid, output.index), tx_index));
+                }
+            }
+        }
+        let hashes = self.live_hashes(height, &outputs)?;
+        self.kept.append(height, &outputs, hashes, &mut self.batch);
+        Ok(())
+    }
+
+    /// As when the block was connected.
+    fn first_tx_index(&self, block: &Block, height: Height) -> u32 {
+        let is_second =
+            block.header.slot.is_some_and(|slot| slot.slot == 0) && height != Height::GENESIS;
+        self.writer.genesis_outputs(is_second)
+    }
+
+    /// Hashes of the leaves of outputs that were live after the base.
+    fn live_hashes(
+        &mut self,
+        height: Height,
+        outputs: &[(OutPoint, u32)],
+    ) -> Result<Vec<Option<NodeHash>>, IndexError> {
+        let read = self.read();
+        let mut sorted: Vec<_> =
+            outputs.iter().enumerate().map(|(at, (outpoint, _))| (*outpoint, at)).collect();
+        sorted.sort_unstable();
+        let mut bodies: Vec<Option<Vec<u8>>> = vec![None; outputs.len()];
+        let outpoints = sorted.iter().map(|(outpoint, _)| outpoint);
+        UNSPENT.multi_get(read, outpoints, |number, value| {
+            bodies[sorted[number].1] = value.map(|value| value.bytes().to_vec());
+        })?;
+        let base = self.cursor.base;
+        let mut damage = None;
+        sorted.retain(|(_, at)| bodies[*at].is_none());
+        let outpoints = sorted.iter().map(|(outpoint, _)| outpoint);
+        SPENT.multi_get(read, outpoints, |number, value| {
+            match value.map(|value| SpentRecord::decode(value.bytes())).transpose() {
+                Ok(spent) => {
+                    let spent = spent.filter(|spent| spent.spent_height > base);
+                    bodies[sorted[number].1] = spent.map(|spent| spent.record.to_vec());
+                }
+                Err(error) => damage = Some(error),
+            }
+        })?;
+        if let Some(error) = damage {
+            return Err(error.into());
+        }
+        let mut hashes = Vec::with_capacity(outputs.len());
+        for ((outpoint, tx_index), body) in outputs.iter().zip(bodies) {
+            hashes.push(self.live_hash(height, *outpoint, *tx_index, body)?);
+        }
+        Ok(hashes)
+    }
+
+    fn live_hash(
+        &mut self,
+        height: Height,
+        outpoint: OutPoint,
+        tx_index: u32,
+        body: Option<Vec<u8>>,
+    ) -> Result<Option<NodeHash>, IndexError> {
+        let replaced = self.replaced.get(&(outpoint, height)).map(Vec::as_slice);
+        for body in [replaced, body.as_deref()].into_iter().flatten() {
+            let record = UtxoRecord::decode(body)?;
+            // A later block may have created an output of the same name.
+            if record.height == height {
+                if record.tx_index != tx_index {
+                    return Err(Corrupt::new("utxo record", "its block has it elsewhere").into());
+                }
+                let read = self.writer.index.kv.as_ref();
+                let hash = leaf_hash(self.cursor.rule, read, outpoint, &record, &mut self.room)?;
+                return Ok(Some(hash));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes through a block that can be undone, and writes its delta again with its leaves.
+    fn add_delta(&mut self, height: Height) -> Result<(), IndexError> {
+        let read = self.read();
+        let mut delta = read_delta(read, height)?;
+        let bodies = Bodies::gather_later(read, &delta)?;
+        self.kept.begin(delta.hash);
+        for (change, list) in [
+            (Change::Replaced, delta.replaced.iter().map(|(o, b)| (*o, b.as_slice())).collect()),
+            (Change::Spent, bodies.spent_before(&delta).collect::<Vec<_>>()),
+        ] {
+            for (outpoint, body) in list {
+                self.kept.tell(change, outpoint, &UtxoRecord::decode(body)?)?;
+            }
+        }
+        for (outpoint, body) in bodies.created_and_left(&delta) {
+            let replaced = self.replaced.get(&(outpoint, height)).map(Vec::as_slice);
+            let body = replaced.unwrap_or(body);
+            self.kept.tell(Change::Created, outpoint, &UtxoRecord::decode(body)?)?;
+        }
+        delta.mmr = None;
+        self.kept.stage(read, Mode::Tip, Some(&mut delta), &mut self.batch)?;
+        mmr_of(&delta)?;
+        DELTA.put(&mut self.batch, &height, &delta);
+        Ok(())
+    }
+}
+
+impl Kept {
+    /// Appends the outputs of a block at once; one without a hash is spent already.
+    fn append(
+        &mut self,
+        height: Height,
+        outputs: &[(OutPoint, u32)],
+        hashes: Vec<Option<NodeHash>>,
+        batch: &mut Batch,
+    ) {
+        let mut places = PlaceRows::new(height, self.state.leaves);
+        for (outpoint, tx_index) in outputs {
+            places.push(*tx_index, outpoint.index());
+        }
+        for (key, row) in places.finish() {
+            MMR_PLACES.put(batch, &key, &row);
+        }
+        self.state.leaves += hashes.len() as u64;
+        self.state.live += hashes.iter().flatten().count() as u64;
+        self.young.extend(hashes);
+    }
+}
