@@ -10,7 +10,10 @@ use std::sync::{
 use tempfile::TempDir;
 use utxokeep_chains::{BlockSource, SimCoin, SimTip, Simulator, SimulatorConfig, decode_block};
 use utxokeep_core::{Block, BlockHash, Header, Height, Network, hex_encode};
-use utxokeep_index::{ChainIndex, ChainWriter, IndexSettings, tables::TABLES};
+use utxokeep_index::{
+    ChainIndex, ChainWriter, IndexSettings,
+    tables::{CLASSIC_TABLES, TABLES},
+};
 use utxokeep_kv::{
     Batch, Durability, Kv, KvError, MemoryKv, OpenMode, Read, RocksKv, RocksOptions, Scan,
     SortedRows, TableId,
@@ -120,7 +123,17 @@ impl IndexPlace for OnDisk {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Dump(pub(crate) Vec<Vec<(Vec<u8>, Vec<u8>)>>);
 
+/// The tables that every database has.
 pub(crate) fn dump(read: &impl Read) -> Dump {
+    dump_first(read, CLASSIC_TABLES)
+}
+
+/// Those of a Merkle mountain range too.
+pub(crate) fn dump_all(read: &impl Read) -> Dump {
+    dump_first(read, TABLES.len())
+}
+
+fn dump_first(read: &impl Read, tables: usize) -> Dump {
     let table = |id: usize| {
         let mut rows = Vec::new();
         read.scan(TableId(u8::try_from(id).unwrap()), &Scan::ALL, &mut |key, value| {
@@ -130,7 +143,7 @@ pub(crate) fn dump(read: &impl Read) -> Dump {
         .unwrap();
         rows
     };
-    Dump((0..TABLES.len()).map(table).collect())
+    Dump((0..tables).map(table).collect())
 }
 
 /// Panics with the first row that differs, outside the tables in `except`.

@@ -12,6 +12,7 @@ mod damage;
 mod errors;
 mod exact_bytes;
 mod log;
+mod mmr;
 mod one_commit;
 mod pinned_tables;
 mod properties;

@@ -9,7 +9,7 @@ use utxokeep_core::{Header, Height, OutPoint, hex_encode};
 use utxokeep_index::{
     ChainWriter, DeltaKind, Follower, IndexSettings,
     tables::{
-        TABLES,
+        CLASSIC_TABLES, TABLES,
         ids::{BLOCKS, HEIGHTS, UTXO_META},
     },
 };
@@ -148,11 +148,14 @@ fn every_table_of_the_format_has_a_pinned_row_and_names_are_pinned() {
             "utxo_block_delta",
             "utxo_muhash",
             "utxo_meta",
+            "utxo_mmr_nodes",
+            "utxo_mmr_places",
         ]
     );
     let text = pinned(IndexSettings { muhash: true, ..common::settings(3) });
-    for name in names {
-        let rows = text.lines().skip_while(|line| *line != name).nth(1);
+    // Rows of the Merkle mountain range are pinned where they are written, in `core`.
+    for name in &names[..CLASSIC_TABLES] {
+        let rows = text.lines().skip_while(|line| line != name).nth(1);
         assert!(rows.is_some_and(|row| row.starts_with("  ")), "{name} is empty");
     }
 }
