@@ -60,7 +60,7 @@ pub fn leaf_path<R: RowReader>(
     let peaks = peaks(rule, read, leaves)?;
     let level = peak_level(leaves, leaf);
     let own = peak_levels(leaves).position(|peak| peak == level).unwrap_or(0);
-    path.extend(rule.bag(&peaks[own + 1..]));
+    path.extend(MmrRule::bag(&peaks[own + 1..]));
     path.extend(peaks[..own].iter().rev());
     Ok(path)
 }

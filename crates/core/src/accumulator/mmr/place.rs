@@ -140,10 +140,10 @@ pub fn find_leaf(row: &[u8], tx_index: u32, output_index: u32) -> Result<Option<
 /// Seven bits to a byte, the lowest first; the highest bit says that more follow.
 fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
+        out.push(value.to_be_bytes()[7] | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push(value.to_be_bytes()[7]);
 }
 
 fn take_varint(bytes: &mut &[u8]) -> Option<u64> {

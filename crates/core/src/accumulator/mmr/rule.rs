@@ -121,7 +121,7 @@ impl MmrRule {
     /// The peaks from the last to the first: each is the left child of what they are bagged with.
     /// `None` without peaks.
     #[must_use]
-    pub fn bag(self, peaks: &[NodeHash]) -> Option<NodeHash> {
+    pub fn bag(peaks: &[NodeHash]) -> Option<NodeHash> {
         peaks.iter().rev().copied().reduce(|right, left| mmr_node_hash(&left, &right))
     }
 
@@ -130,10 +130,12 @@ impl MmrRule {
     #[must_use]
     pub fn root(self, leaves: u64, peaks: &[NodeHash]) -> NodeHash {
         match self {
-            Self::Tombstone => mmr_root(leaves, self.bag(peaks).as_ref()),
+            Self::Tombstone => mmr_root(leaves, Self::bag(peaks).as_ref()),
             Self::Utreexo => {
                 let mut hash = Sha512_256::new().chain_update(leaves.to_be_bytes());
-                peaks.iter().for_each(|peak| hash.update(peak));
+                for peak in peaks {
+                    hash.update(peak);
+                }
                 hash.finalize().into()
             }
         }

@@ -99,14 +99,12 @@ impl Tree {
 /// The same by the definition: peaks of a list of leaves, each half of a mountain by itself.
 pub(super) fn naive_peaks(rule: MmrRule, leaves: &[Option<NodeHash>]) -> Vec<NodeHash> {
     fn node(rule: MmrRule, level: u32, leaves: &[Option<NodeHash>]) -> Option<NodeHash> {
-        match leaves {
-            [leaf] => *leaf,
-            _ => {
-                let (left, right) = leaves.split_at(leaves.len() / 2);
-                let (left, right) = (node(rule, level - 1, left), node(rule, level - 1, right));
-                rule.combine(level - 1, left, right)
-            }
+        if let [leaf] = leaves {
+            return *leaf;
         }
+        let (left, right) = leaves.split_at(leaves.len() / 2);
+        let (left, right) = (node(rule, level - 1, left), node(rule, level - 1, right));
+        rule.combine(level - 1, left, right)
     }
     let mut rest = leaves;
     let mut peaks = Vec::new();
@@ -164,7 +162,7 @@ fn the_bag_of_the_peaks_is_pinned() {
     for (count, bag) in expected {
         let mut tree = Tree::new(MmrRule::Tombstone);
         tree.append(&(0..count).map(leaf).collect::<Vec<_>>());
-        assert_eq!(hex_encode(&tree.rule.bag(&tree.peaks()).unwrap()), bag, "{count} leaves");
+        assert_eq!(hex_encode(&MmrRule::bag(&tree.peaks()).unwrap()), bag, "{count} leaves");
     }
 }
 
@@ -267,6 +265,9 @@ enum Step {
     Back(usize),
 }
 
+/// Leaves, what the block spent of them, and rows.
+type Before = (Vec<Option<NodeHash>>, Vec<u64>, BTreeMap<RowKey, Row>);
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let block = (0..120u64, prop::collection::vec(any::<u64>(), 0..60))
         .prop_map(|(new, spent)| Step::Block(new, spent));
@@ -284,7 +285,7 @@ proptest! {
         let mut tree = Tree::new(rule);
         let mut leaves: Vec<Option<NodeHash>> = Vec::new();
         // Before each block: the leaves, what the block spent of them, and the rows.
-        let mut past: Vec<(Vec<Option<NodeHash>>, Vec<u64>, BTreeMap<RowKey, Row>)> = Vec::new();
+        let mut past: Vec<Before> = Vec::new();
         let mut next = 0;
         for step in steps {
             match step {

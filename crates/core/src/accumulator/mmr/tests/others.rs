@@ -50,7 +50,7 @@ fn what_is_appended_is_bagged_as_another_range_bags_it() {
         assert_eq!(position, leaf_index_to_pos(leaf));
         ours.append(&[some_leaf(leaf)]);
         assert_eq!(theirs.mmr_size(), size(ours.leaves));
-        let bag = ours.rule.bag(&ours.peaks()).unwrap();
+        let bag = MmrRule::bag(&ours.peaks()).unwrap();
         assert_eq!(bag, theirs.get_root().unwrap());
         // Their verifier takes our path, in its own order of the peaks.
         let proof = theirs.gen_proof(vec![position]).unwrap();

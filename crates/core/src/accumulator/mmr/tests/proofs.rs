@@ -122,7 +122,7 @@ fn a_cut_proof_is_refused() {
     for (leaf, leaves) in
         [(0, u64::MAX), (u64::MAX, 0), (u64::MAX - 1, u64::MAX), (1 << 63, u64::MAX)]
     {
-        let forged = MmrProof { leaf, leaves, ..proof.clone() };
+        let forged = MmrProof { leaves, leaf, ..proof.clone() };
         assert!(check_mmr_proof(&forged, None).is_err());
     }
 }
@@ -211,7 +211,7 @@ fn mistake_bagging_from_the_small_end_with_swapped_operands() {
     let swapped = peaks.iter().rev().copied().reduce(|bag, peak| mmr_node_hash(&bag, &peak));
     let other_end = peaks.iter().copied().reduce(|bag, peak| mmr_node_hash(&bag, &peak));
     let ours = mmr_node_hash(&peaks[0], &mmr_node_hash(&peaks[1], &peaks[2]));
-    assert_eq!(tree.rule.bag(&peaks), Some(ours));
+    assert_eq!(MmrRule::bag(&peaks), Some(ours));
     assert!(swapped != Some(ours) && other_end != Some(ours));
 }
 
