@@ -87,5 +87,6 @@ const fn name(error: &StoreError) -> &'static str {
         StoreError::Corrupt(_) | StoreError::PageMissing { .. } => "corrupt",
         StoreError::Disagreement(_) => "disagreement",
         StoreError::TooManyItems { .. } => "too_many_items",
+        StoreError::MovedAway => "moved_away",
     }
 }
