@@ -197,10 +197,18 @@ impl NodeStore {
             return self.write_agreed(numbers, agreement);
         }
         self.has_changed_numbers.store(true, Ordering::Release);
+        self.change_compared(|| self.write_agreed(numbers, agreement))
+    }
+
+    /// Changes something that every write compares with: programs that compared before do it again.
+    pub(crate) fn change_compared<T>(
+        &self,
+        change: impl Fn() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut attempt = 0;
         loop {
             self.backend.begin_change_of_numbers()?;
-            let outcome = self.write_agreed(numbers, agreement);
+            let outcome = change();
             self.backend.end_change_of_numbers()?;
             attempt += 1;
             // Another program took what was begun for given up.

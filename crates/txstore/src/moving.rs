@@ -412,7 +412,8 @@ impl Move<'_> {
             (MOVED_TO.to_owned(), Some(to)),
             (MOVED_AWAY.to_owned(), Some(1_u32.to_be_bytes().to_vec())),
         ];
-        write_states(self.source, &states)?;
+        // On a cluster programs go by a stamp that they wrote earlier: it has to be gone first.
+        self.source.change_compared(|| write_states(self.source, &states))?;
         crash_point("move_retired");
         self.is_retired = true;
         if self.source.backend.is_shared() {
