@@ -13,7 +13,7 @@ pub enum DeltaKind {
     SelfContained,
 }
 
-/// IndexSettings of the chain index. Those marked *fixed* are part of the database once it exists.
+/// `IndexSettings` of the chain index. Those marked *fixed* are part of the database once it exists.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct IndexSettings {

@@ -145,8 +145,8 @@ impl BareEngine {
         };
         let store = open(Arc::clone(&port))?;
         let recorder = Arc::new(Recorder::new(Arc::clone(&port)));
-        let recorded = open(Arc::clone(&recorder) as Arc<dyn RecordStore>)?;
-        Ok((store, Self { port, recorder, recorded, shards: records.shards }))
+        let watched = open(Arc::clone(&recorder) as Arc<dyn RecordStore>)?;
+        Ok((store, Self { port, recorder, recorded: watched, shards: records.shards }))
     }
 }
 

@@ -115,11 +115,10 @@ impl Encoder {
         };
         let expiration = match (write.action, write.expire_ms) {
             (Action::Keep, Some(ms)) => Expiration::Seconds(seconds(ms)),
-            (Action::Keep, None) => Expiration::Never,
             (Action::Delete | Action::Discard, _) if self.tombstone_ttl_s > 0 => {
                 Expiration::Seconds(self.tombstone_ttl_s)
             }
-            (Action::Delete | Action::Discard, _) => Expiration::Never,
+            (Action::Keep | Action::Delete | Action::Discard, _) => Expiration::Never,
         };
         BatchWritePolicy {
             record_exists_action,

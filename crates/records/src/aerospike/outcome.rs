@@ -6,7 +6,7 @@ use ::aerospike::{BatchOperation, Error, ErrorKind, Record, ResultCode};
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// It happened, or was read.
-    Answered(Record),
+    Answered(Box<Record>),
     /// There is no such record; nothing happened.
     NotFound,
     /// The record does not fulfil the condition; nothing happened.
@@ -103,13 +103,12 @@ pub(super) fn of_row(row: &mut BatchOperation, is_write: bool, failed: Option<&E
     if let Some(error) = row.error() {
         return of_error(error, is_write);
     }
-    match row.take_record() {
-        Some(record) => Outcome::Answered(record),
-        None => {
-            let none = || "a node did not answer".to_owned();
-            let reason = failed.map_or_else(none, ToString::to_string);
-            if is_write { Outcome::InDoubt(reason) } else { Outcome::Again(reason) }
-        }
+    if let Some(record) = row.take_record() {
+        Outcome::Answered(Box::new(record))
+    } else {
+        let none = || "a node did not answer".to_owned();
+        let reason = failed.map_or_else(none, ToString::to_string);
+        if is_write { Outcome::InDoubt(reason) } else { Outcome::Again(reason) }
     }
 }
 

@@ -216,7 +216,7 @@ impl RecordStore for AerospikeRecords {
         })??;
         let cell = |(read, outcome): (&ReadCell, Outcome)| match outcome {
             Outcome::NotFound => Ok(None),
-            Outcome::Answered(record) => encode::cell(record)
+            Outcome::Answered(record) => encode::cell(*record)
                 .map_err(|what| RecordError::Corrupt { key: read.key.clone(), what }),
             other => Err(unanswered(other)),
         };

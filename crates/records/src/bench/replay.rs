@@ -58,13 +58,12 @@ impl Replay<'_> {
             }
         });
         let seconds = begin.elapsed().as_secs_f64();
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(error) => Err(error),
-            None => {
-                #[expect(clippy::cast_precision_loss, reason = "a rate, of far fewer than 2^52")]
-                let rate = done.into_inner() as f64 / seconds;
-                Ok(rate)
-            }
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Err(error)
+        } else {
+            #[expect(clippy::cast_precision_loss, reason = "a rate, of far fewer than 2^52")]
+            let rate = done.into_inner() as f64 / seconds;
+            Ok(rate)
         }
     }
 

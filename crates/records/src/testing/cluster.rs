@@ -116,7 +116,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(super) fn address(self) -> SocketAddr {
         (self.host, self.port).into()
     }
 }
@@ -132,11 +132,7 @@ pub(super) fn free_seats() -> io::Result<Vec<Seat>> {
 }
 
 /// Writes the configuration of a server into its directory.
-pub(super) fn configure(
-    directory: &Path,
-    seat: &Seat,
-    settings: &[(&str, &str)],
-) -> io::Result<()> {
+pub(super) fn configure(directory: &Path, seat: Seat, settings: &[(&str, &str)]) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let place = directory.display().to_string();
     let (host, port, bus) = (seat.host.to_string(), seat.port.to_string(), seat.bus.to_string());
@@ -182,7 +178,7 @@ pub(super) fn join(seats: &[Seat]) -> Result<(), ClusterError> {
             (said.text() == "OK").then_some(())
         })?;
     }
-    seats.iter().try_for_each(wait_ready)
+    seats.iter().copied().try_for_each(wait_ready)
 }
 
 fn ok(wire: &mut Wire, words: &[&str]) -> Result<(), ClusterError> {
@@ -193,7 +189,7 @@ fn ok(wire: &mut Wire, words: &[&str]) -> Result<(), ClusterError> {
 }
 
 /// Waits until a server takes part in a cluster where every primary has a replica in step.
-pub(super) fn wait_ready(seat: &Seat) -> Result<(), ClusterError> {
+pub(super) fn wait_ready(seat: Seat) -> Result<(), ClusterError> {
     until("a cluster that is ready", || {
         let mut wire = Wire::connect(seat.address()).ok()?;
         let cluster = wire.call(&["CLUSTER", "INFO"]).ok()?.text();
@@ -264,7 +260,7 @@ impl TestCluster {
         let servers = (0..SERVERS).map(|_| None).collect();
         let mut cluster = Self { directory, program, seats, servers, namespaces };
         for number in 0..SERVERS {
-            configure(&cluster.place(number), &cluster.seats[number], settings)?;
+            configure(&cluster.place(number), cluster.seats[number], settings)?;
             cluster.restart(number)?;
         }
         join(&cluster.seats)?;
@@ -328,7 +324,7 @@ impl TestCluster {
 
     /// Waits until every server is up, and every primary has a replica in step.
     pub fn wait_ready(&self) -> Result<(), ClusterError> {
-        self.seats.iter().try_for_each(wait_ready)
+        self.seats.iter().copied().try_for_each(wait_ready)
     }
 
     /// Process of a server that runs.

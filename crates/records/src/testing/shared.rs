@@ -125,7 +125,7 @@ fn start_servers(
     for (number, seat) in seats.iter().enumerate() {
         // Load on the machine must not look like a failure.
         let patient = [("cluster-node-timeout", "15000")];
-        configure(&run.join(number.to_string()), seat, &patient)?;
+        configure(&run.join(number.to_string()), *seat, &patient)?;
     }
     let log = File::create(run.join("supervisor.log"))?;
     Command::new("sh")

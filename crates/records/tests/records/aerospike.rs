@@ -137,7 +137,7 @@ fn nodes_that_fail_one_at_a_time_lose_nothing_that_was_acknowledged() {
     let load = Load::new(&store);
     load.run(|| {
         load.wait_for_writes(2_000);
-        println!("the load runs");
+        eprintln!("the load runs");
         sleep(Duration::from_secs(seconds));
         load.wait_for_writes(2_000);
     });

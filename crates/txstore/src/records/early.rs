@@ -71,15 +71,12 @@ impl EarlyLocks {
                 all.push(OfCall { thread, held, locked, locked_out });
                 all.len() - 1
             });
-            match lock {
-                Some(lock) => {
-                    all[at].held.push(lock);
-                    all[at].locked.insert(*txid);
-                }
-                None => {
-                    all[at].locked_out.insert(*txid);
-                    locked_out.insert(*txid);
-                }
+            if let Some(lock) = lock {
+                all[at].held.push(lock);
+                all[at].locked.insert(*txid);
+            } else {
+                all[at].locked_out.insert(*txid);
+                locked_out.insert(*txid);
             }
         }
         Ok(locked_out)

@@ -117,7 +117,8 @@ impl Cells {
         {
             fence = now.into_iter().flatten().next().unwrap_or(fence);
         }
-        match self.send_one(WriteCell::discard(key, fence), Barrier::None).map(|sent| sent.written) {
+        match self.send_one(WriteCell::discard(key, fence), Barrier::None).map(|sent| sent.written)
+        {
             Ok(Written::Done) => meter::creation_lock("released"),
             Ok(Written::Mismatch(_)) => {
                 meter::creation_lock("expired");

@@ -107,8 +107,10 @@ type ReadStamp = (u16, Option<Version>, Option<Stamp>);
 #[derive(Debug, Default)]
 pub(super) struct Compared {
     numbers: Vec<(&'static str, u32)>,
-    /// The stamp of one shard; `None` inside where it has none.
-    found: Option<Option<Stamp>>,
+    /// Whether the stamp of one shard was read.
+    is_read: bool,
+    /// That stamp, where the shard has one.
+    found: Option<Stamp>,
 }
 
 impl CellView<'_> {
@@ -120,30 +122,31 @@ impl CellView<'_> {
     /// The stamp to read along with other cells, if it is not known yet.
     pub(super) fn stamp_to_read(&self, shard: u16) -> Option<ReadCell> {
         let compared = self.numbers.borrow();
-        let is_wanted = !compared.numbers.is_empty() && compared.found.is_none();
+        let is_wanted = !compared.numbers.is_empty() && !compared.is_read;
         is_wanted.then(|| ReadCell::fields(Layout::stamp(shard), [VALUE.to_vec()]))
     }
 
     pub(super) fn learn_stamp(&self, cell: Option<&Cell>) -> Result<(), StoreError> {
-        self.numbers.borrow_mut().found = Some(Stamp::of(cell)?);
+        let mut compared = self.numbers.borrow_mut();
+        (compared.is_read, compared.found) = (true, Stamp::of(cell)?);
         Ok(())
     }
 
     /// Refuses the write where the store has other numbers. Unless a stamp vouches for them they are
     /// read, and the commit rests on them.
     pub(super) fn confirm_numbers(&self) -> Result<(), StoreError> {
-        let Compared { numbers, found } = self.numbers.take();
+        let Compared { numbers, is_read, found } = self.numbers.take();
         if numbers.is_empty() {
             return Ok(());
         }
         let own = Stamp::Agreed(stamped(&numbers));
-        if found.as_ref().is_some_and(|found| found.as_ref() == Some(&own)) {
+        if found.as_ref() == Some(&own) {
             return Ok(());
         }
         // One thread renews the stamps of all shards; the others compare for themselves.
         let renews = self.cells.stamping.try_lock();
-        let before = match (&found, &renews) {
-            (Some(_), Ok(_)) => self.cells.read_stamps()?,
+        let before = match &renews {
+            Ok(_) if is_read => self.cells.read_stamps()?,
             _ => Vec::new(),
         };
         compare(self, &numbers)?;

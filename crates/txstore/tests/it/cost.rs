@@ -23,7 +23,7 @@ use utxokeep_txstore::{NodeStore, RecordContext, RecordSettings, StoreSettings, 
 
 use crate::engines;
 
-const AT_ONCE: u64 = 1_000;
+const AT_ONCE: usize = 1_000;
 
 fn txid(kind: u8, number: u64) -> Txid {
     // Ids of real transactions are random; so is where they lie.
@@ -62,19 +62,19 @@ fn child(number: u64) -> NodeTx {
 }
 
 /// Creates and spends; microseconds for each.
-fn work(store: &NodeStore, count: u64) -> (f64, f64) {
+fn work(store: &NodeStore, count: u32) -> (f64, f64) {
     let height = Height::new(800_000);
-    let micros = |since: Instant| since.elapsed().as_secs_f64() * 1e6 / count as f64;
+    let micros = |since: Instant| since.elapsed().as_secs_f64() * 1e6 / f64::from(count);
     let started = Instant::now();
-    for first in (0..count).step_by(AT_ONCE as usize) {
-        let numbers = first..(first + AT_ONCE).min(count);
+    for first in (0..count).step_by(AT_ONCE) {
+        let numbers = (first..count).take(AT_ONCE).map(u64::from);
         let txs: Vec<_> = numbers.map(|n| (parent(n), CreateOptions::default())).collect();
         assert!(store.create(&txs, height).unwrap().iter().all(Result::is_ok));
     }
     let created = micros(started);
     let started = Instant::now();
-    for first in (0..count).step_by(AT_ONCE as usize) {
-        let numbers = first..(first + AT_ONCE).min(count);
+    for first in (0..count).step_by(AT_ONCE) {
+        let numbers = (first..count).take(AT_ONCE).map(u64::from);
         let spends: Vec<_> = numbers
             .map(|n| SpendRequest::of(&child(n), height, SpendFlags::default()).unwrap())
             .collect();
@@ -114,7 +114,8 @@ fn postgres(settings: StoreSettings) -> Option<Weighed> {
     let store = engines::open_sql(database.url(), settings);
     let asked = Database::open(database.url(), &Options::default()).unwrap();
     let sql = "SELECT pg_database_size(current_database())";
-    let bytes = move || asked.read(|tx| tx.query_one(sql, &[], |row| row.int(0))).unwrap() as u64;
+    let bytes =
+        move || asked.read(|tx| tx.query_one(sql, &[], |row| row.int(0))).unwrap().cast_unsigned();
     let (bytes, place) = (Box::new(bytes), Box::new(database));
     Some(Weighed { engine: "postgres", store, bytes, _place: place })
 }
@@ -147,15 +148,15 @@ fn aerospike(settings: StoreSettings) -> Option<Weighed> {
 
 #[test]
 fn what_a_transaction_costs_is_printed_for_every_engine() {
-    let count: u64 = std::env::var("UTXOKEEP_COST_TXS").map_or(2_000, |n| n.parse().unwrap());
+    let count: u32 = std::env::var("UTXOKEEP_COST_TXS").map_or(2_000, |n| n.parse().unwrap());
     let settings = StoreSettings::default();
     let servers = [postgres(settings), redis(settings), aerospike(settings)];
     for weighed in embedded(settings).into_iter().chain(servers.into_iter().flatten()) {
         let Weighed { engine, store, bytes, .. } = &weighed;
         let before = bytes();
         let (created, spent) = work(store, count);
-        let each = bytes().saturating_sub(before) / count;
-        println!(
+        let each = bytes().saturating_sub(before) / u64::from(count);
+        eprintln!(
             "{engine}: {count} transactions, {each} bytes each, {created:.1} us to create, \
              {spent:.1} us to spend"
         );

@@ -20,13 +20,12 @@ pub(super) const fn of(command: &Command) -> OpenMode {
     match command {
         Command::Chain(command) => of_chain(command),
         Command::Utxo(Utxo::Show(_))
-        | Command::Address(Address::Utxos(_) | Address::Balance(_)) => OpenMode::Read,
+        | Command::Address(Address::Utxos(_) | Address::Balance(_))
+        | Command::Store(StoreCommand::Verify(_)) => OpenMode::Read,
         Command::Tx(command) => of_tx(command),
-        // It makes stores of its own and opens none that exists.
-        Command::Store(StoreCommand::Bench(_)) => OpenMode::Create,
-        Command::Store(StoreCommand::Verify(_)) => OpenMode::Read,
-        // Its target; the source is opened as the options need it.
-        Command::Store(StoreCommand::Move(_)) => OpenMode::Create,
+        // A bench makes stores of its own and opens none that exists. Of a move this is the target;
+        // its source is opened as the options need it.
+        Command::Store(StoreCommand::Bench(_) | StoreCommand::Move(_)) => OpenMode::Create,
         Command::Prune(command) => of_prune(command),
         Command::Wallet(args) => of_wallet(&args.command),
         Command::Pruner(Pruner::Serve(_)) | Command::Serve(_) | Command::Demo(_) => {

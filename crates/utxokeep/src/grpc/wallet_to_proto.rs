@@ -173,7 +173,7 @@ pub(super) fn balance(balance: &BalanceInfo) -> proto::GetBalanceResponse {
         available: balance.available.0,
         total: balance.total.0,
         tip: balance.tip.as_ref().map(self::tip),
-        set_aside: balance.set_aside.as_ref().map(|aside| set_aside(aside)),
+        set_aside: balance.set_aside.as_ref().map(set_aside),
         rescan: balance.rescan.map(rescan),
         locked: balance.locked.0,
         archived_height: balance.archived_height,
@@ -285,7 +285,7 @@ fn selected(coin: &SelectedInfo) -> proto::SelectedCoin {
 
 pub(super) fn selection(selection: &SelectionInfo) -> proto::CoinSelection {
     proto::CoinSelection {
-        coins: selection.coins.iter().map(|coin| selected(coin)).collect(),
+        coins: selection.coins.iter().map(selected).collect(),
         input_total: selection.input_total.0,
         fee: selection.fee.0,
         change: selection.change.map(|change| change.0),
@@ -313,7 +313,7 @@ pub(super) fn bump(bump: BumpInfo) -> proto::BumpFeeResponse {
     proto::BumpFeeResponse {
         replaces: hash(&bump.replaces),
         evicts: hashes(&bump.evicts),
-        inputs: bump.inputs.iter().map(|coin| selected(coin)).collect(),
+        inputs: bump.inputs.iter().map(selected).collect(),
         kept_inputs: count(bump.kept_inputs),
         fee: bump.fee.0,
         replaced_fees: bump.replaced_fees.0,

@@ -82,6 +82,6 @@ fn a_cluster_is_measured_beside_its_bare_client_and_no_key_is_left() {
     // Its servers do not sync each write, and level disk is not guessed at.
     let (code, text, error) = bench(&cluster.url("ack=primary"), &["--every-ack"]);
     assert_eq!(code, Some(0), "{error}");
-    assert!(text.contains("disk: not measured:") && text.contains("appendfsync"), "{text}");
+    assert!(text.contains("disk: not measured:") && text.contains("ack=disk needs"), "{text}");
     assert!(text.contains("\nprimary ") && text.contains("\nreplica "), "{text}");
 }

@@ -320,7 +320,7 @@ impl<'w, K: Kv> Pass<'w, K> {
         }
         let mut hashes = Vec::with_capacity(outputs.len());
         for ((outpoint, tx_index), body) in outputs.iter().zip(bodies) {
-            hashes.push(self.live_hash(height, *outpoint, *tx_index, body)?);
+            hashes.push(self.live_hash(height, *outpoint, *tx_index, body.as_deref())?);
         }
         Ok(hashes)
     }
@@ -330,10 +330,10 @@ impl<'w, K: Kv> Pass<'w, K> {
         height: Height,
         outpoint: OutPoint,
         tx_index: u32,
-        body: Option<Vec<u8>>,
+        body: Option<&[u8]>,
     ) -> Result<Option<NodeHash>, IndexError> {
         let replaced = self.replaced.get(&(outpoint, height)).map(Vec::as_slice);
-        for body in [replaced, body.as_deref()].into_iter().flatten() {
+        for body in [replaced, body].into_iter().flatten() {
             let record = UtxoRecord::decode(body)?;
             // A later block may have created an output of the same name.
             if record.height == height {

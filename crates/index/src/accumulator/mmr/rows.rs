@@ -86,7 +86,7 @@ impl RowReader for RowsOf<'_> {
         }
         let mut damage = None;
         MMR_NODES.multi_get(self.read, stored.iter().map(|(key, _)| key), |number, value| {
-            match value.map(|value| value.read()).transpose() {
+            match value.map(utxokeep_core::Encoded::read).transpose() {
                 Ok(row) => rows[stored[number].1] = row.unwrap_or(Row::EMPTY),
                 Err(error) => damage = Some(error),
             }

@@ -53,7 +53,7 @@ impl World {
         let port = Cut::on(&self.port, writes, how);
         let stopped = try_open(Arc::clone(&port) as Arc<dyn RecordStore>, &self.faults);
         let answer = stopped.map(|store| create(&store, tx));
-        port.is_over().then(|| matches!(answer, Ok(Ok(Ok(())))))
+        port.is_over().then_some(matches!(answer, Ok(Ok(Ok(())))))
     }
 
     /// Waits until nobody has the lock of a transaction; the server takes it away.

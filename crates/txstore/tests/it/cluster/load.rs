@@ -47,7 +47,7 @@ fn wish(generation: u32, number: u8, caller: u8) -> NodeTx {
     let second = (number + 1 + (5 * number + 7 * caller) % (all - 1)) % all;
     let [one, other] = [number, second].map(|n| (parent(generation, n % PARENTS), n / PARENTS));
     let mut inputs = [(&one.0, u32::from(one.1)), (&other.0, u32::from(other.1))];
-    if caller % 2 == 0 {
+    if caller.is_multiple_of(2) {
         inputs.reverse();
     }
     let outputs: &[u64] = if number.is_multiple_of(3) { &[1; 6] } else { &[4, 4] };

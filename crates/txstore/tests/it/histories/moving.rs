@@ -181,7 +181,7 @@ fn a_history_goes_on_in_whatever_engine_its_store_is_moved_to() {
     let has = |engine: &&str| place(engine, dir.path()).is_some();
     let engines: Vec<&str> = ENGINES.into_iter().filter(has).collect();
     let pairs = engines.iter().flat_map(|from| engines.iter().map(move |to| (*from, *to)));
-    let mut stops = 0;
+    let mut stopped = 0;
     for ((from, to), seed) in pairs.clone().zip(first..) {
         let home = dir.path().join(seed.to_string());
         std::fs::create_dir_all(home.join("to")).unwrap();
@@ -191,7 +191,7 @@ fn a_history_goes_on_in_whatever_engine_its_store_is_moved_to() {
         let mut history = History::new(seed);
         let store = source.open(settings(seed)).unwrap();
         history.go(&store, steps, &about);
-        stops += move_with_stops(&mut history, &store, &target, seed, &about);
+        stopped += move_with_stops(&mut history, &store, &target, seed, &about);
         drop(store);
         let store = target.open(settings(seed)).unwrap_or_else(|error| panic!("{about}: {error}"));
         history.look(&store, &about);
@@ -199,8 +199,8 @@ fn a_history_goes_on_in_whatever_engine_its_store_is_moved_to() {
         history.look(&store, &about);
     }
     let count = pairs.count();
-    eprintln!("{count} pairs of {engines:?}, {stops} stops");
-    assert!(stops as usize > count, "hardly any move was stopped");
+    eprintln!("{count} pairs of {engines:?}, {stopped} stops");
+    assert!(stopped as usize > count, "hardly any move was stopped");
 }
 
 /// What the first pass leaves is not enough where somebody writes to the source: the twin of the test

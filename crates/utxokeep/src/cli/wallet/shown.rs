@@ -229,7 +229,7 @@ impl<T: Human> Human for OfWallet<T> {
 impl Human for TxDetails {
     fn describe(&self, lines: &mut Lines) {
         let tx = &self.summary;
-        lines.field("transaction", &tx.txid).field("state", state(tx));
+        lines.field("transaction", tx.txid).field("state", state(tx));
         if let Some(by) = &tx.invalidated_by {
             lines.field("because of", by);
         }
@@ -241,7 +241,7 @@ impl Human for TxDetails {
             .field("coinbase", yes(tx.coinbase))
             .field("spent", tx.spent)
             .field("received", tx.received)
-            .field("delta", &tx.delta)
+            .field("delta", tx.delta)
             .optional("fee", tx.fee);
         for input in &self.inputs {
             let amount = input.amount.map_or_else(|| "-".to_owned(), |own| own.to_string());
@@ -264,7 +264,7 @@ impl Row for ReplacementInfo {
 impl Human for RecordedInfo {
     fn describe(&self, lines: &mut Lines) {
         lines
-            .field("transaction", &self.txid)
+            .field("transaction", self.txid)
             .field("change", &self.change)
             .field("status", &self.status)
             .optional("height", self.height);
@@ -282,7 +282,7 @@ impl Human for RecordedInfo {
 
 impl Human for Abandoned {
     fn describe(&self, lines: &mut Lines) {
-        lines.field("given up", &self.txid);
+        lines.field("given up", self.txid);
         for failed in &self.failed_descendants {
             lines.field("failed with it", failed);
         }
@@ -305,7 +305,7 @@ impl Human for LabelsImported {
 
 impl Human for CoinWish {
     fn describe(&self, lines: &mut Lines) {
-        lines.field("output", &self.outpoint).field("spendable", yes(self.spendable));
+        lines.field("output", self.outpoint).field("spendable", yes(self.spendable));
     }
 }
 

@@ -117,7 +117,7 @@ impl Human for PsbtInfo {
 impl Human for BumpInfo {
     fn describe(&self, lines: &mut Lines) {
         describe_txid(lines, &self.txid, self.is_txid_final);
-        lines.field("replaces", &self.replaces);
+        lines.field("replaces", self.replaces);
         for evicted in &self.evicts {
             lines.field("pushes out", evicted);
         }

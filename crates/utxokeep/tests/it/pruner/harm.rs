@@ -54,13 +54,14 @@ fn transaction(name: u8, script_len: usize) -> proto::NewTransaction {
     proto::NewTransaction { transaction: Some(transaction), options: None }
 }
 
-fn create(program: &Program, transaction: proto::NewTransaction) -> Result<(), tonic::Status> {
+fn create(program: &Program, transaction: proto::NewTransaction) -> Result<(), Box<proto::Error>> {
     let request = proto::CreateRequest { transactions: vec![transaction], height: 10 };
     let mut client = client(program);
-    let answer = program.runtime.block_on(client.create(request))?.into_inner();
-    let result = answer.results.into_iter().next().unwrap().result.unwrap();
-    assert!(matches!(result, item_result::Result::Ok(_)), "{result:?}");
-    Ok(())
+    let answer = program.runtime.block_on(client.create(request)).unwrap().into_inner();
+    match answer.results.into_iter().next().unwrap().result.unwrap() {
+        item_result::Result::Ok(_) => Ok(()),
+        item_result::Result::Error(error) => Err(Box::new(error)),
+    }
 }
 
 /// A persister that was wrong once, and a node that is wrong once later, are not two witnesses.
@@ -98,7 +99,7 @@ fn no_body_is_acknowledged_into_a_directory_that_was_made_anew() {
     fs::rename(&files, &elsewhere).unwrap();
     fs::create_dir(&files).unwrap();
     let refused = create(&program, transaction(2, 5_000)).unwrap_err();
-    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    assert_eq!(refused.code(), proto::ErrorCode::Storage, "{refused:?}");
     assert_eq!(fs::read_dir(&files).unwrap().count(), 0, "nothing was written there");
     assert!(get(&program, &[2; 32], false).unwrap().is_none());
     assert!(program.get("/health").contains(" 503 "));
