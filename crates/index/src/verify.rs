@@ -127,7 +127,7 @@ pub(crate) struct Check<'c, 'a, S> {
 pub(crate) type Keyed = (Vec<u8>, Vec<u8>);
 
 impl<S: Read> Check<'_, '_, S> {
-    const fn network(&self) -> Network {
+    pub(crate) const fn network(&self) -> Network {
         self.view.settings.network()
     }
 

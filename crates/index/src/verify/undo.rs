@@ -76,7 +76,8 @@ impl<S: Read> Check<'_, '_, S> {
                     totals.add(record.value, record.address.len());
                 }
                 _ => {
-                    let detail = format!("{} created at {height} is nowhere", created.outpoint);
+                    let named = self.network().outpoint(&created.outpoint);
+                    let detail = format!("{named} created at {height} is nowhere");
                     self.report.add(CHECK, detail);
                 }
             }
@@ -93,7 +94,8 @@ impl<S: Read> Check<'_, '_, S> {
                     totals.sub(record.value, record.address.len());
                 }
                 _ => {
-                    let detail = format!("{} spent at {height} has no row", spent.outpoint);
+                    let named = self.network().outpoint(&spent.outpoint);
+                    let detail = format!("{named} spent at {height} has no row");
                     self.report.add(CHECK, detail);
                 }
             }

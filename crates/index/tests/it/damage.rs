@@ -15,7 +15,7 @@ use utxokeep_index::{
 use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, TableId};
 use utxokeep_testkit::{
     Archive,
-    cardano::{BlockSpec, Credential, Era, enterprise, shelley_genesis},
+    cardano::{BlockSpec, Credential, Era, OutSpec, TxSpec, enterprise, fund_of, shelley_genesis},
 };
 
 use crate::common::{self, InMemory, IndexPlace, MemoryEngine, assert_clean};
@@ -262,8 +262,13 @@ fn damage_of_a_cardano_index_names_outputs_as_cardano_writes_them() {
     let place = InMemory::default();
     let index = place.open(IndexSettings::with_decoder(decoder));
     let first = BlockSpec::first(Era::Babbage, Vec::new()).build();
-    let block = index.settings().decoder.decode(first.raw).unwrap();
-    ChainWriter::new(index.clone()).unwrap().apply(&block).unwrap();
+    let payment = TxSpec::new(&[fund_of(&owner)], &[OutSpec::new(&owner, 1_000_000)]);
+    let second = first.next(Era::Babbage, vec![payment]).build();
+    let mut writer = ChainWriter::new(index.clone()).unwrap();
+    for raw in [first.raw, second.raw] {
+        writer.apply(&index.settings().decoder.decode(raw).unwrap()).unwrap();
+    }
+    drop(writer);
     let database = Database { place, index };
     let (key, value) = database.rows(UNSPENT).remove(0);
     let outpoint = OutPoint::from_key(&key).unwrap();
@@ -272,4 +277,7 @@ fn damage_of_a_cardano_index_names_outputs_as_cardano_writes_them() {
     let named = format!("{}:{} was created above", outpoint.txid().to_hex(), outpoint.index());
     let findings = database.with(UNSPENT, &key, Some(&above));
     assert!(findings.iter().any(|finding| finding.contains(&named)), "{findings:?}");
+    let lost = format!("{}:{} created at", outpoint.txid().to_hex(), outpoint.index());
+    let findings = database.with(UNSPENT, &key, None);
+    assert!(findings.iter().any(|finding| finding.contains(&lost)), "{findings:?}");
 }

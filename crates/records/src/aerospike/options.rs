@@ -113,9 +113,15 @@ impl AerospikeOptions {
             let (name, password) = user.split_once(':').ok_or_else(form)?;
             (options.username, options.password) = (Some(decoded(name)?), Some(decoded(password)?));
         }
+        let mut named = std::collections::BTreeSet::new();
         for parameter in parameters.split('&').filter(|text| !text.is_empty()) {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             options.set(name, &decoded(value)?)?;
+            if !named.insert(name) {
+                return Err(refused(format!(
+                    "the parameter {name:?} of the URL stands there twice"
+                )));
+            }
         }
         options.check()?;
         Ok(options)

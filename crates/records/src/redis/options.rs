@@ -87,9 +87,15 @@ impl RedisOptions {
             options.username = Some(decoded(name)?).filter(|name| !name.is_empty());
             options.password = Some(decoded(password)?);
         }
+        let mut named = std::collections::BTreeSet::new();
         for parameter in parameters.split('&').filter(|text| !text.is_empty()) {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             options.set(name, &decoded(value)?)?;
+            if !named.insert(name) {
+                return Err(refused(format!(
+                    "the parameter {name:?} of the URL stands there twice"
+                )));
+            }
         }
         options.check()?;
         Ok(options)
@@ -199,6 +205,7 @@ mod tests {
             ("redis://a:1?ack=hidden", "ack is primary"),
             ("redis://a:1?colour=hidden", "\"colour\""),
             ("redis://a:1?threads=hidden", "whole number"),
+            ("redis://a:1?ack=disk&ack=primary", "stands there twice"),
             ("redis://a:1?threads=0", "threads is between"),
             ("redis://a:1?prefix=hid%7Bden", "prefix has"),
             ("redis://a:1?command_timeout_ms=5", "command_timeout_ms is between"),

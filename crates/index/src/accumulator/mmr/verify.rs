@@ -52,16 +52,17 @@ fn leaves<S: Read>(
                 continue;
             };
             seen += 1;
+            let named = check.network().outpoint(&outpoint);
             let read = check.read();
             let Ok(leaf) = leaf_of(read, outpoint, &record) else {
-                wrong.push(format!("{outpoint} has no leaf"));
+                wrong.push(format!("{named} has no leaf"));
                 continue;
             };
             let hash = leaf_hash(rule, read, outpoint, &record, &mut room)?;
             let (row, at) = row_of_leaf(leaf);
             let row = StoredRows(read).read_row(row)?;
             if leaf >= state.leaves || row.node(at) != Some(hash) {
-                wrong.push(format!("leaf {leaf} is not that of {outpoint}"));
+                wrong.push(format!("leaf {leaf} is not that of {named}"));
             }
         }
         Ok(())
