@@ -119,16 +119,16 @@ fn mmr_changed(found: Option<MmrRule>, asked: Option<MmrRule>) -> String {
     match (found, asked) {
         (None, _) => format!(
             "the configuration says {store}, and the database keeps no Merkle mountain range; \
-             run `utxokeep chain mmr enable`, or take the setting out"
+             build it with `ChainWriter::build_mmr`, or take the setting out"
         ),
         (Some(_), None) => format!(
             "the database keeps a Merkle mountain range, and the configuration does not say \
-             {store}; say it, or run `utxokeep chain mmr disable`"
+             {store}; say it, or drop the range with `disable_mmr`"
         ),
         (Some(found), Some(asked)) => format!(
             "the database keeps a Merkle mountain range with mmr_rule = \"{found}\", the \
-             configuration says \"{asked}\"; change the configuration back, or run \
-             `utxokeep chain mmr disable` and then `utxokeep chain mmr enable`"
+             configuration says \"{asked}\"; change the configuration back, or drop the range \
+             with `disable_mmr` and build it with `ChainWriter::build_mmr`"
         ),
     }
 }
@@ -173,8 +173,8 @@ impl From<KvError> for MmrEnableError {
 pub enum MmrError {
     /// None is kept.
     #[error(
-        "this index keeps no Merkle mountain range; run `utxokeep chain mmr enable`, or import \
-         with [index] store = \"mmr\""
+        "this index keeps no Merkle mountain range; build it with `ChainWriter::build_mmr`, or \
+         import with `IndexSettings::mmr`"
     )]
     Off,
     /// The index has no blocks.
@@ -217,7 +217,7 @@ pub enum MmrError {
     /// Going back so far is more work than is allowed.
     #[error(
         "going back to height {height} undoes more than {max} changes, which is more work than is \
-         done here; ask about a newer block, or run `utxokeep chain mmr prove` on the database"
+         done here; ask about a newer block, or allow more changes"
     )]
     TooMuchWork {
         /// Height asked about.
