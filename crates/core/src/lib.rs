@@ -53,3 +53,8 @@ pub use types::{
     AddressKey, BlockHash, ChainPoint, ChainWork, HashParseError, Height, OutPoint, Txid,
     hex_decode, hex_encode,
 };
+
+/// Compiles and runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;

@@ -1,6 +1,6 @@
 //! What a metric is: one list in each crate that counts is both its metrics and their documentation.
 
-/// Kind of a metric.
+/// Kind of a metric, in the words of Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
     /// Only grows.
@@ -28,25 +28,25 @@ impl MetricKind {
 pub struct Metric {
     /// Name as Prometheus sees it.
     pub name: &'static str,
-    /// Its kind.
+    /// How Prometheus treats its samples.
     pub kind: MetricKind,
-    /// One sentence.
+    /// Meaning and labels, in one sentence.
     pub help: &'static str,
-    /// What the seed design calls it; empty for our own.
-    pub seed: &'static str,
+    /// Teranode's names for it, without their prefix `teranode_`; empty where it has none.
+    pub teranode: &'static str,
 }
 
 /// Declares the metrics of a crate: a constant with the name of each, and `METRICS` with all.
 #[macro_export]
 macro_rules! metric_list {
-    ($($const:ident = $name:literal, $kind:ident, $seed:literal, $help:literal;)+) => {
+    ($($const:ident = $name:literal, $kind:ident, $teranode:literal, $help:literal;)+) => {
         $(const $const: &str = $name;)+
         /// Every metric of this crate.
         pub const METRICS: &[$crate::Metric] = &[$($crate::Metric {
             name: $name,
             kind: $crate::MetricKind::$kind,
             help: $help,
-            seed: $seed,
+            teranode: $teranode,
         }),+];
     };
 }

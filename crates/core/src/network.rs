@@ -239,6 +239,17 @@ impl Network {
         matches!(self, Self::BitcoinMainnet) && matches!(height.get(), 91_842 | 91_880)
     }
 
+    /// The height at which a later block replaces the coinbase of the one at `height`, which nobody
+    /// had spent.
+    #[must_use]
+    pub const fn overwritten_at(self, height: Height) -> Option<Height> {
+        match (self, height.get()) {
+            (Self::BitcoinMainnet, 91_722) => Some(Height::new(91_880)),
+            (Self::BitcoinMainnet, 91_812) => Some(Height::new(91_842)),
+            _ => None,
+        }
+    }
+
     /// Whether a coinbase at `height` must carry that height; on Cardano every header does.
     #[must_use]
     pub const fn has_height_in_coinbase(self, height: Height) -> bool {

@@ -98,6 +98,7 @@ pub enum Durability {
 
 /// Settings of a [`crate::Database`].
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Connections open at once. On `SQLite` one of them writes and the others read; at least two.
     pub connections_max: usize,
@@ -146,6 +147,14 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The same with changes, for callers outside of this crate:
+    /// `Options::default().with(|options| options.connections_max = 4)`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
     pub(crate) fn check(&self, dialect: Dialect) -> Result<(), SqlError> {
         if self.connections_max < 2 || self.connections_max > 1_000 {
             return Err(SqlError::config("connections_max must be between 2 and 1000"));

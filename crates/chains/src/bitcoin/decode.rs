@@ -5,7 +5,7 @@
 //! * A decoded block has a valid proof of work, matches its merkle root, and has exactly one
 //!   coinbase, at the start. Scripts are counted and not run; witnesses are not verified.
 //! * Output scripts stay where they are: [`Block::bytes`] is the raw block itself.
-//! * Outputs nobody can ever spend are left out, as the reference node leaves them out of its set;
+//! * Outputs nobody can ever spend are left out, as Bitcoin Core leaves them out of its set;
 //!   the indexes of the others keep their gaps.
 
 use utxokeep_core::{

@@ -15,6 +15,7 @@
 
 mod check;
 mod encode;
+mod forest_check;
 mod path;
 mod place;
 mod position;
@@ -30,15 +31,16 @@ pub use check::{
     mmr_root, mmr_tombstone,
 };
 pub use encode::{MMR_PROOF_BYTES_MAX, MmrProofError};
-pub use path::{leaf_path, peaks};
+pub use forest_check::check_utreexo_proof;
+pub use path::{leaf_path, path_rows, peaks};
 pub use place::{PlaceKey, PlaceRows, find_leaf};
 pub use position::{
     is_valid_size, leaf_position, node_position, parent_and_sibling, peak_positions, size,
 };
 pub use row::{CHILDREN, Row, RowKey, RowReader, TIER_LEVELS};
 pub use rule::{MmrRule, UnknownRule};
-pub use update::{Updated, update};
-pub use utreexo::{UtreexoProof, utreexo_leaf_hash, utreexo_path};
+pub use update::{Updated, update, update_rows};
+pub use utreexo::{UtreexoProof, utreexo_leaf_hash, utreexo_path, utreexo_preimage_hash};
 
 /// A hash of 32 bytes: of a leaf, of a node or of the whole tree.
 pub type NodeHash = [u8; 32];

@@ -1,12 +1,12 @@
 //! What is stored of an output, live or spent.
 //!
 //! Values are canonical CBOR maps: integer keys in ascending order, definite lengths, shortest
-//! integers, absent fields absent. Numbers 0 to 15 are the seed design's; numbers from 16 on are
+//! integers, absent fields absent. Numbers 0 to 15 are those of Yaci's records; numbers from 16 on are
 //! ours. A number is never reused.
 //!
 //! A Bitcoin record leaves out slot, block hash, epoch and time: the block log has them under the
 //! record's height, and 40 bytes per live output are worth one look-up when an answer is printed.
-//! A Cardano record has every field of the seed; the credentials repeat what the address says.
+//! A Cardano record has every field that Yaci's has; the credentials repeat what the address says.
 
 use minicbor::{Decoder, Encoder, data::Type};
 

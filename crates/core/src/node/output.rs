@@ -15,7 +15,7 @@ impl SpendingData {
     /// Length of the bytes.
     pub const LEN: usize = 36;
 
-    /// Transaction id, then the position in little endian, as the reference system writes it.
+    /// Transaction id, then the position in little endian, as Teranode writes it.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];

@@ -149,6 +149,13 @@ pub trait NodeReads {
     fn compares_numbers(&self, _numbers: &[(&'static str, u32)]) -> bool {
         false
     }
+
+    /// Whether a move has the changes of this write listed, where the engine learnt it while it
+    /// compared numbers; `None` where it leaves it to its caller to read that. Asked once the write has
+    /// read what it rests on.
+    fn lists_changes(&self) -> Result<Option<bool>, Self::Error> {
+        Ok(None)
+    }
 }
 
 /// The place of bodies that are too large for a row.

@@ -102,7 +102,7 @@ fn behind_a_line(place: &EngineUnderTest, is_marked: bool) -> (Line, Database) {
     let directory = PathBuf::from(host.replace("%2F", "/").replace("%25", "%"));
     let line = Line::to(directory.join(".s.PGSQL.5432"));
     let url = format!("postgres://utxokeep@127.0.0.1:{}/{name}?sslmode=disable", line.port);
-    let options = Options { commit_doubt_wait_ms: 2_000, ..Options::default() };
+    let options = Options::default().with(|settings| settings.commit_doubt_wait_ms = 2_000);
     let database = Database::open(&url, &options).unwrap();
     if is_marked {
         migrate_up(&database, "test", &[], 0).unwrap();

@@ -106,7 +106,7 @@ fn a_step_that_fails_leaves_nothing(place: &EngineUnderTest) {
 }
 
 fn only_creating_creates_and_reading_does_not_upgrade(place: &EngineUnderTest) {
-    let mode = |mode| Options { mode, ..Options::default() };
+    let mode = |mode| Options::default().with(|settings| settings.mode = mode);
     let opened = |how| -> Result<MigrationReport, SqlError> {
         migrate_up(&Database::open(place.url(), &mode(how))?, "wallet", &STEPS, 0)
     };

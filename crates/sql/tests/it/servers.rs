@@ -27,7 +27,7 @@ fn of_several_hosts_the_one_that_takes_writes_is_used() {
 fn a_server_says_what_a_commit_waits_for_and_the_user_may_choose() {
     let Some(place) = EngineUnderTest::postgres() else { return };
     let opened = |url: &str, durability| {
-        let options = Options { durability, ..Options::default() };
+        let options = Options::default().with(|settings| settings.durability = durability);
         Database::open(url, &options).unwrap().promises().unwrap().clone()
     };
     let (url, synced) = (place.server().url(), Durability::Synced);

@@ -159,7 +159,8 @@ fn a_failure_in_the_middle_of_many_statements_is_the_one_reported(place: &Engine
 
 fn statements_stay_within_the_cache(place: &EngineUnderTest) {
     place.with_tables(TABLE);
-    let database = place.open_with(&Options { statement_cache_max: 8, ..Options::default() });
+    let database =
+        place.open_with(&Options::default().with(|settings| settings.statement_cache_max = 8));
     let cached: Result<usize, SqlError> = database.write(|tx| {
         for rows in 0..100 {
             tx.insert_rows(INSERT, " ON CONFLICT DO NOTHING", 3, &Rows::new(rows).values())?;

@@ -68,7 +68,7 @@ fn an_error_takes_everything_back(place: &EngineUnderTest) {
 }
 
 fn a_panic_takes_everything_back(place: &EngineUnderTest) {
-    let options = Options { busy_timeout_ms: 500, ..Options::default() };
+    let options = Options::default().with(|settings| settings.busy_timeout_ms = 500);
     place.with_tables(TABLES);
     let database = place.open_with(&options);
     for _ in 0..3 {
@@ -155,7 +155,8 @@ fn a_callback_may_use_the_database(place: &EngineUnderTest) {
 }
 
 fn a_statement_that_runs_too_long_is_stopped(place: &EngineUnderTest) {
-    let database = place.open_with(&Options { statement_timeout_ms: 100, ..Options::default() });
+    let database =
+        place.open_with(&Options::default().with(|settings| settings.statement_timeout_ms = 100));
     let outcome: Result<i64, SqlError> = database.read(|tx| {
         let endless = "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL
             SELECT i + 1 FROM n WHERE i < 100000000000) SELECT COUNT(*) FROM n";
@@ -178,7 +179,8 @@ fn is_unwanted() -> bool {
 }
 
 fn a_read_that_nobody_waits_for_ends_and_a_write_does_not(place: &EngineUnderTest) {
-    let database = place.open_with(&Options { is_unwanted, ..Options::default() });
+    let database =
+        place.open_with(&Options::default().with(|settings| settings.is_unwanted = is_unwanted));
     let create: Result<(), SqlError> = database.write(|tx| tx.execute_batch(TABLES));
     create.unwrap();
     let mut statements = 0;

@@ -109,11 +109,11 @@ fn urls_and_options_that_cannot_work_are_refused_with_a_reason() {
     for url in ["", "sqlite:", "sqlite::memory:", "mysql://x", "postgres://u:secret@h:port/x"] {
         assert!(!refused(url, &options).contains("secret"));
     }
-    let named = Options { schema: Some("s".to_owned()), ..Options::default() };
+    let named = Options::default().with(|settings| settings.schema = Some("s".to_owned()));
     refused("sqlite:never-created.db", &named);
-    let injected = Options { schema: Some("s; DROP".to_owned()), ..Options::default() };
+    let injected = Options::default().with(|settings| settings.schema = Some("s; DROP".to_owned()));
     refused("postgres://nobody@localhost/x", &injected);
-    let single = Options { connections_max: 1, ..Options::default() };
+    let single = Options::default().with(|settings| settings.connections_max = 1);
     refused("sqlite:never-created.db", &single);
 }
 
@@ -140,7 +140,7 @@ fn a_server_that_is_not_there_is_unavailable() {
 fn schemas_of_one_server_do_not_see_each_other() {
     let Some(place) = EngineUnderTest::postgres() else { return };
     let in_schema = |name: &str| {
-        let options = Options { schema: Some(name.to_owned()), ..Options::default() };
+        let options = Options::default().with(|settings| settings.schema = Some(name.to_owned()));
         place.open_with(&options)
     };
     let (one, two) = (in_schema("one"), in_schema("two"));

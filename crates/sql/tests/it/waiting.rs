@@ -52,8 +52,11 @@ fn while_locked<T>(place: &EngineUnderTest, work: impl FnOnce(Box<dyn Fn() + Sen
 
 fn a_lock_that_stays_is_given_up_after_the_last_attempt(place: &EngineUnderTest) {
     place.with_tables(TABLE);
-    let options =
-        Options { busy_timeout_ms: 50, retries_max: 2, retry_base_ms: 1, ..Options::default() };
+    let options = Options::default().with(|settings| {
+        settings.busy_timeout_ms = 50;
+        settings.retries_max = 2;
+        settings.retry_base_ms = 1;
+    });
     let database = place.open_with(&options);
     let started = Instant::now();
     let outcome: Result<u64, SqlError> = while_locked(place, |release| {
@@ -71,12 +74,11 @@ fn a_lock_that_stays_is_given_up_after_the_last_attempt(place: &EngineUnderTest)
 
 fn a_lock_that_goes_is_waited_out(place: &EngineUnderTest) {
     place.with_tables(TABLE);
-    let database = place.open_with(&Options {
-        busy_timeout_ms: 20,
-        retries_max: 100,
-        retry_base_ms: 1,
-        ..Options::default()
-    });
+    let database = place.open_with(&Options::default().with(|settings| {
+        settings.busy_timeout_ms = 20;
+        settings.retries_max = 100;
+        settings.retry_base_ms = 1;
+    }));
     while_locked(place, |release| {
         thread::scope(|scope| {
             let waiting = scope.spawn(|| database.write(|tx| increment(tx, 1)));
@@ -91,7 +93,7 @@ fn a_lock_that_goes_is_waited_out(place: &EngineUnderTest) {
 
 fn no_increment_is_lost(place: &EngineUnderTest) {
     place.with_tables(TABLE);
-    let database = place.open_with(&Options { retries_max: 50, ..Options::default() });
+    let database = place.open_with(&Options::default().with(|settings| settings.retries_max = 50));
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -112,12 +114,11 @@ fn no_increment_is_lost(place: &EngineUnderTest) {
 
 fn all_connections_in_use_is_busy(place: &EngineUnderTest) {
     place.with_tables(TABLE);
-    let database = place.open_with(&Options {
-        connections_max: 2,
-        busy_timeout_ms: 20,
-        retries_max: 0,
-        ..Options::default()
-    });
+    let database = place.open_with(&Options::default().with(|settings| {
+        settings.connections_max = 2;
+        settings.busy_timeout_ms = 20;
+        settings.retries_max = 0;
+    }));
     let outcome: Result<i64, SqlError> = database.read(|_| {
         database.read(|_| database.read(|tx| tx.query_one("SELECT 1", &[], |row| row.int(0))))
     });

@@ -65,6 +65,13 @@ static TOMBSTONES: LazyLock<[NodeHash; 64]> = LazyLock::new(|| {
 });
 
 impl MmrRule {
+    /// Whether the leaf of an output is spent when another output of the same name takes its place.
+    /// In Utreexo it stays for ever: its hash names its block, so that the two differ.
+    #[must_use]
+    pub const fn spends_replaced(self) -> bool {
+        matches!(self, Self::Tombstone)
+    }
+
     /// Hash of the leaf of an unspent output that the block `block` created. `room` is for the bytes
     /// that are hashed.
     pub fn leaf_hash(
@@ -142,7 +149,7 @@ impl MmrRule {
     }
 
     /// The node above each full row of nodes of a level, many rows hashed side by side.
-    pub(super) fn row_roots(self, level: u32, rows: &[&Row]) -> Vec<Option<NodeHash>> {
+    pub(super) fn row_roots(self, level: u32, rows: &[Row]) -> Vec<Option<NodeHash>> {
         let mut roots = Vec::with_capacity(rows.len());
         for rows in rows.chunks(ROWS_AT_ONCE) {
             match self {
@@ -156,10 +163,10 @@ impl MmrRule {
     }
 }
 
-fn tombstone_roots(level: u32, rows: &[&Row], roots: &mut Vec<Option<NodeHash>>) {
+fn tombstone_roots(level: u32, rows: &[Row], roots: &mut Vec<Option<NodeHash>>) {
     let params = Params::new().hash_length(32).clone();
     let (mut present, mut nodes): (Vec<u16>, Vec<[NodeHash; CHILDREN]>) =
-        rows.iter().map(|row| row.nodes()).unzip();
+        rows.iter().map(Row::nodes).unzip();
     let mut inputs: Vec<[u8; 65]> = Vec::with_capacity(rows.len() * CHILDREN / 2);
     let mut places = Vec::with_capacity(inputs.capacity());
     for up in 0..TIER_LEVELS {

@@ -2,6 +2,7 @@
 
 mod others;
 mod proofs;
+mod vectors;
 
 use std::{cell::RefCell, collections::BTreeMap, convert::Infallible};
 

@@ -1,9 +1,17 @@
-//! Changing many leaves at once: every touched row is read once and hashed once.
+//! Changing many leaves at once: every touched row is read once and hashed once, lowest level first.
+
+use std::ops::Range;
 
 use super::{CHILDREN, MmrRule, NodeHash, Row, RowKey, RowReader, TIER_LEVELS};
 
 /// A node by its number in its level, and its hash unless everything below it is spent.
 type Changed = (u64, Option<NodeHash>);
+
+const PER_ROW: u64 = CHILDREN as u64;
+
+/// Rows that are read, changed and hashed before the next ones are read. It bounds the memory of
+/// [`update_rows`], and is enough for reads to be sorted and for hashes to be computed side by side.
+const ROWS_AT_ONCE: usize = 4_096;
 
 /// What changing leaves changes.
 #[derive(Debug)]
@@ -23,79 +31,99 @@ pub struct Updated {
 pub fn update<R: RowReader>(
     rule: MmrRule,
     read: &R,
-    (old, new): (u64, u64),
+    sizes: (u64, u64),
     changes: &[Changed],
 ) -> Result<Updated, R::Error> {
-    let mut changed_rows: Vec<(RowKey, Row)> = Vec::new();
-    let mut nodes_before = 0;
+    let mut updated = Updated { rows: Vec::new(), nodes_before: 0, nodes_after: 0 };
+    update_rows(rule, read, sizes, changes, |key, before, after| {
+        updated.nodes_before += u64::from(before.len());
+        updated.nodes_after += u64::from(after.len());
+        updated.rows.push((key, *after));
+    })?;
+    Ok(updated)
+}
+
+/// [`update`] without memory for all rows: each is handed out as it was and as it is, in order of
+/// their keys.
+pub fn update_rows<R: RowReader>(
+    rule: MmrRule,
+    read: &R,
+    (old, new): (u64, u64),
+    changes: &[Changed],
+    mut put: impl FnMut(RowKey, &Row, &Row),
+) -> Result<(), R::Error> {
     let mut above: Vec<Changed>;
     let mut nodes = changes;
     for tier in 0..=u64::BITS / TIER_LEVELS {
         let level = tier * TIER_LEVELS;
         let count = |leaves: u64| leaves.checked_shr(level).unwrap_or(0);
-        let (old, new) = (count(old), count(new));
-        if nodes.is_empty() && new >= old {
+        let sizes = (count(old), count(new));
+        if nodes.is_empty() && sizes.1 >= sizes.0 {
             break;
         }
         let tier = u8::try_from(tier).expect("there are at most 17 tiers");
-        let rows = read_touched(read, tier, (old, new), nodes)?;
-        nodes_before += rows.iter().map(|(_, row)| u64::from(row.len())).sum::<u64>();
-        let from = changed_rows.len();
-        changed_rows.extend(put_nodes(rows, new, nodes));
-        let full: Vec<_> = changed_rows[from..]
-            .iter()
-            .filter(|(key, _)| (key.number + 1) * CHILDREN as u64 <= new)
-            .collect();
-        let rows: Vec<&Row> = full.iter().map(|(_, row)| row).collect();
-        let roots = rule.row_roots(level, &rows);
-        above = full.iter().map(|(key, _)| key.number).zip(roots).collect();
+        let mut next = Vec::new();
+        let mut rest = nodes;
+        for numbers in touched(sizes, nodes).chunks(ROWS_AT_ONCE) {
+            let last = numbers.last().map_or(0, |number| number * PER_ROW + (PER_ROW - 1));
+            let (own, after) = rest.split_at(rest.partition_point(|(number, _)| *number <= last));
+            rest = after;
+            let before = read_rows(read, tier, sizes.0, numbers)?;
+            let rows = put_nodes(numbers, &before, sizes.1, own);
+            let full = numbers.partition_point(|number| (number + 1) * PER_ROW <= sizes.1);
+            let roots = rule.row_roots(level, &rows[..full]);
+            next.extend(numbers.iter().copied().zip(roots));
+            for ((number, before), after) in numbers.iter().zip(&before).zip(&rows) {
+                put(RowKey { tier, number: *number }, before, after);
+            }
+        }
+        above = next;
         nodes = &above;
     }
-    let nodes_after = changed_rows.iter().map(|(_, row)| u64::from(row.len())).sum();
-    Ok(Updated { rows: changed_rows, nodes_before, nodes_after })
+    Ok(())
 }
 
-/// The rows with changed nodes and those with nodes that are cut off, as they were.
-fn read_touched<R: RowReader>(
-    read: &R,
-    tier: u8,
-    (old, new): (u64, u64),
-    nodes: &[Changed],
-) -> Result<Vec<(RowKey, Row)>, R::Error> {
-    const PER_ROW: u64 = CHILDREN as u64;
+/// Numbers of the rows with changed nodes and of those with nodes that are cut off, in order.
+fn touched((old, new): (u64, u64), nodes: &[Changed]) -> Vec<u64> {
     let mut numbers: Vec<u64> = nodes.iter().map(|(number, _)| number / PER_ROW).collect();
     numbers.dedup();
     if new < old {
         let first = new / PER_ROW;
         let first = if numbers.last() == Some(&first) { first + 1 } else { first };
-        numbers.extend(first..=(old - 1) / PER_ROW);
+        let cut: Range<u64> = first..(old - 1) / PER_ROW + 1;
+        numbers.extend(cut);
     }
-    let keys: Vec<_> = numbers.into_iter().map(|number| RowKey { tier, number }).collect();
-    let stored = keys.partition_point(|key| key.number * PER_ROW < old);
-    let mut rows = Vec::with_capacity(keys.len());
-    read.read_rows(&keys[..stored], &mut rows)?;
-    rows.resize(keys.len(), Row::EMPTY);
-    Ok(keys.into_iter().zip(rows).collect())
+    numbers
+}
+
+/// Rows as they were; those beyond the `old` nodes are not asked for.
+fn read_rows<R: RowReader>(
+    read: &R,
+    tier: u8,
+    old: u64,
+    numbers: &[u64],
+) -> Result<Vec<Row>, R::Error> {
+    let stored = numbers.partition_point(|number| number * PER_ROW < old);
+    let keys: Vec<_> = numbers[..stored].iter().map(|&number| RowKey { tier, number }).collect();
+    let mut rows = Vec::with_capacity(numbers.len());
+    read.read_rows(&keys, &mut rows)?;
+    rows.resize(numbers.len(), Row::EMPTY);
+    Ok(rows)
 }
 
 /// Puts nodes into their rows and takes away those from number `new` on.
-fn put_nodes(
-    mut rows: Vec<(RowKey, Row)>,
-    new: u64,
-    nodes: &[Changed],
-) -> impl Iterator<Item = (RowKey, Row)> {
+fn put_nodes(numbers: &[u64], before: &[Row], new: u64, nodes: &[Changed]) -> Vec<Row> {
     let mut nodes = nodes.iter().peekable();
-    for (key, row) in &mut rows {
-        let first = key.number * CHILDREN as u64;
+    let mut rows = before.to_vec();
+    for (number, row) in numbers.iter().zip(&mut rows) {
+        let first = number * PER_ROW;
         let kept = new.saturating_sub(first);
-        if kept < CHILDREN as u64 {
+        if kept < PER_ROW {
             row.truncate(usize::try_from(kept).expect("a row is short"));
         }
-        while let Some((number, hash)) =
-            nodes.next_if(|(number, _)| *number < first + CHILDREN as u64)
-        {
+        while let Some((number, hash)) = nodes.next_if(|(number, _)| *number < first + PER_ROW) {
             row.set(usize::try_from(number - first).expect("a row is short"), *hash);
         }
     }
-    rows.into_iter()
+    rows
 }

@@ -32,11 +32,23 @@ pub fn utreexo_leaf_hash(
 ) -> NodeHash {
     room.clear();
     crate::chain::coin::bitcoin_bytes_into(outpoint, record, room);
+    tagged(&[block.as_bytes(), room])
+}
+
+/// Hash of a leaf from what its preimage holds behind the tags: hash of the creating block,
+/// outpoint, height and coinbase flag, amount, script.
+#[must_use]
+pub fn utreexo_preimage_hash(preimage: &[u8]) -> NodeHash {
+    tagged(&[preimage])
+}
+
+fn tagged(parts: &[&[u8]]) -> NodeHash {
     let mut hash = Sha512_256::new();
     hash.update(TAG);
     hash.update(TAG);
-    hash.update(block.as_bytes());
-    hash.update(room);
+    for part in parts {
+        hash.update(part);
+    }
     hash.finalize().into()
 }
 
