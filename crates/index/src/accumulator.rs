@@ -18,7 +18,7 @@ mod muhash;
 #[cfg(test)]
 mod tests;
 
-use utxokeep_core::{BlockDelta, BlockHash, Corrupt, Height, OutPoint, UtxoRecord};
+use utxokeep_core::{BlockDelta, BlockHash, Corrupt, Height, OutPoint, UtxoRecord, mmr::NodeHash};
 use utxokeep_kv::{Batch, Read};
 
 use crate::{
@@ -184,6 +184,13 @@ impl Accumulators {
             }
         }
         Ok(())
+    }
+
+    /// Root of the Merkle mountain range after the newest block that was staged one by one.
+    pub(crate) fn mmr_root(&self) -> Option<NodeHash> {
+        self.0.iter().find_map(|accumulator| {
+            if let Accumulator::Mmr(kept) = accumulator { Some(kept.root()) } else { None }
+        })
     }
 
     /// Memory that waits for the batch.

@@ -102,7 +102,8 @@ impl<K: Kv> ChainWriter<K> {
         }
         if let Some(Tip { height, entry }) = self.tip {
             let what = What::Connected { created: block.outputs.len(), spent: block.inputs.len() };
-            self.tell(Event { what, height, entry, took: started.elapsed() });
+            let (took, mmr_root) = (started.elapsed(), self.mmr_root());
+            self.tell(Event { what, height, entry, took, mmr_root });
         }
         Ok(Applied::Connected(height))
     }

@@ -119,16 +119,16 @@ fn mmr_changed(found: Option<MmrRule>, asked: Option<MmrRule>) -> String {
     match (found, asked) {
         (None, _) => format!(
             "the configuration says {store}, and the database keeps no Merkle mountain range; \
-             build it with `ChainWriter::build_mmr`, or take the setting out"
+             build it with `chain mmr enable`, or take the setting out"
         ),
         (Some(_), None) => format!(
             "the database keeps a Merkle mountain range, and the configuration does not say \
-             {store}; say it, or drop the range with `disable_mmr`"
+             {store}; say it or leave the setting out, or drop the range with `chain mmr disable`"
         ),
         (Some(found), Some(asked)) => format!(
             "the database keeps a Merkle mountain range with mmr_rule = \"{found}\", the \
              configuration says \"{asked}\"; change the configuration back, or drop the range \
-             with `disable_mmr` and build it with `ChainWriter::build_mmr`"
+             with `chain mmr disable` and build it with `chain mmr enable --rule {asked}`"
         ),
     }
 }
@@ -173,8 +173,8 @@ impl From<KvError> for MmrEnableError {
 pub enum MmrError {
     /// None is kept.
     #[error(
-        "this index keeps no Merkle mountain range; build it with `ChainWriter::build_mmr`, or \
-         import with `IndexSettings::mmr`"
+        "this index keeps no Merkle mountain range; build it with `chain mmr enable`, or import with \
+         [index] store = \"mmr\""
     )]
     Off,
     /// The index has no blocks.
@@ -189,6 +189,11 @@ pub enum MmrError {
          nothing is known of it any more"
     )]
     Unknown,
+    /// The index remembers every output that was ever spent, and this one is not among them.
+    #[error(
+        "no such output: no block of this chain has created it, or its script can never be spent"
+    )]
+    NeverExisted,
     /// The output came later.
     #[error("the output was created later, by the block at height {created}")]
     NotYet {

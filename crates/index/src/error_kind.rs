@@ -60,14 +60,13 @@ impl MmrError {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::Off | Self::Empty | Self::OtherRule | Self::TooMuchWork { .. } => {
-                ErrorKind::Refused
+            Self::Off => ErrorKind::Disabled,
+            Self::Empty => ErrorKind::NotReady,
+            Self::OtherRule | Self::SpentInUtreexo => ErrorKind::Refused,
+            Self::Unknown | Self::NeverExisted | Self::NotYet { .. } | Self::Passed { .. } => {
+                ErrorKind::NotFound
             }
-            Self::Unknown
-            | Self::NotYet { .. }
-            | Self::Passed { .. }
-            | Self::SpentInUtreexo
-            | Self::OutsideWindow { .. } => ErrorKind::OutOfRange,
+            Self::OutsideWindow { .. } | Self::TooMuchWork { .. } => ErrorKind::OutOfRange,
             Self::Store(error) => error.kind(),
         }
     }

@@ -1,7 +1,8 @@
 //! The chain log and the chain index: blocks in, an exact UTXO set out.
 //!
 //! [`ChainIndex`] answers questions from snapshots, [`ChainWriter`] (one per database) changes it,
-//! and [`Follower`] drives the writer along the branch with the most work. [`View::log`] reads the log from a cursor, for whatever else follows the chain.
+//! and [`Follower`] drives the writer along the branch with the most work. [`View::log`] reads the
+//! log from a cursor, for whatever else follows the chain.
 //!
 //! # Invariants
 //!
@@ -57,7 +58,9 @@ pub use log::{
     LogReader, LoggedBlock, TipSignal,
 };
 pub use meta::{FORMAT_VERSION, Identity};
-pub use mmr::{MmrBlocks, MmrBuilt, MmrRoot, MmrStanding, OnMmrBuild, UtreexoAnswer};
+pub use mmr::{
+    ForestProof, ForestRoots, MmrBlocks, MmrBuilt, MmrRoot, MmrStanding, OnMmrBuild, UtreexoAnswer,
+};
 #[cfg(feature = "rocksdb")]
 pub use open_dir::{disable_mmr, peek_identity};
 pub use prune::PruneReport;
@@ -68,3 +71,8 @@ pub use settings::{DeltaKind, IndexSettings};
 pub use stats::{METRICS, describe_metrics};
 pub use verify::{Finding, OnVerify, VerifyReport};
 pub use writer::{ChainWriter, Mode};
+
+/// Compiles the example of the repository's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExample;

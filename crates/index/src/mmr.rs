@@ -1,11 +1,15 @@
 //! Roots and proofs of the Merkle mountain range, at the tip and at earlier blocks of the window.
 
+mod forest;
+mod refusals;
+
 use utxokeep_core::{
     BlockEntry, BlockHash, Height, OutPoint, SpentRecord, UtxoRecord, coin_bytes_into,
     mmr::{MmrProof, MmrRule, NodeHash, ProvenState, UtreexoProof, leaf_path, peaks, utreexo_path},
 };
 use utxokeep_kv::Read;
 
+pub use self::forest::{ForestProof, ForestRoots};
 pub use crate::accumulator::mmr::{MmrBlocks, MmrBuilt, OnMmrBuild};
 use crate::{
     IndexSettings, View,
@@ -39,7 +43,8 @@ pub struct MmrStanding {
     pub rule: MmrRule,
     /// Leaves, spent ones included.
     pub leaves: u64,
-    /// Leaves of unspent outputs.
+    /// Leaves that are not spent: one for each unspent output. Utreexo has two more on Bitcoin's main
+    /// network, see `docs/mmr.md`.
     pub live_leaves: u64,
     /// Hashes that are stored.
     pub nodes: u64,
@@ -80,7 +85,7 @@ impl<S: Read> View<'_, S> {
         let (Some(rule), Some(_)) = (settings_rule(self.settings), self.tip()) else {
             return Ok(None);
         };
-        let State { leaves, live, nodes, root } = State::read(&self.read)?;
+        let State { leaves, live, nodes, root, .. } = State::read(&self.read)?;
         Ok(Some(MmrStanding { rule, leaves, live_leaves: live, nodes, root }))
     }
 
@@ -113,13 +118,13 @@ impl<S: Read> View<'_, S> {
         let (tip, height, entry) = self.mmr_place(at)?;
         let output = self.output_after(outpoint, height)?;
         self.check_work(tip, height, changes_max)?;
-        let tree = rewind(&self.read, MmrRule::Tombstone, tip, height)?;
         let (is_live, bytes) = match output {
             Output::Unspent(bytes) => (true, bytes),
             Output::Spent(bytes) => (false, bytes),
         };
         let record = UtxoRecord::decode(&bytes).map_err(IndexError::from)?;
         let leaf = leaf_of(&self.read, outpoint, &record)?;
+        let tree = rewind(&self.read, MmrRule::Tombstone, (tip, height), leaf)?;
         let state = if is_live {
             let mut content = Vec::new();
             coin_bytes_into(outpoint, &record, &mut content).map_err(IndexError::from)?;
@@ -192,7 +197,8 @@ impl<S: Read> View<'_, S> {
             }
             return Ok(Output::Unspent(record.into_bytes()));
         }
-        let row = SPENT.get(&self.read, &outpoint)?.ok_or(MmrError::Unknown)?.into_bytes();
+        let Some(row) = SPENT.get(&self.read, &outpoint)? else { return Err(self.no_record()?) };
+        let row = row.into_bytes();
         let spent = SpentRecord::decode(&row).map_err(IndexError::from)?;
         let created = spent.utxo().map_err(IndexError::from)?.height;
         if created > height {

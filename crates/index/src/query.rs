@@ -68,19 +68,25 @@ pub struct SpentInfo {
     pub epoch: Option<u32>,
 }
 
-/// Which rows of an address to answer.
+/// Which rows of an address to answer. By default the first 100, oldest first.
 #[derive(Debug, Clone, Copy)]
 pub struct Paging {
     /// Continue behind this position.
     pub after: Option<(u64, u32, u32)>,
     /// Pass over this many rows first.
     pub skip: usize,
-    /// The most rows to answer.
+    /// Maximum number of rows to answer.
     pub limit: usize,
     /// Newest first.
     pub reverse: bool,
-    /// The most rows to look at, those that are passed over included.
+    /// Maximum number of rows to read, those that are passed over included.
     pub scan_rows_max: u64,
+}
+
+impl Default for Paging {
+    fn default() -> Self {
+        Self { after: None, skip: 0, limit: 100, reverse: false, scan_rows_max: u64::MAX }
+    }
 }
 
 /// Some of the outputs of an address.

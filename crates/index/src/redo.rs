@@ -33,7 +33,8 @@ impl<K: Kv> ChainWriter<K> {
         let Redo { entry, delta } = redo;
         let what = What::Connected { created: delta.created.len(), spent: delta.spent.len() };
         let (height, took) = (delta.height, started.elapsed());
-        self.tell(Event { what, height, entry: *entry, took });
+        let mmr_root = self.mmr_root();
+        self.tell(Event { what, height, entry: *entry, took, mmr_root });
         Ok(())
     }
 

@@ -48,7 +48,8 @@ impl<K: Kv> ChainWriter<K> {
             let reversals = self.undo_tip(keep_redo)?;
             if let Some(Tip { height, entry }) = undone {
                 let what = What::Disconnected { reversals };
-                self.tell(Event { what, height, entry, took: started.elapsed() });
+                let (took, mmr_root) = (started.elapsed(), self.mmr_root());
+                self.tell(Event { what, height, entry, took, mmr_root });
             }
         }
         Ok(depth)

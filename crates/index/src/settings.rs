@@ -13,9 +13,10 @@ pub enum DeltaKind {
     SelfContained,
 }
 
-/// `IndexSettings` of the chain index. Those marked *fixed* are part of the database once it exists.
+/// Settings of the chain index. Those marked *fixed* are part of the database once it exists.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
+#[non_exhaustive]
 pub struct IndexSettings {
     /// Turns raw blocks of the network that is followed into blocks; holds the genesis of a private
     /// chain (fixed).
@@ -62,6 +63,14 @@ impl IndexSettings {
     #[must_use]
     pub fn new(network: Network) -> Self {
         Self::with_decoder(BlockDecoder::new(network))
+    }
+
+    /// The same with changes, for callers outside of this crate:
+    /// `IndexSettings::new(network).with(|settings| settings.muhash = true)`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 
     /// The same for a network that a decoder was made for.

@@ -8,10 +8,10 @@
 
 use std::{collections::BTreeMap, ops::Bound, time::Duration};
 
-use utxokeep_core::{BlockEntry, Height, Network};
+use utxokeep_core::{BlockEntry, Height, Network, hex_encode, mmr::NodeHash};
 use utxokeep_kv::{Batch, Kv, KvError, Read, Scan, TableId, Visitor};
 
-use crate::{ChainWriter, error::IndexError, stats};
+use crate::{ChainWriter, Mode, error::IndexError, stats};
 
 /// The deepest reorganisation that becomes one commit, in blocks.
 pub(crate) const ONE_COMMIT_BLOCKS_MAX: u32 = 100;
@@ -38,6 +38,8 @@ pub(crate) struct Event {
     pub(crate) height: Height,
     pub(crate) entry: BlockEntry,
     pub(crate) took: Duration,
+    /// Root of the Merkle mountain range after it, where it is known.
+    pub(crate) mmr_root: Option<NodeHash>,
 }
 
 /// What happened to a block.
@@ -52,7 +54,7 @@ pub(crate) enum What {
 impl Event {
     /// Counts and logs it.
     fn tell(&self, network: Network) {
-        let Self { what, height, entry, took } = self;
+        let Self { what, height, entry, took, mmr_root } = self;
         let text = match *what {
             What::Connected { created, spent } => {
                 stats::connected(created, spent, *took);
@@ -71,6 +73,7 @@ impl Event {
             created = entry.created,
             spent = entry.spent,
             ms = took.as_millis(),
+            mmr_root = mmr_root.map(|root| hex_encode(&root)),
             "{text}"
         );
     }
@@ -288,6 +291,11 @@ impl<K: Kv> ChainWriter<K> {
         stats::committed(rows);
         self.index.signal.raise();
         Ok(())
+    }
+
+    /// Root after the newest block, where it is known: bulk load hashes once for each batch.
+    pub(crate) fn mmr_root(&self) -> Option<NodeHash> {
+        self.accumulators.mmr_root().filter(|_| self.mode != Mode::Bulk)
     }
 
     /// Counts and logs what happened to a block, once it is true.

@@ -16,19 +16,19 @@ metric_list! {
         "Blocks refused because they break a rule.";
     REORGANISATIONS = "utxokeep_index_reorganisations_total", Counter, "",
         "Switches to a branch with more work.";
-    CREATED = "utxokeep_index_utxos_created_total", Counter, "created UTXOs",
+    CREATED = "utxokeep_index_utxos_created_total", Counter, "",
         "Outputs created, those spent in their own block included.";
-    SPENT = "utxokeep_index_utxos_spent_total", Counter, "spent UTXOs",
+    SPENT = "utxokeep_index_utxos_spent_total", Counter, "",
         "Outputs spent.";
-    PRUNED = "utxokeep_index_pruned_total", Counter, "pruned entries",
+    PRUNED = "utxokeep_index_pruned_total", Counter, "",
         "Spent outputs deleted because no allowed rollback needs them.";
-    DELTAS_PRUNED = "utxokeep_index_deltas_pruned_total", Counter, "pruned entries",
+    DELTAS_PRUNED = "utxokeep_index_deltas_pruned_total", Counter, "",
         "Block deltas deleted.";
-    REVERSALS = "utxokeep_index_rollback_reversals_total", Counter, "rollback reversals",
+    REVERSALS = "utxokeep_index_rollback_reversals_total", Counter, "",
         "Outputs restored or removed by rollbacks.";
     ROWS = "utxokeep_index_rows_committed_total", Counter, "",
         "Rows written or deleted in committed batches.";
-    UNSPENT = "utxokeep_index_unspent", Gauge, "total unspent count",
+    UNSPENT = "utxokeep_index_unspent", Gauge, "",
         "Outputs in the set at the tip.";
     AMOUNT = "utxokeep_index_unspent_amount", Gauge, "",
         "Sum of their amounts, in the chain's smallest unit.";
@@ -37,7 +37,7 @@ metric_list! {
     MISSING_INPUTS = "utxokeep_index_missing_inputs", Gauge, "",
         "Inputs of the chain that spent what the index never saw; 0 in an index that is not \
          partial.";
-    ADDRESS_ROWS = "utxokeep_index_address_rows", Gauge, "address UTXO counts",
+    ADDRESS_ROWS = "utxokeep_index_address_rows", Gauge, "",
         "Rows of the address index, as estimated by the engine.";
     FLOOR = "utxokeep_index_rollback_floor", Gauge, "",
         "Deepest height that can still become the tip.";
@@ -46,7 +46,7 @@ metric_list! {
     PRUNE_DUE = "utxokeep_index_prune_due_blocks", Gauge, "",
         "Blocks whose undo data may be deleted and is still there: it grows while pruning falls \
          behind.";
-    MMR_LEAVES = "utxokeep_index_mmr_leaves", Gauge, "MMR size/root",
+    MMR_LEAVES = "utxokeep_index_mmr_leaves", Gauge, "",
         "Leaves of the Merkle mountain range, spent ones included.";
     MMR_LIVE_LEAVES = "utxokeep_index_mmr_live_leaves", Gauge, "",
         "Leaves of the Merkle mountain range whose outputs are unspent.";
@@ -61,11 +61,11 @@ metric_list! {
          fallen too far behind.";
     CONSUMERS_DETACHED = "utxokeep_log_consumers_detached_total", Counter, "",
         "Consumers that fell too far behind and hold nothing back any more, by `consumer`.";
-    APPLY_SECONDS = "utxokeep_index_apply_seconds", Histogram, "per-block apply",
+    APPLY_SECONDS = "utxokeep_index_apply_seconds", Histogram, "",
         "Time to connect one block, its commit included.";
-    ROLLBACK_SECONDS = "utxokeep_index_rollback_seconds", Histogram, "rollback latency",
+    ROLLBACK_SECONDS = "utxokeep_index_rollback_seconds", Histogram, "",
         "Time to disconnect one block.";
-    PRUNE_SECONDS = "utxokeep_index_prune_seconds", Histogram, "pruning latency",
+    PRUNE_SECONDS = "utxokeep_index_prune_seconds", Histogram, "",
         "Time of one prune pass.";
 }
 

@@ -73,6 +73,8 @@ pub(crate) struct Kept {
     state: State,
     /// Leaves of the tree that the rows in [`Self::rows`] and below are of.
     hashed_leaves: u64,
+    /// Its peaks, once they were asked for.
+    peaks: Option<Vec<NodeHash>>,
     rows: Overlay,
     /// Leaf numbers of blocks that wait for their batch.
     places: FxHashMap<PlaceKey, Vec<u8>>,
@@ -93,6 +95,8 @@ struct BlockChanges {
     created: Vec<NodeHash>,
     places: Option<PlaceRows>,
     spent: Vec<SpentPlace>,
+    /// Outputs that are replaced by others of their name and keep their leaves.
+    replaced: u64,
 }
 
 impl Kept {
@@ -113,6 +117,7 @@ impl Kept {
             rule,
             state,
             hashed_leaves: state.leaves,
+            peaks: None,
             rows: Overlay::default(),
             places: FxHashMap::default(),
             places_bytes: 0,
@@ -145,6 +150,7 @@ impl Kept {
                     self.block.places.get_or_insert_with(|| PlaceRows::new(record.height, leaves));
                 places.push(record.tx_index, outpoint.index());
             }
+            Change::Replaced if !self.rule.spends_replaced() => self.block.replaced += 1,
             Change::Spent | Change::Replaced => self.block.spent.push(SpentPlace {
                 row: PlaceKey::of(record.height, record.tx_index),
                 tx_index: record.tx_index,
@@ -173,11 +179,16 @@ impl Kept {
             self.places.insert(key, row);
         }
         let peaks_before = match &delta {
-            Some(_) => peaks(self.rule, &self.rows.over(read), leaves_before)?,
+            // After bulk load, and after a start.
+            Some(_) => match self.peaks.take() {
+                Some(peaks) => peaks,
+                None => peaks(self.rule, &self.rows.over(read), leaves_before)?,
+            },
             None => Vec::new(),
         };
         self.young.extend(block.created.into_iter().map(Some));
         self.state.leaves += inserts;
+        self.state.replaced += block.replaced;
         self.state.live = (self.state.live + inserts)
             .checked_sub(deletes.len() as u64)
             .ok_or_else(|| Corrupt::new("mmr", "more leaves are spent than there are"))?;
@@ -211,11 +222,12 @@ impl Kept {
         let sizes = (self.hashed_leaves, self.state.leaves);
         let Updated { rows, nodes_before, nodes_after } =
             update(self.rule, &self.rows.over(read), sizes, &changes)?;
-        self.rows.put(rows);
+        self.rows.put(&rows);
         self.hashed_leaves = self.state.leaves;
         self.state.nodes = (self.state.nodes + nodes_after).saturating_sub(nodes_before);
         let peaks = peaks(self.rule, &self.rows.over(read), self.state.leaves)?;
         self.state.root = self.rule.root(self.state.leaves, &peaks);
+        self.peaks = Some(peaks);
         Ok(())
     }
 
@@ -254,6 +266,11 @@ impl Kept {
         damage.map_or(Ok(leaves), Err)
     }
 
+    /// The root after the newest block; during bulk load that of the batch before.
+    pub(crate) const fn root(&self) -> NodeHash {
+        self.state.root
+    }
+
     /// Memory that waits for the batch.
     pub(crate) fn memory_bytes(&self) -> usize {
         let young = self.young.len() * (size_of::<Option<NodeHash>>() + 32);
@@ -289,24 +306,28 @@ impl Kept {
             return Err(Corrupt::new("block delta", "it is not that of the newest root").into());
         }
         let mut restored = Vec::with_capacity(mmr.deletes.len());
-        rewind::restored_leaves(self.rule, read, delta, mmr, bodies, &mut restored)?;
+        let leaves = mmr.leaves_before;
+        rewind::restored_leaves(self.rule, read, delta, bodies, leaves, &mut restored)?;
         restored.sort_unstable_by_key(|(leaf, _)| *leaf);
         let sizes = (self.state.leaves, mmr.leaves_before);
         let Updated { rows, nodes_before, nodes_after } =
             update(self.rule, &self.rows.over(read), sizes, &restored)?;
-        self.rows.put(rows);
+        self.rows.put(&rows);
         let peaks = peaks(self.rule, &self.rows.over(read), mmr.leaves_before)?;
         if peaks != mmr.peaks_before {
             let detail = "undoing the block does not give back the peaks from before it";
             return Err(Corrupt::new("mmr", detail).into());
         }
+        let left = if self.rule.spends_replaced() { 0 } else { delta.replaced.len() as u64 };
         self.state = State {
             leaves: mmr.leaves_before,
+            replaced: self.state.replaced.saturating_sub(left),
             live: (self.state.live + restored.len() as u64).saturating_sub(mmr.inserts),
             nodes: (self.state.nodes + nodes_after).saturating_sub(nodes_before),
             root: self.rule.root(mmr.leaves_before, &peaks),
         };
         self.hashed_leaves = self.state.leaves;
+        self.peaks = Some(peaks);
         delete_places(read, delta.height, batch)?;
         self.rows.write_into(batch, sizes.0);
         self.state.write_into(batch);

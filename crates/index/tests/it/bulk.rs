@@ -164,7 +164,7 @@ fn bulk_load_on_top_of_undo_data_leaves_none_of_it_behind() {
 fn bulk_mode_between_tip_modes_ends_in_the_same_tables() {
     let archive = simulate(config(6, 0), 140);
     let chain = chain_of(&archive);
-    let settings = IndexSettings { muhash: true, ..common::settings(WINDOW) };
+    let settings = common::settings(WINDOW).with(|settings| settings.muhash = true);
     let index = InMemory::default().open(settings.clone());
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     for hash in &chain[..=120] {
@@ -187,7 +187,7 @@ fn bulk_mode_between_tip_modes_ends_in_the_same_tables() {
 fn an_import_stopped_anywhere_goes_on_where_it_was() {
     let archive = simulate(config(8, 15), 135);
     let files = Files::new(&archive, archive.headers().len());
-    let settings = IndexSettings { bulk_batch_bytes_max: 9_000, ..common::settings(WINDOW) };
+    let settings = common::settings(WINDOW).with(|settings| settings.bulk_batch_bytes_max = 9_000);
     let expected = expected(&settings, &archive);
     let mut stages = Vec::new();
     for stop_after in (0..archive.headers().len()).step_by(9) {
@@ -212,7 +212,8 @@ fn an_import_stopped_anywhere_goes_on_where_it_was() {
 fn an_import_that_dies_after_any_write_goes_on_where_it_was() {
     let archive = simulate(config(8, 15), 125);
     let files = Files::new(&archive, archive.headers().len());
-    let mut settings = IndexSettings { bulk_batch_bytes_max: 2_000, ..common::settings(WINDOW) };
+    let mut settings =
+        common::settings(WINDOW).with(|settings| settings.bulk_batch_bytes_max = 2_000);
     settings.catch_up_blocks_max = 2;
     settings.prune_rows_max = 5;
     let expected = expected(&settings, &archive);

@@ -1,7 +1,7 @@
 //! Mistakes that other indexers of Cardano made, each as a test with its name.
 
 mod chain;
-mod eras;
+pub(crate) mod eras;
 
 use chain::{Chain, DEVNET, EVERYTHING, key, outpoint, split, treasury};
 use utxokeep_core::{
@@ -304,7 +304,7 @@ fn an_index_started_mid_chain_counts_what_it_never_saw() {
     let error = strict.apply(&whole.decode(&middle)).unwrap_err();
     assert!(matches!(error, ApplyError::NotFirst { .. }), "{error}");
 
-    let settings = utxokeep_index::IndexSettings { may_start_mid_chain: true, ..settings };
+    let settings = settings.with(|settings| settings.may_start_mid_chain = true);
     let kv = utxokeep_kv::MemoryKv::new(utxokeep_index::tables::TABLES);
     let index = utxokeep_index::ChainIndex::open(kv, settings).unwrap();
     let mut writer = utxokeep_index::ChainWriter::new(index.clone()).unwrap();
@@ -367,11 +367,10 @@ fn a_missing_input_in_the_first_block_is_no_mid_chain_start() {
 fn a_log_that_starts_mid_chain_is_undone_down_to_its_first_block() {
     let mut whole = Chain::new(Era::Babbage);
     let built: Vec<_> = (0..5).map(|_| whole.mine(Vec::new())).collect();
-    let settings = utxokeep_index::IndexSettings {
-        enabled: false,
-        may_start_mid_chain: true,
-        ..whole.index.settings().clone()
-    };
+    let settings = whole.index.settings().clone().with(|settings| {
+        settings.enabled = false;
+        settings.may_start_mid_chain = true;
+    });
     let tables = &utxokeep_index::tables::TABLES[..utxokeep_index::tables::LOG_TABLES];
     let index =
         utxokeep_index::ChainIndex::open(utxokeep_kv::MemoryKv::new(tables), settings).unwrap();
@@ -445,7 +444,8 @@ fn asset_names_with_zero_bytes_and_long_byron_addresses_broke_the_store() {
 #[test]
 fn the_first_block_of_another_network_started_a_chain() {
     for network in [Network::CardanoMainnet, Network::CardanoPreprod, Network::CardanoPreview] {
-        let settings = IndexSettings { may_start_mid_chain: true, ..IndexSettings::new(network) };
+        let settings =
+            IndexSettings::new(network).with(|settings| settings.may_start_mid_chain = true);
         let kv = utxokeep_kv::MemoryKv::new(utxokeep_index::tables::TABLES);
         let index = utxokeep_index::ChainIndex::open(kv, settings).unwrap();
         let mut writer = utxokeep_index::ChainWriter::new(index.clone()).unwrap();

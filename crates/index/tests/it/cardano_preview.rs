@@ -26,11 +26,10 @@ fn golden(name: &str) -> Vec<Vec<String>> {
 }
 
 fn settings() -> IndexSettings {
-    IndexSettings {
-        stake_index: true,
-        durability: Durability::Buffered,
-        ..IndexSettings::new(PREVIEW)
-    }
+    IndexSettings::new(PREVIEW).with(|settings| {
+        settings.stake_index = true;
+        settings.durability = Durability::Buffered;
+    })
 }
 
 fn blocks(db: &ImmutableDb) -> impl Iterator<Item = Block> {

@@ -193,7 +193,7 @@ fn every_invalid_block_but_the_one_with_a_bad_signature_is_refused_for_the_nodes
     let refused = data.refused_blocks();
     let direct: Vec<_> = refused.iter().filter(|r| r.reject != "branch abandoned").collect();
     let prev = BlockHash::from_reversed_hex(&direct[0].prev).unwrap();
-    let settings = IndexSettings { muhash: true, ..common::settings(400) };
+    let settings = common::settings(400).with(|settings| settings.muhash = true);
     let index = fresh(settings, &files, &chain_to(&files, &prev));
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     let before = dump(index.engine());
@@ -256,7 +256,10 @@ fn the_first_mainnet_blocks_have_the_nodes_digests_at_every_height() {
     let snapshot = Snapshot::parse(&snapshot).unwrap();
     for muhash in [false, true] {
         let window = Window { prune_depth: 0, ..common::settings(288).window };
-        let settings = IndexSettings { muhash, window, ..IndexSettings::new(mainnet) };
+        let settings = IndexSettings::new(mainnet).with(|settings| {
+            settings.muhash = muhash;
+            settings.window = window;
+        });
         let index = InMemory::default().open(settings);
         let paths = [dir.join("mainnet-1-255.blocks.dat")];
         let spool = std::env::temp_dir();

@@ -40,8 +40,11 @@ impl Database {
             ..SimulatorConfig::default()
         };
         let mut simulator = Simulator::new(config);
-        let settings =
-            IndexSettings { delta, muhash: true, prune_rows_max: 3, ..common::settings(6) };
+        let settings = common::settings(6).with(|settings| {
+            settings.delta = delta;
+            settings.muhash = true;
+            settings.prune_rows_max = 3;
+        });
         let place = InMemory::default();
         let index = place.open(settings);
         let mut follower = Follower::new(ChainWriter::new(index.clone()).unwrap()).unwrap();

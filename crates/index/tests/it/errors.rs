@@ -202,9 +202,9 @@ fn a_database_of_another_network_or_with_other_switches_is_not_opened() {
     assert!(error.to_string().contains("use another data directory"), "{error}");
 
     let switched = [
-        ("[index] enabled", IndexSettings { enabled: false, ..settings.clone() }),
-        ("[index] address_hash", IndexSettings { address_index: false, ..settings.clone() }),
-        ("[index] muhash", IndexSettings { muhash: true, ..settings.clone() }),
+        ("[index] enabled", settings.clone().with(|settings| settings.enabled = false)),
+        ("[index] address_hash", settings.clone().with(|settings| settings.address_index = false)),
+        ("[index] muhash", settings.clone().with(|settings| settings.muhash = true)),
     ];
     for (expected, switched) in switched {
         let error = open_dir(&place, switched).unwrap_err();
@@ -311,7 +311,7 @@ fn with_the_index_off_only_the_log_is_kept_and_questions_say_so() {
     });
     write_block_file(&path, REGTEST, raws).unwrap();
     let paths = [path];
-    let off = IndexSettings { enabled: false, ..common::settings(10) };
+    let off = common::settings(10).with(|settings| settings.enabled = false);
     for bulk in [false, true] {
         let place = OnDisk::default();
         let index = place.open(off.clone());
@@ -363,7 +363,7 @@ fn with_the_index_off_only_the_log_is_kept_and_questions_say_so() {
 #[test]
 fn with_the_index_off_a_long_log_is_loaded_in_bulk() {
     let place = OnDisk::default();
-    let off = IndexSettings { enabled: false, ..common::settings(10) };
+    let off = common::settings(10).with(|settings| settings.enabled = false);
     let index = place.open(off);
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     writer.apply(&decode_block(genesis_block(REGTEST), REGTEST).unwrap()).unwrap();
@@ -382,7 +382,7 @@ fn with_the_index_off_a_long_log_is_loaded_in_bulk() {
 #[test]
 fn without_the_address_index_everything_else_works() {
     let archive = simulate(4, 112);
-    let settings = IndexSettings { address_index: false, ..common::settings(10) };
+    let settings = common::settings(10).with(|settings| settings.address_index = false);
     let index = InMemory::default().open(settings);
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     for hash in hashes(&archive) {

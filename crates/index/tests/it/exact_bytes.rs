@@ -36,7 +36,12 @@ const LEFT: &[TableId] = &[SIDE_BODY];
 fn variants() -> impl Iterator<Item = IndexSettings> {
     [(DeltaKind::Compact, false), (DeltaKind::Compact, true), (DeltaKind::SelfContained, true)]
         .into_iter()
-        .map(|(delta, muhash)| IndexSettings { delta, muhash, ..common::settings(400) })
+        .map(|(delta, muhash)| {
+            common::settings(400).with(|settings| {
+                settings.delta = delta;
+                settings.muhash = muhash;
+            })
+        })
 }
 
 /// Applies, undoes and applies again `step` blocks at a time, comparing all tables.
@@ -121,7 +126,7 @@ fn each_block_of_the_real_chain_is_undone_to_the_byte_in_memory() {
 fn each_block_of_the_real_chain_is_undone_to_the_byte_on_rocksdb() {
     let data = RegtestA::default();
     let place = OnDisk::default();
-    let settings = IndexSettings { delta: DeltaKind::SelfContained, ..common::settings(400) };
+    let settings = common::settings(400).with(|settings| settings.delta = DeltaKind::SelfContained);
     let index = place.open(settings);
     // Once the set has grown, several blocks go back and forth between two looks at all rows.
     let step = |tip| if tip < 134 { 1 } else { 8 };
@@ -165,7 +170,7 @@ fn a_rollback_whose_commit_fails_leaves_the_writer_at_its_tip() {
 fn after_every_reorganisation_the_tables_are_those_of_its_chain_alone() {
     let data = RegtestA::default();
     let files = data.block_files();
-    let settings = IndexSettings { muhash: true, ..common::settings(400) };
+    let settings = common::settings(400).with(|settings| settings.muhash = true);
     let index = InMemory::default().open(settings.clone());
     let mut writer = ChainWriter::new(index.clone()).unwrap();
     let mut chain = vec![REGTEST.genesis_hash()];
@@ -373,7 +378,10 @@ fn death_after_any_write_costs_nothing_but_the_block_in_flight() {
         (DeltaKind::Compact, true, 1),
         (DeltaKind::SelfContained, false, 1),
     ] {
-        let mut settings = IndexSettings { delta, muhash, ..common::settings(9) };
+        let mut settings = common::settings(9).with(|settings| {
+            settings.delta = delta;
+            settings.muhash = muhash;
+        });
         settings.prune_rows_max = 4;
         settings.bulk_batch_bytes_max = batch_bytes_max;
         let whole = InMemory::default();
@@ -404,7 +412,7 @@ fn death_after_any_write_costs_nothing_but_the_block_in_flight() {
 fn a_crash_inside_a_failed_reorganisation_does_not_leave_the_shorter_chain() {
     let (mut archive, chain) = simulated_chain(106);
     common::bad_branch(&mut archive, &chain[..=104]);
-    let settings = IndexSettings { bulk_batch_bytes_max: 1, ..common::settings(9) };
+    let settings = common::settings(9).with(|settings| settings.bulk_batch_bytes_max = 1);
     let mut was_short = false;
     for commits in 100.. {
         let place = InMemory::default();
@@ -448,7 +456,7 @@ fn a_side_block_that_came_before_its_parent_survives_a_restart() {
 }
 
 /// A mainnet block that nobody mined: the index is told of it as decoded.
-fn bare_block(height: u32, prev: BlockHash, txs: &[Txid]) -> Block {
+pub(crate) fn bare_block(height: u32, prev: BlockHash, txs: &[Txid]) -> Block {
     let mut hash = [0xb1; 32];
     hash[..4].copy_from_slice(&height.to_be_bytes());
     let mut block = Block {
@@ -491,7 +499,11 @@ fn a_coinbase_that_replaces_an_older_one_is_undone_to_the_byte() {
     let id = |number: u8| Txid::from_bytes([number; 32]);
     for delta in [DeltaKind::Compact, DeltaKind::SelfContained] {
         let window = common::settings(60).window;
-        let settings = IndexSettings { delta, muhash: true, window, ..IndexSettings::new(mainnet) };
+        let settings = IndexSettings::new(mainnet).with(|settings| {
+            settings.delta = delta;
+            settings.muhash = true;
+            settings.window = window;
+        });
         let index = InMemory::default().open(settings);
         let mut writer = ChainWriter::new(index.clone()).unwrap();
         let genesis = decode_block(genesis_block(mainnet), mainnet).unwrap();

@@ -185,7 +185,11 @@ fn consumer_equals_index<P: IndexPlace>(seed: u64, blocks: u32, settings: &Index
 #[test]
 fn a_set_kept_by_events_equals_the_index_through_a_thousand_blocks_of_kills_and_reorganisations() {
     for (seed, delta) in [(1, DeltaKind::Compact), (2, DeltaKind::SelfContained)] {
-        consumer_equals_index::<InMemory>(seed, 1_000, &IndexSettings { delta, ..settings(12) });
+        consumer_equals_index::<InMemory>(
+            seed,
+            1_000,
+            &settings(12).with(|settings| settings.delta = delta),
+        );
     }
 }
 
@@ -209,7 +213,7 @@ fn straight(settings: IndexSettings, blocks: u32) -> (ChainIndex<common::MemoryE
 
 #[test]
 fn a_consumer_that_never_reads_holds_undo_data_only_up_to_its_bound() {
-    let bounded = IndexSettings { consumer_lag_blocks_max: 60, ..settings(10) };
+    let bounded = settings(10).with(|settings| settings.consumer_lag_blocks_max = 60);
     let (index, archive) = straight(bounded, 150);
     index.register_consumer("idle", ConsumerNeeds::Changes, Cursor::START).unwrap();
     index.register_consumer("names-only", ConsumerNeeds::Blocks, Cursor::START).unwrap();
@@ -275,7 +279,7 @@ fn a_consumer_that_reads_along_holds_nothing_and_one_without_a_name_never_does()
 
 #[test]
 fn a_block_that_left_the_chain_stays_for_a_consumer_that_stands_on_it() {
-    let bounded = IndexSettings { consumer_lag_blocks_max: 1_000, ..settings(10) };
+    let bounded = settings(10).with(|settings| settings.consumer_lag_blocks_max = 1_000);
     let (index, archive) = straight(bounded, 20);
     let mut follower = follower(&index);
     for header in archive.headers() {

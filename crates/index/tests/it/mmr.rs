@@ -1,6 +1,8 @@
 //! The Merkle mountain range against a naive tree, through every way that blocks take.
 
 mod enable;
+mod killed;
+mod leaves;
 mod preview;
 mod proofs;
 
@@ -26,7 +28,7 @@ use crate::common::{
 pub(crate) const RULES: [MmrRule; 2] = [MmrRule::Tombstone, MmrRule::Utreexo];
 
 pub(crate) fn settings(rule: MmrRule, window: u32) -> IndexSettings {
-    IndexSettings { mmr: Some(rule), ..common::settings(window) }
+    common::settings(window).with(|settings| settings.mmr = Some(rule))
 }
 
 /// A list of leaves, by the definition: each output that its block leaves unspent is the next one.
@@ -71,12 +73,31 @@ impl Naive {
                     is_coinbase: tx.is_coinbase,
                 };
                 let hash = self.rule.leaf_hash(outpoint, &record, &block.header.hash, &mut vec![]);
-                if let Some(replaced) = self.by_output.insert(outpoint, self.leaves.len()) {
+                if let Some(replaced) = self.by_output.insert(outpoint, self.leaves.len())
+                    && self.rule == MmrRule::Tombstone
+                {
                     self.leaves[replaced] = None;
                 }
                 self.leaves.push(Some(hash.unwrap()));
             }
         }
+    }
+
+    /// Makes tombstones of outputs that left the set without a transaction.
+    pub(crate) fn keep(&mut self, is_live: impl Fn(OutPoint) -> bool) {
+        let leaves = &mut self.leaves;
+        self.by_output.retain(|outpoint, leaf| {
+            let is_live = is_live(*outpoint);
+            if !is_live {
+                leaves[*leaf] = None;
+            }
+            is_live
+        });
+    }
+
+    /// Unspent outputs and their leaves.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = (OutPoint, u64)> {
+        self.by_output.iter().map(|(outpoint, leaf)| (*outpoint, *leaf as u64))
     }
 
     pub(crate) fn root(&self) -> (u64, NodeHash) {
@@ -156,7 +177,8 @@ fn mistake_leaf_numbers_read_while_the_batch_waits() {
             (Mode::Bulk, 40_000),
             (Mode::Bulk, 1 << 30),
         ] {
-            let settings = IndexSettings { bulk_batch_bytes_max: bytes_max, ..settings(rule, 50) };
+            let settings =
+                settings(rule, 50).with(|settings| settings.bulk_batch_bytes_max = bytes_max);
             let index = InMemory::default().open(settings);
             let mut writer = ChainWriter::new(index.clone()).unwrap();
             writer.set_mode(mode).unwrap();
@@ -195,7 +217,7 @@ fn mistake_a_rollback_that_forgets_the_peaks() {
         (MmrRule::Tombstone, DeltaKind::SelfContained),
         (MmrRule::Utreexo, DeltaKind::Compact),
     ] {
-        let settings = IndexSettings { delta, ..settings(rule, 60) };
+        let settings = settings(rule, 60).with(|settings| settings.delta = delta);
         let index = InMemory::default().open(settings.clone());
         let mut writer = ChainWriter::new(index.clone()).unwrap();
         for hash in &chain {
@@ -227,7 +249,8 @@ fn whatever_the_way_to_a_tip_its_root_is_one() {
     for rule in RULES {
         let expected = *naive_roots(rule, &archive, &chain).last().unwrap();
         for (mode, bytes_max) in [(Mode::Tip, 1 << 20), (Mode::CatchUp, 1 << 20), (Mode::Tip, 1)] {
-            let settings = IndexSettings { bulk_batch_bytes_max: bytes_max, ..settings(rule, 150) };
+            let settings =
+                settings(rule, 150).with(|settings| settings.bulk_batch_bytes_max = bytes_max);
             let index = InMemory::default().open(settings.clone());
             let mut follower = Follower::new(ChainWriter::new(index.clone()).unwrap()).unwrap();
             follower.writer_mut().set_mode(mode).unwrap();
@@ -254,7 +277,8 @@ fn mistake_a_tree_outside_the_batch_of_its_block() {
     let rule = MmrRule::Tombstone;
     let expected = naive_roots(rule, &archive, &chain);
     for (mode, bytes_max) in [(Mode::Tip, 1), (Mode::CatchUp, 30_000), (Mode::Bulk, 30_000)] {
-        let settings = IndexSettings { bulk_batch_bytes_max: bytes_max, ..settings(rule, 50) };
+        let settings =
+            settings(rule, 50).with(|settings| settings.bulk_batch_bytes_max = bytes_max);
         for commits in [1, 2, 3, 5, 8, 13, 40, 90] {
             let place = InMemory::default();
             place.open(settings.clone());
@@ -288,10 +312,8 @@ fn a_node_made_chain_has_one_root_however_it_is_imported() {
     let files = data.block_files();
     let mut roots = Vec::new();
     for bulk in [false, true] {
-        let settings = IndexSettings {
-            mmr: Some(MmrRule::Tombstone),
-            ..IndexSettings::new(RegtestA::NETWORK)
-        };
+        let settings = IndexSettings::new(RegtestA::NETWORK)
+            .with(|settings| settings.mmr = Some(MmrRule::Tombstone));
         let index = InMemory::default().open(settings);
         let writer = ChainWriter::new(index.clone()).unwrap();
         utxokeep_index::import_files(writer, &files, bulk, &mut |_| true).unwrap();

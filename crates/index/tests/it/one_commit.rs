@@ -85,7 +85,12 @@ fn follow(follower: &mut Follower<Engine>, archive: &Archive) {
 
 fn variants() -> impl Iterator<Item = IndexSettings> {
     [(DeltaKind::Compact, true), (DeltaKind::SelfContained, false)]
-        .map(|(delta, muhash)| IndexSettings { delta, muhash, ..common::settings(150) })
+        .map(|(delta, muhash)| {
+            common::settings(150).with(|settings| {
+                settings.delta = delta;
+                settings.muhash = muhash;
+            })
+        })
         .into_iter()
 }
 
@@ -108,7 +113,7 @@ fn no_reader_sees_the_chain_shrink() {
         }
     }
     // The same with no memory for it: step by step, with the same end.
-    let settings = IndexSettings { bulk_batch_bytes_max: 1, ..common::settings(150) };
+    let settings = common::settings(150).with(|settings| settings.bulk_batch_bytes_max = 1);
     let (index, mut follower) = open(settings.clone());
     follow(&mut follower, &archive);
     assert!(index.engine().hook.falls() > 10, "{}", index.engine().hook.falls());

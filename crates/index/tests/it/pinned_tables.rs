@@ -7,16 +7,18 @@ use std::fmt::Write as _;
 
 use utxokeep_core::{Header, Height, OutPoint, hex_encode};
 use utxokeep_index::{
-    ChainWriter, DeltaKind, Follower, IndexSettings,
+    ChainIndex, ChainWriter, DeltaKind, Follower, IndexSettings,
     tables::{
         CLASSIC_TABLES, TABLES,
-        ids::{BLOCKS, HEIGHTS, UTXO_META},
+        ids::{BLOCKS, DELTA, HEIGHTS, UTXO_META},
     },
 };
 use utxokeep_kv::Read;
 use utxokeep_testkit::{ANYONE, Archive, HandBlock, HandTx, NOBODY, mine, regtest_genesis};
 
-use crate::common::{self, InMemory, IndexPlace, REGTEST, assert_clean, dump};
+use crate::common::{
+    self, Dump, InMemory, IndexPlace, MemoryEngine, REGTEST, assert_clean, dump, dump_all,
+};
 
 const COIN: u64 = 100_000_000;
 /// Blocks below this height only let the first coinbase mature.
@@ -69,6 +71,10 @@ fn chain() -> Archive {
 }
 
 fn pinned(settings: IndexSettings) -> String {
+    render(&dump(built(settings).engine()))
+}
+
+fn built(settings: IndexSettings) -> ChainIndex<MemoryEngine> {
     let archive = chain();
     let index = InMemory::default().open(settings);
     let mut follower = Follower::new(ChainWriter::new(index.clone()).unwrap()).unwrap();
@@ -82,7 +88,7 @@ fn pinned(settings: IndexSettings) -> String {
         && index.engine().get(UTXO_META, b"prune_cursor").unwrap().is_none()
     {}
     assert_clean(&index, "pinned");
-    render(&dump(index.engine()))
+    index
 }
 
 fn render(dump: &common::Dump) -> String {
@@ -119,13 +125,14 @@ fn render(dump: &common::Dump) -> String {
 
 #[test]
 fn tables_with_compact_deltas_and_accumulators() {
-    let settings = IndexSettings { muhash: true, ..common::settings(3) };
+    let settings = common::settings(3).with(|settings| settings.muhash = true);
     insta::assert_snapshot!(pinned(settings));
 }
 
 #[test]
 fn tables_with_self_contained_deltas_while_pruning() {
-    let mut settings = IndexSettings { delta: DeltaKind::SelfContained, ..common::settings(2) };
+    let mut settings =
+        common::settings(2).with(|settings| settings.delta = DeltaKind::SelfContained);
     settings.prune_rows_max = 1;
     insta::assert_snapshot!(pinned(settings));
 }
@@ -152,10 +159,27 @@ fn every_table_of_the_format_has_a_pinned_row_and_names_are_pinned() {
             "utxo_mmr_places",
         ]
     );
-    let text = pinned(IndexSettings { muhash: true, ..common::settings(3) });
+    let text = pinned(common::settings(3).with(|settings| settings.muhash = true));
     // Rows of the Merkle mountain range are pinned where they are written, in `core`.
     for name in &names[..CLASSIC_TABLES] {
         let rows = text.lines().skip_while(|line| line != name).nth(1);
         assert!(rows.is_some_and(|row| row.starts_with("  ")), "{name} is empty");
+    }
+}
+
+/// Only the tables that differ: deltas with leaves, the state of the tree, its rows, leaf numbers.
+#[test]
+fn tables_of_a_merkle_mountain_range() {
+    use utxokeep_core::mmr::MmrRule;
+    for (rule, name) in [(MmrRule::Tombstone, "tombstone"), (MmrRule::Utreexo, "utreexo")] {
+        let settings = common::settings(5).with(|settings| settings.mmr = Some(rule));
+        let Dump(mut tables) = dump_all(built(settings).engine());
+        for table in &mut tables[..usize::from(DELTA.0)] {
+            table.clear();
+        }
+        insta::assert_snapshot!(
+            format!("tables_of_a_merkle_mountain_range_{name}"),
+            render(&Dump(tables))
+        );
     }
 }

@@ -61,7 +61,7 @@ fn every_height_of_the_window_has_the_nodes_digest() {
     let data = RegtestA::default();
     let truth = data.truth_by_hash();
     for muhash in [false, true] {
-        let index = imported(IndexSettings { muhash, ..settings() }, true);
+        let index = imported(settings().with(|settings| settings.muhash = muhash), true);
         let floor = index.status().unwrap().rollback_floor.unwrap();
         assert_eq!(floor, Height::new(12));
         for (height, hash) in (0u32..).zip(data.active_chain()).skip(12) {
@@ -78,7 +78,7 @@ fn every_single_event_leaves_the_nodes_digest() {
     let data = RegtestA::default();
     let truth = data.truth_by_hash();
     let files = data.block_files();
-    let mut settings = IndexSettings { muhash: true, ..settings() };
+    let mut settings = settings().with(|settings| settings.muhash = true);
     settings.window.rollback_window = 400;
     let index = open(settings);
     let mut writer = ChainWriter::new(index.clone()).unwrap();

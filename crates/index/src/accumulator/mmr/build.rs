@@ -17,7 +17,7 @@ use utxokeep_kv::{Batch, Durability, Kv, Read, Scan, TableId};
 
 use super::{Kept, State, leaf_hash, rewind::mmr_of};
 use crate::{
-    ChainWriter, IndexSettings, Mode,
+    ChainIndex, ChainWriter, IndexSettings, Mode,
     accumulator::Change,
     error::{FollowError, IndexError, MmrEnableError},
     meta,
@@ -29,6 +29,8 @@ use crate::{
 const NAME: &[u8] = b"mmr_build";
 /// Memory that may wait for a batch of the pass.
 const BATCH_BYTES_MAX: usize = 64 << 20;
+/// The most blocks in a batch of the pass: what a crash makes a later pass do again.
+const BATCH_BLOCKS_MAX: u32 = 2_000;
 /// Rows deleted in one batch.
 const DELETED_AT_ONCE: usize = 100_000;
 
@@ -166,6 +168,16 @@ impl<K: Kv> ChainWriter<K> {
     }
 }
 
+impl<K: Kv> ChainIndex<K> {
+    /// Rule of the pass that was interrupted, and the block it goes on with; `None` where none was.
+    pub fn mmr_build_standing(&self) -> Result<Option<(MmrRule, Height)>, IndexError> {
+        if self.settings.mmr.is_some() || !self.settings.enabled {
+            return Ok(None);
+        }
+        Ok(Cursor::read(self.kv.as_ref())?.map(|cursor| (cursor.rule, cursor.next)))
+    }
+}
+
 fn delete_rows<K: Kv>(kv: &K, table: TableId) -> Result<usize, IndexError> {
     let mut batch = Batch::new();
     let scan = Scan { limit: DELETED_AT_ONCE, ..Scan::ALL };
@@ -228,7 +240,8 @@ impl<'w, K: Kv> Pass<'w, K> {
             }
             self.cursor.next = height.plus(1);
             let is_last_below = height == self.cursor.base || height == tip;
-            let waiting = self.kept.memory_bytes() + self.batch.bytes() >= BATCH_BYTES_MAX;
+            let waiting = self.kept.memory_bytes() + self.batch.bytes() >= BATCH_BYTES_MAX
+                || height.get().is_multiple_of(BATCH_BLOCKS_MAX);
             let goes_on = progress(height, tip);
             if is_last_below || waiting || !goes_on || height > self.cursor.base {
                 self.commit()?;
@@ -275,8 +288,45 @@ impl<'w, K: Kv> Pass<'w, K> {
                 }
             }
         }
-        let hashes = self.live_hashes(height, &outputs)?;
+        let mut hashes = self.live_hashes(height, &outputs)?;
+        self.keep_replaced(&block, height, &outputs, &mut hashes)?;
         self.kept.append(height, &outputs, hashes, &mut self.batch);
+        Ok(())
+    }
+
+    /// A coinbase that a later one has replaced has no record any more. Where it keeps its leaf, its
+    /// hash comes from the block.
+    fn keep_replaced(
+        &mut self,
+        block: &Block,
+        height: Height,
+        outputs: &[(OutPoint, u32)],
+        hashes: &mut [Option<NodeHash>],
+    ) -> Result<(), IndexError> {
+        let network = self.writer.index.settings.network();
+        let is_replaced = network.overwritten_at(height).is_some_and(|at| at <= self.cursor.base);
+        let Some(coinbase) = block.txs.first().filter(|tx| tx.is_coinbase) else { return Ok(()) };
+        if !is_replaced || self.cursor.rule.spends_replaced() {
+            return Ok(());
+        }
+        for output in block.outputs_of(coinbase) {
+            let outpoint = OutPoint::new(coinbase.txid, output.index);
+            let record = UtxoRecord {
+                address: block.address_of(output),
+                value: output.value,
+                details: block.details_of(output),
+                height,
+                place: None,
+                tx_index: 0,
+                is_coinbase: true,
+            };
+            let at = outputs.iter().position(|(other, _)| *other == outpoint);
+            if let Some(hash @ None) = at.map(|at| &mut hashes[at]) {
+                let of = &block.header.hash;
+                *hash = Some(self.cursor.rule.leaf_hash(outpoint, &record, of, &mut self.room)?);
+                self.kept.state.replaced += 1;
+            }
+        }
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     BlockDelta, Corrupt, Height, MmrDelta, UtxoRecord,
-    mmr::{MmrRule, NodeHash, Updated, peaks, update},
+    mmr::{MmrRule, NodeHash, path_rows, peaks, update_rows},
 };
 use utxokeep_kv::Read;
 
@@ -35,59 +35,94 @@ pub(crate) fn mmr_of(delta: &BlockDelta) -> Result<&MmrDelta, Corrupt> {
     delta.mmr.as_ref().ok_or_else(missing)
 }
 
-/// Goes back from the tip to the block at `target` in one step: a leaf that several blocks have
-/// touched is hashed once. What comes out is compared with what the block above `target` found.
+/// The change that an earlier block undoes: leaves that were live after it, with their hashes, and
+/// what the tree was then.
+struct Change {
+    restored: Vec<(u64, Option<NodeHash>)>,
+    sizes: (u64, u64),
+    peaks: Vec<NodeHash>,
+}
+
+impl Change {
+    /// From the tip to the block at `target`, in one step: a leaf that several blocks have touched
+    /// is hashed once.
+    fn gather(
+        read: &dyn Read,
+        rule: MmrRule,
+        state: &State,
+        (tip, target): (Height, Height),
+    ) -> Result<Self, IndexError> {
+        let mut restored = Vec::new();
+        let mut before = None;
+        for raw in target.get() + 1..=tip.get() {
+            let delta = read_delta(read, Height::new(raw))?;
+            let bodies = Bodies::gather_spent(read, &delta)?;
+            let mmr = mmr_of(&delta)?;
+            // What was created since is not there any more, spent or not.
+            let leaves = before.get_or_insert((mmr.leaves_before, mmr.peaks_before.clone())).0;
+            restored_leaves(rule, read, &delta, &bodies, leaves, &mut restored)?;
+        }
+        restored.sort_unstable_by_key(|(leaf, _)| *leaf);
+        let (leaves, peaks) = before.unwrap_or((state.leaves, Vec::new()));
+        Ok(Self { restored, sizes: (state.leaves, leaves), peaks })
+    }
+}
+
+/// Goes back from the tip to the block at `target`, for the way of one leaf: the rows beside that
+/// way are the only ones that stay in memory. What comes out is compared with what the block above
+/// `target` found.
 pub(crate) fn rewind(
     read: &dyn Read,
     rule: MmrRule,
-    tip: Height,
-    target: Height,
+    (tip, target): (Height, Height),
+    leaf: u64,
 ) -> Result<Rewound, IndexError> {
     let state = State::read(read)?;
     let mut rows = Overlay::default();
-    let Some(above) = (target < tip).then(|| target.plus(1)) else {
+    if target >= tip {
         return Ok(Rewound { leaves: state.leaves, root: state.root, rows });
-    };
-    let first = read_delta(read, above)?;
-    let before = mmr_of(&first)?;
-    let mut restored = Vec::new();
-    for raw in above.get()..=tip.get() {
-        let delta = read_delta(read, Height::new(raw))?;
-        let bodies = Bodies::gather_spent(read, &delta)?;
-        restored_leaves(rule, read, &delta, mmr_of(&delta)?, &bodies, &mut restored)?;
     }
-    // What was created since is not there any more, spent or not.
-    restored.retain(|(leaf, _)| *leaf < before.leaves_before);
-    restored.sort_unstable_by_key(|(leaf, _)| *leaf);
-    let sizes = (state.leaves, before.leaves_before);
-    let Updated { rows: changed, .. } = update(rule, &rows.over(read), sizes, &restored)?;
-    rows.put(changed);
-    if peaks(rule, &rows.over(read), before.leaves_before)? != before.peaks_before {
+    let Change { restored, sizes, peaks: expected } =
+        Change::gather(read, rule, &state, (tip, target))?;
+    let leaves = sizes.1;
+    let mut kept = Vec::new();
+    let wanted = path_rows(leaves, leaf);
+    update_rows(rule, &rows.over(read), sizes, &restored, |key, _, row| {
+        if wanted.binary_search(&key).is_ok() {
+            kept.push((key, *row));
+        }
+    })?;
+    rows.put(&kept);
+    if peaks(rule, &rows.over(read), leaves)? != expected {
         let detail = format!("going back to height {target} does not give the peaks it had");
         return Err(Corrupt::new("mmr", detail).into());
     }
-    let root = rule.root(before.leaves_before, &before.peaks_before);
-    Ok(Rewound { leaves: before.leaves_before, root, rows })
+    let root = rule.root(leaves, &expected);
+    Ok(Rewound { leaves, root, rows })
 }
 
-/// Appends the leaves that a block made tombstones, with the hashes they had.
+/// Appends the leaves that a block made tombstones and that are below `leaves`, with the hashes they
+/// had.
 pub(super) fn restored_leaves(
     rule: MmrRule,
     read: &dyn Read,
     delta: &BlockDelta,
-    mmr: &MmrDelta,
     bodies: &Bodies,
+    leaves: u64,
     restored: &mut Vec<(u64, Option<NodeHash>)>,
 ) -> Result<(), IndexError> {
     let mut room = Vec::new();
-    let mut leaves = mmr.deletes.iter();
+    let mut deletes = mmr_of(delta)?.deletes.iter();
     let wrong = || Corrupt::new("block delta", "it lists other leaves than outputs");
-    for (outpoint, bytes) in bodies.left_the_set(delta) {
-        let leaf = leaves.next().ok_or_else(wrong)?;
-        let record = UtxoRecord::decode(bytes)?;
-        restored.push((*leaf, Some(leaf_hash(rule, read, outpoint, &record, &mut room)?)));
+    let kept = if rule.spends_replaced() { 0 } else { delta.replaced.len() };
+    for (outpoint, bytes) in bodies.left_the_set(delta).skip(kept) {
+        let leaf = deletes.next().ok_or_else(wrong)?;
+        if *leaf < leaves {
+            let record = UtxoRecord::decode(bytes)?;
+            restored.push((*leaf, Some(leaf_hash(rule, read, outpoint, &record, &mut room)?)));
+        }
     }
-    if leaves.next().is_some() {
+    if deletes.next().is_some() {
         return Err(wrong().into());
     }
     Ok(())

@@ -12,10 +12,21 @@ const KEPT_ROWS_MAX: u64 = 1 << 16;
 /// Rows in memory. They hide those of the table.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
+    /// Half a kilobyte each, so they stay where they are; only their places are sorted.
+    rows: Vec<Row>,
+    /// Rows of [`Self::rows`] that can be used again.
+    free: Vec<u32>,
+    places: FxHashMap<RowKey, Place>,
     /// Changed since the last batch.
-    changed: FxHashMap<RowKey, Row>,
-    /// The upper tiers as the table has them.
-    kept: FxHashMap<RowKey, Row>,
+    waiting: Vec<(RowKey, u32)>,
+}
+
+/// Where a row is in memory.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: u32,
+    /// Whether it waits for the batch; otherwise it is as in the table.
+    waits: bool,
 }
 
 impl Overlay {
@@ -24,31 +35,56 @@ impl Overlay {
         RowsOf { overlay: Some(self), read }
     }
 
-    /// Takes changed rows.
-    pub(crate) fn put(&mut self, rows: Vec<(RowKey, Row)>) {
-        self.changed.extend(rows);
+    fn get(&self, key: &RowKey) -> Option<&Row> {
+        self.places.get(key).map(|place| &self.rows[place.at as usize])
     }
 
-    /// Memory of what waits for a batch, and of its sorting.
+    /// Takes changed rows.
+    pub(crate) fn put(&mut self, rows: &[(RowKey, Row)]) {
+        self.waiting.reserve(rows.len());
+        for (key, row) in rows {
+            let Self { rows, free, places, waiting } = self;
+            let place = places.entry(*key).or_insert_with(|| Place {
+                at: free.pop().unwrap_or_else(|| {
+                    rows.push(Row::EMPTY);
+                    u32::try_from(rows.len() - 1).expect("a batch is cut long before 2^32 rows")
+                }),
+                waits: false,
+            });
+            rows[place.at as usize] = *row;
+            if !place.waits {
+                place.waits = true;
+                waiting.push((*key, place.at));
+            }
+        }
+    }
+
+    /// Rows that wait for a batch.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Memory of what waits for a batch, and of the batch.
     pub(crate) fn bytes(&self) -> usize {
-        self.changed.len() * (2 * size_of::<Row>() + 64)
+        self.waiting.len() * (2 * size_of::<Row>() + 64)
     }
 
     /// Puts what changed into a batch, and keeps the upper tiers of a tree of so many leaves.
     pub(crate) fn write_into(&mut self, batch: &mut Batch, leaves: u64) {
-        let mut rows: Vec<_> = self.changed.drain().collect();
-        rows.sort_unstable_by_key(|(key, _)| *key);
-        for (key, row) in rows {
+        self.waiting.sort_unstable_by_key(|(key, _)| *key);
+        for (key, at) in self.waiting.drain(..) {
+            let row = &self.rows[at as usize];
             if row.is_empty() {
                 MMR_NODES.delete(batch, &key);
             } else {
-                MMR_NODES.put(batch, &key, &row);
+                MMR_NODES.put(batch, &key, row);
             }
             if rows_of_tier(key.tier, leaves) <= KEPT_ROWS_MAX {
-                self.kept.insert(key, row);
+                self.places.insert(key, Place { at, waits: false });
             } else {
                 // The tree has outgrown it.
-                self.kept.remove(&key);
+                self.places.remove(&key);
+                self.free.push(at);
             }
         }
     }
@@ -76,13 +112,11 @@ impl RowReader for RowsOf<'_> {
         let first = rows.len();
         let mut stored = Vec::with_capacity(keys.len());
         for (at, key) in keys.iter().enumerate() {
-            let known = self.overlay.and_then(|overlay| {
-                overlay.changed.get(key).or_else(|| overlay.kept.get(key)).copied()
-            });
+            let known = self.overlay.and_then(|overlay| overlay.get(key));
             if known.is_none() {
                 stored.push((*key, first + at));
             }
-            rows.push(known.unwrap_or(Row::EMPTY));
+            rows.push(known.copied().unwrap_or(Row::EMPTY));
         }
         let mut damage = None;
         MMR_NODES.multi_get(self.read, stored.iter().map(|(key, _)| key), |number, value| {

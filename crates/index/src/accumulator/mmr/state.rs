@@ -9,15 +9,18 @@ use utxokeep_kv::{Batch, Read};
 use crate::{error::IndexError, tables::UTXO_META};
 
 const NAME: &[u8] = b"mmr";
-const LEN: usize = 8 + 8 + 8 + 32;
+const LEN: usize = 4 * 8 + 32;
 
 /// The tree after the newest block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     /// Leaves, spent ones included.
     pub(crate) leaves: u64,
-    /// Leaves of unspent outputs.
+    /// Leaves that are not spent.
     pub(crate) live: u64,
+    /// Of those, leaves of outputs that another one of the same name has replaced: the set does not
+    /// have them any more. Only Utreexo has any.
+    pub(crate) replaced: u64,
     /// Hashes in the rows of the tree.
     pub(crate) nodes: u64,
     /// The root.
@@ -27,7 +30,7 @@ pub(crate) struct State {
 impl State {
     /// A tree without leaves.
     pub(crate) fn empty(rule: MmrRule) -> Self {
-        Self { leaves: 0, live: 0, nodes: 0, root: rule.root(0, &[]) }
+        Self { leaves: 0, live: 0, replaced: 0, nodes: 0, root: rule.root(0, &[]) }
     }
 
     /// Reads the row.
@@ -39,19 +42,20 @@ impl State {
 
     fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let bytes: &[u8; LEN] =
-            bytes.try_into().map_err(|_| Corrupt::new("mmr", "not 56 bytes long"))?;
-        let (numbers, root) = bytes.split_at(24);
+            bytes.try_into().map_err(|_| Corrupt::new("mmr", "not 64 bytes long"))?;
+        let (numbers, root) = bytes.split_at(32);
         let number = |at: usize| {
-            let bytes = numbers[8 * at..].first_chunk().expect("three numbers are 24 bytes");
+            let bytes = numbers[8 * at..].first_chunk().expect("four numbers are 32 bytes");
             u64::from_be_bytes(*bytes)
         };
         let root = *root.first_chunk().expect("the rest is a hash");
-        Ok(Self { leaves: number(0), live: number(1), nodes: number(2), root })
+        Ok(Self { leaves: number(0), live: number(1), replaced: number(2), nodes: number(3), root })
     }
 
-    /// Leaves, live leaves, nodes, root.
+    /// Leaves, live leaves, replaced ones among them, nodes, root.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let numbers = [self.leaves, self.live, self.nodes].map(u64::to_be_bytes).concat();
+        let numbers =
+            [self.leaves, self.live, self.replaced, self.nodes].map(u64::to_be_bytes).concat();
         [numbers.as_slice(), &self.root].concat()
     }
 

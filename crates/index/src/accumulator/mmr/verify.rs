@@ -3,20 +3,26 @@
 
 use utxokeep_core::{
     Height, OutPoint, UtxoRecord,
-    mmr::{CHILDREN, MmrRule, Row, RowKey, RowReader as _, TIER_LEVELS, peaks},
+    mmr::{CHILDREN, MmrRule, Row, RowKey, RowReader as _, TIER_LEVELS, peaks, update},
 };
 use utxokeep_kv::{Read, Scan};
 
-use super::{NAME, State, StoredRows, leaf_hash, leaf_of, rewind, rows::row_of_leaf};
+use super::{
+    NAME, Overlay, State, StoredRows, leaf_hash, leaf_of, mmr_of, rewind, rewind::restored_leaves,
+    rows::row_of_leaf,
+};
 use crate::{
     error::IndexError,
     meta,
-    rollback::read_delta,
-    tables::{DELTA, MMR_NODES, UNSPENT},
+    rollback::{Bodies, read_delta},
+    tables::{MMR_NODES, UNSPENT},
     verify::Check,
 };
 
-/// Blocks of the window that are gone back through; each is compared with its stored root.
+/// Rows that going back block by block may hold in memory, 550 bytes each.
+const REWOUND_ROWS_MAX: usize = 1_000_000;
+/// Where the window changes more rows than that, so many of its remaining heights are gone back to,
+/// each from the tip.
 const REWOUND_MAX: u32 = 16;
 
 pub(in crate::accumulator) fn verify<S: Read>(
@@ -70,8 +76,11 @@ fn leaves<S: Read>(
     for detail in wrong {
         check.report.add(NAME, detail);
     }
-    if seen != state.live {
-        let detail = format!("{} live leaves where {seen} outputs are live", state.live);
+    if seen + state.replaced != state.live {
+        let detail = format!(
+            "{} live leaves, {} of them replaced, where {seen} outputs are live",
+            state.live, state.replaced
+        );
         check.report.add(NAME, detail);
     }
     Ok(())
@@ -165,8 +174,8 @@ fn scan_tier<S: Read>(
     failed.map_or(Ok(seen), Err)
 }
 
-/// Each delta of the window goes on where the one before ended, and the roots of the newest blocks
-/// come out again when the tree goes back to them.
+/// Each delta of the window goes on where the one before ended, and the roots that they name come out
+/// again when the tree goes back through the blocks.
 fn window<S: Read>(
     check: &mut Check<'_, '_, S>,
     rule: MmrRule,
@@ -189,23 +198,65 @@ fn window<S: Read>(
         let spent: rustc_hash::FxHashSet<_> = delta.spent.iter().map(|s| s.outpoint).collect();
         let passed = created.filter(|outpoint| spent.contains(outpoint)).count();
         let inserts = (delta.created.len() - passed) as u64;
-        let deletes = delta.spent.len() - passed + delta.replaced.len();
+        let replaced = if rule.spends_replaced() { delta.replaced.len() } else { 0 };
+        let deletes = delta.spent.len() - passed + replaced;
         if (mmr.inserts, mmr.deletes.len()) != (inserts, deletes) {
             check.report.add(NAME, format!("delta {height} lists other leaves than outputs"));
         }
         leaves = mmr.leaves_before;
         root = rule.root(leaves, &mmr.peaks_before);
     }
-    let oldest = base.max(tip.minus(REWOUND_MAX));
-    for raw in oldest.get()..tip.get() {
-        if let Err(error) = rewind(check.read(), rule, tip, Height::new(raw)) {
+    let left = step_back(check, rule, state, (base, tip))?;
+    for height in spread(base, left) {
+        if let Err(error) = rewind(check.read(), rule, (tip, height), 0) {
             check.report.add(NAME, error);
         }
     }
-    if DELTA.has(check.read(), &base.plus(1))?
-        && let Err(error) = rewind(check.read(), rule, tip, base)
-    {
-        check.report.add(NAME, error);
-    }
     Ok(())
+}
+
+/// Goes back block by block in memory and compares the peaks after each. Answers the height at which
+/// it stopped: `base`, unless the window changes more rows than fit.
+fn step_back<S: Read>(
+    check: &mut Check<'_, '_, S>,
+    rule: MmrRule,
+    state: &State,
+    (base, tip): (Height, Height),
+) -> Result<Height, IndexError> {
+    let read = &check.view.read;
+    let (mut rows, mut leaves) = (Overlay::default(), state.leaves);
+    for raw in (base.get() + 1..=tip.get()).rev() {
+        let height = Height::new(raw);
+        if rows.len() > REWOUND_ROWS_MAX {
+            return Ok(height);
+        }
+        (check.progress)(NAME, u64::from(tip.get() - raw));
+        let delta = read_delta(read, height)?;
+        let bodies = Bodies::gather_spent(read, &delta)?;
+        let mmr = mmr_of(&delta)?;
+        let mut restored = Vec::with_capacity(mmr.deletes.len());
+        let before = mmr.leaves_before;
+        let gathered = restored_leaves(rule, read, &delta, &bodies, before, &mut restored);
+        if let Err(error) = gathered {
+            check.report.add(NAME, format!("delta {height}: {error}"));
+            return Ok(base);
+        }
+        restored.sort_unstable_by_key(|(leaf, _)| *leaf);
+        let updated = update(rule, &rows.over(read), (leaves, before), &restored)?;
+        rows.put(&updated.rows);
+        leaves = before;
+        if peaks(rule, &rows.over(read), leaves)? != mmr.peaks_before {
+            let detail = format!("undoing height {height} does not give the peaks from before it");
+            check.report.add(NAME, detail);
+            return Ok(base);
+        }
+    }
+    Ok(base)
+}
+
+/// Heights from `base` up to `until`, evenly spread; none if nothing lies between.
+fn spread(base: Height, until: Height) -> impl Iterator<Item = Height> {
+    let between = until.get().saturating_sub(base.get());
+    let step = between.div_ceil(REWOUND_MAX).max(1);
+    (base.get()..until.get()).step_by(step as usize).map(Height::new)
 }

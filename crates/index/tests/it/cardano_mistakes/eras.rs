@@ -18,10 +18,10 @@ use crate::cardano_mistakes::chain::key;
 const MAINNET: Network = Network::CardanoMainnet;
 
 /// A chain that goes through the first eras of the main network, its blocks made by hand.
-struct Eras {
-    index: ChainIndex<MemoryKv>,
-    writer: ChainWriter<MemoryKv>,
-    built: Vec<Built>,
+pub(crate) struct Eras {
+    pub(crate) index: ChainIndex<MemoryKv>,
+    pub(crate) writer: ChainWriter<MemoryKv>,
+    pub(crate) built: Vec<Built>,
 }
 
 impl Eras {
@@ -63,7 +63,7 @@ impl Eras {
         self.index.status().unwrap().totals.unwrap().txouts
     }
 
-    fn is_live(&self, outpoint: OutPoint) -> bool {
+    pub(crate) fn is_live(&self, outpoint: OutPoint) -> bool {
         let found = self.index.view().unwrap().utxo(outpoint).unwrap();
         found.is_some_and(|utxo| utxo.spent.is_none())
     }
@@ -152,7 +152,7 @@ fn boundary_blocks_are_passed_over_again_after_a_restart() {
 }
 
 /// Two epochs of Byron and the two eras after it, with a redeemed voucher on the way.
-fn through_the_eras() -> Eras {
+pub(crate) fn through_the_eras() -> Eras {
     let genesis = Genesis::public(MAINNET).unwrap();
     let input = (*genesis.outputs()[0].txid.as_bytes(), 0);
     let owner = byron(ByronKind::Key, [1; 28], None);
@@ -172,9 +172,9 @@ fn through_the_eras() -> Eras {
     eras
 }
 
-fn small_window() -> IndexSettings {
+pub(crate) fn small_window() -> IndexSettings {
     let window = Window { prune_depth: 3, rollback_window: 3 };
-    IndexSettings { window, ..IndexSettings::new(MAINNET) }
+    IndexSettings::new(MAINNET).with(|settings| settings.window = window)
 }
 
 /// Removals where eras begin, and boundary blocks, in every way that blocks reach the tables.

@@ -186,10 +186,10 @@ fn a_setting_that_differs_from_the_database_says_what_to_do() {
     let place = InMemory::default();
     classic(&place, &archive, &chain, 30);
     let error = open(&place, settings(MmrRule::Tombstone, 30));
-    assert!(error.contains("build_mmr"), "{error}");
+    assert!(error.contains("chain mmr enable"), "{error}");
     build(place.open(common::settings(30)), MmrRule::Tombstone, &archive, u32::MAX).unwrap();
     let error = open(&place, common::settings(30));
-    assert!(error.contains("disable_mmr"), "{error}");
+    assert!(error.contains("chain mmr disable"), "{error}");
     let error = open(&place, settings(MmrRule::Utreexo, 30));
     assert!(error.contains("\"tombstone\"") && error.contains("\"utreexo\""), "{error}");
     let again = place.open(settings(MmrRule::Tombstone, 30));
@@ -204,8 +204,8 @@ fn an_index_that_has_not_seen_every_output_is_refused() {
         assert!(matches!(error, IndexOpenError::MmrRefused { .. }), "{error}");
     };
     let rule = MmrRule::Tombstone;
-    refused(IndexSettings { may_start_mid_chain: true, ..settings(rule, 30) });
-    refused(IndexSettings { enabled: false, ..settings(rule, 30) });
+    refused(settings(rule, 30).with(|settings| settings.may_start_mid_chain = true));
+    refused(settings(rule, 30).with(|settings| settings.enabled = false));
     let cardano = IndexSettings::new(utxokeep_core::Network::CardanoPreview);
-    refused(IndexSettings { mmr: Some(MmrRule::Utreexo), ..cardano });
+    refused(cardano.with(|settings| settings.mmr = Some(MmrRule::Utreexo)));
 }

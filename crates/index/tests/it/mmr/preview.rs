@@ -17,7 +17,10 @@ fn open_data() -> Option<ImmutableDb> {
 
 fn preview(mmr: Option<MmrRule>) -> IndexSettings {
     let settings = IndexSettings::new(Network::CardanoPreview);
-    IndexSettings { mmr, durability: Durability::Buffered, ..settings }
+    settings.with(|settings| {
+        settings.mmr = mmr;
+        settings.durability = Durability::Buffered;
+    })
 }
 
 fn blocks(db: &ImmutableDb) -> impl Iterator<Item = Block> {
