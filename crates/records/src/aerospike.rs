@@ -12,9 +12,12 @@
 //! * **A deleted cell leaves a tombstone** where the server has no durable deletes (the community
 //!   edition). An old copy that comes back from a disk or from a node that was away is older than its
 //!   tombstone, and loses. To every call a tombstone is no cell.
+//! * A write is carried out within `write_deadline_ms` of being sent, by the clock of its node, or not at
+//!   all: see [`clock`].
 //! * No page of an index is answered while the secondary index is being built on any node.
 
 mod client;
+mod clock;
 mod encode;
 mod options;
 mod outcome;

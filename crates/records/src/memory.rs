@@ -68,6 +68,10 @@ impl RecordStore for MemoryRecords {
         Ok(writes.iter().map(|write| inner.shelf.write(write, now_ms).0).collect())
     }
 
+    fn refuses_late_writes(&self) -> bool {
+        true
+    }
+
     fn scan(&self, scans: &[ScanIndex]) -> Result<Vec<IndexPage>, RecordError> {
         check::scans(scans)?;
         let inner = self.lock();

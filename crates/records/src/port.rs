@@ -170,6 +170,11 @@ pub struct WriteCell {
     /// least 1; it may be a few seconds late. `None`: it stays, also when an earlier write had set a
     /// time. A cell that expires has no rows of indexes.
     pub expire_ms: Option<u64>,
+    /// A server whose clock shows a later time, in milliseconds of the Unix epoch, does nothing and
+    /// answers [`Written::Mismatch`] with what it found. So a request that was held up on its way does
+    /// not happen when everybody has forgotten it. Only where
+    /// [`RecordStore::refuses_late_writes`] says so.
+    pub not_after_ms: Option<u64>,
     /// Rows of indexes to change along with it; each member of an index once.
     pub index: Vec<IndexChange>,
 }
@@ -198,7 +203,8 @@ impl WriteCell {
 
     fn new(key: Key, expect: Expect, version: Version, action: Action) -> Self {
         let (set, unset, index) = (Vec::new(), Vec::new(), Vec::new());
-        Self { key, expect, version, set, unset, action, expire_ms: None, index }
+        let (expire_ms, not_after_ms) = (None, None);
+        Self { key, expect, version, set, unset, action, expire_ms, not_after_ms, index }
     }
 
     /// Sets a field.
@@ -219,6 +225,13 @@ impl WriteCell {
     #[must_use]
     pub fn expires_in_ms(mut self, ms: u64) -> Self {
         self.expire_ms = Some(ms);
+        self
+    }
+
+    /// Lets servers refuse the write from some time on.
+    #[must_use]
+    pub fn not_after_ms(mut self, ms: u64) -> Self {
+        self.not_after_ms = Some(ms);
         self
     }
 
@@ -324,6 +337,17 @@ pub trait RecordStore: Send + Sync {
     /// that none of them happened, and none will.
     fn write(&self, writes: &[WriteCell], barrier: Barrier) -> Result<Vec<Written>, RecordError>;
 
+    /// Whether servers go by [`WriteCell::not_after_ms`]. Others ignore it.
+    fn refuses_late_writes(&self) -> bool {
+        false
+    }
+
+    /// Conditional writes that nobody waits for: they may happen later, or never.
+    fn write_later(&self, writes: Vec<WriteCell>) {
+        // What became of them is of no interest.
+        let _ = self.write(&writes, Barrier::None);
+    }
+
     /// Pages of indexes, in the order they were asked for. A row that nobody changes meanwhile is in
     /// its page; one that moves may be missed, or be found where it was.
     fn scan(&self, scans: &[ScanIndex]) -> Result<Vec<IndexPage>, RecordError>;
@@ -346,6 +370,18 @@ pub trait RecordStore: Send + Sync {
     /// Why no calls are answered at present, if so. Costs little: it tells what the last calls met.
     fn trouble(&self) -> Option<Trouble> {
         None
+    }
+
+    /// Looks whether writes are taken, where the engine can: each server that holds one of the first
+    /// `shards` shards is written to, with a barrier, and its settings are looked at again. Changes no
+    /// cell. Takes a few seconds where servers do not answer.
+    fn probe(&self, _shards: u16) -> Option<Trouble> {
+        self.trouble()
+    }
+
+    /// Why the last call failed that did, whatever succeeded since.
+    fn last_failure(&self) -> Option<String> {
+        self.trouble().map(|trouble| trouble.reason)
     }
 
     /// What the cells take in memory or on disk, replicas not counted, where the engine tells.

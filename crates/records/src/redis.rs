@@ -20,6 +20,7 @@ mod client;
 mod cluster;
 mod encode;
 mod fred;
+mod health;
 mod node;
 mod options;
 mod probe;

@@ -85,7 +85,8 @@ impl Shelf {
             Expect::Absent => None,
             Expect::Version(version) => Some(version),
         };
-        if found != expected {
+        let is_late = write.not_after_ms.is_some_and(|ms| now_ms > ms);
+        if is_late || found != expected {
             return (Written::Mismatch(found), None);
         }
         let cell = self.cells.get(&write.key).cloned();

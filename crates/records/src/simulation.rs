@@ -116,9 +116,10 @@ impl Simulation {
         self.lock().add_actor(name);
         let (answers, from_scheduler) = channel();
         let events = self.to_events.clone();
+        let refuses_late_writes = self.lock().settings.refuses_late_writes;
         let versions = Versions::seeded(mixed(self.seed).wrapping_add(number as u64 + 1));
         let thread = std::thread::spawn(move || {
-            let store = SimulatedRecords::new(events.clone(), from_scheduler);
+            let store = SimulatedRecords::new(events.clone(), from_scheduler, refuses_late_writes);
             let ended = catch_unwind(AssertUnwindSafe(|| work(store, versions)));
             // Nobody listens any more after a panic of the test itself.
             let _ = events.send(Event::Ended(ended));

@@ -6,6 +6,8 @@ mod aerospike;
 mod cluster;
 #[cfg(feature = "redis")]
 mod netns;
+#[cfg(feature = "aerospike")]
+mod proxy;
 #[cfg(feature = "redis")]
 mod shared;
 pub mod suite;
@@ -18,6 +20,8 @@ pub use self::aerospike::AerospikePlace;
 pub use cluster::{ClusterError, TestCluster};
 #[cfg(feature = "redis")]
 pub use netns::Namespaces;
+#[cfg(feature = "aerospike")]
+pub use proxy::{FaultProxy, ProxyFault};
 #[cfg(feature = "redis")]
 pub use shared::shared_url_or_skip;
 #[cfg(feature = "redis")]

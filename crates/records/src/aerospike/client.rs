@@ -11,6 +11,7 @@ use ::aerospike::{
 };
 
 use super::{
+    clock::ServerClock,
     options::{AerospikeOptions, Consistency},
     outcome::{Outcome, is_unroutable, of_row},
 };
@@ -29,6 +30,7 @@ pub(super) struct Cluster {
     trouble: Mutex<Option<String>>,
     /// When the client was connected last.
     connected: Mutex<Instant>,
+    pub(super) clock: ServerClock,
 }
 
 /// Milliseconds as the client takes them.
@@ -62,7 +64,8 @@ impl Cluster {
     pub(super) async fn connect(options: AerospikeOptions) -> Result<Self, RecordError> {
         let client = RwLock::new(Arc::new(new_client(&options).await?));
         let connected = Mutex::new(Instant::now());
-        Ok(Self { client, options, trouble: Mutex::new(None), connected })
+        let clock = ServerClock::default();
+        Ok(Self { client, options, trouble: Mutex::new(None), connected, clock })
     }
 
     pub(super) fn client(&self) -> Arc<Client> {
@@ -165,7 +168,7 @@ impl Cluster {
             Outcome::Again(reason) | Outcome::Refused(reason) | Outcome::InDoubt(reason) => {
                 Some(reason.clone())
             }
-            Outcome::Answered(_) | Outcome::NotFound | Outcome::Filtered => None,
+            Outcome::Answered(_) | Outcome::NotFound | Outcome::Filtered | Outcome::Late => None,
         }));
         Ok(outcomes)
     }

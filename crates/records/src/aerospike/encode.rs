@@ -20,6 +20,7 @@ use ::aerospike::{
 };
 
 use super::{
+    clock::Deadline,
     options::{AerospikeOptions, Consistency},
     rows::{checked, is_exact, place, row_key, step_of},
 };
@@ -106,8 +107,8 @@ impl Encoder {
         })
     }
 
-    fn policy(&self, write: &WriteCell) -> BatchWritePolicy {
-        let (record_exists_action, filter) = match write.expect {
+    fn policy(&self, write: &WriteCell, deadline: Deadline) -> BatchWritePolicy {
+        let (record_exists_action, condition) = match write.expect {
             // The filter is asked only where there is a record: a tombstone gives way, a cell does
             // not.
             Expect::Absent => (RecordExistsAction::Update, expressions::bin_exists(GONE)),
@@ -124,18 +125,23 @@ impl Encoder {
             record_exists_action,
             commit_level: self.commit_level,
             expiration,
-            filter_expression: Some(filter),
+            filter_expression: Some(in_time(condition, deadline)),
             ..BatchWritePolicy::default()
         }
     }
 
-    pub(super) fn write(&self, write: &WriteCell) -> Result<BatchOperation, RecordError> {
+    /// A write that is carried out before the deadline or not at all.
+    pub(super) fn write(
+        &self,
+        write: &WriteCell,
+        deadline: Deadline,
+    ) -> Result<BatchOperation, RecordError> {
         let key = self.key(&write.key)?;
         for change in &write.index {
             checked(change.index)?;
         }
         let ops = match write.action {
-            Action::Keep => self.kept(write),
+            Action::Keep => self.kept(write, deadline),
             Action::Delete if self.has_tombstones => {
                 let emptied = [VERSION, FIELDS, ROWS, SCORES].map(emptied);
                 let gone = operations::put(&Bin::new(GONE, Value::Int(1)));
@@ -148,18 +154,26 @@ impl Encoder {
                 let policy = BatchDeletePolicy {
                     commit_level: self.commit_level,
                     durable_delete: !self.has_tombstones,
-                    filter_expression: Some(is_version(read)),
+                    filter_expression: Some(in_time(is_version(read), deadline)),
                     ..BatchDeletePolicy::default()
                 };
                 return Ok(BatchOperation::delete(&policy, key));
             }
         };
-        Ok(BatchOperation::write(&self.policy(write), key, ops))
+        Ok(BatchOperation::write(&self.policy(write, deadline), key, ops))
     }
 
-    fn kept(&self, write: &WriteCell) -> Vec<Operation> {
+    fn kept(&self, write: &WriteCell, deadline: Deadline) -> Vec<Operation> {
         let is_new = write.expect == Expect::Absent;
-        let mut ops = vec![operations::put(&Bin::new(VERSION, Value::Int(bits(write.version))))];
+        let version = bits(write.version);
+        let mut ops = vec![if is_new {
+            // No filter is asked where there is no record.
+            let made = vec![is_before(deadline), expressions::int_val(version), never()];
+            let flags = operations::exp::ExpWriteFlags::DEFAULT;
+            operations::exp::write_exp(VERSION, expressions::cond(made), flags)
+        } else {
+            operations::put(&Bin::new(VERSION, Value::Int(version)))
+        }];
         if is_new && self.has_tombstones {
             ops.push(emptied(GONE));
         }
@@ -207,20 +221,33 @@ impl Encoder {
         }
     }
 
-    /// Looks which version a cell has. Behind a barrier it is written again as it is: what another
-    /// call has just written, and is on one node only, is then on all of them.
-    pub(super) fn look(&self, key: &Key, has_barrier: bool) -> Result<BatchOperation, RecordError> {
-        if !has_barrier {
-            return self.read(&ReadCell::version(key.clone()));
-        }
+    /// Looks which version a cell has.
+    pub(super) fn look(&self, key: &Key) -> Result<BatchOperation, RecordError> {
+        self.read(&ReadCell::version(key.clone()))
+    }
+
+    /// Looks which version a cell has, and writes it again as it is: what has just been written, and is
+    /// on one node only, is then on all of them. Only what this write has made itself, or what was
+    /// changed less than `fresh_ms` ago: a node that hung has an older copy, and writing that again
+    /// would make it the newest of all.
+    pub(super) fn secure(
+        &self,
+        write: &WriteCell,
+        fresh_ms: u64,
+        deadline: Deadline,
+    ) -> Result<BatchOperation, RecordError> {
+        let fresh_ms = expressions::int_val(i64::try_from(fresh_ms).unwrap_or(i64::MAX));
+        let is_fresh = expressions::le(expressions::since_update(), fresh_ms);
+        let is_secured = expressions::or(vec![is_version(write.version), is_fresh]);
         let policy = BatchWritePolicy {
             record_exists_action: RecordExistsAction::UpdateOnly,
             commit_level: self.commit_level,
             expiration: Expiration::DontUpdate,
+            filter_expression: Some(in_time(is_secured, deadline)),
             ..BatchWritePolicy::default()
         };
         let ops = vec![operations::touch(), operations::get_bin(VERSION)];
-        Ok(BatchOperation::write(&policy, self.key(key)?, ops))
+        Ok(BatchOperation::write(&policy, self.key(&write.key)?, ops))
     }
 
     fn clock(&self) -> Result<RecordKey, RecordError> {
@@ -244,6 +271,24 @@ impl Encoder {
         ];
         Ok(BatchOperation::read_ops(&BatchReadPolicy::default(), self.clock()?, ops))
     }
+}
+
+/// The time of the server, in milliseconds of the Unix epoch, is before the deadline. A server tells
+/// no time in an expression, but when a record was changed last, and how long ago that was.
+fn is_before(deadline: Deadline) -> expressions::Expression {
+    let changed_ms =
+        expressions::num_div(vec![expressions::last_update(), expressions::int_val(1_000_000)]);
+    let now_ms = expressions::num_add(vec![changed_ms, expressions::since_update()]);
+    expressions::le(now_ms, expressions::int_val(deadline.server_ms()))
+}
+
+fn in_time(condition: expressions::Expression, deadline: Deadline) -> expressions::Expression {
+    expressions::and(vec![condition, is_before(deadline)])
+}
+
+/// Lets a write fail as a whole.
+fn never() -> expressions::Expression {
+    expressions::unknown()
 }
 
 fn is_version(version: Version) -> expressions::Expression {

@@ -47,6 +47,9 @@ pub struct AerospikeOptions {
     pub connect_timeout_ms: u64,
     /// How long the answers to one batch may take; after that its writes are in doubt.
     pub command_timeout_ms: u64,
+    /// How long after it was sent a write may be carried out, by the clock of its node. Shorter than
+    /// the time after which the other nodes take a silent one for dead.
+    pub write_deadline_ms: u64,
     /// How long a call that certainly did not happen is tried again.
     pub retry_for_ms: u64,
     /// Wait before the first retry; doubles with each, up to half a second.
@@ -102,6 +105,7 @@ impl AerospikeOptions {
             connections_per_server_max: 64,
             connect_timeout_ms: 2_000,
             command_timeout_ms: 10_000,
+            write_deadline_ms: 1_000,
             retry_for_ms: 30_000,
             retry_base_ms: 5,
             batch_cells_max: 1_000,
@@ -154,6 +158,7 @@ impl AerospikeOptions {
             }
             "connect_timeout_ms" => self.connect_timeout_ms = number(name, value)?,
             "command_timeout_ms" => self.command_timeout_ms = number(name, value)?,
+            "write_deadline_ms" => self.write_deadline_ms = number(name, value)?,
             "retry_for_ms" => self.retry_for_ms = number(name, value)?,
             "retry_base_ms" => self.retry_base_ms = number(name, value)?,
             "batch_cells_max" => self.batch_cells_max = number(name, value)?,
@@ -194,6 +199,7 @@ impl AerospikeOptions {
         within("connections_per_server_max", self.connections_per_server_max as u64, 1, 1_000)?;
         within("connect_timeout_ms", self.connect_timeout_ms, 10, 600_000)?;
         within("command_timeout_ms", self.command_timeout_ms, 10, 3_600_000)?;
+        within("write_deadline_ms", self.write_deadline_ms, 50, 600_000)?;
         within("retry_for_ms", self.retry_for_ms, 0, 3_600_000)?;
         within("retry_base_ms", self.retry_base_ms, 1, 500)?;
         within("batch_cells_max", self.batch_cells_max as u64, 1, 5_000)?;

@@ -11,6 +11,8 @@ pub(super) enum Outcome {
     NotFound,
     /// The record does not fulfil the condition; nothing happened.
     Filtered,
+    /// It came after its deadline; nothing happened.
+    Late,
     /// It did not happen: try again.
     Again(String),
     /// It did not happen, and will not until somebody changes the servers or the call.
@@ -24,6 +26,7 @@ pub(super) enum Outcome {
 enum Meaning {
     NotFound,
     Filtered,
+    Late,
     Again,
     Refused,
     Unknown,
@@ -34,6 +37,8 @@ const fn meaning(code: ResultCode) -> Meaning {
     match code {
         ResultCode::KeyNotFoundError => Meaning::NotFound,
         ResultCode::FilteredOut | ResultCode::KeyExistsError => Meaning::Filtered,
+        // The version of a new record is an expression that has no value after the deadline.
+        ResultCode::OpNotApplicable => Meaning::Late,
         // Said before a record is touched.
         ResultCode::PartitionUnavailable
         | ResultCode::KeyBusy
@@ -51,7 +56,6 @@ const fn meaning(code: ResultCode) -> Meaning {
         | ResultCode::BinNameTooLong
         | ResultCode::FailForbidden
         | ResultCode::EnterpriseOnly
-        | ResultCode::OpNotApplicable
         | ResultCode::BatchDisabled
         | ResultCode::BatchMaxRequestsExceeded
         | ResultCode::NotAuthenticated
@@ -66,6 +70,7 @@ fn of_error(error: &Error, is_write: bool) -> Outcome {
         match meaning(code) {
             Meaning::NotFound => return Outcome::NotFound,
             Meaning::Filtered => return Outcome::Filtered,
+            Meaning::Late => return Outcome::Late,
             Meaning::Again if !error.in_doubt() => return Outcome::Again(reason),
             Meaning::Refused if !error.in_doubt() => return Outcome::Refused(reason),
             _ => {}
@@ -121,6 +126,7 @@ mod tests {
         for (code, expected) in [
             (ResultCode::KeyNotFoundError, Meaning::NotFound),
             (ResultCode::FilteredOut, Meaning::Filtered),
+            (ResultCode::OpNotApplicable, Meaning::Late),
             (ResultCode::PartitionUnavailable, Meaning::Again),
             (ResultCode::RecordTooBig, Meaning::Refused),
             (ResultCode::FailForbidden, Meaning::Refused),

@@ -27,6 +27,11 @@ pub(super) async fn cluster(cluster: &Cluster) -> Result<(), RecordError> {
     for node in &nodes {
         let about = cluster.info(node, &format!("namespace/{}", cluster.options.namespace)).await?;
         namespace(&cluster.options, node.name(), &about)?;
+        let service = cluster.info(node, "get-config:context=service").await?;
+        let network = cluster.info(node, "get-config:context=network").await?;
+        let statistics = cluster.info(node, "statistics").await?;
+        let said = Said { service: &service, network: &network, statistics: &statistics };
+        failures(&cluster.options, node.name(), nodes.len(), &said)?;
     }
     create_index(cluster).await?;
     let until = Instant::now() + Duration::from_millis(cluster.options.index_wait_ms);
@@ -122,6 +127,56 @@ fn acknowledgement(options: &AerospikeOptions, node: &str, about: &str) -> Resul
     Ok(())
 }
 
+/// What a node says of itself beside its namespaces.
+struct Said<'s> {
+    service: &'s str,
+    network: &'s str,
+    statistics: &'s str,
+}
+
+/// Refuses settings by which more is lost when a node fails than the edition has to lose.
+fn failures(
+    options: &AerospikeOptions,
+    node: &str,
+    nodes: usize,
+    said: &Said<'_>,
+) -> Result<(), RecordError> {
+    if options.consistency == Consistency::Strong {
+        return Ok(());
+    }
+    let number = |text: &str, name| field(text, ';', name)?.parse::<u64>().ok();
+    let (deadline_ms, skew_ms) =
+        (options.write_deadline_ms, number(said.statistics, "cluster_clock_skew_ms").unwrap_or(0));
+    if skew_ms * 2 > deadline_ms {
+        return Err(unsuitable(format!(
+            "the clocks of the nodes differ by {skew_ms} ms as {node} says, too much for \
+             write_deadline_ms={deadline_ms}: the newest copy is found by the clock, and a late write is \
+             refused by it. Let them follow one time server"
+        )));
+    }
+    if nodes < 2 {
+        return Ok(());
+    }
+    let interval_ms = number(said.network, "heartbeat.interval").unwrap_or(150);
+    let silent_ms = interval_ms * number(said.network, "heartbeat.timeout").unwrap_or(10);
+    if deadline_ms >= silent_ms {
+        return Err(unsuitable(format!(
+            "{node} is taken for dead after {silent_ms} ms of silence (heartbeat interval times timeout), \
+             and could carry out writes until {deadline_ms} ms after they were sent, when another node has \
+             its place: set write_deadline_ms below {silent_ms}"
+        )));
+    }
+    let least = nodes / 2 + 1;
+    let smallest = number(said.service, "min-cluster-size").unwrap_or(1);
+    if nodes > 2 && smallest < least as u64 {
+        return Err(unsuitable(format!(
+            "min-cluster-size is {smallest} on {node}, so that both sides of a broken network would take \
+             writes: set it to {least} on all {nodes} nodes"
+        )));
+    }
+    Ok(())
+}
+
 fn index_name(options: &AerospikeOptions) -> String {
     format!("{}_rows", options.set)
 }
@@ -196,6 +251,24 @@ async fn unready_on(cluster: &Cluster, node: &Node) -> Result<Option<String>, Re
     Ok(Some(building))
 }
 
+/// Removes all records of the set, on all nodes, and the secondary index.
+pub(super) async fn clear(cluster: &Cluster) -> Result<(), RecordError> {
+    let AerospikeOptions { namespace, set, .. } = &cluster.options;
+    let nodes = cluster.client().nodes();
+    let unknown = || RecordError::Unavailable { what: "no node is known".to_owned() };
+    let node = nodes.first().ok_or_else(unknown)?;
+    for command in [
+        format!("truncate:namespace={namespace};set={set}"),
+        format!("sindex-delete:namespace={namespace};indexname={}", index_name(&cluster.options)),
+    ] {
+        let answer = cluster.info(node, &command).await?;
+        if !answer.trim().eq_ignore_ascii_case("ok") {
+            return Err(unsuitable(format!("{command} was refused: {}", answer.trim())));
+        }
+    }
+    Ok(())
+}
+
 /// Bytes of the set over all nodes, without replicas: data, and 64 bytes of index for each record.
 pub(super) async fn stored_bytes(cluster: &Cluster) -> Result<u64, RecordError> {
     let options = &cluster.options;
@@ -226,6 +299,34 @@ mod tests {
         let url = format!("aerospike://a:1/n?{parameters}");
         let options = AerospikeOptions::parse(&url).unwrap();
         namespace(&options, "BB1", about).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nodes_that_lose_more_than_they_have_to_are_refused_with_the_setting_to_change() {
+        let look = |parameters: &str, nodes, service, network, statistics| {
+            let url = format!("aerospike://a:1/n?{parameters}");
+            let options = AerospikeOptions::parse(&url).unwrap();
+            let said = Said { service, network, statistics };
+            failures(&options, "BB1", nodes, &said).map_err(|error| error.to_string())
+        };
+        let own = "consistency=available";
+        let (service, network) =
+            ("min-cluster-size=2", "heartbeat.interval=150;heartbeat.timeout=10");
+        let skew = "cluster_clock_skew_ms=3";
+        look(own, 3, service, network, skew).unwrap();
+        look(own, 2, "min-cluster-size=1", network, skew).unwrap();
+        look(own, 1, "min-cluster-size=1", "heartbeat.interval=50;heartbeat.timeout=3", skew)
+            .unwrap();
+        look("", 5, "min-cluster-size=1", network, "").unwrap();
+        for (nodes, service, network, skew, part) in [
+            (3, "min-cluster-size=1", network, skew, "set it to 2"),
+            (5, service, network, skew, "set it to 3"),
+            (3, service, "heartbeat.interval=100;heartbeat.timeout=10", skew, "below 1000"),
+            (1, service, network, "cluster_clock_skew_ms=600", "differ by 600 ms"),
+        ] {
+            let refused = look(own, nodes, service, network, skew).unwrap_err();
+            assert!(refused.contains(part), "{refused}");
+        }
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! The port on a cluster. Calls block; answers are carried by threads of the store's own.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError, mpsc::sync_channel},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, mpsc::sync_channel};
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -26,9 +23,6 @@ use crate::{
     version::Version,
 };
 
-/// How old the comparison of clocks may get before it is made again.
-const CLOCK_AGE: Duration = Duration::from_secs(5);
-
 /// A write whose condition holds again whenever one looks is given up after so many rounds.
 const ROUNDS_MAX: usize = 16;
 
@@ -39,8 +33,6 @@ const READ_BYTES: usize = 200;
 pub struct AerospikeRecords {
     cluster: Arc<Cluster>,
     encoder: Arc<Encoder>,
-    /// When the server was asked for its time, and what it said.
-    clock: Mutex<Option<(Instant, u64)>>,
     /// Taken when the store is dropped.
     runtime: Option<Runtime>,
 }
@@ -68,9 +60,16 @@ impl AerospikeRecords {
         let cluster = wait(&runtime, async move {
             let cluster = Cluster::connect(options).await?;
             probe::cluster(&cluster).await?;
-            Ok(Arc::new(cluster))
+            Ok::<_, RecordError>(Arc::new(cluster))
         })??;
-        Ok(Self { cluster, encoder, clock: Mutex::new(None), runtime: Some(runtime) })
+        Ok(Self { cluster, encoder, runtime: Some(runtime) })
+    }
+
+    /// Removes every record of the set, and its secondary index, for a store that was only made to
+    /// measure it.
+    pub fn clear(&self) -> Result<(), RecordError> {
+        let cluster = Arc::clone(&self.cluster);
+        self.wait(async move { probe::clear(&cluster).await })?
     }
 
     fn wait<T, F>(&self, work: F) -> Result<T, RecordError>
@@ -109,7 +108,7 @@ impl Drop for AerospikeRecords {
 fn unanswered(outcome: Outcome) -> RecordError {
     let what = match outcome {
         Outcome::Again(reason) | Outcome::Refused(reason) | Outcome::InDoubt(reason) => reason,
-        Outcome::Answered(_) | Outcome::NotFound | Outcome::Filtered => {
+        Outcome::Answered(_) | Outcome::NotFound | Outcome::Filtered | Outcome::Late => {
             "an answer that was not expected".to_owned()
         }
     };
@@ -134,16 +133,19 @@ fn judged(write: &WriteCell, found: Option<Version>) -> Option<Written> {
 
 /// Sends all writes, and looks at the cells of those whose condition does not hold.
 async fn write_all(
-    cluster: &Cluster,
-    encoder: &Encoder,
+    cluster: &Arc<Cluster>,
+    encoder: &Arc<Encoder>,
     writes: &[WriteCell],
     has_barrier: bool,
 ) -> Result<Vec<Written>, RecordError> {
+    know_time(cluster, encoder).await?;
+    let within_ms = cluster.options.write_deadline_ms;
+    let deadline = || cluster.clock.deadline(within_ms).ok_or_else(no_time);
     // Until a later round says otherwise: their conditions did not hold.
     let mut written = vec![Written::Unavailable; writes.len()];
     let mut open: Vec<usize> = (0..writes.len()).collect();
     for _ in 0..ROUNDS_MAX {
-        let make = |i: usize| encoder.write(&writes[open[i]]);
+        let make = |i: usize| encoder.write(&writes[open[i]], deadline()?);
         let outcomes = cluster.send(open.len(), &make, &|i| bytes_of(&writes[open[i]])).await?;
         let mut filtered = Vec::new();
         for (&item, outcome) in open.iter().zip(outcomes) {
@@ -152,7 +154,7 @@ async fn write_all(
                 Outcome::NotFound => Written::Mismatch(None),
                 Outcome::InDoubt(_) => Written::InDoubt,
                 Outcome::Again(_) | Outcome::Refused(_) => Written::Unavailable,
-                Outcome::Filtered => {
+                Outcome::Filtered | Outcome::Late => {
                     filtered.push(item);
                     Written::Unavailable
                 }
@@ -161,8 +163,7 @@ async fn write_all(
         if filtered.is_empty() {
             return Ok(written);
         }
-        let look = |i: usize| encoder.look(&writes[filtered[i]].key, has_barrier);
-        let looks = cluster.send(filtered.len(), &look, &|_| READ_BYTES).await?;
+        let looks = look_at(cluster, encoder, writes, &filtered, has_barrier).await?;
         open = Vec::new();
         for (&item, looked) in filtered.iter().zip(looks) {
             let found = match looked {
@@ -183,7 +184,63 @@ async fn write_all(
             return Ok(written);
         }
     }
+    cluster.set_trouble(Some(format!(
+        "a write was not carried out within {within_ms} ms in {ROUNDS_MAX} attempts, or others change \
+         its cell all the time: a node is overloaded, or the clocks of nodes differ"
+    )));
     Ok(written)
+}
+
+/// Looks at the cells of some writes, in their order. Behind a barrier what was just written is first
+/// made safe.
+async fn look_at(
+    cluster: &Cluster,
+    encoder: &Encoder,
+    writes: &[WriteCell],
+    items: &[usize],
+    has_barrier: bool,
+) -> Result<Vec<Outcome>, RecordError> {
+    let look = |i: usize| encoder.look(&writes[items[i]].key);
+    if !has_barrier {
+        return cluster.send(items.len(), &look, &|_| READ_BYTES).await;
+    }
+    let fresh_ms = cluster.options.write_deadline_ms;
+    let secure = |i: usize| {
+        let deadline = cluster.clock.deadline(fresh_ms).ok_or_else(no_time)?;
+        encoder.secure(&writes[items[i]], fresh_ms, deadline)
+    };
+    let mut found = cluster.send(items.len(), &secure, &|_| READ_BYTES).await?;
+    let is_older = |outcome: &Outcome| matches!(outcome, Outcome::Filtered | Outcome::Late);
+    let older: Vec<usize> = (0..found.len()).filter(|i| is_older(&found[*i])).collect();
+    let look = |i: usize| encoder.look(&writes[items[older[i]]].key);
+    let looked = cluster.send(older.len(), &look, &|_| READ_BYTES).await?;
+    for (&place, outcome) in older.iter().zip(looked) {
+        found[place] = outcome;
+    }
+    Ok(found)
+}
+
+fn no_time() -> RecordError {
+    RecordError::Unavailable { what: "no server tells its time".to_owned() }
+}
+
+/// Asks the servers for their time where it is not known, and now and then anew, beside the writes.
+async fn know_time(cluster: &Arc<Cluster>, encoder: &Arc<Encoder>) -> Result<(), RecordError> {
+    if cluster.clock.now_ms().is_none() {
+        let said_ms = server_ms(cluster, encoder).await?;
+        cluster.clock.heard(said_ms);
+        return Ok(());
+    }
+    if cluster.clock.is_due() {
+        let (cluster, encoder) = (Arc::clone(cluster), Arc::clone(encoder));
+        tokio::spawn(async move {
+            match server_ms(&cluster, &encoder).await {
+                Ok(said_ms) => cluster.clock.heard(said_ms),
+                Err(_) => cluster.clock.gave_up(),
+            }
+        });
+    }
+    Ok(())
 }
 
 /// Asks the server for its time, by the age of a record.
@@ -246,15 +303,12 @@ impl RecordStore for AerospikeRecords {
 
     fn now_ms(&self, shard: u16) -> Result<u64, RecordError> {
         check::shard(shard)?;
-        let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((asked, said_ms)) = known.filter(|(asked, _)| asked.elapsed() < CLOCK_AGE) {
-            return Ok(said_ms + u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX));
-        }
         let (cluster, encoder) = (Arc::clone(&self.cluster), Arc::clone(&self.encoder));
-        let said_ms = self.wait(async move { server_ms(&cluster, &encoder).await })??;
-        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((Instant::now(), said_ms));
-        Ok(said_ms)
+        self.wait(async move {
+            know_time(&cluster, &encoder).await?;
+            let none = || RecordError::Unavailable { what: "no server tells its time".to_owned() };
+            cluster.clock.now_ms().ok_or_else(none)
+        })?
     }
 
     fn acknowledgement(&self) -> Acknowledgement {

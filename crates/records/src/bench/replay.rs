@@ -116,6 +116,10 @@ fn make(port: &dyn RecordStore, call: &PortCall) -> Result<(), RecordError> {
     match call {
         PortCall::Read(reads) => port.read(reads).map(drop),
         PortCall::Write(writes, barrier, answers) => expect(port, writes, *barrier, Some(answers)),
+        PortCall::Later(writes) => {
+            port.write_later(writes.clone());
+            Ok(())
+        }
         PortCall::Scan(scans) => port.scan(scans).map(drop),
         PortCall::Clock(shard) => port.now_ms(*shard).map(drop),
     }

@@ -19,6 +19,8 @@ pub(super) enum PortCall {
     Write(Vec<WriteCell>, Barrier, Vec<Written>),
     Scan(Vec<ScanIndex>),
     Clock(u16),
+    /// Writes that nobody waits for.
+    Later(Vec<WriteCell>),
 }
 
 /// What was asked of the port, in order.
@@ -44,7 +46,9 @@ impl Trace {
     /// How much it asks.
     #[must_use]
     pub fn size(&self) -> TraceSize {
-        let mut size = TraceSize { rounds: self.calls.len(), ..TraceSize::default() };
+        let is_awaited = |call: &&PortCall| !matches!(call, PortCall::Later(_));
+        let rounds = self.calls.iter().filter(is_awaited).count();
+        let mut size = TraceSize { rounds, ..TraceSize::default() };
         for call in &self.calls {
             match call {
                 PortCall::Read(reads) => size.reads += reads.len(),
@@ -52,6 +56,7 @@ impl Trace {
                     size.writes += writes.len();
                     size.barriers += usize::from(*barrier == Barrier::Safe);
                 }
+                PortCall::Later(writes) => size.writes += writes.len(),
                 PortCall::Scan(_) | PortCall::Clock(_) => {}
             }
         }
@@ -60,7 +65,7 @@ impl Trace {
 
     fn writes(&self) -> impl Iterator<Item = &WriteCell> {
         self.calls.iter().flat_map(|call| match call {
-            PortCall::Write(writes, ..) => writes.as_slice(),
+            PortCall::Write(writes, ..) | PortCall::Later(writes) => writes.as_slice(),
             _ => &[],
         })
     }
@@ -120,6 +125,15 @@ impl<P: RecordStore + ?Sized> RecordStore for Recorder<P> {
             self.note(|| PortCall::Write(writes.to_vec(), barrier, answers.clone()));
         }
         Ok(answers)
+    }
+
+    fn refuses_late_writes(&self) -> bool {
+        self.port.refuses_late_writes()
+    }
+
+    fn write_later(&self, writes: Vec<WriteCell>) {
+        self.note(|| PortCall::Later(writes.clone()));
+        self.port.write_later(writes);
     }
 
     fn scan(&self, scans: &[ScanIndex]) -> Result<Vec<IndexPage>, RecordError> {
@@ -228,6 +242,10 @@ impl Sample {
                 let writes =
                     writes.iter().map(|write| as_number.write(write, &self.written)).collect();
                 PortCall::Write(writes, *barrier, answers.clone())
+            }
+            PortCall::Later(writes) => {
+                let write = |write| as_number.write(write, &self.written);
+                PortCall::Later(writes.iter().map(write).collect())
             }
             PortCall::Scan(scans) => PortCall::Scan(scans.clone()),
             PortCall::Clock(shard) => PortCall::Clock(*shard),

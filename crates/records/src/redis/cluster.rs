@@ -13,7 +13,7 @@ use super::{
     encode::LIBRARY_CODE,
     node::Node,
     options::RedisOptions,
-    probe,
+    probe::{self, Fitness, Purpose},
     slots::Topology,
 };
 use crate::error::RecordError;
@@ -21,11 +21,14 @@ use crate::error::RecordError;
 /// Everything that calls share.
 pub(crate) struct Cluster {
     pub(crate) options: RedisOptions,
+    pub(crate) purpose: Purpose,
     connector: Arc<dyn Connector>,
     known: Mutex<Known>,
     /// Held while servers are looked up, so that many calls do it once.
     looking: tokio::sync::Mutex<()>,
     trouble: Mutex<Option<String>>,
+    /// Why the last call failed that did, whatever succeeded since.
+    last_failure: Mutex<Option<String>>,
 }
 
 struct Known {
@@ -33,26 +36,34 @@ struct Known {
     nodes: BTreeMap<Address, Arc<Node>>,
     /// Servers whose settings were looked at.
     checked: BTreeSet<Address>,
+    without_log: BTreeSet<Address>,
     looked_up: Instant,
     /// How often servers were looked up.
     number: u64,
 }
 
 impl Cluster {
-    pub(crate) fn new(options: RedisOptions, connector: Arc<dyn Connector>) -> Self {
+    pub(crate) fn new(
+        options: RedisOptions,
+        purpose: Purpose,
+        connector: Arc<dyn Connector>,
+    ) -> Self {
         let known = Known {
             topology: Arc::default(),
             nodes: BTreeMap::new(),
             checked: BTreeSet::new(),
+            without_log: BTreeSet::new(),
             looked_up: Instant::now(),
             number: 0,
         };
         Self {
             options,
+            purpose,
             connector,
             known: Mutex::new(known),
             looking: tokio::sync::Mutex::new(()),
             trouble: Mutex::new(None),
+            last_failure: Mutex::new(None),
         }
     }
 
@@ -89,7 +100,20 @@ impl Cluster {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(crate) fn last_failure(&self) -> Option<String> {
+        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Servers whose records a restart loses.
+    pub(crate) fn without_log(&self) -> Vec<Address> {
+        self.known().without_log.iter().cloned().collect()
+    }
+
     pub(crate) fn set_trouble(&self, reason: Option<String>) {
+        if reason.is_some() {
+            let mut last = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+            last.clone_from(&reason);
+        }
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
@@ -146,6 +170,9 @@ impl Cluster {
 
     /// Looks at the settings of servers that were not known before.
     async fn check_new(&self, topology: &Topology) -> Result<(), RecordError> {
+        if self.purpose == Purpose::Read {
+            return Ok(());
+        }
         let servers = topology.servers().into_iter();
         let new: Vec<Address> = {
             let known = self.known();
@@ -159,7 +186,13 @@ impl Cluster {
         });
         for (server, outcome) in join_all(checks).await {
             match outcome {
-                Ok(Ok(())) => drop(self.known().checked.insert(server)),
+                Ok(Ok(fitness)) => {
+                    let mut known = self.known();
+                    if fitness == Fitness::WithoutLog {
+                        known.without_log.insert(server.clone());
+                    }
+                    known.checked.insert(server);
+                }
                 Ok(Err(RecordError::Unavailable { .. })) | Err(_) => {}
                 Ok(Err(error)) => {
                     self.set_trouble(Some(error.to_string()));

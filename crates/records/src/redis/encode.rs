@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Name and text of the functions.
-pub(crate) const LIBRARY: &str = "utxokeep_records_1";
+pub(crate) const LIBRARY: &str = "utxokeep_records_2";
 pub(crate) const LIBRARY_CODE: &str = include_str!("library.lua");
 
 /// The hash tag of a shard: its number.
@@ -37,7 +37,7 @@ impl Encoder {
     pub(crate) fn read(&self, read: &ReadCell) -> Command {
         let key = self.cell_key(&read.key);
         match &read.fields {
-            Fields::All => Command::new("FCALL_RO").arg("utxokeep_all_1").arg("1").arg(key),
+            Fields::All => Command::new("FCALL_RO").arg("utxokeep_all_2").arg("1").arg(key),
             Fields::Named(names) => {
                 let mut command = Command::new("HMGET").arg(key).arg("@");
                 command.args.extend(names.iter().cloned());
@@ -51,7 +51,7 @@ impl Encoder {
         let mut indexes: Vec<u8> = write.index.iter().map(|change| change.index).collect();
         indexes.sort_unstable();
         indexes.dedup();
-        let mut command = Command::new("FCALL").arg("utxokeep_write_1");
+        let mut command = Command::new("FCALL").arg("utxokeep_write_2");
         let args = &mut command.args;
         args.push((1 + indexes.len()).to_string().into_bytes());
         args.push(self.cell_key(&write.key));
@@ -67,6 +67,7 @@ impl Encoder {
         });
         args.push(write.expire_ms.map(|ms| ms.to_string().into_bytes()).unwrap_or_default());
         args.push(if has_barrier { b"1".to_vec() } else { b"0".to_vec() });
+        args.push(write.not_after_ms.map(|ms| ms.to_string().into_bytes()).unwrap_or_default());
         args.push(write.set.len().to_string().into_bytes());
         args.push(write.unset.len().to_string().into_bytes());
         for (name, value) in &write.set {
@@ -90,7 +91,7 @@ impl Encoder {
             Bound::Excluded((score, member)) => (*score, &member[..], false),
         };
         Command::new("FCALL_RO")
-            .arg("utxokeep_scan_1")
+            .arg("utxokeep_scan_2")
             .arg("1")
             .arg(self.index_key(scan.shard, scan.index))
             .arg(score.to_string())
@@ -146,6 +147,14 @@ pub(crate) fn written(reply: &Reply) -> Option<Written> {
     }
 }
 
+/// What TIME answered, in milliseconds.
+pub(crate) fn time_ms(reply: Reply) -> Option<u64> {
+    let Reply::List(parts) = reply else { return None };
+    let mut parts = parts.into_iter().map(|part| part.into_text()?.parse::<u64>().ok());
+    let (seconds, micros) = (parts.next()??, parts.next()??);
+    Some(seconds * 1_000 + micros / 1_000)
+}
+
 /// What a scan answered.
 pub(crate) fn page(reply: Reply) -> Option<IndexPage> {
     let Reply::List(list) = reply else { return None };
@@ -169,6 +178,7 @@ mod tests {
             .set("r", "x")
             .unset("s")
             .expires_in_ms(30)
+            .not_after_ms(99)
             .index(3, "m", Some(7))
             .index(1, "m", None);
         let command = encoder.write(&write, true);
@@ -176,9 +186,9 @@ mod tests {
             command.args.iter().map(|arg| arg.escape_ascii().to_string()).collect();
         assert_eq!(
             args.join(" "),
-            "utxokeep_write_1 3 uk:{12}:u\\xff uk:{12}#1 uk:{12}#3 \
+            "utxokeep_write_2 3 uk:{12}:u\\xff uk:{12}#1 uk:{12}#3 \
              \\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01 \\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02 \
-             K 30 1 1 1 r x s 3 7 m 2  m"
+             K 30 1 99 1 1 r x s 3 7 m 2  m"
         );
         let read = encoder.read(&ReadCell::fields(key, [b"r".to_vec()]));
         assert_eq!((read.name, read.args.len()), ("HMGET", 3));
@@ -189,7 +199,7 @@ mod tests {
         // FNV-1a, 64 bits. Servers that have this number keep the text that they were given first.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let hash = LIBRARY_CODE.bytes().fold(0xcbf2_9ce4_8422_2325, step);
-        assert_eq!((LIBRARY, hash), ("utxokeep_records_1", 0x45f4_5751_154b_e0b6));
+        assert_eq!((LIBRARY, hash), ("utxokeep_records_2", 0x8f12_d38d_996e_d034));
         assert!(LIBRARY_CODE.starts_with(&format!("#!lua name={LIBRARY}\n")));
     }
 

@@ -1,4 +1,4 @@
-#!lua name=utxokeep_records_1
+#!lua name=utxokeep_records_2
 -- Conditional writes and reads of cells. A cell is a hash; its version is the field '@'.
 -- All keys of a call are of one hash slot. Changing this text needs a new number in its names.
 
@@ -14,11 +14,20 @@ local function call_in_chunks(command, key, list, from, count)
     end
 end
 
+-- Whether the clock of this server is past a time.
+local function is_late(not_after_ms)
+    if not_after_ms == '' then
+        return false
+    end
+    local time = redis.call('TIME')
+    return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) > tonumber(not_after_ms)
+end
+
 -- KEYS: cell, then the indexes that change.
 -- ARGV: version expected ('' for none), new version, 'K' to keep or 'D' to delete, milliseconds until
--- it expires ('' for never), '1' where a barrier follows, number of fields set, of fields unset;
--- then names and values, names, and for each change the place of its index in KEYS, its score ('' to
--- remove), its member.
+-- it expires ('' for never), '1' where a barrier follows, milliseconds of the epoch after which it is
+-- refused ('' for never), number of fields set, of fields unset; then names and values, names, and for
+-- each change the place of its index in KEYS, its score ('' to remove), its member.
 -- Answers 'D' for done, 'M' and the version found, or 'A' where there is no cell.
 local function write(keys, args)
     local key, version, deletes = keys[1], args[2], args[3] == 'D'
@@ -27,7 +36,7 @@ local function write(keys, args)
         return redis.error_reply('DAMAGED a cell without a version')
     end
     local is_again = not deletes and found == version
-    if is_again or (found or '') ~= args[1] then
+    if is_again or (found or '') ~= args[1] or is_late(args[6]) then
         -- WAIT counts from the last write of its connection, so what was found is written again.
         if args[5] == '1' then
             redis.call('HSET', key, '@', found or version)
@@ -40,8 +49,8 @@ local function write(keys, args)
         end
         return found and 'M' .. found or 'A'
     end
-    local sets, unsets = tonumber(args[6]), tonumber(args[7])
-    local place = 8
+    local sets, unsets = tonumber(args[7]), tonumber(args[8])
+    local place = 9
     if deletes then
         redis.call('UNLINK', key)
     else
@@ -124,6 +133,6 @@ local function scan(keys, args)
     return answer
 end
 
-redis.register_function('utxokeep_write_1', write)
-redis.register_function { function_name = 'utxokeep_all_1', callback = all, flags = { 'no-writes' } }
-redis.register_function { function_name = 'utxokeep_scan_1', callback = scan, flags = { 'no-writes' } }
+redis.register_function('utxokeep_write_2', write)
+redis.register_function { function_name = 'utxokeep_all_2', callback = all, flags = { 'no-writes' } }
+redis.register_function { function_name = 'utxokeep_scan_2', callback = scan, flags = { 'no-writes' } }

@@ -6,12 +6,30 @@ use super::{
     client::{Address, Command, Lost, Reply},
     cluster::Cluster,
     encode::{LIBRARY, LIBRARY_CODE},
+    health,
     node::Node,
 };
 use crate::{error::RecordError, port::Acknowledgement};
 
 /// Functions, and WAIT as it is used here, came with this one.
 const VERSION_LEAST: u32 = 7;
+
+/// How far a server fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fitness {
+    Fit,
+    /// At level `primary` only: a restart loses all its records.
+    WithoutLog,
+}
+
+/// What a store is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Write,
+    /// Nothing is written, no function loaded either: a server that is away, or unfit to be written
+    /// to, keeps nobody from reading the others.
+    Read,
+}
 
 fn unsuitable(what: String) -> RecordError {
     RecordError::Unsuitable { what }
@@ -45,8 +63,9 @@ pub(crate) fn refused_connection(server: &Address, what: String) -> RecordError 
     RecordError::Unavailable { what }
 }
 
-/// Looks at one server: its version, that it never evicts, and what `disk` needs.
-pub(crate) async fn server(node: &Node, level: Acknowledgement) -> Result<(), RecordError> {
+/// Looks at one server: its version, that it never evicts, that it has a log of its own, and what
+/// `disk` needs.
+pub(crate) async fn server(node: &Node, level: Acknowledgement) -> Result<Fitness, RecordError> {
     let address = &node.address;
     let about = info(node, "server").await?;
     let version = field(&about, "redis_version").unwrap_or("unknown");
@@ -64,23 +83,45 @@ pub(crate) async fn server(node: &Node, level: Acknowledgement) -> Result<(), Re
              an evicted record is lost: set maxmemory-policy noeviction"
         )));
     }
+    if !has_log(node).await? {
+        if level == Acknowledgement::Primary {
+            return Ok(Fitness::WithoutLog);
+        }
+        return Err(unsuitable(format!(
+            "ack={level} needs a log on every server, and {address} has appendonly no: restarted at \
+             once, it comes back empty, and its replicas copy that. Set appendonly yes there (CONFIG \
+             SET) and in its configuration file, or choose ack=primary"
+        )));
+    }
     if level == Acknowledgement::Disk {
-        for (name, needed) in [("appendonly", "yes"), ("appendfsync", "always")] {
-            let found = setting(node, name).await?;
-            if found != needed {
-                return Err(unsuitable(format!(
-                    "ack=disk needs {name} {needed} on every server, and {address} has {found}: \
-                     set it there and in its configuration file, or choose ack=replica"
-                )));
-            }
+        let found = setting(node, "appendfsync").await?;
+        if found != "always" {
+            return Err(unsuitable(format!(
+                "ack=disk needs appendfsync always on every server, and {address} has {found}: set it \
+                 there and in its configuration file, or choose ack=replica"
+            )));
         }
     }
-    Ok(())
+    Ok(Fitness::Fit)
 }
 
-/// Looks at the cluster as a whole, and loads the functions on all primaries.
+/// Whether a server writes what it is told to a log of its own.
+async fn has_log(node: &Node) -> Result<bool, RecordError> {
+    // Not by CONFIG at first, which users of hosted servers may not ask.
+    let persistence = info(node, "persistence").await?;
+    if field(&persistence, "aof_enabled") == Some("1") {
+        return Ok(true);
+    }
+    // A replica that copies its primary has closed its log meanwhile: the setting tells.
+    Ok(setting(node, "appendonly").await.is_ok_and(|found| found == "yes"))
+}
+
+/// Looks at the cluster as a whole, and loads the functions on all primaries where that is needed.
 pub(crate) async fn cluster(cluster: &Cluster) -> Result<(), RecordError> {
     cluster.look_up().await?;
+    if cluster.purpose == Purpose::Read {
+        return Ok(());
+    }
     let topology = cluster.topology();
     let uncovered = topology.uncovered();
     if uncovered > 0 {
@@ -91,7 +132,10 @@ pub(crate) async fn cluster(cluster: &Cluster) -> Result<(), RecordError> {
     }
     if let Some(server) = cluster.unchecked() {
         return Err(RecordError::Unavailable {
-            what: format!("{server} does not answer, so that its settings cannot be looked at"),
+            what: format!(
+                "{server} does not answer, so that its settings cannot be looked at: bring it back, or \
+                 take it out of the cluster with CLUSTER FORGET; commands that only read go on"
+            ),
         });
     }
     let level = cluster.options.acknowledgement;
@@ -104,6 +148,9 @@ pub(crate) async fn cluster(cluster: &Cluster) -> Result<(), RecordError> {
                 primary.address
             )));
         }
+    }
+    if let Some(what) = health::clocks_apart(cluster, &topology).await {
+        return Err(unsuitable(what));
     }
     let loads = holding.map(|primary| async {
         let node = cluster.node(&primary.address);
@@ -156,8 +203,7 @@ async fn setting(node: &Node, name: &str) -> Result<String, RecordError> {
         Reply::List(list) => list.into_iter().nth(1).and_then(Reply::into_text),
         Reply::Error(error) => {
             return Err(unsuitable(format!(
-                "ack=disk has to look at the settings of every server, and {} does not let us: \
-                 {error}",
+                "the settings of every server have to be looked at, and {} does not let us: {error}",
                 node.address
             )));
         }

@@ -73,7 +73,17 @@ struct Again {
 impl Cluster {
     /// Sends all items, in any order, and waits for all of them.
     pub(crate) async fn send(self: &Arc<Self>, items: Vec<Item>, kind: Kind) -> Vec<Outcome> {
-        let until = Instant::now() + Duration::from_millis(self.options.retry_for_ms);
+        self.send_within(items, kind, Duration::from_millis(self.options.retry_for_ms)).await
+    }
+
+    /// The same, where what certainly did not happen is tried again for so long.
+    pub(crate) async fn send_within(
+        self: &Arc<Self>,
+        items: Vec<Item>,
+        kind: Kind,
+        retry_for: Duration,
+    ) -> Vec<Outcome> {
+        let until = Instant::now() + retry_for;
         let mut outcomes: Vec<Option<Outcome>> = vec![None; items.len()];
         let mut open: Vec<(usize, Option<Address>)> = (0..items.len()).map(|i| (i, None)).collect();
         let (mut wait_ms, mut rounds) = (self.options.retry_base_ms, 0);

@@ -2,15 +2,19 @@
 
 use std::sync::{Arc, mpsc::sync_channel};
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::Semaphore,
+};
 
 use super::{
     client::{Command, Connector, Reply},
     cluster::Cluster,
     encode::{self, Encoder, tag_of},
     fred::FredConnector,
+    health,
     options::RedisOptions,
-    probe,
+    probe::{self, Purpose},
     send::{Item, Kind, Outcome, answer},
     slots::slot_of,
 };
@@ -23,10 +27,15 @@ use crate::{
     },
 };
 
+/// Calls under way at once that nobody waits for.
+const LATER_MAX: usize = 64;
+
 /// A store on Redis or Valkey Cluster.
 pub struct RedisRecords {
     cluster: Arc<Cluster>,
     encoder: Encoder,
+    /// One permit for each call that nobody waits for.
+    later: Arc<Semaphore>,
     /// Taken when the store is dropped.
     runtime: Option<Runtime>,
 }
@@ -42,12 +51,33 @@ impl std::fmt::Debug for RedisRecords {
 impl RedisRecords {
     /// Connects, looks whether the servers can do what is needed, and loads the functions.
     pub fn open(options: RedisOptions) -> Result<Self, RecordError> {
-        options.check()?;
-        let connector = Arc::new(FredConnector::new(&options)?);
-        Self::with(options, connector)
+        Self::open_for(options, Purpose::Write)
     }
 
-    fn with(options: RedisOptions, connector: Arc<dyn Connector>) -> Result<Self, RecordError> {
+    /// Connects to servers that hold a store already, to read it. Servers that are away, or unfit to
+    /// be written to, keep nobody from that.
+    pub fn open_to_read(options: RedisOptions) -> Result<Self, RecordError> {
+        Self::open_for(options, Purpose::Read)
+    }
+
+    fn open_for(options: RedisOptions, purpose: Purpose) -> Result<Self, RecordError> {
+        options.check()?;
+        let connector = Arc::new(FredConnector::new(&options)?);
+        Self::with(options, purpose, connector)
+    }
+
+    /// Servers without a log, `host:port` each, whose records a restart loses. Only at level
+    /// `primary`: at the others the store is not opened.
+    #[must_use]
+    pub fn servers_without_log(&self) -> Vec<String> {
+        self.cluster.without_log().iter().map(ToString::to_string).collect()
+    }
+
+    fn with(
+        options: RedisOptions,
+        purpose: Purpose,
+        connector: Arc<dyn Connector>,
+    ) -> Result<Self, RecordError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads)
             .thread_name("records")
@@ -55,8 +85,9 @@ impl RedisRecords {
             .build()
             .map_err(|error| RecordError::Config { what: format!("no threads: {error}") })?;
         let encoder = Encoder { prefix: options.prefix.clone() };
-        let cluster = Arc::new(Cluster::new(options, connector));
-        let store = Self { cluster: Arc::clone(&cluster), encoder, runtime: Some(runtime) };
+        let cluster = Arc::new(Cluster::new(options, purpose, connector));
+        let later = Arc::new(Semaphore::new(LATER_MAX));
+        let store = Self { cluster: Arc::clone(&cluster), encoder, later, runtime: Some(runtime) };
         store.wait(async move { probe::cluster(&cluster).await })??;
         Ok(store)
     }
@@ -125,6 +156,9 @@ impl RecordStore for RedisRecords {
 
     fn write(&self, writes: &[WriteCell], barrier: Barrier) -> Result<Vec<Written>, RecordError> {
         check::writes(writes)?;
+        if self.cluster.purpose == Purpose::Read {
+            return Err(RecordError::usage("it was opened to read"));
+        }
         let is_awaited = self.cluster.options.acknowledgement != Acknowledgement::Primary;
         let has_barrier = barrier == Barrier::Safe && is_awaited;
         let command = |write: &WriteCell| self.encoder.write(write, has_barrier);
@@ -136,6 +170,31 @@ impl RecordStore for RedisRecords {
             Outcome::Unavailable(_) => Written::Unavailable,
         };
         Ok(outcomes.into_iter().map(written).collect())
+    }
+
+    fn refuses_late_writes(&self) -> bool {
+        true
+    }
+
+    fn write_later(&self, writes: Vec<WriteCell>) {
+        let permit = Arc::clone(&self.later).try_acquire_owned();
+        let (Ok(permit), Some(runtime), Purpose::Write) =
+            (permit, &self.runtime, self.cluster.purpose)
+        else {
+            // Whoever writes more than can be carried waits for its own.
+            let _ = self.write(&writes, Barrier::None);
+            return;
+        };
+        if check::writes(&writes).is_err() {
+            return;
+        }
+        let (cluster, encoder) = (Arc::clone(&self.cluster), self.encoder.clone());
+        runtime.spawn(async move {
+            let command = |write: &WriteCell| encoder.write(write, false);
+            let items = writes.iter().map(|write| item(write.key.shard, command(write)));
+            let _ = cluster.send(items.collect(), Kind::Write { has_barrier: false }).await;
+            drop(permit);
+        });
     }
 
     fn scan(&self, scans: &[ScanIndex]) -> Result<Vec<IndexPage>, RecordError> {
@@ -154,14 +213,7 @@ impl RecordStore for RedisRecords {
         let mut outcomes = self.send(vec![item(shard, Command::new("TIME"))], Kind::Read)?;
         let none =
             || RecordError::Unavailable { what: "a server does not tell its time".to_owned() };
-        let Reply::List(parts) = answer(outcomes.pop().ok_or_else(none)?)? else {
-            return Err(none());
-        };
-        let mut parts = parts.into_iter().map(|part| part.into_text()?.parse::<u64>().ok());
-        match (parts.next().flatten(), parts.next().flatten()) {
-            (Some(seconds), Some(micros)) => Ok(seconds * 1_000 + micros / 1_000),
-            _ => Err(none()),
-        }
+        encode::time_ms(answer(outcomes.pop().ok_or_else(none)?)?).ok_or_else(none)
     }
 
     fn acknowledgement(&self) -> Acknowledgement {
@@ -174,6 +226,17 @@ impl RecordStore for RedisRecords {
 
     fn trouble(&self) -> Option<Trouble> {
         self.cluster.trouble().map(|reason| Trouble { reason, passes: true })
+    }
+
+    fn probe(&self, shards: u16) -> Option<Trouble> {
+        let (cluster, encoder) = (Arc::clone(&self.cluster), self.encoder.clone());
+        let looked = self.wait(async move { health::look(&cluster, &encoder, shards).await });
+        let reason = looked.unwrap_or_else(|error| Some(error.to_string()))?;
+        Some(Trouble { reason, passes: true })
+    }
+
+    fn last_failure(&self) -> Option<String> {
+        self.cluster.last_failure()
     }
 
     fn stored_bytes(&self) -> Result<Option<u64>, RecordError> {

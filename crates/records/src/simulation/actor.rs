@@ -41,11 +41,16 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub struct SimulatedRecords {
     ends: Mutex<(Sender<Event>, Receiver<Answer>)>,
+    refuses_late_writes: bool,
 }
 
 impl SimulatedRecords {
-    pub(super) fn new(events: Sender<Event>, answers: Receiver<Answer>) -> Self {
-        Self { ends: Mutex::new((events, answers)) }
+    pub(super) fn new(
+        events: Sender<Event>,
+        answers: Receiver<Answer>,
+        refuses_late_writes: bool,
+    ) -> Self {
+        Self { ends: Mutex::new((events, answers)), refuses_late_writes }
     }
 
     fn call(&self, call: Call) -> Answer {
@@ -78,6 +83,10 @@ impl RecordStore for SimulatedRecords {
     fn write(&self, writes: &[WriteCell], barrier: Barrier) -> Result<Vec<Written>, RecordError> {
         check::writes(writes)?;
         answered!(self.call(Call::Write(writes.to_vec(), barrier)), Write)
+    }
+
+    fn refuses_late_writes(&self) -> bool {
+        self.refuses_late_writes
     }
 
     fn scan(&self, scans: &[ScanIndex]) -> Result<Vec<IndexPage>, RecordError> {
@@ -146,6 +155,10 @@ impl RecordStore for Observer {
         check::writes(writes)?;
         let mut world = self.lock();
         Ok(writes.iter().map(|write| world.write_safely(write)).collect())
+    }
+
+    fn refuses_late_writes(&self) -> bool {
+        self.lock().settings.refuses_late_writes
     }
 
     fn scan(&self, scans: &[ScanIndex]) -> Result<Vec<IndexPage>, RecordError> {

@@ -24,11 +24,19 @@ pub struct SimulationSettings {
     pub steps_max: usize,
     /// How far the clock goes with each step.
     pub tick_ms: u64,
+    /// Whether servers go by [`crate::WriteCell::not_after_ms`].
+    pub refuses_late_writes: bool,
 }
 
 impl Default for SimulationSettings {
     fn default() -> Self {
-        Self { grain: Grain::Cell, splits_barriers: true, steps_max: 10_000, tick_ms: 1 }
+        Self {
+            grain: Grain::Cell,
+            splits_barriers: true,
+            steps_max: 10_000,
+            tick_ms: 1,
+            refuses_late_writes: true,
+        }
     }
 }
 

@@ -335,7 +335,9 @@ impl World {
     }
 
     fn apply(&mut self, write: &WriteCell) -> Written {
-        let (written, undo) = self.shelf.write(write, self.now_ms);
+        let mut write = write.clone();
+        write.not_after_ms = write.not_after_ms.filter(|_| self.settings.refuses_late_writes);
+        let (written, undo) = self.shelf.write(&write, self.now_ms);
         self.histories.entry(write.key.shard).or_default().newest.extend(undo);
         written
     }

@@ -52,6 +52,25 @@ impl AerospikePlace {
         )
     }
 
+    /// URL of a store there, through something that stands for the only node.
+    #[must_use]
+    pub fn url_through(&self, address: &str, parameters: &str) -> String {
+        let url = self.url().replace(&self.hosts.join(","), address);
+        format!("{url}&{parameters}")
+    }
+
+    /// The node of this number, as `host:port`.
+    #[must_use]
+    pub fn host(&self, node: usize) -> &str {
+        &self.hosts[node]
+    }
+
+    /// Name of the secondary index of the set, and of the namespace that it is in.
+    #[must_use]
+    pub fn index(&self) -> (String, String) {
+        (format!("{}_rows", self.set), self.namespace.clone())
+    }
+
     /// How many nodes the environment names.
     #[must_use]
     pub fn nodes(&self) -> usize {

@@ -28,9 +28,9 @@ pub(super) const PRIMARIES: usize = 3;
 pub(super) const SERVERS: usize = 2 * PRIMARIES;
 const SLOTS: usize = 16_384;
 
-/// Settings of servers whose data may be lost at any time. A server counts as failed after half a
+/// Settings of servers whose data may be lost with the machine. A server counts as failed after half a
 /// second.
-const SETTINGS: [(&str, &str); 14] = [
+const SETTINGS: [(&str, &str); 15] = [
     ("protected-mode", "no"),
     ("daemonize", "no"),
     ("cluster-enabled", "yes"),
@@ -42,7 +42,8 @@ const SETTINGS: [(&str, &str); 14] = [
     ("repl-diskless-sync-delay", "0"),
     ("repl-ping-replica-period", "1"),
     ("save", "\"\""),
-    ("appendonly", "no"),
+    ("appendonly", "yes"),
+    ("appendfsync", "no"),
     ("maxmemory-policy", "noeviction"),
     ("enable-debug-command", "local"),
 ];
@@ -337,6 +338,13 @@ impl TestCluster {
     pub fn cut(&self, number: usize, is_cut: bool) -> io::Result<()> {
         let missing = || io::Error::other("the servers share one network");
         self.namespaces.as_ref().ok_or_else(missing)?.cut(number, is_cut)
+    }
+
+    /// Cuts a server off from everybody, clients included, or lets it reach them again. Only where the
+    /// servers are apart.
+    pub fn cut_off(&self, number: usize, is_cut: bool) -> io::Result<()> {
+        let missing = || io::Error::other("the servers share one network");
+        self.namespaces.as_ref().ok_or_else(missing)?.cut_off(number, is_cut)
     }
 
     /// The primary of a slot, as it sees itself.

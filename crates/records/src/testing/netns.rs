@@ -6,6 +6,7 @@
 use std::{
     io,
     net::Ipv4Addr,
+    ops::Range,
     path::Path,
     process::{Command, Output},
 };
@@ -112,10 +113,19 @@ impl Namespaces {
         command
     }
 
-    /// Lets a server drop everything that it sends to the others, or not.
+    /// Lets a server drop everything that it sends to the other servers, or not.
     pub(super) fn cut(&self, number: usize, is_cut: bool) -> io::Result<()> {
+        self.drop_what_goes_to(0..SERVERS, number, is_cut)
+    }
+
+    /// The same for what it sends to anybody, the clients included.
+    pub(super) fn cut_off(&self, number: usize, is_cut: bool) -> io::Result<()> {
+        self.drop_what_goes_to(0..SERVERS + 1, number, is_cut)
+    }
+
+    fn drop_what_goes_to(&self, to: Range<usize>, number: usize, is_cut: bool) -> io::Result<()> {
         let (name, what) = (format!("{}-{number}", self.start), if is_cut { "add" } else { "del" });
-        for other in (0..SERVERS).filter(|other| *other != number) {
+        for other in to.filter(|other| *other != number) {
             let route = format!("{}/32", Self::host(other));
             ip(&["-n", &name, "route", what, "blackhole", &route])?;
         }

@@ -22,6 +22,7 @@ pub fn all(store: &dyn RecordStore, pass_ms: &dyn Fn(u64)) {
     indexes_change_with_their_cell_or_not_at_all(store);
     scans_page_by_score_and_member(store);
     cells_expire_by_the_clock_of_the_server(store, pass_ms);
+    a_write_that_comes_late_is_refused(store, pass_ms);
     a_large_cell_is_written_and_read_whole(store);
     calls_that_cannot_work_are_refused_before_anything_is_sent(store);
     of_racing_writers_one_wins_each_version(store);
@@ -249,6 +250,30 @@ pub fn cells_expire_by_the_clock_of_the_server(store: &dyn RecordStore, pass_ms:
     assert_eq!(write(store, taken), Written::Done, "a lock that expired is free");
     let cell = store.read(&[ReadCell::all(gone)]).unwrap().remove(0).unwrap();
     assert_eq!((cell.version, cell.fields), (third, vec![]), "nothing is left of the old one");
+}
+
+/// Times after which servers refuse a write.
+pub fn a_write_that_comes_late_is_refused(store: &dyn RecordStore, pass_ms: &dyn Fn(u64)) {
+    if !store.refuses_late_writes() {
+        return;
+    }
+    let (key, versions) = (Key::new(5, "suite-late"), Versions::seeded(11));
+    let now_ms = store.now_ms(key.shard).unwrap();
+    pass_ms(30);
+    let create = WriteCell::create(key.clone(), versions.next()).set("a", "1");
+    let late = create.clone().not_after_ms(now_ms);
+    assert_eq!(write(store, late.clone()), Written::Mismatch(None));
+    assert_eq!(version_of(store, &key), None, "a refused write leaves nothing");
+    assert_eq!(write(store, create.not_after_ms(now_ms + 3_600_000)), Written::Done);
+    assert_eq!(
+        write(store, late.clone()),
+        Written::Done,
+        "it happened before, and recognises itself"
+    );
+    let found = Some(late.version);
+    let update = WriteCell::update(key.clone(), late.version, versions.next());
+    assert_eq!(write(store, update.not_after_ms(now_ms)), Written::Mismatch(found));
+    assert_eq!(write(store, WriteCell::delete(key, late.version)), Written::Done);
 }
 
 /// As many fields as a page of 20,000 outputs has, and a value of some length.

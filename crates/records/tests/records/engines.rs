@@ -1,9 +1,13 @@
 //! One suite on every engine.
 
-use std::{thread::sleep, time::Duration};
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use utxokeep_records::{
-    Acknowledgement, MemoryRecords, RecordError, RecordStore, RedisOptions, RedisRecords,
+    Acknowledgement, Barrier, Key, MemoryRecords, ReadCell, RecordError, RecordStore, RedisOptions,
+    RedisRecords, Version, WriteCell,
     simulation::Simulation,
     testing::{TestCluster, shared_url_or_skip, suite},
 };
@@ -92,6 +96,89 @@ fn disk_needs_a_log_that_is_synced_always_on_every_server() {
 }
 
 #[test]
+fn a_server_without_a_log_is_refused_where_more_than_memory_is_promised() {
+    let Some(cluster) = TestCluster::start_or_skip(&[("appendonly", "no")]) else { return };
+    let log = |number: usize, value: &str| {
+        let said = cluster.wire(number).unwrap().call(&["CONFIG", "SET", "appendonly", value]);
+        assert_eq!(said.unwrap().text(), "OK");
+    };
+    for level in ["replica", "disk"] {
+        let refused = open(&cluster.url(&format!("ack={level}"))).unwrap_err();
+        assert!(matches!(refused, RecordError::Unsuitable { .. }), "{refused}");
+        assert!(refused.to_string().contains("Set appendonly yes"), "{refused}");
+    }
+    let promised_less = open(&cluster.url("ack=primary")).unwrap();
+    assert_eq!(promised_less.servers_without_log().len(), 6);
+    // One is enough, be it a primary or a replica.
+    for last in [1, 4] {
+        (0..6).for_each(|number| log(number, if number == last { "no" } else { "yes" }));
+        let refused = open(&cluster.url("ack=replica")).unwrap_err().to_string();
+        assert!(refused.contains(&cluster.port(last).to_string()), "{refused}");
+    }
+    log(4, "yes");
+    let store = open(&cluster.url("ack=replica")).unwrap();
+    assert!(store.servers_without_log().is_empty());
+    log(2, "no");
+    let trouble = store.probe(64).unwrap();
+    assert!(trouble.reason.contains("Set appendonly yes"), "{}", trouble.reason);
+}
+
+/// A replica that has just come back may acknowledge its first writes late, so that a look right after it
+/// may still find trouble, which has to pass.
+fn wait_until_well(store: &RedisRecords) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while let Some(trouble) = store.probe(64) {
+        assert!(trouble.passes, "{}", trouble.reason);
+        assert!(Instant::now() < end, "did not pass in a minute: {}", trouble.reason);
+        wait(50);
+    }
+}
+
+#[test]
+fn a_probe_finds_what_keeps_servers_from_taking_writes_and_leaves_nothing() {
+    let Some(mut cluster) = TestCluster::start_or_skip(&[]) else { return };
+    let url = cluster.url("ack=replica&acknowledge_timeout_ms=300&command_timeout_ms=1500");
+    let store = open(&url).unwrap();
+    wait_until_well(&store);
+    for server in 0..3 {
+        assert_eq!(cluster.wire(server).unwrap().call(&["DBSIZE"]).unwrap().text(), "0");
+    }
+    // On a replica too: it may be the next primary.
+    let policy = |value: &str| {
+        let mut wire = cluster.wire(4).unwrap();
+        wire.call(&["CONFIG", "SET", "maxmemory-policy", value]).unwrap();
+    };
+    policy("allkeys-lru");
+    let trouble = store.probe(64).unwrap();
+    assert!(trouble.reason.contains("set maxmemory-policy noeviction"), "{}", trouble.reason);
+    assert!(trouble.passes && trouble.reason.contains(&cluster.port(4).to_string()));
+    policy("noeviction");
+    wait_until_well(&store);
+
+    cluster.kill(3).unwrap();
+    let trouble = store.probe(64).unwrap().reason;
+    let primary = format!("the shards on 127.0.0.1:{} take no writes", cluster.port(0));
+    assert!(trouble.contains(&primary) && trouble.contains("0 of 1 replicas"), "{trouble}");
+    assert!(!trouble.contains(&cluster.port(1).to_string()), "the others do: {trouble}");
+    let refused = open(&url).unwrap_err().to_string();
+    assert!(refused.contains(&cluster.port(3).to_string()), "{refused}");
+    assert!(refused.contains("CLUSTER FORGET"), "{refused}");
+    let reader = RedisRecords::open_to_read(RedisOptions::parse(&url).unwrap()).unwrap();
+    let reads: Vec<ReadCell> = (0..64).map(|n| ReadCell::all(Key::new(n, "x"))).collect();
+    assert_eq!(reader.read(&reads).unwrap(), vec![None; 64]);
+    let write = WriteCell::create(Key::new(1, "x"), Version::new(1));
+    assert!(matches!(reader.write(&[write], Barrier::None), Err(RecordError::Usage { .. })));
+    cluster.restart(3).unwrap();
+    cluster.wait_ready().unwrap();
+    wait_until_well(&store);
+
+    let mut wire = cluster.wire(2).unwrap();
+    wire.call(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    let trouble = store.probe(64).unwrap().reason;
+    assert!(trouble.contains(&cluster.port(2).to_string()) && trouble.contains("OOM"), "{trouble}");
+}
+
+#[test]
 fn a_server_that_asks_for_a_password_is_refused_without_the_right_one() {
     let Some(cluster) = TestCluster::start_or_skip(&[]) else { return };
     for number in 0..6 {
@@ -124,10 +211,10 @@ fn a_library_that_was_flushed_is_loaded_again() {
     // Another text under the same name is not ours to replace.
     let mut wire = cluster.wire(0).unwrap();
     wire.call(&["FUNCTION", "FLUSH", "SYNC"]).unwrap();
-    let other = "#!lua name=utxokeep_records_1\nredis.register_function('other', function() end)";
+    let other = "#!lua name=utxokeep_records_2\nredis.register_function('other', function() end)";
     wire.call(&["FUNCTION", "LOAD", other]).unwrap();
     let refused = open(&cluster.url("ack=replica")).unwrap_err().to_string();
-    assert!(refused.contains("FUNCTION DELETE utxokeep_records_1"), "{refused}");
+    assert!(refused.contains("FUNCTION DELETE utxokeep_records_2"), "{refused}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::*;
 use crate::redis::{
     client::{Connection, Connector, Future, Lost},
     options::RedisOptions,
+    probe::Purpose,
 };
 
 /// Answers a pipeline; the second argument tells how many came before it.
@@ -46,7 +47,9 @@ impl Connection for ScriptedConnection {
     fn pipeline(&self, commands: Vec<Command>) -> Future<'_, Result<Vec<Reply>, Lost>> {
         let answer = match commands[0].name {
             "CLUSTER" => Ok(vec![bytes(NODES)]),
-            "INFO" => Ok(vec![bytes("redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\n")]),
+            "INFO" => Ok(vec![bytes(
+                "redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n",
+            )]),
             _ => {
                 let mut sent = self.sent.lock().unwrap();
                 let answer = (self.script)(&self.address, sent.len(), &commands);
@@ -78,7 +81,7 @@ fn run(
     let options = RedisOptions::parse(&format!("redis://h:1?{parameters}")).unwrap();
     let sent = Arc::new(Mutex::new(Vec::new()));
     let connector = Scripted { script: Arc::new(script), sent: Arc::clone(&sent) };
-    let cluster = Arc::new(Cluster::new(options, Arc::new(connector)));
+    let cluster = Arc::new(Cluster::new(options, Purpose::Write, Arc::new(connector)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let items = [1, 9_000].map(|slot| Item { slot, command: Command::new("FCALL").arg("k") });
     let outcomes = runtime.block_on(async {
@@ -195,7 +198,7 @@ fn pipelines_are_cut_at_their_limit_each_with_a_barrier() {
     let sent = Arc::new(Mutex::new(Vec::new()));
     let script: Arc<Script> = Arc::new(|_, _, commands: &[Command]| Ok(done(commands, 1)));
     let connector = Scripted { script, sent: Arc::clone(&sent) };
-    let cluster = Arc::new(Cluster::new(options, Arc::new(connector)));
+    let cluster = Arc::new(Cluster::new(options, Purpose::Write, Arc::new(connector)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let item = |_| Item { slot: 1, command: Command::new("FCALL").arg(vec![0; 400]) };
     let outcomes = runtime.block_on(async {
