@@ -70,6 +70,12 @@ pub struct Agreed {
 /// In a store that was moved away: programs that still run see it with their next write.
 pub(crate) const MOVED_AWAY: &str = "agreed/moved_away";
 
+/// Beside it: the place that the store was moved to.
+pub(crate) const MOVED_TO: &str = "moved_to";
+
+/// In a store that is being moved: every write lists what it changes.
+pub(crate) const CHANGES_LISTED: &str = "agreed/changes_listed";
+
 /// Name of the number that pruners have in common.
 pub(crate) const SAFETY_WINDOW: &str = "safety_window_blocks";
 
@@ -116,7 +122,7 @@ pub(crate) fn compare(
     numbers: &[(&'static str, u32)],
 ) -> Result<(), StoreError> {
     if view.state_kept(MOVED_AWAY)?.is_some() {
-        return Err(StoreError::MovedAway);
+        return Err(moved_away(view)?);
     }
     for (name, configured) in numbers.iter().copied() {
         let stored = view.state_kept(&name_of(name))?.as_deref().map(number).transpose()?;
@@ -129,14 +135,17 @@ pub(crate) fn compare(
 
 /// The same for what does not delete, in one read that holds nothing: every write asks, and the
 /// numbers hardly ever change. A write that began before they did may still end by the old ones.
+/// Answers whether changes are listed for a move.
 pub(crate) fn refuse_changed(
     view: &StoreReads<'_>,
     numbers: &[(&'static str, u32)],
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
+    let mut is_listed = false;
     for (stored_name, value) in view.states(AGREED, None, AGREED_MAX)? {
         if stored_name == MOVED_AWAY {
-            return Err(StoreError::MovedAway);
+            return Err(moved_away(view)?);
         }
+        is_listed |= stored_name == CHANGES_LISTED;
         let named = numbers.iter().find(|(name, _)| stored_name.strip_prefix(AGREED) == Some(name));
         let Some((name, configured)) = named.copied() else { continue };
         let stored = number(&value)?;
@@ -144,7 +153,25 @@ pub(crate) fn refuse_changed(
             return Err(Disagreement { name, stored, configured }.into());
         }
     }
-    Ok(())
+    Ok(is_listed)
+}
+
+/// Where the store was moved to, if it was.
+pub(crate) fn is_moved_away(view: &StoreReads<'_>) -> Result<Option<String>, StoreError> {
+    if view.state(MOVED_AWAY)?.is_none() {
+        return Ok(None);
+    }
+    let to = view.state(MOVED_TO)?.unwrap_or_default();
+    Ok(Some(String::from_utf8_lossy(&to).into_owned()))
+}
+
+/// Refuses to write to a store that was moved to another place while this program runs.
+pub(crate) fn refuse_moved(view: &StoreReads<'_>) -> Result<(), StoreError> {
+    is_moved_away(view)?.map_or(Ok(()), |to| Err(StoreError::MovedAway { to }))
+}
+
+fn moved_away(view: &StoreReads<'_>) -> Result<StoreError, StoreError> {
+    Ok(StoreError::MovedAway { to: is_moved_away(view)?.unwrap_or_default() })
 }
 
 /// The retentions that the store has ever had, as far as it remembers.
@@ -251,6 +278,9 @@ impl NodeStore {
         self.read(|facts| {
             let mut agreed = Agreed::default();
             for (name, value) in facts.view.states(AGREED, None, CHANGES_MAX)? {
+                if [MOVED_AWAY, CHANGES_LISTED].contains(&name.as_str()) {
+                    continue;
+                }
                 let name = name.strip_prefix(AGREED).unwrap_or(&name).to_owned();
                 agreed.numbers.push((name, number(&value)?));
             }

@@ -112,6 +112,12 @@ pub trait Backend: Send + Sync {
         None
     }
 
+    /// Why no writes are taken, found out by trying; asked once in a while. Engines on which
+    /// [`Backend::trouble`] knows need nothing.
+    fn probe(&self) -> Option<Trouble> {
+        None
+    }
+
     /// What the tables take on disk, where the engine tells. Asked often, so it costs little.
     fn disk_bytes(&self) -> Result<Option<u64>, StoreError> {
         Ok(None)

@@ -33,7 +33,7 @@ use crate::{
 const PREPARED: u64 = 4;
 
 /// Records that one measurement of a bare client prepares at most.
-const PREPARED_RECORDS_MAX: u64 = 200_000;
+const PREPARED_RECORDS_MAX: u64 = 20_000;
 
 /// Why there is no figure.
 #[derive(Debug, thiserror::Error)]
@@ -154,6 +154,10 @@ impl BareEngine {
 /// the median of them. A machine that does something else for a moment spoils one slice.
 const SLICES: u32 = 3;
 
+/// Operations that are under way at once above which one slice is enough: a single call of each client
+/// takes longer than a slice is to last.
+const SLICED_MAX: usize = 4_000;
+
 /// Measures every operation on a store that is empty, and hands each row over as it comes.
 pub fn measure(
     store: &NodeStore,
@@ -161,7 +165,8 @@ pub fn measure(
     case: &BenchCase<'_>,
     each: &mut dyn FnMut(BenchRow),
 ) -> Result<(), BenchError> {
-    let slice = BenchCase { lasts: case.lasts / SLICES, ..*case };
+    let slices = if case.batch * case.clients > SLICED_MAX { 1 } else { SLICES };
+    let slice = BenchCase { lasts: case.lasts / slices, ..*case };
     let is_stopped = || case.stop.load(Ordering::Relaxed);
     let mut clients = Clients::new(&slice);
     // Connections are made, and stamps written.
@@ -170,7 +175,7 @@ pub fn measure(
     for operation in BenchOperation::ALL {
         let beside = bare.map(|bare| Beside::new(bare, operation, &slice)).transpose()?;
         let (mut own, mut same, mut floor) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..SLICES {
+        for _ in 0..slices {
             let (rate, calls) = clients.measure(store, operation)?;
             own.push(rate);
             if let Some(beside) = &beside {
@@ -220,7 +225,7 @@ impl<'b> Beside<'b> {
     /// The bare engine, after the store made so many calls for each client.
     fn rate(&self, samples: &[Sample], calls: u64, first: &mut u64) -> Result<f64, RecordError> {
         let records = (self.case.batch * self.case.clients) as u64;
-        let most = (PREPARED_RECORDS_MAX / records).max(2);
+        let most = (PREPARED_RECORDS_MAX / records).max(1);
         let replay = Replay {
             clients: self.case.clients,
             operations: self.case.batch,

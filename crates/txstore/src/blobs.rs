@@ -28,6 +28,9 @@ pub struct Blobs {
     claimed: Arc<Mutex<Option<[u8; 16]>>>,
 }
 
+/// Length of the file by which a directory is tried out.
+const PROBE_BYTES: usize = 64 * 1024;
+
 /// A file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundBlob {
@@ -151,6 +154,26 @@ impl Blobs {
              put it back",
             dir.display(),
             Self::MARK
+        ))
+    }
+
+    /// Why no file can be written, found out by trying. A directory gets a file that is deleted at once;
+    /// of a bucket, where each file costs, the mark is read.
+    pub(crate) fn probe(&self) -> Option<String> {
+        let Some(dir) = &self.dir else {
+            let asked = self.mark().err()?;
+            return Some(format!("{} does not answer: {asked}", self.place()));
+        };
+        // Files of such names are not listed.
+        let file = dir.join(format!("utxokeep-health#{}", std::process::id()));
+        let written = fs::write(&file, vec![0; PROBE_BYTES]);
+        // What was written in part goes as well.
+        let removed = fs::remove_file(&file);
+        let error = written.and(removed).err()?;
+        Some(format!(
+            "no file can be written to the blob store {}: {error}; make room, or make it writable. \
+             Spends, and transactions with small bodies, go on",
+            dir.display()
         ))
     }
 

@@ -12,6 +12,7 @@ use utxokeep_core::{
 use utxokeep_kv::Trouble;
 
 use crate::{
+    admit::Asks,
     backend::Touched,
     engine::{NOTHING, NodeStore},
     error::StoreError,
@@ -50,11 +51,7 @@ fn intent_name(id: &[u8; 32]) -> String {
 
 impl TxStore for NodeStore {
     fn trouble(&self) -> Option<Trouble> {
-        let moved = || {
-            let reason = self.blobs.as_ref()?.fault()?;
-            Some(Trouble { reason, passes: true })
-        };
-        self.backend.trouble().or_else(moved)
+        self.find_trouble()
     }
 
     fn sample(&self) -> Result<Option<Sample>, StoreError> {
@@ -357,8 +354,7 @@ impl TxStore for NodeStore {
 impl NodeStore {
     /// Writes a value of the store as a whole.
     pub(crate) fn set_state(&self, name: &str, value: Option<&[u8]>) -> Result<(), StoreError> {
-        self.backend.write(&Touched::Only(Vec::new()), &mut |view| {
-            self.refuse_moved(view)?;
+        self.commit(Asks::Place, &Touched::Only(Vec::new()), &mut |_| {
             let states = vec![(name.to_owned(), value.map(<[u8]>::to_vec))];
             Ok(ChangeSet::of_states(states))
         })

@@ -16,8 +16,9 @@ use utxokeep_core::{
 use utxokeep_kv::Kv;
 
 use crate::{
-    agreed::{Agreement, MOVED_AWAY, of_policy, refuse_changed},
-    backend::{Backend, StoreReads, Touched},
+    admit::Asks,
+    agreed::{Agreement, CHANGES_LISTED, of_policy},
+    backend::{Backend, Touched},
     blobs::Blobs,
     error::{StoreError, StoreOpenError},
     facts::{Facts, Work},
@@ -27,10 +28,12 @@ use crate::{
     meter,
     moving::{Moved, moved},
     store::PerItem,
+    watch::Watch,
 };
 
 /// What a node store is opened with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoreSettings {
     /// The numbers that the rules depend on.
     pub policy: Policy,
@@ -40,6 +43,19 @@ pub struct StoreSettings {
     pub inline_body_bytes_max: usize,
     /// What to do where the store has other numbers than `policy`.
     pub agreement: Agreement,
+    /// For how long it counts, in milliseconds, what was found when the store was tried out: whether
+    /// servers and blob store take writes.
+    pub health_probe_ms: u64,
+}
+
+impl StoreSettings {
+    /// The same with changes, for callers outside of this crate:
+    /// `StoreSettings::default().with(|settings| settings.items_max = 1_000)`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
 }
 
 impl Default for StoreSettings {
@@ -49,6 +65,7 @@ impl Default for StoreSettings {
             items_max: 100_000,
             inline_body_bytes_max: 32 * 1024,
             agreement: Agreement::default(),
+            health_probe_ms: 5_000,
         }
     }
 }
@@ -66,6 +83,9 @@ pub struct NodeStore {
     /// Numbers were changed through this store since it was opened. Where others share it they are
     /// read with every write.
     pub(crate) has_changed_numbers: AtomicBool,
+    pub(crate) watch: Watch,
+    /// A move that did not end has changes listed, in a store that no other program has open.
+    pub(crate) lists_changes: AtomicBool,
 }
 
 impl fmt::Debug for NodeStore {
@@ -86,8 +106,18 @@ impl NodeStore {
     pub fn new(backend: Box<dyn Backend>, settings: StoreSettings) -> Self {
         let (seen_files, planted) = (Seen::default(), Planted::default());
         let now = Arc::new(Instant::now);
-        let (blobs, has_changed_numbers) = (None, AtomicBool::new(false));
-        Self { backend, settings, blobs, seen_files, now, planted, has_changed_numbers }
+        let (has_changed_numbers, lists_changes) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self {
+            backend,
+            settings,
+            blobs: None,
+            seen_files,
+            now,
+            planted,
+            has_changed_numbers,
+            watch: Watch::default(),
+            lists_changes,
+        }
     }
 
     /// A store on key-value tables that has all of [`crate::TABLES`].
@@ -110,6 +140,10 @@ impl NodeStore {
                 Some(Moved::To(to)) => return Err(StoreOpenError::MovedAway { to }),
                 None => {}
             }
+        }
+        if !self.backend.is_shared() {
+            let is_listed = self.read(|facts| Ok(facts.view.state(CHANGES_LISTED)?.is_some()))?;
+            self.lists_changes.store(is_listed, Ordering::Release);
         }
         self.agree_on(&of_policy(&policy), agreement)??;
         Ok(self)
@@ -147,8 +181,7 @@ impl NodeStore {
         mut work: impl FnMut(&mut Work<'_, '_>) -> Result<(T, bool), StoreError>,
     ) -> Result<T, StoreError> {
         let mut answer = None;
-        let outcome = self.write_with_files(touched, &mut |view, unwritten| {
-            self.refuse_changed_numbers(view)?;
+        let outcome = self.write_with_files(Asks::Numbers, touched, &mut |view, unwritten| {
             let facts = self.facts(view);
             let mut workspace = facts.workspace().refusing(unwritten);
             let (done, is_wanted) = work(&mut workspace)?;
@@ -184,27 +217,6 @@ impl NodeStore {
             workspace.prefetch(txids, outpoints)?;
             items.iter().map(|item| work(workspace, item)).collect()
         })
-    }
-
-    /// Refuses to write by numbers that the store does not have any more.
-    pub(crate) fn refuse_changed_numbers(&self, view: &StoreReads<'_>) -> Result<(), StoreError> {
-        if self.backend.is_shared() || self.has_changed_numbers.load(Ordering::Acquire) {
-            let numbers = of_policy(&self.settings.policy);
-            // Record engines compare along with what the call reads first.
-            if !view.compares_numbers(&numbers) {
-                refuse_changed(view, &numbers)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses to write to a store that was moved to another place while this program runs. One that
-    /// nobody else can open was not.
-    pub(crate) fn refuse_moved(&self, view: &StoreReads<'_>) -> Result<(), StoreError> {
-        if self.backend.is_shared() && view.state(MOVED_AWAY)?.is_some() {
-            return Err(StoreError::MovedAway);
-        }
-        Ok(())
     }
 
     pub(crate) const fn check_len(&self, found: usize) -> Result<(), StoreError> {

@@ -30,10 +30,13 @@ pub enum StoreError {
     InProgress,
     /// The answer of the servers was lost, and records were changed by others since.
     #[error(
-        "the answer to the commit was lost: it may or may not have happened; read the \
+        "the answer to the commit was lost ({why}): it may or may not have happened; read the \
          transactions, and repeat the call if it did not"
     )]
-    CommitUnknown,
+    CommitUnknown {
+        /// What the engine said last.
+        why: String,
+    },
     /// A page of a large transaction is not there. Nothing was changed.
     #[error("record {page} of {txid} is missing; run `utxokeep tx verify`")]
     PageMissing {
@@ -67,10 +70,13 @@ pub enum StoreError {
     Disagreement(#[from] Disagreement),
     /// The store was moved to another place while this program runs.
     #[error(
-        "the node store was moved to another place; nothing was changed: set [txstore] url to it and \
+        "the node store was moved to {to}; nothing was changed: set [txstore] url to that place and \
          restart this program"
     )]
-    MovedAway,
+    MovedAway {
+        /// Where it is.
+        to: String,
+    },
     /// More than a call may hold.
     #[error("the request has {found} items, the most is {max}; send fewer at a time")]
     TooManyItems {
@@ -189,7 +195,7 @@ impl StoreError {
             Self::Kv(error) => may_be_repeated(error.kind()),
             Self::Sql(error) => may_be_repeated(error.kind()),
             Self::Disagreement(_)
-            | Self::MovedAway
+            | Self::MovedAway { .. }
             | Self::Records(RecordError::Unsuitable { .. }) => ErrorKind::Refused,
             Self::TooManyItems { .. } | Self::Records(RecordError::Config { .. }) => {
                 ErrorKind::Invalid
@@ -197,7 +203,7 @@ impl StoreError {
             Self::Blob { .. }
             | Self::NoBlobStore(_)
             | Self::Contended
-            | Self::CommitUnknown
+            | Self::CommitUnknown { .. }
             | Self::Records(_) => ErrorKind::Unavailable,
         }
     }

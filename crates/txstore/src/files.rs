@@ -32,6 +32,7 @@ use utxokeep_core::{
 use utxokeep_fault::crash_point;
 
 use crate::{
+    admit::Asks,
     backend::{StoreReads, Touched},
     engine::NodeStore,
     error::StoreError,
@@ -157,6 +158,7 @@ impl NodeStore {
     /// commit that names them.
     pub(crate) fn write_with_files(
         &self,
+        asks: Asks,
         touched: &Touched,
         work: &mut dyn FnMut(&StoreReads<'_>, &Unwritten) -> Result<ChangeSet, StoreError>,
     ) -> Result<(), StoreError> {
@@ -164,7 +166,7 @@ impl NodeStore {
         let _locks = Creations::of(self);
         for _ in 0..ROUNDS_MAX {
             let (mut needed, mut named) = (Vec::new(), Vec::new());
-            let outcome = self.backend.write(touched, &mut |view| {
+            let outcome = self.commit(asks, touched, &mut |view| {
                 (needed, named) = (Vec::new(), Vec::new());
                 let mut writes = work(view, &unwritten)?;
                 needed = self.place(view, &mut writes, &written, &mut named)?;
@@ -306,7 +308,7 @@ impl NodeStore {
             return Ok(announced);
         }
         let ids = needed.iter().map(|one| one.txid).collect();
-        self.backend.write(&Touched::Only(ids), &mut |view| {
+        self.commit(Asks::Place, &Touched::Only(ids), &mut |view| {
             announced.clear();
             let mut states = Vec::with_capacity(needed.len());
             for Needed { txid, kind, bytes, .. } in needed {
@@ -340,7 +342,7 @@ impl NodeStore {
     /// says then; where the file must stay, it says something else.
     pub(crate) fn claim_file(&self, name: &str) -> Result<Vec<u8>, StoreError> {
         let claim = [random_bytes().as_slice(), b"d"].concat();
-        self.backend.write(&Touched::Only(Vec::new()), &mut |view| {
+        self.commit(Asks::Place, &Touched::Only(Vec::new()), &mut |view| {
             let row = view.state(name)?;
             let is_claimed =
                 row.is_some_and(|row| self.seen_files.may_delete(name, &row, (self.now)()));
@@ -354,7 +356,7 @@ impl NodeStore {
     /// stays; one that cannot be let go now is found by its row later.
     pub(crate) fn give_back(&self, written: Written) {
         for (txid, WrittenFile { kind, token }) in written {
-            let _ = self.backend.write(&Touched::Only(vec![txid]), &mut |view| {
+            let _ = self.commit(Asks::Place, &Touched::Only(vec![txid]), &mut |view| {
                 let name = file_row(&txid, kind);
                 if view.state(&name)?.as_ref() != Some(&token) {
                     return Ok(ChangeSet::default());

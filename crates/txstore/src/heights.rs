@@ -6,6 +6,7 @@ use utxokeep_core::{
 };
 
 use crate::{
+    admit::Asks,
     backend::{StoreReads, Touched},
     engine::NodeStore,
     error::StoreError,
@@ -21,8 +22,7 @@ impl NodeStore {
         mut work: impl FnMut(&StoreReads<'_>) -> Result<(T, Vec<NamedState>), StoreError>,
     ) -> Result<T, StoreError> {
         let mut answer = None;
-        self.backend.write(&Touched::Only(vec![WHOLE_STORE]), &mut |view| {
-            self.refuse_moved(view)?;
+        self.commit(Asks::Place, &Touched::Only(vec![WHOLE_STORE]), &mut |view| {
             let (done, states) = work(view)?;
             answer = Some(done);
             Ok(ChangeSet::of_states(states))

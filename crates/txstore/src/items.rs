@@ -98,9 +98,8 @@ impl NodeStore {
         (written, unwritten): (&Written, &Unwritten),
     ) -> Result<(Round<T>, Uncommitted), StoreError> {
         let mut round = Round::new();
-        let left = self.backend.write_items(touched, &mut |view| {
+        let left = self.commit_items(touched, &mut |view| {
             round = Round::new();
-            self.refuse_changed_numbers(view)?;
             let workspace = self.facts(view).workspace().refusing(unwritten);
             let mut workspace = workspace.noting_items();
             workspace.prefetch(&open.txids, &open.outpoints)?;

@@ -10,6 +10,7 @@
 //! * Items of a batch are answered one by one; a refused item changed nothing.
 //! * Two calls that touch the same transaction happen one after the other.
 
+mod admit;
 mod agreed;
 mod backend;
 #[cfg(feature = "bench")]
@@ -36,6 +37,7 @@ mod sample;
 mod sql;
 mod store;
 mod tables;
+mod watch;
 
 pub use agreed::{Agreed, AgreedChange, Agreement, Disagreement, of_policy as agreed_of_policy};
 pub use backend::{

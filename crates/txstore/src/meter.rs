@@ -80,13 +80,13 @@ const fn name(error: &StoreError) -> &'static str {
         StoreError::Kv(_) | StoreError::Sql(_) => "engine",
         StoreError::Records(_) => "records",
         StoreError::InProgress => "in_progress",
-        StoreError::CommitUnknown => "commit_unknown",
+        StoreError::CommitUnknown { .. } => "commit_unknown",
         StoreError::Contended => "contended",
         StoreError::Blob { .. } | StoreError::NoBlobStore(_) => "blob",
         StoreError::BlobMissing(_) => "blob_missing",
         StoreError::Corrupt(_) | StoreError::PageMissing { .. } => "corrupt",
         StoreError::Disagreement(_) => "disagreement",
         StoreError::TooManyItems { .. } => "too_many_items",
-        StoreError::MovedAway => "moved_away",
+        StoreError::MovedAway { .. } => "moved_away",
     }
 }

@@ -2,37 +2,53 @@
 //!
 //! Passes go over both stores by ascending id. The first copies; each later one compares every
 //! transaction and every value, and copies what differs, because others wrote to the source meanwhile.
-//! A move is done after a pass that found no difference.
+//! A move that retires its source has the source list its changes from before the first pass on. After
+//! a pass that found no difference but what is listed, the list is followed until little is left; then
+//! the source is retired, and the rest of the list is the last step. Without a list the move is done
+//! after a pass that found no difference.
 //!
 //! # Invariants
 //!
 //! * The target bears a mark from before the first copy until it is done. A store with the mark is
 //!   opened by this move only, so that nobody takes half a store for a whole one.
-//! * The source changes in one way only, and only if it was asked for: it is retired. From then on it
-//!   takes no writes and is not opened any more, and the passes end.
+//! * The source changes only if it was asked for: it gets a list of changes, and is retired. From then
+//!   on it takes no writes and is not opened any more, and the passes end.
+//! * What is taken off the list is in the target first, by name: a move that dies then copies it again.
 //! * A move that died goes on where it was; what it copied before is compared like everything else.
 
+mod compare;
+mod follow;
 mod image;
+mod mark;
 mod walk;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use utxokeep_core::{Corrupt, ErrorKind, Txid, hex_encode};
+use utxokeep_core::{ErrorKind, Txid};
 use utxokeep_fault::crash_point;
 
-use self::walk::{OF_ENGINE, copy_txs, differing, next_states, next_txs, write_states};
+pub use self::compare::{StoreComparison, StoreDifference, compare_stores};
+use self::{
+    follow::stop_listing,
+    mark::{MOVE, Mark, PENDING},
+    walk::{OF_ENGINE, TxPage, copy_txs, differing, next_states, next_txs, write_states},
+};
 use crate::{
-    agreed::MOVED_AWAY, backend::StoreReads, blob_place::BLOB_STORE, engine::NodeStore,
+    admit::{CHANGED, Listed},
+    agreed::{CHANGES_LISTED, MOVED_AWAY, MOVED_TO, is_moved_away},
+    backend::StoreReads,
+    blob_place::BLOB_STORE,
+    engine::NodeStore,
     error::StoreError,
 };
 
-/// In a target: whose copy it becomes, and how far the first pass is.
-const MOVE: &str = "move";
-/// In a source that is retired: where to.
-const MOVED_TO: &str = "moved_to";
-
 /// Values that belong to moves, and are not moved.
-const MARKS: [&str; 3] = [MOVE, MOVED_TO, MOVED_AWAY];
+const MARKS: [&str; 5] = [MOVE, PENDING, MOVED_TO, MOVED_AWAY, CHANGES_LISTED];
+
+/// Whether a value belongs to what is moved.
+pub(crate) fn is_moved(name: &str) -> bool {
+    !OF_ENGINE.contains(&name) && !MARKS.contains(&name) && !name.starts_with(CHANGED)
+}
 
 /// Values of a store that are compared at once.
 const STATES_AT_ONCE: usize = 500;
@@ -40,8 +56,14 @@ const STATES_AT_ONCE: usize = 500;
 /// Calls that are ended in a source before its last pass.
 const ENDED_MAX: usize = 10_000;
 
-/// Differences after which a comparison goes on counting only.
-const SHOWN_MAX: usize = 100;
+/// Changes on the list that are few enough for the last step.
+const LITTLE: u64 = 500;
+
+/// How often the list is followed before the source is retired, however long it is by then.
+const ROUNDS_MAX: u32 = 20;
+
+/// Pages of the list that are followed in one such round.
+const PAGES_MAX: u32 = 1_000;
 
 /// How a store is moved.
 #[derive(Debug, Clone)]
@@ -50,7 +72,7 @@ pub struct MoveOptions {
     pub from: String,
     /// Where the target is, without secrets: a retired source names it.
     pub to: String,
-    /// Whether the source is retired before the last pass.
+    /// Whether the source lists its changes and is retired before the last of them is copied.
     pub retires_source: bool,
     /// Transactions that are copied at once.
     pub batch: usize,
@@ -65,6 +87,8 @@ pub struct MoveOptions {
 pub struct MoveProgress {
     /// Number of the pass, counted from 1: the first copies.
     pub pass: u32,
+    /// Whether the passes are over, and the list of changes is followed.
+    pub is_following: bool,
     /// Whether the source was retired.
     pub is_retired: bool,
     /// Transactions that this pass has looked at.
@@ -78,10 +102,16 @@ pub struct MoveProgress {
 /// What a move did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MoveReport {
-    /// Transactions that the last pass compared and found to be the same.
+    /// Transactions that the last pass compared. What differed is on the list of changes, and was
+    /// copied since.
     pub transactions: u64,
-    /// Passes, the first and the last included.
+    /// Passes of this run, the first and the last included.
     pub passes: u32,
+    /// Transactions and values that were copied because they were on the list of changes.
+    pub followed: u64,
+    /// For how long the source took no writes before the move was done; `None` where it was not retired
+    /// by this run.
+    pub last_step_ms: Option<u64>,
 }
 
 /// Why a store was not moved. The source was not changed, unless it was to be retired; a target that
@@ -134,6 +164,21 @@ pub enum MoveError {
          [txstore] blobs set"
     )]
     NoBlobPlace(Txid),
+    /// The list of changes of the source belongs to another move.
+    #[error(
+        "the source is being moved to {to}; nothing was changed: finish that move, or give it up with \
+         --abandon"
+    )]
+    OtherTarget {
+        /// The target of that move.
+        to: String,
+    },
+    /// The target does not keep what was written.
+    #[error("the target has {what} otherwise than it was copied; the source is as it was")]
+    NotKept {
+        /// A transaction, or a value of the store.
+        what: String,
+    },
     /// Others write to the source.
     #[error(
         "the source changed during each of {passes} passes; stop the programs that write to it and \
@@ -160,42 +205,6 @@ impl MoveError {
     }
 }
 
-/// The mark of a target.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Mark {
-    from: String,
-    /// The last transaction of the first pass that was copied; `None` at its start.
-    after: Option<Txid>,
-    /// Whether the first pass is over.
-    is_copied: bool,
-}
-
-impl Mark {
-    /// Version, stage, last id (32 bytes), then the source.
-    fn encode(&self) -> Vec<u8> {
-        let stage = u8::from(self.after.is_some()) | u8::from(self.is_copied) << 1;
-        let after = self.after.unwrap_or_default();
-        [&[1, stage], after.as_bytes().as_slice(), self.from.as_bytes()].concat()
-    }
-
-    fn read(view: &StoreReads<'_>) -> Result<Option<Self>, StoreError> {
-        let Some(bytes) = view.state(MOVE)? else { return Ok(None) };
-        let damaged = || Corrupt::new("mark of a move", "not as written");
-        let (&[1, stage @ 0..=3], rest) = bytes.split_first_chunk::<2>().ok_or_else(damaged)?
-        else {
-            return Err(damaged().into());
-        };
-        let (after, from) = rest.split_at_checked(32).ok_or_else(damaged)?;
-        let after = Txid::from_slice(after).filter(|_| stage & 1 == 1);
-        let from = String::from_utf8(from.to_vec()).map_err(|_| damaged())?;
-        Ok(Some(Self { from, after, is_copied: stage & 2 == 2 }))
-    }
-
-    fn write(&self, target: &NodeStore) -> Result<(), StoreError> {
-        write_states(target, &[(MOVE.to_owned(), Some(self.encode()))])
-    }
-}
-
 /// What a store says about moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Moved {
@@ -210,11 +219,17 @@ pub(crate) fn moved(view: &StoreReads<'_>) -> Result<Option<Moved>, StoreError> 
     if let Some(mark) = Mark::read(view)? {
         return Ok(Some(Moved::HalfFrom(mark.from)));
     }
-    if view.state(MOVED_AWAY)?.is_none() {
-        return Ok(None);
-    }
-    let to = view.state(MOVED_TO)?.unwrap_or_default();
-    Ok(Some(Moved::To(String::from_utf8_lossy(&to).into_owned())))
+    Ok(is_moved_away(view)?.map(Moved::To))
+}
+
+/// What a pass over everything found.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pass {
+    transactions: u64,
+    /// Transactions and values that it wrote.
+    changed: u64,
+    /// Those that differed and are not on the list of the source.
+    unlisted: u64,
 }
 
 /// Tells how far a move is; `false` stops it.
@@ -227,7 +242,9 @@ struct Move<'m> {
     options: &'m MoveOptions,
     watch: &'m mut WatchMove<'m>,
     pass: u32,
+    is_following: bool,
     is_retired: bool,
+    followed: u64,
 }
 
 /// Moves a store. Both were opened with [`crate::Agreement::Moving`].
@@ -237,12 +254,14 @@ pub fn move_store<'m>(
     options: &'m MoveOptions,
     watch: &'m mut WatchMove<'m>,
 ) -> Result<MoveReport, MoveError> {
-    let mut moving = Move { source, target, options, watch, pass: 0, is_retired: false };
+    let (pass, followed, is_following, is_retired) = (0, 0, false, false);
+    let mut moving =
+        Move { source, target, options, watch, pass, is_following, is_retired, followed };
     moving.run()
 }
 
-/// Takes the retirement of a source back, whose move did not end; answers whether it was retired. The
-/// target stays half a store.
+/// Takes the retirement of a source back, whose move did not end, and its list of changes; answers
+/// whether it was retired. The target stays half a store.
 pub fn abandon_move(
     source: &NodeStore,
     target: &NodeStore,
@@ -254,8 +273,9 @@ pub fn abandon_move(
         return Err(MoveError::NotEmpty);
     }
     let was_retired = source.read(|facts| Ok(facts.view.state(MOVED_AWAY)?.is_some()))?;
-    let names = [MOVED_AWAY, MOVED_TO].map(|name| (name.to_owned(), None));
-    write_states(source, &names)?;
+    let names = [MOVED_AWAY, MOVED_TO, CHANGES_LISTED].map(|name| (name.to_owned(), None));
+    source.change_compared(|| write_states(source, &names))?;
+    stop_listing(source)?;
     Ok(was_retired)
 }
 
@@ -263,25 +283,76 @@ impl Move<'_> {
     fn run(&mut self) -> Result<MoveReport, MoveError> {
         self.check_source()?;
         let mut mark = self.claim_target()?;
+        if self.options.retires_source && !self.is_retired {
+            self.begin_list(&mut mark)?;
+        }
         if !mark.is_copied {
             self.copy(&mut mark)?;
         }
-        if self.options.retires_source && !self.is_retired {
-            // So that little is left to do while nobody may write.
-            self.compare()?;
-            self.retire()?;
+        if self.source.read(|facts| Ok(facts.view.state(CHANGES_LISTED)?.is_some()))? {
+            return self.end_by_list(mark);
         }
         loop {
-            let (transactions, changed) = self.compare()?;
+            let Pass { transactions, changed, .. } = self.compare()?;
             if changed == 0 {
-                write_states(self.target, &[(MOVE.to_owned(), None)])?;
-                crash_point("move_done");
-                return Ok(MoveReport { transactions, passes: self.pass });
+                self.end()?;
+                return Ok(self.report(transactions, None));
             }
-            if self.pass >= self.options.passes_max {
-                return Err(MoveError::SourceChanges { passes: self.pass });
-            }
+            self.check_passes()?;
         }
+    }
+
+    /// All that is left is on the list of the source, once a pass has found nothing else.
+    fn end_by_list(&mut self, mut mark: Mark) -> Result<MoveReport, MoveError> {
+        let transactions = loop {
+            if let Some(transactions) = mark.compared {
+                break transactions;
+            }
+            self.follow(u32::MAX)?;
+            let Pass { transactions, unlisted, .. } = self.compare()?;
+            if unlisted > 0 {
+                self.check_passes()?;
+                continue;
+            }
+            mark.compared = Some(transactions);
+            mark.write(self.target)?;
+            crash_point("move_compared");
+        };
+        self.is_following = true;
+        let mut last_step = None;
+        if !self.is_retired {
+            // So that little is left to do while nobody may write.
+            for _ in 0..ROUNDS_MAX {
+                if self.follow(PAGES_MAX)? <= LITTLE {
+                    break;
+                }
+            }
+            last_step = Some(Instant::now());
+            self.retire()?;
+        }
+        while self.follow(u32::MAX)? > 0 {}
+        self.end()?;
+        let ms = |begin: Instant| u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(self.report(transactions, last_step.map(ms)))
+    }
+
+    fn check_passes(&self) -> Result<(), MoveError> {
+        if self.pass >= self.options.passes_max {
+            return Err(MoveError::SourceChanges { passes: self.pass });
+        }
+        Ok(())
+    }
+
+    /// From now on the target is a store like any other.
+    fn end(&self) -> Result<(), MoveError> {
+        let marks = [MOVE, PENDING].map(|name| (name.to_owned(), None));
+        write_states(self.target, &marks)?;
+        crash_point("move_done");
+        Ok(())
+    }
+
+    const fn report(&self, transactions: u64, last_step_ms: Option<u64>) -> MoveReport {
+        MoveReport { transactions, passes: self.pass, followed: self.followed, last_step_ms }
     }
 
     fn check_source(&mut self) -> Result<(), MoveError> {
@@ -324,7 +395,7 @@ impl Move<'_> {
                 MoveError::NotEmpty
             });
         }
-        let mark = Mark { from, after: None, is_copied: false };
+        let mark = Mark { from, after: None, is_copied: false, compared: None };
         mark.write(self.target)?;
         crash_point("move_marked");
         Ok(mark)
@@ -351,21 +422,24 @@ impl Move<'_> {
         }
     }
 
-    /// A later pass: answers transactions, and what was written.
-    fn compare(&mut self) -> Result<(u64, u64), MoveError> {
+    /// A later pass.
+    fn compare(&mut self) -> Result<Pass, MoveError> {
         self.pass += 1;
-        let (mut transactions, mut changed) = (0, 0);
+        let mut pass = Pass::default();
         let mut after = None;
         loop {
             let batch = self.options.batch;
             let page = next_txs(self.source, self.target, after.as_ref(), batch, true)?;
             self.check_page(&page)?;
-            if !differing(self.target, &page)?.is_empty() {
-                changed += copy_txs(self.target, &page)?;
+            let differing = differing(self.target, &page)?;
+            if !differing.is_empty() {
+                let listed = differing.into_iter().map(|(txid, _)| Listed::Tx(txid));
+                pass.unlisted += self.count_unlisted(listed)?;
+                pass.changed += copy_txs(self.target, &page)?;
             }
-            transactions += page.source.iter().flatten().count() as u64;
+            pass.transactions += page.source.iter().flatten().count() as u64;
             after = page.txids.last().copied().or(after);
-            self.tell(transactions, changed, after.as_ref())?;
+            self.tell(pass.transactions, pass.changed, after.as_ref())?;
             if page.is_last {
                 break;
             }
@@ -374,18 +448,33 @@ impl Move<'_> {
         loop {
             let (states, last) =
                 next_states(self.source, self.target, after.as_deref(), STATES_AT_ONCE)?;
+            let listed = states.iter().map(|(name, _)| Listed::State(name.clone()));
+            pass.unlisted += self.count_unlisted(listed)?;
             write_states(self.target, &states)?;
             crash_point("move_states");
-            changed += states.len() as u64;
-            self.tell(transactions, changed, None)?;
+            pass.changed += states.len() as u64;
+            self.tell(pass.transactions, pass.changed, None)?;
             match last {
                 Some(last) => after = Some(last),
-                None => return Ok((transactions, changed)),
+                None => return Ok(pass),
             }
         }
     }
 
-    fn check_page(&self, page: &walk::TxPage) -> Result<(), MoveError> {
+    /// How many of what differs the list of the source does not name. Whoever changed it before it was
+    /// read has listed it by now.
+    fn count_unlisted(&self, found: impl Iterator<Item = Listed>) -> Result<u64, StoreError> {
+        let rows: Vec<String> = found.map(|listed| listed.row()).collect();
+        self.source.read(|facts| {
+            let mut unlisted = 0;
+            for row in &rows {
+                unlisted += u64::from(facts.view.state(row)?.is_none());
+            }
+            Ok(unlisted)
+        })
+    }
+
+    fn check_page(&self, page: &TxPage) -> Result<(), MoveError> {
         for (txid, image) in page.txids.iter().zip(&page.source) {
             let Some(image) = image else { continue };
             if image.record.is_creating {
@@ -434,85 +523,8 @@ impl Move<'_> {
             let bytes = txid.as_bytes();
             u16::from_be_bytes([bytes[0], bytes[1]])
         });
-        let (pass, is_retired) = (self.pass, self.is_retired);
-        let progress = MoveProgress { pass, is_retired, transactions, changed, at };
+        let Self { pass, is_following, is_retired, .. } = *self;
+        let progress = MoveProgress { pass, is_following, is_retired, transactions, changed, at };
         if (self.watch)(&progress) { Ok(()) } else { Err(MoveError::Stopped) }
-    }
-}
-
-/// Something that two stores do not have alike.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreDifference {
-    /// A transaction by its id, or a value of the store by its name.
-    pub what: String,
-    /// In what they differ.
-    pub difference: &'static str,
-}
-
-/// What a comparison of two stores found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct StoreComparison {
-    /// Transactions that were compared, those that one store lacks included.
-    pub transactions: u64,
-    /// How many transactions and values differ.
-    pub differing: u64,
-    /// The first of them.
-    pub differences: Vec<StoreDifference>,
-}
-
-impl StoreComparison {
-    fn add(&mut self, what: String, difference: &'static str) {
-        self.differing += 1;
-        if self.differences.len() < SHOWN_MAX {
-            self.differences.push(StoreDifference { what, difference });
-        }
-    }
-}
-
-/// Compares two stores; nothing is written. Values that only engines or moves have are left out.
-pub fn compare_stores(
-    one: &NodeStore,
-    other: &NodeStore,
-    batch: usize,
-    watch: &mut dyn FnMut(u64),
-) -> Result<StoreComparison, StoreError> {
-    let mut found = StoreComparison::default();
-    let mut after = None;
-    loop {
-        let page = next_txs(one, other, after.as_ref(), batch, true)?;
-        for (txid, difference) in differing(other, &page)? {
-            found.add(hex_encode(txid.as_bytes()), difference);
-        }
-        found.transactions += page.txids.len() as u64;
-        watch(found.transactions);
-        after = page.txids.last().copied().or(after);
-        if page.is_last {
-            break;
-        }
-    }
-    let mut after: Option<String> = None;
-    loop {
-        let (states, last) = next_states(one, other, after.as_deref(), STATES_AT_ONCE)?;
-        for (name, value) in states {
-            found.add(name, if value.is_some() { "value" } else { "not expected" });
-        }
-        match last {
-            Some(last) => after = Some(last),
-            None => return Ok(found),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_mark_of_a_target_is_pinned() {
-        let mark = Mark { from: "a".to_owned(), after: None, is_copied: false };
-        assert_eq!(mark.encode(), [&[1, 0][..], &[0; 32], b"a"].concat());
-        let after = Some(Txid::from_bytes([7; 32]));
-        let mark = Mark { after, is_copied: true, ..mark };
-        assert_eq!(mark.encode(), [&[1, 3][..], &[7; 32], b"a"].concat());
     }
 }

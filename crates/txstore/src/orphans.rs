@@ -7,6 +7,7 @@ use utxokeep_core::{
 };
 
 use crate::{
+    admit::Asks,
     backend::Touched,
     engine::NodeStore,
     error::StoreError,
@@ -69,7 +70,7 @@ impl NodeStore {
     /// Removes a file: its row first says that it waits for that, so that a call which is about to
     /// name it notices.
     fn remove_orphan(&self, txid: &Txid, kind: BlobKind) -> Result<bool, StoreError> {
-        self.backend.write(&Touched::Only(vec![*txid]), &mut |view| {
+        self.commit(Asks::Place, &Touched::Only(vec![*txid]), &mut |view| {
             let facts = self.facts(view);
             let is_named = is_named(&facts, txid, kind)?;
             let states = if is_named { Vec::new() } else { vec![waits(txid, kind)] };

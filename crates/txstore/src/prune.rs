@@ -11,6 +11,7 @@ use utxokeep_kv::KvError;
 use utxokeep_records::RecordError;
 
 use crate::{
+    admit::Asks,
     agreed::{Agreement, Disagreement, SAFETY_WINDOW, compare, of_policy},
     backend::{ReadWork, StateWork, StoreReads, Touched},
     engine::NodeStore,
@@ -270,9 +271,8 @@ impl NodeStore {
         let undo = Undo::decode(*txid, &bytes)?;
         let touched = undo.relatives().into_iter().chain([*txid]).collect();
         let mut outcome = Ok(false);
-        self.write_with_files(&Touched::Only(touched), &mut |view, _| {
+        self.write_with_files(Asks::Numbers, &Touched::Only(touched), &mut |view, _| {
             outcome = Ok(false);
-            self.refuse_changed_numbers(view)?;
             if view.state(&name)?.as_ref() != Some(&bytes) {
                 return Ok(ChangeSet::default());
             }
@@ -299,7 +299,7 @@ impl NodeStore {
         let holds_reads = self.backend.holds_reads();
         let claim = (!holds_reads).then(|| self.claim_file(name)).transpose()?;
         let mut outcome = Ok(None);
-        self.backend.write(&Touched::Only(vec![txid]), &mut |view: &StoreReads<'_>| {
+        self.commit(Asks::Place, &Touched::Only(vec![txid]), &mut |view: &StoreReads<'_>| {
             outcome = Ok(None);
             let row = view.state(name)?;
             let may_delete = match (&claim, row) {
@@ -437,7 +437,7 @@ impl PruneStore for NodeStore {
         let mut answer = Vec::new();
         // A verdict rests on children too, which show on the way: reading one holds it, and whoever
         // takes one that was known to be settled off the longest chain is noticed at the commit.
-        self.write_with_files(&touched, &mut |view, _| {
+        self.write_with_files(Asks::Nothing, &touched, &mut |view, _| {
             // Somebody may have changed them since this program opened the store.
             self.compare_all(view, rules)?;
             let facts = self.facts(view);
@@ -612,7 +612,7 @@ impl PruneStore for NodeStore {
             let states: Vec<_> = old.map(|(name, _)| (name.clone(), None)).collect();
             let found = states.len();
             if found > 0 {
-                self.backend.write(&Touched::Only(Vec::new()), &mut |_| {
+                self.commit(Asks::Place, &Touched::Only(Vec::new()), &mut |_| {
                     Ok(ChangeSet::of_states(states.clone()))
                 })?;
             }

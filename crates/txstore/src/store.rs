@@ -73,7 +73,7 @@ pub trait TxStore: Send + Sync {
         Ok(None)
     }
 
-    /// Stores transactions that spend nothing here, such as coinbases or seeds.
+    /// Stores transactions that spend nothing here, such as coinbases or those of a snapshot.
     fn create(&self, txs: &[(NodeTx, CreateOptions)], height: Height) -> PerItem<()>;
 
     /// Reads transactions; `None` for one that is not there.

@@ -9,8 +9,8 @@ use utxokeep_core::{
 use utxokeep_fault::crash_point;
 
 use super::{
-    MARKS,
     image::{TxImage, changes, difference, images},
+    is_moved,
 };
 use crate::{
     backend::{StoreReads, Touched},
@@ -71,6 +71,12 @@ pub(super) fn next_txs(
         let source = images(view, &txids)?;
         Ok(TxPage { txids, source, is_last })
     })
+}
+
+/// These transactions as the source has them; `txids` ascend.
+pub(super) fn images_of(source: &NodeStore, txids: Vec<Txid>) -> Result<TxPage, StoreError> {
+    let found = read(source, |view| images(view, &txids))?;
+    Ok(TxPage { txids, source: found, is_last: false })
 }
 
 /// What differs between the transactions of a page and those of the target.
@@ -145,11 +151,6 @@ fn copy_items(target: &NodeStore, mut open: Vec<Txid>, plan: &Plan<'_>) -> Resul
         open = again;
     }
     Err(StoreError::InProgress)
-}
-
-/// Whether a value belongs to what is moved.
-fn is_moved(name: &str) -> bool {
-    !OF_ENGINE.contains(&name) && !MARKS.contains(&name)
 }
 
 /// Values of the store as a whole behind `after` that differ, as the source has them; and the last name

@@ -204,13 +204,14 @@ impl Cells {
         let answer = |sent: Sent| match sent.written {
             Written::Mismatch(version) => Ok(version),
             Written::Done => Err(StoreError::Contended),
-            Written::InDoubt | Written::Unavailable => Err(unavailable("a barrier")),
+            Written::InDoubt | Written::Unavailable => Err(self.unavailable("a barrier")),
         };
         self.send(&probes, Barrier::Safe)?.into_iter().map(answer).collect()
     }
 
-    /// Sends writes, and those whose answer was lost again, until it is known what became of them or
-    /// there were enough attempts. An error means that nothing happened.
+    /// Sends writes, and those whose answer was lost again, until it is known what became of them,
+    /// there were enough attempts, or a call may not wait any longer. An error means that nothing
+    /// happened.
     pub(super) fn send(
         &self,
         writes: &[WriteCell],
@@ -233,7 +234,11 @@ impl Cells {
                 ),
             }
         }
+        let (begin, longest) = (Instant::now(), Duration::from_millis(self.settings.wait_ms_max));
         for round in 0..self.settings.resends_max {
+            if begin.elapsed() > longest {
+                break;
+            }
             let doubtful = (0..sent.len()).filter(|&at| sent[at].written == Written::InDoubt);
             let doubtful: Vec<usize> = doubtful.take(CALL_CELLS).collect();
             if doubtful.is_empty() {
@@ -260,9 +265,17 @@ impl Cells {
         let mut sent = self.send(&[write], barrier)?;
         Ok(sent.pop().expect("each write has an answer"))
     }
-}
 
-/// A write that did not reach its shard.
-pub(super) fn unavailable(what: &str) -> StoreError {
-    StoreError::Records(RecordError::Unavailable { what: format!("{what} was not answered") })
+    /// A write that did not reach its shard, and why.
+    pub(super) fn unavailable(&self, what: &str) -> StoreError {
+        let why = self.port.last_failure().map(|why| format!(": {why}")).unwrap_or_default();
+        let what = format!("{what} was not answered{why}");
+        StoreError::Records(RecordError::Unavailable { what })
+    }
+
+    /// Nobody can tell whether a commit happened, and why.
+    pub(super) fn unknown(&self) -> StoreError {
+        let why = self.port.last_failure().unwrap_or_else(|| "no server said why".to_owned());
+        StoreError::CommitUnknown { why }
+    }
 }

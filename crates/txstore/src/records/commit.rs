@@ -1,9 +1,9 @@
 //! A call over several cells happens whole or not at all, also when its actor stalls past its
 //! deadline and comes back.
 //!
-//! 1. Status: pending, create-only, before anything else. It names every cell that is about to be
-//!    staged.
-//! 2. Staging: each cell gets what it will be, on the version that was read.
+//! 1. Status: pending, create-only. It names every cell that is about to be staged.
+//! 2. Staging: each cell gets what it will be, on the version that was read. Where servers refuse late
+//!    writes, statuses and stagings are sent side by side.
 //! 3. What was only read is still of the version that was read.
 //! 4. Commit: the status becomes committed, on its version. Before it nothing happened, behind it
 //!    everything did.
@@ -16,8 +16,12 @@
 //!
 //! * A barrier follows the staging, the commit, an abort, and rolling forward. With one barrier at
 //!   the end, a failover of one shard could keep the commit and lose a staging.
+//! * Of a call whose stagings were seen without its status, the status never comes to life. Whoever
+//!   saw that has written it as aborted, and remembers it for `aborted_ttl_ms`; a server refuses a
+//!   status that arrives later than half of that. Where servers do not refuse late writes the status is
+//!   there before anything is staged.
 //! * The status of a committed call goes only once every cell of it is final, wherever a failover
-//!   may strike.
+//!   may strike. Nobody waits for that: one that stays is found by its row.
 //! * Indexes change with rolling forward, in the same write as their record, and the answer waits for
 //!   it: whoever lists records behind an answered call finds what it wrote.
 
@@ -26,7 +30,7 @@ use std::collections::BTreeMap;
 use utxokeep_records::{Barrier, Key, ReadCell, Version, WriteCell, Written};
 
 use super::{
-    cells::{Cells, Sent, unavailable},
+    cells::{Cells, Sent},
     fault::Fault,
     layout::{CREATOR, KEYS, OPEN, STATE},
     patch::Staging,
@@ -83,19 +87,19 @@ impl Running<'_> {
     }
 }
 
-/// The worst that became of writes that belong together; `None` if all are done.
-fn worst(sent: &[Sent], what: &str) -> Option<Outcome> {
-    let is = |wanted: Written| sent.iter().any(|sent| sent.written == wanted);
-    if sent.iter().all(|sent| sent.is_done()) {
-        None
-    } else if is(Written::Unavailable) || is(Written::InDoubt) {
-        Some(Err(unavailable(what)))
-    } else {
-        Some(Ok(Attempt::Lost))
-    }
-}
-
 impl Cells {
+    /// The worst that became of writes that belong together; `None` if all are done.
+    fn worst(&self, sent: &[Sent], what: &str) -> Option<Outcome> {
+        let is = |wanted: Written| sent.iter().any(|sent| sent.written == wanted);
+        if sent.iter().all(|sent| sent.is_done()) {
+            None
+        } else if is(Written::Unavailable) || is(Written::InDoubt) {
+            Some(Err(self.unavailable(what)))
+        } else {
+            Some(Ok(Attempt::Lost))
+        }
+    }
+
     /// Commits plans that change different cells, each whole or not at all. An error means that
     /// nothing was begun.
     pub(super) fn commit_all(&self, plans: &[(CallId, &Plan)]) -> Result<Vec<Outcome>, StoreError> {
@@ -110,7 +114,7 @@ impl Cells {
         let ended = match self.commit_many(&many) {
             Ok(ended) => ended,
             Err(error) if singles.is_empty() => return Err(error),
-            Err(_) => many.iter().map(|_| Err(unavailable("a status"))).collect(),
+            Err(_) => many.iter().map(|_| Err(self.unavailable("a status"))).collect(),
         };
         for (at, outcome) in others.into_iter().zip(ended) {
             outcomes[at] = Some(outcome);
@@ -136,8 +140,8 @@ impl Cells {
                 Written::Done => Ok(Attempt::Committed),
                 Written::Mismatch(_) if sent.was_in_doubt => self.recognise(call, &plan.changes),
                 Written::Mismatch(_) => Ok(Attempt::Lost),
-                Written::InDoubt => Err(StoreError::CommitUnknown),
-                Written::Unavailable => Err(unavailable("a write")),
+                Written::InDoubt => Err(self.unknown()),
+                Written::Unavailable => Err(self.unavailable("a write")),
             });
         }
         Ok(())
@@ -151,14 +155,13 @@ impl Cells {
         let reads: Vec<_> = created.map(read).collect();
         let mark = call.mark();
         let is_ours = self.read(&reads)?.iter().flatten().any(|c| c.get(CREATOR) == Some(&mark));
-        if is_ours { Ok(Attempt::Committed) } else { Err(StoreError::CommitUnknown) }
+        if is_ours { Ok(Attempt::Committed) } else { Err(self.unknown()) }
     }
 
     fn commit_many(&self, plans: &[(CallId, &Plan)]) -> Result<Vec<Outcome>, StoreError> {
         let (mut running, statuses) = self.draft(plans)?;
-        if self.context.leaves_out(Fault::AbsenceDecides) {
-            self.stage(&mut running);
-            self.begin(&mut running, statuses)?;
+        if self.port.refuses_late_writes() {
+            self.begin_and_stage(&mut running, statuses)?;
         } else {
             self.begin(&mut running, statuses)?;
             self.stage(&mut running);
@@ -197,12 +200,15 @@ impl Cells {
                 pages: u32::try_from(further.len()).unwrap_or(u32::MAX),
             };
             let (key, version) = (self.layout.status(call), self.version(None));
-            writes.push(
-                WriteCell::create(key.clone(), version)
-                    .set(STATE, status.encode())
-                    .set(KEYS, encode_keys(first))
-                    .index(OPEN, call.to_bytes(), Some(status.deadline_ms)),
-            );
+            let mut write = WriteCell::create(key.clone(), version)
+                .set(STATE, status.encode())
+                .set(KEYS, encode_keys(first))
+                .index(OPEN, call.to_bytes(), Some(status.deadline_ms));
+            if !self.context.leaves_out(Fault::LateStatusTaken) {
+                // Half, so that clocks may differ by the other half.
+                write.not_after_ms = Some(now_ms + self.settings.aborted_ttl_ms / 2);
+            }
+            writes.push(write);
             for (number, keys) in (1..).zip(further) {
                 let page = self.layout.status_page(call, number);
                 let write = WriteCell::create(page, self.version(None));
@@ -214,12 +220,44 @@ impl Cells {
         Ok((running, Statuses { writes, pages }))
     }
 
-    /// Writes the statuses: pending, before anything is staged, and safe. Were one written along with
-    /// its stagings, a status that is missing could still appear.
+    /// Statuses and stagings side by side: one round. A status that others find missing they write as
+    /// aborted; it cannot come later than that is remembered.
+    fn begin_and_stage(
+        &self,
+        running: &mut [Running<'_>],
+        statuses: Statuses,
+    ) -> Result<(), StoreError> {
+        let Statuses { mut writes, pages } = statuses;
+        let (count, of_pages) = (writes.len(), pages.iter().map(|(_, write)| write.clone()));
+        writes.extend(of_pages);
+        writes.extend(self.draft_stagings(running));
+        let sent = self.send(&writes, self.barrier_unless(Fault::StagedWithoutBarrier))?;
+        let (of_statuses, rest) = sent.split_at(count);
+        let (of_pages, of_stagings) = rest.split_at(pages.len());
+        for (one, sent) in running.iter_mut().zip(of_statuses) {
+            one.outcome = self.worst(&[*sent], "a status");
+        }
+        for ((at, _), sent) in pages.iter().zip(of_pages) {
+            if let Some(end) = self.worst(&[*sent], "a status") {
+                running[*at].end(end);
+            }
+        }
+        let mut of_stagings = of_stagings.iter().copied();
+        for one in running {
+            let own: Vec<Sent> = of_stagings.by_ref().take(one.plan.changes.len()).collect();
+            if let Some(end) = self.worst(&own, "a staging") {
+                one.end(end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the statuses before anything is staged, where servers take late writes: otherwise a status
+    /// that is missing could still appear when nobody remembers that it was aborted.
     fn begin(&self, running: &mut [Running<'_>], statuses: Statuses) -> Result<(), StoreError> {
         let Statuses { writes, pages } = statuses;
         for (one, sent) in running.iter_mut().zip(self.send(&writes, Barrier::Safe)?) {
-            if let Some(end) = worst(&[sent], "a status") {
+            if let Some(end) = self.worst(&[sent], "a status") {
                 one.end(end);
             }
         }
@@ -227,22 +265,22 @@ impl Cells {
         match self.send(&writes, Barrier::Safe) {
             Ok(sent) => {
                 for ((at, _), sent) in pages.iter().zip(sent) {
-                    if let Some(end) = worst(&[sent], "a status") {
+                    if let Some(end) = self.worst(&[sent], "a status") {
                         running[*at].end(end);
                     }
                 }
             }
             Err(_) => {
                 for (at, _) in &pages {
-                    running[*at].end(Err(unavailable("a status")));
+                    running[*at].end(Err(self.unavailable("a status")));
                 }
             }
         }
         Ok(())
     }
 
-    /// Puts what every cell will be into it.
-    fn stage(&self, running: &mut [Running<'_>]) {
+    /// What puts into every cell what it will be.
+    fn draft_stagings(&self, running: &mut [Running<'_>]) -> Vec<WriteCell> {
         let mut writes = Vec::new();
         for one in running.iter_mut().filter(|one| one.goes_on()) {
             for Change { key, read, patch } in &one.plan.changes {
@@ -251,15 +289,21 @@ impl Cells {
                 one.staged.push(version);
             }
         }
+        writes
+    }
+
+    /// Puts what every cell will be into it.
+    fn stage(&self, running: &mut [Running<'_>]) {
+        let writes = self.draft_stagings(running);
         let sent = self.send(&writes, self.barrier_unless(Fault::StagedWithoutBarrier));
         let mut sent = sent.map(Vec::into_iter);
         for one in running.iter_mut().filter(|one| one.outcome.is_none()) {
             let end = match &mut sent {
                 Ok(sent) => {
                     let own: Vec<Sent> = sent.by_ref().take(one.plan.changes.len()).collect();
-                    worst(&own, "a staging")
+                    self.worst(&own, "a staging")
                 }
-                Err(_) => Some(Err(unavailable("a staging"))),
+                Err(_) => Some(Err(self.unavailable("a staging"))),
             };
             one.outcome = end;
         }
@@ -302,7 +346,7 @@ impl Cells {
                 Ok(now) if is_same(now) => {}
                 Ok(_) => one.end(Ok(Attempt::Lost)),
                 Err(_) if one.plan.only_read.is_empty() => {}
-                Err(_) => one.end(Err(unavailable("a barrier"))),
+                Err(_) => one.end(Err(self.unavailable("a barrier"))),
             }
         }
     }
@@ -340,9 +384,9 @@ impl Cells {
                 Written::InDoubt => {
                     // It may be committed: nothing of it may be touched.
                     one.status.state = State::Committed;
-                    one.outcome = Some(Err(StoreError::CommitUnknown));
+                    one.outcome = Some(Err(self.unknown()));
                 }
-                Written::Unavailable => one.outcome = Some(Err(unavailable("a commit"))),
+                Written::Unavailable => one.outcome = Some(Err(self.unavailable("a commit"))),
             }
         }
     }
@@ -363,15 +407,18 @@ impl Cells {
     /// Aborts an attempt of one's own, and takes its stagings away as anybody else would. What cannot
     /// be undone now, others undo.
     fn give_up(&self, one: &Running<'_>) {
-        // Where it does not abort the status, another did.
-        let aborted = self.write_aborted(&one.key, Some((one.call, one.status, one.version)));
+        // Where it does not abort the status, another did, or there is none.
+        let aborted = self.write_aborted(one.call, &one.status, one.version);
         let keys: Vec<Key> = one.plan.changes.iter().map(|change| change.key.clone()).collect();
-        if aborted.is_ok() && !one.staged.is_empty() {
-            let _ = self.undo(one.call, &keys);
+        if aborted.is_ok() && (one.staged.is_empty() || self.undo(one.call, &keys).unwrap_or(false))
+        {
+            // What stays is found by its row.
+            let _ = self.retire_call(one.call);
         }
     }
 
-    fn undo(&self, call: CallId, keys: &[Key]) -> Result<(), StoreError> {
+    /// Answers whether no staging is left, wherever a failover may strike.
+    fn undo(&self, call: CallId, keys: &[Key]) -> Result<bool, StoreError> {
         let met = self.staged(keys)?;
         if self.context.leaves_out(Fault::UndoByFence) {
             let back = |Met { key, version, staging }: Met| {
@@ -379,11 +426,10 @@ impl Cells {
             };
             let writes: Vec<_> = met.into_iter().map(back).collect();
             let _ = self.send(&writes, Barrier::None)?;
-            return Ok(());
+            return Ok(true);
         }
         let ours: Vec<Met> = met.into_iter().filter(|met| met.staging.call == call).collect();
-        self.resolve(&ours, None)?;
-        Ok(())
+        Ok(self.resolve_with(&ours, Some(call.given_up()), Barrier::Safe)?.1)
     }
 
     /// Rolls everything forward, and lets the statuses go. The calls are committed, whatever becomes
@@ -427,7 +473,9 @@ impl Cells {
             WriteCell::discard(one.key.clone(), one.version).index(OPEN, row, None)
         };
         let writes: Vec<_> = short.into_iter().map(delete).collect();
-        let _ = self.send(&writes, Barrier::None);
+        if !writes.is_empty() {
+            self.port.write_later(writes);
+        }
         for one in long {
             let _ = self.forget_call(one.call);
         }

@@ -47,6 +47,12 @@ pub enum Fault {
     PagesNotCounted,
     /// An older call waits for a younger one, however long that takes.
     NobodyWounds,
+    /// A younger call aborts an older one, as an older one would.
+    EverybodyWounds,
+    /// Servers take the status of a call however late it comes.
+    LateStatusTaken,
+    /// A call that others abort is not looked for any more.
+    AbortedForgotten,
 }
 
 #[cfg(feature = "testing")]

@@ -7,7 +7,7 @@ use utxokeep_core::{
     node::{ChangeSet, ItemGroup},
 };
 use utxokeep_kv::{OpenMode, Trouble};
-use utxokeep_records::{Fields, Key, Version};
+use utxokeep_records::{Fields, Key, RecordError, Version};
 
 use super::{
     RecordBackend,
@@ -102,6 +102,9 @@ impl RecordBackend {
                 if lost == 0 || lost < count {
                     return Ok(Uncommitted { again, in_progress: Vec::new() });
                 }
+            } else {
+                // Whoever held a creation lock may be done by now, or dead.
+                call.locked_out = self.early.locked_out();
             }
             self.cells.pause(attempt);
         }
@@ -119,7 +122,7 @@ impl RecordBackend {
         let guard = self.cells.layout.guard();
         let guarded = call.is_guarded.then(|| (guard, Fields::Named(Vec::new())));
         let outcome = view.load(guarded).and_then(|()| decide(&view));
-        let outcome = outcome.and_then(|parts| view.confirm_numbers().map(|()| parts));
+        let outcome = outcome.and_then(|parts| view.confirm_numbers().map(|_| parts));
         let changing = call.is_guarded.then(|| self.change_under_way()).flatten();
         let outcome = match changing {
             Some(id) => outcome.and_then(|parts| view.rest_on_marks(id).map(|()| parts)),
@@ -249,7 +252,16 @@ impl Backend for RecordBackend {
     }
 
     fn trouble(&self) -> Option<Trouble> {
+        // What the last call met may be over, and what it did not meet may have begun: a probe tells.
+        if self.mode.may_write() {
+            return None;
+        }
         let trouble = self.cells.port.trouble()?;
+        Some(Trouble { reason: trouble.reason, passes: trouble.passes })
+    }
+
+    fn probe(&self) -> Option<Trouble> {
+        let trouble = self.cells.port.probe(self.cells.layout.shards)?;
         Some(Trouble { reason: trouble.reason, passes: trouble.passes })
     }
 
@@ -293,12 +305,22 @@ impl Backend for RecordBackend {
         touched: &Touched,
         work: &mut ItemsWork<'_>,
     ) -> Result<Uncommitted, StoreError> {
-        self.run(touched, true, &mut |view| {
+        let mut parts_max = 0;
+        let written = self.run(touched, true, &mut |view| {
             let part = |ItemGroup { items, reads, changes }| {
                 let reads = Some(reads.into_iter().collect());
                 Part { items, reads, changes }
             };
-            Ok(work(view)?.into_iter().map(part).collect())
+            let parts: Vec<Part> = work(view)?.into_iter().map(part).collect();
+            parts_max = parts_max.max(parts.len());
+            Ok(parts)
+        });
+        // Groups are committed one by one: when one of them fails, others may be stored.
+        written.map_err(|error| match error {
+            StoreError::Records(RecordError::Unavailable { what: why }) if parts_max > 1 => {
+                StoreError::CommitUnknown { why }
+            }
+            error => error,
         })
     }
 

@@ -19,7 +19,8 @@
 //!   the master. An earlier attempt that comes back finds another version of each page and fails, and
 //!   cannot commit either: whoever staged the master after it had to abort it first.
 //! * The master says creating until every page is there without its mark, so that to look at the master
-//!   is enough: no output of an incomplete transaction can be spent on any page.
+//!   is enough: no output of an incomplete transaction can be spent on any page. A child in the same
+//!   call spends by the same commit, before which every page was written.
 //! * Recovery deletes no page.
 
 use std::collections::BTreeMap;

@@ -7,10 +7,7 @@
 use utxokeep_core::{Corrupt, Txid};
 use utxokeep_records::{Barrier, Cell, Key, ReadCell, Version, WriteCell, Written};
 
-use super::{
-    cells::{Cells, unavailable},
-    fault::Fault,
-};
+use super::{cells::Cells, fault::Fault};
 use crate::{error::StoreError, meter};
 
 /// Seconds that every lock is held at most.
@@ -105,7 +102,7 @@ impl Cells {
                 tracing::info!(%txid, "creation lock is held by another caller");
                 Ok(None)
             }
-            Written::InDoubt | Written::Unavailable => Err(unavailable("a creation lock")),
+            Written::InDoubt | Written::Unavailable => Err(self.unavailable("a creation lock")),
         }
     }
 

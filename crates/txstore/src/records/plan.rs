@@ -109,7 +109,8 @@ impl Draft<'_> {
         }
     }
 
-    /// `locked_out` are transactions that others create: nothing of them is changed.
+    /// `locked_out` are transactions that others create and that are not there yet: nothing of them is
+    /// changed.
     fn all(&mut self, writes: &ChangeSet, locked_out: &BTreeSet<Txid>) {
         for (txid, before, now) in &writes.records {
             if (before.is_some() || now.is_some()) && !locked_out.contains(txid) {
@@ -185,7 +186,14 @@ impl Plan {
             large: BTreeMap::new(),
             completed: Vec::new(),
         };
-        draft.all(writes, &view.locked_out);
+        let is_absent = |txid: &&Txid| view.with(&layout.master(txid), |it| it.version.is_none());
+        let absent: BTreeSet<Txid> = view.locked_out.iter().filter(is_absent).copied().collect();
+        if writes.slots.iter().any(|(outpoint, _)| absent.contains(outpoint.txid())) {
+            // A child in the same call spends from it, and that needs its outputs.
+            view.has_moved.set(true);
+            return Err(StoreError::Contended);
+        }
+        draft.all(writes, &absent);
         if is_guarded && !draft.patches.is_empty() {
             let mark = draft.mark.clone();
             draft.patch(layout.guard()).set(VALUE, mark);
@@ -213,9 +221,20 @@ impl Plan {
     }
 
     /// The decision rests on those of the cells that were read for which this holds.
+    ///
+    /// Pages of a transaction that the plan creates are not among them, also where a child in the same
+    /// plan looked there: the call writes them itself, once it has staged their master, and would take
+    /// its own pages for somebody else's change.
     pub(super) fn rest_on(&mut self, view: &CellView<'_>, rests_on: impl Fn(&Key) -> bool) {
+        let layout = &view.cells.layout;
+        let pages_of = |large: &Large| -> Vec<Key> {
+            large.pages.keys().map(|page| layout.page(&large.txid, *page)).collect()
+        };
+        let own: BTreeSet<Key> = self.large.iter().flat_map(pages_of).collect();
         let known = view.known.borrow();
-        let only_read = known.iter().filter(|(key, _)| rests_on(key) && !self.changes(key));
+        let only_read = known
+            .iter()
+            .filter(|(key, _)| rests_on(key) && !self.changes(key) && !own.contains(*key));
         self.only_read = only_read.map(|(key, known)| (key.clone(), known.version)).collect();
     }
 }

@@ -6,7 +6,10 @@
 //!   aborted, the cell is written on the version that was read. A call that undoes its own stagings
 //!   goes the same way: by its own id it would free what a second attempt has staged since.
 //! * Absence is no fact. Where the status is missing it is written as aborted first, create-only, so
-//!   that its call cannot commit any more.
+//!   that its call cannot commit any more. That is remembered for longer than servers take a status
+//!   that was held up on its way.
+//! * A call that others abort keeps its row and the names of its cells until all of them are as they
+//!   were: the actor may have died, and then the sweep finds them.
 //! * What a status says counts once a failover does not undo it: committed before anything is rolled
 //!   forward, aborted before anything is rolled back.
 
@@ -15,7 +18,7 @@ use std::collections::BTreeMap;
 use utxokeep_records::{Barrier, Key, ReadCell, Version, WriteCell, Written};
 
 use super::{
-    cells::{Cells, unavailable},
+    cells::{Cells, Sent},
     fault::Fault,
     layout::{OPEN, STAGING, STATE},
     patch::Staging,
@@ -50,19 +53,25 @@ impl Cells {
         for _ in 0..LOOKS_MAX {
             let found = self.read_one(ReadCell::fields(key.clone(), [STATE.to_vec()]))?;
             let Some(stored) = found else {
-                if self.context.leaves_out(Fault::AbsenceDecides)
-                    || self.write_aborted(&key, None)?
-                {
+                if self.context.leaves_out(Fault::AbsenceDecides) {
+                    return Ok(Fate::Aborted);
+                }
+                // It may be on its way still: its stagings are sent along with it.
+                let deadline_ms = call.started_ms + self.settings.call_deadline_ms;
+                if !self.may_abort(&key, deadline_ms, call, by)? {
+                    return Ok(Fate::Busy);
+                }
+                if self.write_missing(&key)? {
                     return Ok(Fate::Aborted);
                 }
                 continue;
             };
             let (status, version) = CallStatus::of(&stored)?;
             if status.state == State::Pending {
-                if !self.may_abort(&key, &status, call, by)? {
+                if !self.may_abort(&key, status.deadline_ms, call, by)? {
                     return Ok(Fate::Busy);
                 }
-                if self.write_aborted(&key, Some((call, status, version)))? {
+                if self.write_aborted(call, &status, version)? {
                     return Ok(Fate::Aborted);
                 }
                 continue;
@@ -76,58 +85,79 @@ impl Cells {
         Err(StoreError::InProgress)
     }
 
-    /// Whether a pending call may be aborted: its time is over, or an older one needs its cells.
+    /// Whether a call that is not decided may be aborted: its time is over, an older one needs its
+    /// cells, or its own actor has given it up.
     fn may_abort(
         &self,
         key: &Key,
-        status: &CallStatus,
+        deadline_ms: u64,
         call: CallId,
         by: Option<CallId>,
     ) -> Result<bool, StoreError> {
         let is_older = by.is_some_and(|by| by.is_older(call));
-        if is_older && !self.context.leaves_out(Fault::NobodyWounds) {
+        let wounds = is_older && !self.context.leaves_out(Fault::NobodyWounds);
+        let is_given_up = by.is_some_and(|by| by.supersedes(call));
+        if wounds || is_given_up || self.context.leaves_out(Fault::EverybodyWounds) {
             return Ok(true);
         }
-        Ok(self.port.now_ms(key.shard)? >= status.deadline_ms)
+        Ok(self.port.now_ms(key.shard)? >= deadline_ms)
     }
 
-    /// Writes a status as aborted: a pending one, or where there is none. Answers whether it is.
+    fn abort_barrier(&self) -> Barrier {
+        let is_left_out = self.context.leaves_out(Fault::AbortedWithoutBarrier);
+        if is_left_out { Barrier::None } else { Barrier::Safe }
+    }
+
+    /// Writes a status that is missing as aborted; answers whether it is. Nothing is known of its cells.
+    fn write_missing(&self, key: &Key) -> Result<bool, StoreError> {
+        let aborted = CallStatus { state: State::Aborted, deadline_ms: 0, pages: 0 };
+        let write = WriteCell::create(key.clone(), self.version(None))
+            .set(STATE, aborted.encode())
+            .expires_in_ms(self.settings.aborted_ttl_ms);
+        self.is_aborted(write)
+    }
+
+    /// Writes the status of a pending call as aborted; answers whether it is.
     pub(super) fn write_aborted(
         &self,
-        key: &Key,
-        pending: Option<(CallId, CallStatus, Version)>,
+        call: CallId,
+        status: &CallStatus,
+        version: Version,
     ) -> Result<bool, StoreError> {
-        let (pages, deadline_ms) =
-            pending.map_or((0, 0), |(_, status, _)| (status.pages, status.deadline_ms));
-        let aborted = CallStatus { state: State::Aborted, deadline_ms, pages };
-        let mut write = match pending {
-            None => WriteCell::create(key.clone(), self.version(None)),
-            Some((call, _, version)) => {
-                let row = call.to_bytes().to_vec();
-                let next = self.version(Some(version));
-                WriteCell::update(key.clone(), version, next).index(OPEN, row, None)
-            }
-        };
-        write = write.set(STATE, aborted.encode()).expires_in_ms(self.settings.aborted_ttl_ms);
-        let is_left_out = self.context.leaves_out(Fault::AbortedWithoutBarrier);
-        let barrier = if is_left_out { Barrier::None } else { Barrier::Safe };
-        match self.send_one(write, barrier)?.written {
-            Written::Done => {
-                if let Some((call, status, _)) = pending
-                    && status.pages > 0
-                {
-                    self.forget_pages(call, status.pages)?;
-                }
-                Ok(true)
-            }
+        let aborted = CallStatus { state: State::Aborted, ..*status };
+        let key = self.layout.status(&call);
+        let mut write = WriteCell::update(key, version, self.version(Some(version)))
+            .set(STATE, aborted.encode());
+        if self.context.leaves_out(Fault::AbortedForgotten) {
+            write = write
+                .index(OPEN, call.to_bytes(), None)
+                .expires_in_ms(self.settings.aborted_ttl_ms);
+        }
+        self.is_aborted(write)
+    }
+
+    fn is_aborted(&self, write: WriteCell) -> Result<bool, StoreError> {
+        match self.send_one(write, self.abort_barrier())?.written {
+            Written::Done => Ok(true),
             Written::Mismatch(_) => Ok(false),
-            Written::InDoubt | Written::Unavailable => Err(unavailable("the end of a call")),
+            Written::InDoubt | Written::Unavailable => Err(self.unavailable("the end of a call")),
         }
     }
 
     /// Rolls stagings forward or back, as the status of each says. Answers whether none of them has
     /// to be waited for.
     pub(super) fn resolve(&self, met: &[Met], by: Option<CallId>) -> Result<bool, StoreError> {
+        // Whether another was faster, or the write was lost, shows when the cell is read again.
+        Ok(self.resolve_with(met, by, Barrier::None)?.0)
+    }
+
+    /// The same; answers also whether each of them is known to be gone.
+    pub(super) fn resolve_with(
+        &self,
+        met: &[Met],
+        by: Option<CallId>,
+        barrier: Barrier,
+    ) -> Result<(bool, bool), StoreError> {
         let mut fates = BTreeMap::new();
         let mut writes = Vec::with_capacity(met.len());
         for Met { key, version, staging } in met {
@@ -145,9 +175,10 @@ impl Cells {
                 Fate::Busy => {}
             }
         }
-        // Whether another was faster, or the write was lost, shows when the cell is read again.
-        let _ = self.send(&writes, Barrier::None)?;
-        Ok(!fates.values().any(|fate| *fate == Fate::Busy))
+        let sent = self.send(&writes, barrier)?;
+        let is_known = |sent: &Sent| matches!(sent.written, Written::Done | Written::Mismatch(_));
+        let waits_for_none = !fates.values().any(|fate| *fate == Fate::Busy);
+        Ok((waits_for_none, waits_for_none && sent.iter().all(is_known)))
     }
 
     /// The stagings of cells.

@@ -345,6 +345,10 @@ impl NodeReads for CellView<'_> {
         true
     }
 
+    fn lists_changes(&self) -> Result<Option<bool>, StoreError> {
+        self.confirm_numbers()
+    }
+
     fn states(
         &self,
         prefix: &str,

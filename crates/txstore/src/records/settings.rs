@@ -9,6 +9,7 @@ use crate::error::StoreOpenError;
 /// `outputs_per_record` and `shards` are numbers of the store: they are written when it is created,
 /// and a program that names others is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecordSettings {
     /// Outputs of a transaction in one record; a transaction with more of them is spread over pages.
     ///
@@ -51,6 +52,14 @@ impl Default for RecordSettings {
 }
 
 impl RecordSettings {
+    /// The same with changes, for callers outside of this crate:
+    /// `RecordSettings::default().with(|settings| settings.shards = 64)`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
     /// Refuses numbers that cannot be honoured.
     pub(super) fn check(&self) -> Result<(), StoreOpenError> {
         let refused = |what: String| Err(StoreOpenError::RecordSettings(what));

@@ -22,18 +22,21 @@
 
 use std::sync::PoisonError;
 
-use utxokeep_core::Corrupt;
+use utxokeep_core::{Corrupt, node::NodeReads as _};
 use utxokeep_records::{Barrier, Cell, Fields, Key, ReadCell, Version, WriteCell};
 
 use super::{
     RecordBackend,
-    cells::{Cells, unavailable},
+    cells::Cells,
     fault::Fault,
     layout::{Layout, VALUE},
     patch::{opened, sealed},
     view::CellView,
 };
-use crate::{agreed::compare, error::StoreError};
+use crate::{
+    agreed::{CHANGES_LISTED, compare},
+    error::StoreError,
+};
 
 /// How long a change of numbers may take before others take it for given up, in milliseconds of the
 /// servers' clocks.
@@ -95,9 +98,11 @@ impl Stamp {
     }
 }
 
-/// Numbers as a stamp has them.
-fn stamped(numbers: &[(&'static str, u32)]) -> Vec<u8> {
-    numbers.iter().flat_map(|(_, number)| number.to_be_bytes()).collect()
+/// Numbers as a stamp has them, and whether changes are listed for a move.
+fn stamped(numbers: &[(&'static str, u32)], is_listed: bool) -> Vec<u8> {
+    let numbers = numbers.iter().flat_map(|(_, number)| number.to_be_bytes());
+    // A stamp from before there were lists has no such byte.
+    numbers.chain(is_listed.then_some(1)).collect()
 }
 
 /// Stamp of a shard, and its version, as they were read.
@@ -111,6 +116,8 @@ pub(super) struct Compared {
     is_read: bool,
     /// That stamp, where the shard has one.
     found: Option<Stamp>,
+    /// Once they were compared: whether changes are listed for a move.
+    is_listed: Option<bool>,
 }
 
 impl CellView<'_> {
@@ -133,15 +140,30 @@ impl CellView<'_> {
     }
 
     /// Refuses the write where the store has other numbers. Unless a stamp vouches for them they are
-    /// read, and the commit rests on them.
-    pub(super) fn confirm_numbers(&self) -> Result<(), StoreError> {
-        let Compared { numbers, is_read, found } = self.numbers.take();
-        if numbers.is_empty() {
-            return Ok(());
-        }
-        let own = Stamp::Agreed(stamped(&numbers));
-        if found.as_ref() == Some(&own) {
-            return Ok(());
+    /// read, and the commit rests on them. Answers whether changes are listed for a move; `None` where
+    /// the write was compared with nothing.
+    pub(super) fn confirm_numbers(&self) -> Result<Option<bool>, StoreError> {
+        let Compared { numbers, is_read, found, is_listed } = self.numbers.take();
+        let is_listed = if numbers.is_empty() {
+            is_listed
+        } else {
+            Some(self.confirm(&numbers, is_read, found.as_ref())?)
+        };
+        self.numbers.borrow_mut().is_listed = is_listed;
+        Ok(is_listed)
+    }
+
+    fn confirm(
+        &self,
+        numbers: &[(&'static str, u32)],
+        is_read: bool,
+        found: Option<&Stamp>,
+    ) -> Result<bool, StoreError> {
+        let own = |is_listed| Stamp::Agreed(stamped(numbers, is_listed));
+        for is_listed in [false, true] {
+            if found == Some(&own(is_listed)) {
+                return Ok(is_listed);
+            }
         }
         // One thread renews the stamps of all shards; the others compare for themselves.
         let renews = self.cells.stamping.try_lock();
@@ -149,8 +171,10 @@ impl CellView<'_> {
             Ok(_) if is_read => self.cells.read_stamps()?,
             _ => Vec::new(),
         };
-        compare(self, &numbers)?;
-        self.cells.renew_stamps(before, &own)
+        compare(self, numbers)?;
+        let is_listed = self.state_kept(CHANGES_LISTED)?.is_some();
+        self.cells.renew_stamps(before, &own(is_listed))?;
+        Ok(is_listed)
     }
 
     /// The commit rests on the marks of a change, in every shard.
@@ -234,7 +258,7 @@ impl Cells {
                 return Ok(());
             }
         }
-        Err(unavailable("a stamp"))
+        Err(self.unavailable("a stamp"))
     }
 }
 
@@ -271,10 +295,11 @@ mod tests {
 
     #[test]
     fn stamps_are_pinned_and_damage_is_refused() {
-        let numbers = stamped(&[("a", 288), ("b", 1)]);
+        let numbers = |is_listed| stamped(&[("a", 288), ("b", 1)], is_listed);
         for (stamp, bytes) in [
             (Stamp::Cleared, vec![0]),
-            (Stamp::Agreed(numbers), vec![1, 0, 0, 1, 32, 0, 0, 0, 1]),
+            (Stamp::Agreed(numbers(false)), vec![1, 0, 0, 1, 32, 0, 0, 0, 1]),
+            (Stamp::Agreed(numbers(true)), vec![1, 0, 0, 1, 32, 0, 0, 0, 1, 1]),
             (
                 Stamp::Changing { id: 3, deadline_ms: 256 },
                 vec![2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 1, 0],

@@ -56,6 +56,17 @@ impl CallId {
         (self.started_ms, self.random) < (other.started_ms, other.random)
     }
 
+    /// Whether this is a later attempt of the same call: its actor has given the other one up.
+    pub(super) fn supersedes(self, other: Self) -> bool {
+        (self.started_ms, self.random) == (other.started_ms, other.random)
+            && self.attempt > other.attempt
+    }
+
+    /// The call itself as one that has given up all its attempts.
+    pub(super) const fn given_up(self) -> Self {
+        Self { attempt: u32::MAX, ..self }
+    }
+
     /// What a cell keeps of the call that created it.
     pub(super) fn mark(self) -> Vec<u8> {
         self.to_bytes()[..16].to_vec()
@@ -199,5 +210,9 @@ mod tests {
         assert_eq!(CallId::from_bytes(&bytes).unwrap(), id(1, 2, 3));
         assert!(CallId::from_bytes(&bytes[1..]).is_err());
         assert_eq!(id(1, 2, 3).mark(), id(1, 2, 4).mark());
+        assert!(
+            id(1, 2, 4).supersedes(id(1, 2, 3)) && id(1, 2, 3).given_up().supersedes(id(1, 2, 3))
+        );
+        assert!(!id(1, 2, 3).supersedes(id(1, 2, 3)) && !id(1, 3, 4).supersedes(id(1, 2, 3)));
     }
 }

@@ -6,7 +6,7 @@ use super::{
     cells::Cells,
     layout::{KEYS, OPEN, STATE},
     resolve::{Fate, Met},
-    status::{CallId, CallStatus, keys_of},
+    status::{CallId, CallStatus, State, keys_of},
 };
 use crate::{error::StoreError, meter};
 
@@ -38,10 +38,33 @@ impl Cells {
         if self.staged(&keys)?.iter().any(is_ours) {
             return Ok(false);
         }
-        if fate == Fate::Committed {
-            self.forget_call(call)?;
+        match fate {
+            Fate::Committed => self.forget_call(call)?,
+            Fate::Aborted | Fate::Busy => self.retire_call(call)?,
         }
         Ok(true)
+    }
+
+    /// Nothing is left of a call that was aborted: its row and the names of its cells go, and it is
+    /// remembered for as long as a write of its may be on the way.
+    pub(super) fn retire_call(&self, call: CallId) -> Result<(), StoreError> {
+        let key = self.layout.status(&call);
+        let Some(stored) = self.read_one(ReadCell::fields(key.clone(), [STATE.to_vec()]))? else {
+            return Ok(());
+        };
+        let (status, version) = CallStatus::of(&stored)?;
+        if status.state != State::Aborted {
+            return Ok(());
+        }
+        self.forget_pages(call, status.pages)?;
+        let retired = CallStatus { pages: 0, ..status };
+        let write = WriteCell::update(key, version, self.version(Some(version)))
+            .set(STATE, retired.encode())
+            .unset(KEYS)
+            .index(OPEN, call.to_bytes(), None)
+            .expires_in_ms(self.settings.aborted_ttl_ms);
+        self.port.write_later(vec![write]);
+        Ok(())
     }
 
     /// Every cell of a call.

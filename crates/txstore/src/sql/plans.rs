@@ -136,7 +136,7 @@ fn reads_all(step: &str) -> bool {
 }
 
 fn check(url: &str) {
-    let options = Options { durability: Durability::Relaxed, ..Options::default() };
+    let options = Options::default().with(|settings| settings.durability = Durability::Relaxed);
     let database = Database::open(url, &options).unwrap();
     migrate_up(&database, COMPONENT, MIGRATIONS, 0).unwrap();
     let run = |work: &mut dyn FnMut(&mut Transaction<'_>)| {

@@ -100,7 +100,7 @@ impl ObjectStore for Hooked {
 }
 
 fn settings() -> StoreSettings {
-    StoreSettings { inline_body_bytes_max: 100, ..StoreSettings::default() }
+    StoreSettings::default().with(|settings| settings.inline_body_bytes_max = 100)
 }
 
 fn large(name: u8) -> NodeTx {

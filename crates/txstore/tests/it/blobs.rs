@@ -24,7 +24,7 @@ const AT: Height = Height::new(5);
 
 /// Every body of more than a few outputs goes to a file.
 fn settings() -> StoreSettings {
-    StoreSettings { inline_body_bytes_max: 100, ..StoreSettings::default() }
+    StoreSettings::default().with(|settings| settings.inline_body_bytes_max = 100)
 }
 
 fn large(name: u8) -> NodeTx {

@@ -6,7 +6,9 @@
 
 mod creation;
 mod faults;
+mod health;
 mod ledger;
+mod lists;
 mod load;
 mod million;
 mod sweep;
@@ -14,21 +16,25 @@ mod sweep;
 use std::sync::Arc;
 
 use utxokeep_kv::OpenMode;
-use utxokeep_records::{RecordStore, RedisOptions, RedisRecords};
+use utxokeep_records::{
+    AerospikeOptions, AerospikeRecords, RecordStore, RedisOptions, RedisRecords,
+};
 use utxokeep_txstore::{NodeStore, RecordContext, RecordFaults, RecordSettings, StoreSettings};
 
 /// Few shards and small records: most transactions have several records, on several servers.
 fn record_settings() -> RecordSettings {
-    RecordSettings {
-        shards: 64,
-        outputs_per_record: 4,
-        call_deadline_ms: 1_500,
-        wait_ms_max: 6_000,
-        ..RecordSettings::default()
-    }
+    RecordSettings::default().with(|settings| {
+        settings.shards = 64;
+        settings.outputs_per_record = 4;
+        settings.call_deadline_ms = 1_500;
+        settings.wait_ms_max = 6_000;
+    })
 }
 
 fn connect(url: &str) -> Arc<dyn RecordStore> {
+    if url.starts_with("aerospike") {
+        return Arc::new(AerospikeRecords::open(AerospikeOptions::parse(url).unwrap()).unwrap());
+    }
     Arc::new(RedisRecords::open(RedisOptions::parse(url).unwrap()).unwrap())
 }
 

@@ -10,7 +10,7 @@ fn on(
     open: impl Fn(StoreSettings) -> Option<engines::Opened>,
 ) -> impl Fn(Policy) -> Option<OpenedStore> {
     move |policy| {
-        let opened = open(StoreSettings { policy, ..StoreSettings::default() })?;
+        let opened = open(StoreSettings::default().with(|settings| settings.policy = policy))?;
         Some((Box::new(opened.store), opened.place))
     }
 }

@@ -88,7 +88,8 @@ fn an_output_that_is_cut_short_is_an_error() {
 
 #[test]
 fn a_request_that_is_too_large_is_refused_whole() {
-    for (engine, opened) in engines::all(StoreSettings { items_max: 3, ..StoreSettings::default() })
+    for (engine, opened) in
+        engines::all(StoreSettings::default().with(|settings| settings.items_max = 3))
     {
         let store = opened.store;
         let txs: Vec<_> = (1..=4).map(|name| seed(name, &[5])).collect();

@@ -58,7 +58,7 @@ pub(crate) fn open_sql_with(
     settings: StoreSettings,
     durability: SqlDurability,
 ) -> NodeStore {
-    let options = Options { durability, ..Options::default() };
+    let options = Options::default().with(|settings| settings.durability = durability);
     let database = Database::open(url, &options).unwrap();
     NodeStore::on_sql(database, settings, 0).unwrap()
 }
@@ -67,7 +67,7 @@ pub(crate) fn try_open_sql(
     url: &str,
     settings: StoreSettings,
 ) -> Result<NodeStore, StoreOpenError> {
-    let options = Options { durability: SqlDurability::Relaxed, ..Options::default() };
+    let options = Options::default().with(|settings| settings.durability = SqlDurability::Relaxed);
     NodeStore::on_sql(Database::open(url, &options).unwrap(), settings, 0)
 }
 
@@ -83,7 +83,10 @@ pub(crate) fn open_records(
     settings: StoreSettings,
     outputs_per_record: u32,
 ) -> NodeStore {
-    let records = RecordSettings { shards: 8, outputs_per_record, ..RecordSettings::default() };
+    let records = RecordSettings::default().with(|settings| {
+        settings.shards = 8;
+        settings.outputs_per_record = outputs_per_record;
+    });
     open_records_with(port, settings, records).unwrap()
 }
 
@@ -131,7 +134,7 @@ pub(crate) fn postgres(settings: StoreSettings) -> Option<Opened> {
 
 /// Every body in a file.
 pub(crate) fn blobs(settings: StoreSettings) -> Opened {
-    let settings = StoreSettings { inline_body_bytes_max: 0, ..settings };
+    let settings = settings.with(|settings| settings.inline_body_bytes_max = 0);
     let opened = memory(settings);
     let blobs = Blobs::open("memory:", Durability::Buffered, 5_000, OpenMode::Create).unwrap();
     Opened { store: opened.store.with_blobs(blobs), ..opened }

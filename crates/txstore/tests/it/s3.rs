@@ -28,7 +28,7 @@ fn url() -> Option<String> {
 }
 
 fn settings() -> StoreSettings {
-    StoreSettings { inline_body_bytes_max: 100, ..StoreSettings::default() }
+    StoreSettings::default().with(|settings| settings.inline_body_bytes_max = 100)
 }
 
 fn large(name: u8) -> NodeTx {

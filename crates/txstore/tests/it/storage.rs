@@ -24,7 +24,7 @@ use crate::{
 const AT: Height = Height::new(5);
 
 fn settings() -> StoreSettings {
-    StoreSettings { inline_body_bytes_max: 100, ..StoreSettings::default() }
+    StoreSettings::default().with(|settings| settings.inline_body_bytes_max = 100)
 }
 
 /// A body in a file, and several records where there are four outputs in one.

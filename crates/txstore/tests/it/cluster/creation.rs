@@ -1,5 +1,5 @@
 //! Transactions of several records on a real cluster: the creation lock and its real time to live, the
-//! creating flag, and every way back. Codes of the specification stand in comments.
+//! creating flag, and every way back. The code in a comment is the short name of a rule.
 
 use std::{
     sync::Arc,
@@ -10,7 +10,10 @@ use utxokeep_core::{
     Txid,
     node::{MinedBlock, MinedInfo, NodeError, NodeTx, SpendStatus},
 };
-use utxokeep_records::{RecordStore, testing::shared_url_or_skip};
+use utxokeep_records::{
+    RecordStore,
+    testing::{AerospikePlace, shared_url_or_skip},
+};
 use utxokeep_testkit::txstore::{seed, spending};
 use utxokeep_txstore::{NodeStore, PruneStore as _, RecordFaults, TxStore};
 
@@ -28,14 +31,24 @@ struct World {
     port: Arc<dyn RecordStore>,
     alive: NodeStore,
     faults: RecordFaults,
+    _place: Option<AerospikePlace>,
 }
 
-fn world() -> Option<World> {
-    let port = connect(&shared_url_or_skip("ack=replica")?);
+fn world_on(port: Arc<dyn RecordStore>, place: Option<AerospikePlace>) -> World {
     let faults = RecordFaults::default();
     faults.expire_locks_after_ms(LOCK_MS);
     let alive = open(&port, &faults);
-    Some(World { port, alive, faults })
+    World { port, alive, faults, _place: place }
+}
+
+fn world() -> Option<World> {
+    Some(world_on(connect(&shared_url_or_skip("ack=replica")?), None))
+}
+
+/// There times to live are in whole seconds.
+fn world_on_aerospike() -> Option<World> {
+    let place = AerospikePlace::new_or_skip("")?;
+    Some(world_on(connect(&place.url()), Some(place)))
 }
 
 /// Four records, on any shard.
@@ -74,7 +87,12 @@ impl World {
 /// K-crash, K-held, K-expired, K-page-spend, K-partial.
 #[test]
 fn a_creator_that_dies_at_any_step_leaves_a_lock_that_expires_and_work_that_is_completed() {
-    let Some(world) = world() else { return };
+    for world in [world(), world_on_aerospike()].into_iter().flatten() {
+        creators_die_at_every_step(&world);
+    }
+}
+
+fn creators_die_at_every_step(world: &World) {
     let (mut locked, mut creating) = (0, 0);
     for writes in 0..STEPS_MAX {
         let tx = large(writes);

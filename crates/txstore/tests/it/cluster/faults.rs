@@ -7,10 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use utxokeep_records::testing::{Namespaces, TestCluster, shared_url_or_skip};
+use utxokeep_records::testing::{AerospikePlace, Namespaces, TestCluster, shared_url_or_skip};
 use utxokeep_txstore::{RecordFaults, TxStore as _};
 
-use super::{connect, ledger, load::Load, number, open};
+use super::{connect, ledger, load::Load, number, open, try_open};
+use crate::records::cut::{Cut, How};
 
 /// Calls that are acknowledged before and after each fault.
 const CALLS: u64 = 100;
@@ -49,8 +50,12 @@ fn strikes(
     let url = cluster.url("ack=replica&acknowledge_timeout_ms=300&command_timeout_ms=1500");
     let mut outages = Outages::default();
     let faults = RecordFaults::default();
+    // Programs that die while they create leave locks, which nobody can wait half a minute for.
+    faults.expire_locks_after_ms(1_500);
     load.run(
         || open(&connect(&url), &faults),
+        |port, writes| try_open(Cut::on(port, writes, How::Dies), &faults).ok(),
+        || connect(&url),
         || {
             for round in 0..rounds {
                 load.wait_for(CALLS);
@@ -73,12 +78,47 @@ fn strikes(
     );
 }
 
+/// Whoever runs it lets nodes of Aerospike fail meanwhile: one at a time, the next one when no partition
+/// moves any more.
+#[test]
+fn nodes_of_aerospike_that_fail_keep_what_was_acknowledged() {
+    let seconds = number("UTXOKEEP_AEROSPIKE_FAULTS_S", 0);
+    if seconds == 0 {
+        eprintln!("skipped: UTXOKEEP_AEROSPIKE_FAULTS_S says for how long nodes are made to fail");
+        return;
+    }
+    let Some(place) = AerospikePlace::new_or_skip("command_timeout_ms=1500") else { return };
+    let (url, faults, seed) = (place.url(), RecordFaults::default(), number("UTXOKEEP_SEED", 1));
+    let load = Load::new(seed);
+    load.run(
+        || open(&connect(&url), &faults),
+        |_, _| None,
+        || connect(&url),
+        || {
+            load.wait_for(CALLS);
+            eprintln!("the load runs");
+            std::thread::sleep(Duration::from_secs(seconds));
+            load.wait_for(CALLS);
+        },
+    );
+    let store = open(&connect(&url), &faults);
+    let found = ledger::check(&store, &load.told.lock().unwrap());
+    eprintln!("aerospike: seed {seed}, {seconds} s, {:?}; {found:?}", load.counts);
+}
+
 /// The check itself: without a fault nothing is wrong, and one transaction that goes is missed.
 #[test]
 fn a_transaction_that_is_lost_is_noticed() {
     let Some(url) = shared_url_or_skip("ack=replica") else { return };
     let (load, faults) = (Load::new(1), RecordFaults::default());
-    load.run(|| open(&connect(&url), &faults), || load.wait_for(CALLS));
+    load.run(
+        || open(&connect(&url), &faults),
+        |_, _| None,
+        || connect(&url),
+        || {
+            load.wait_for(CALLS);
+        },
+    );
     let (store, told) = (open(&connect(&url), &faults), load.told.lock().unwrap());
     ledger::check(&store, &told);
     store.delete(&[told.stored[0].txid]).unwrap();
@@ -126,6 +166,24 @@ fn slots_that_move_break_no_promise() {
             cluster.move_slot(slot, from, (from + 1) % 3, || {}).unwrap();
         }
         None
+    });
+}
+
+/// The primary is cut off from the other servers and from every caller: all of them are on one side.
+#[test]
+fn a_partition_with_all_callers_on_one_side_breaks_no_promise() {
+    let test = "cluster::faults::a_partition_with_all_callers_on_one_side_breaks_no_promise";
+    let Some(namespaces) = Namespaces::enter_or_skip(test) else { return };
+    let Some(mut cluster) = TestCluster::start_apart_or_skip(namespaces, &[]) else { return };
+    strikes("partition, callers on one side", &mut cluster, |cluster, round| {
+        let slot = slot(cluster, round);
+        let holder = cluster.holder(slot).unwrap();
+        let at = Instant::now();
+        cluster.cut_off(holder, true).unwrap();
+        cluster.wait_owner_changed(slot, holder).unwrap();
+        let took = at.elapsed();
+        cluster.cut_off(holder, false).unwrap();
+        Some(took)
     });
 }
 

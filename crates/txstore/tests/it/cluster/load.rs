@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -13,6 +13,7 @@ use utxokeep_core::{
     Height, Txid,
     node::{CreateOptions, MinedBlock, MinedInfo, NodeError, NodeTx, SpendAndCreate, SpendFlags},
 };
+use utxokeep_records::RecordStore;
 use utxokeep_testkit::txstore::{seed, spending};
 use utxokeep_txstore::{NodeStore, StoreError, TxStore};
 
@@ -80,6 +81,8 @@ pub(crate) struct Counts {
     pub(crate) refused: AtomicU64,
     pub(crate) in_doubt: AtomicU64,
     pub(crate) in_progress: AtomicU64,
+    /// Programs that died while they stored a transaction of several records.
+    pub(crate) died: AtomicU64,
 }
 
 pub(crate) struct Load {
@@ -101,12 +104,23 @@ impl Load {
         }
     }
 
-    /// Runs callers, each with a store of its own, while `faults` does its work.
-    pub(crate) fn run(&self, open: impl Fn() -> NodeStore + Sync, faults: impl FnOnce()) {
+    /// Runs callers, each with a store of its own, while `faults` does its work. Now and then a caller
+    /// stores a large transaction through a program that dies after so many writes.
+    pub(crate) fn run(
+        &self,
+        open: impl Fn() -> NodeStore + Sync,
+        dying: impl Fn(&Arc<dyn RecordStore>, usize) -> Option<NodeStore> + Sync,
+        connect: impl Fn() -> Arc<dyn RecordStore> + Sync,
+        faults: impl FnOnce(),
+    ) {
         std::thread::scope(|scope| {
             for caller in 0..CALLERS {
-                let open = &open;
-                scope.spawn(move || Caller::new(self, caller).act(&open()));
+                let (open, dying, connect) = (&open, &dying, &connect);
+                scope.spawn(move || {
+                    let port = connect();
+                    let dying = |writes| dying(&port, writes);
+                    Caller::new(self, caller).act(&open(), &dying);
+                });
             }
             faults();
             self.stop.store(true, Ordering::Relaxed);
@@ -123,6 +137,9 @@ impl Load {
         }
     }
 }
+
+/// A program that dies after so many writes, where one can be started at present.
+type Dying<'d> = dyn Fn(usize) -> Option<NodeStore> + 'd;
 
 struct Caller<'l> {
     load: &'l Load,
@@ -146,7 +163,7 @@ impl<'l> Caller<'l> {
     }
 
     /// Goes through generations of parents, together with the others.
-    fn act(&mut self, store: &NodeStore) {
+    fn act(&mut self, store: &NodeStore, dying: &Dying<'_>) {
         while !self.is_over() {
             let generation = self.load.generation.load(Ordering::Relaxed);
             let parents: Vec<NodeTx> = (0..PARENTS).map(|n| parent(generation, n)).collect();
@@ -168,15 +185,23 @@ impl<'l> Caller<'l> {
                 if self.is_over() || is_late {
                     break;
                 }
-                self.wish(store, generation, number);
+                self.wish(store, dying, generation, number);
             }
             let next = generation + 1;
             self.load.generation.fetch_max(next, Ordering::Relaxed);
         }
     }
 
-    fn wish(&mut self, store: &NodeStore, generation: u32, number: u8) {
+    fn wish(&mut self, store: &NodeStore, dying: &Dying<'_>, generation: u32, number: u8) {
         let tx = wish(generation, number, self.number);
+        // One in twelve: a transaction of two records takes about fifteen writes.
+        if number.is_multiple_of(3) && self.below(4) == 0 {
+            let writes = 3 + usize::from(self.below(14));
+            if let Some(program) = dying(writes) {
+                self.die(&program, &tx);
+                return;
+            }
+        }
         if !self.take(store, &tx) {
             return;
         }
@@ -194,6 +219,20 @@ impl<'l> Caller<'l> {
         }
         if self.below(3) == 0 {
             self.take(store, &heir(generation, number, self.number));
+        }
+    }
+
+    /// Stores a transaction through a program that may die on the way. Nobody repeats that.
+    fn die(&self, program: &NodeStore, tx: &NodeTx) {
+        let flags = SpendFlags::default();
+        let how = SpendAndCreate { spend_only: false, create_only: false, flags };
+        self.load.told.lock().unwrap().tried.push(tx.clone());
+        match program.spend_and_create(tx, AT, how, &CreateOptions::default()) {
+            Ok(answer) if self.count(&answer) => {
+                self.load.told.lock().unwrap().stored.push(tx.clone());
+            }
+            Ok(_) => {}
+            Err(_) => drop(self.load.counts.died.fetch_add(1, Ordering::Relaxed)),
         }
     }
 

@@ -11,7 +11,7 @@ use utxokeep_core::{
     },
 };
 use utxokeep_kv::OpenMode;
-use utxokeep_records::testing::shared_url_or_skip;
+use utxokeep_records::testing::{AerospikePlace, shared_url_or_skip};
 use utxokeep_testkit::txstore::{seed, spending};
 use utxokeep_txstore::{
     Fields, NodeStore, PruneStore as _, RecordContext, RecordSettings, StoreSettings, TxStore,
@@ -42,13 +42,21 @@ fn taker(tx: &NodeTx, first: u32, count: u32) -> NodeTx {
 
 #[test]
 fn a_transaction_of_very_many_outputs_is_created_spent_mined_and_pruned() {
-    let Some(url) = shared_url_or_skip("ack=replica&command_timeout_ms=60000") else { return };
+    if let Some(url) = shared_url_or_skip("ack=replica&command_timeout_ms=60000") {
+        created_spent_mined_and_pruned(&url);
+    }
+    if let Some(place) = AerospikePlace::new_or_skip("command_timeout_ms=60000") {
+        created_spent_mined_and_pruned(&place.url());
+    }
+}
+
+fn created_spent_mined_and_pruned(url: &str) {
     let outputs = u32::try_from(number("UTXOKEEP_CLUSTER_OUTPUTS", 20_000)).unwrap();
     // A call over thousands of records takes its time.
-    let records = RecordSettings { shards: 64, ..RecordSettings::default() };
+    let records = RecordSettings::default().with(|settings| settings.shards = 64);
     let (settings, context) = (StoreSettings::default(), RecordContext::default());
     let store =
-        NodeStore::on_records(connect(&url), settings, records, context, OpenMode::Create).unwrap();
+        NodeStore::on_records(connect(url), settings, records, context, OpenMode::Create).unwrap();
     let (tx, started) = (seed(1, &vec![1; outputs as usize]), Instant::now());
     eprintln!("{outputs} outputs, {} in a record", records.outputs_per_record);
     let mined = vec![MinedBlock { id: 1, height: AT, subtree: 0 }];

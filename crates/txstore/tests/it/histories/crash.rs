@@ -18,7 +18,7 @@ use utxokeep_core::Txid;
 use utxokeep_kv::{Durability, OpenMode};
 use utxokeep_sql::{Database, Options};
 use utxokeep_testkit::postgres::TestDatabase;
-use utxokeep_txstore::{Blobs, NodeStore, StoreSettings};
+use utxokeep_txstore::{Blobs, NodeStore};
 
 use super::{
     choose::Chooser,
@@ -46,7 +46,7 @@ fn seed() -> u64 {
 
 /// Everything synced; most bodies in files.
 fn open(url: &str, blobs: &Path) -> NodeStore {
-    let settings = StoreSettings { inline_body_bytes_max: 30, ..settings(seed()) };
+    let settings = settings(seed()).with(|settings| settings.inline_body_bytes_max = 30);
     let store = match url.strip_prefix("rocksdb:") {
         Some(dir) => engines::open_rocksdb(Path::new(dir), settings, Durability::Synced),
         None => engines::open_sql(url, settings),

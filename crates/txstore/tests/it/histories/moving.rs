@@ -18,8 +18,8 @@ use utxokeep_records::{
 use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_txstore::{
     Agreement, Blobs, BlockState, MoveError, MoveOptions, MoveProgress, MoveReport, NodeStore,
-    RecordContext, RecordSettings, StoreError, StoreOpenError, StoreSettings, TxStore as _,
-    abandon_move, compare_stores, move_store,
+    PruneStore as _, RecordContext, RecordSettings, StoreError, StoreOpenError, StoreSettings,
+    TxStore as _, abandon_move, compare_stores, move_store,
 };
 
 use super::{
@@ -42,7 +42,10 @@ enum Place {
 impl Place {
     fn open(&self, settings: StoreSettings) -> Result<NodeStore, StoreOpenError> {
         let on = |port, outputs_per_record| {
-            let records = RecordSettings { shards: 8, outputs_per_record, ..Default::default() };
+            let records = RecordSettings::default().with(|settings| {
+                settings.shards = 8;
+                settings.outputs_per_record = outputs_per_record;
+            });
             let context = RecordContext::default();
             NodeStore::on_records(port, settings, records, context, OpenMode::Create)
         };
@@ -61,7 +64,7 @@ impl Place {
     }
 
     fn open_for_move(&self, seed: u64) -> NodeStore {
-        self.open(StoreSettings { agreement: Agreement::Moving, ..settings(seed) }).unwrap()
+        self.open(settings(seed).with(|settings| settings.agreement = Agreement::Moving)).unwrap()
     }
 }
 
@@ -203,6 +206,53 @@ fn a_history_goes_on_in_whatever_engine_its_store_is_moved_to() {
     assert!(stopped as usize > count, "hardly any move was stopped");
 }
 
+/// Moves a source that programs write to whenever the move reports how far it is, until it is retired;
+/// `through` says through which of their stores.
+fn move_while_in_use(
+    engine: &str,
+    seed: u64,
+    through: impl Fn(&Place, &NodeStore) -> Option<NodeStore>,
+) -> Option<(MoveReport, u64)> {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, target) = (place(engine, dir.path())?, Place::Rocks(dir.path().join("to")));
+    let running = source.open(settings(seed)).unwrap();
+    let mut history = History::new(seed);
+    history.go(&running, 300, engine);
+    let retiring = MoveOptions { retires_source: true, ..options(7) };
+    let (opened, half) = (source.open_for_move(seed), target.open_for_move(seed));
+    let unlisted = through(&source, &running);
+    let mut after_retirement = 0;
+    let mut watch = |now: &MoveProgress| {
+        if now.is_retired {
+            after_retirement = now.transactions;
+        } else if let (Some(store), true) = (&unlisted, now.is_following) {
+            history.go(store, 40, engine);
+        } else if unlisted.is_none() {
+            history.go(&running, 3, engine);
+        }
+        true
+    };
+    let report = move_store(&opened, &half, &retiring, &mut watch).unwrap();
+    let compared = compare_stores(&opened, &half, 50, &mut |_| {}).unwrap();
+    if unlisted.is_none() {
+        assert_eq!(compared.differences, [], "{engine}");
+        drop(half);
+        history.look(&target.open(settings(seed)).unwrap(), engine);
+    }
+    let all = history.model.records.len() as u64;
+    eprintln!("{engine}: {all} transactions, {report:?}, {after_retirement} in the last step");
+    assert!(after_retirement < all, "the last step looked at everything");
+    Some((report, compared.differing))
+}
+
+#[test]
+fn a_source_in_use_is_followed_and_the_last_step_copies_only_what_is_left() {
+    for (engine, seed) in ENGINES.into_iter().filter(|engine| *engine != "rocksdb").zip(3_400..) {
+        let Some((report, _)) = move_while_in_use(engine, seed, |_, _| None) else { continue };
+        assert!(report.followed > 0 && report.last_step_ms.is_some(), "{engine}: {report:?}");
+    }
+}
+
 /// What the first pass leaves is not enough where somebody writes to the source: the twin of the test
 /// above, without the later passes.
 #[test]
@@ -259,7 +309,9 @@ fn a_retired_source_takes_no_writes_and_is_not_opened_until_the_move_is_abandone
     let place = || Place::Records(Arc::new(MemoryRecords::new()));
     let (source, target) = (place(), place());
     let mut history = History::new(seed);
-    let running = source.open(settings(seed)).unwrap();
+    // Health looks anew each time it is asked.
+    let looking = settings(seed).with(|settings| settings.health_probe_ms = 0);
+    let running = source.open(looking).unwrap();
     history.go(&running, 60, "source");
     let retiring = MoveOptions { retires_source: true, ..options(5) };
     let half = target.open_for_move(seed);
@@ -269,10 +321,17 @@ fn a_retired_source_takes_no_writes_and_is_not_opened_until_the_move_is_abandone
     assert!(matches!(stopped, MoveError::Stopped));
     let state = BlockState { height: Height::new(99), median_time: 8 };
     let refused = running.set_block_state(state).unwrap_err();
-    assert!(matches!(refused, StoreError::MovedAway), "{refused}");
+    assert!(matches!(refused, StoreError::MovedAway { ref to } if to == "target"), "{refused}");
     let txid = Txid::from_bytes([7; 32]);
     let refused = running.preserve(&[txid], Height::new(5)).unwrap_err();
-    assert!(matches!(refused, StoreError::MovedAway), "{refused}");
+    assert!(matches!(refused, StoreError::MovedAway { ref to } if to == "target"), "{refused}");
+    // Nothing that the pruner does either, and readiness says so.
+    let refused = running.trim_undo(Height::new(u32::MAX - 1)).err();
+    assert!(refused.is_none_or(|error| matches!(error, StoreError::MovedAway { .. })));
+    let refused = running.update_states(&mut |_| Ok(vec![("pruner_paused".to_owned(), None)]));
+    assert!(matches!(refused, Err(StoreError::MovedAway { .. })), "{refused:?}");
+    let trouble = running.trouble().unwrap();
+    assert!(trouble.reason.contains("moved to target") && trouble.passes, "{trouble:?}");
     let refused = source.open(settings(seed)).unwrap_err();
     assert!(matches!(refused, StoreOpenError::MovedAway { ref to } if to == "target"), "{refused}");
     let elsewhere = MoveOptions { to: "elsewhere".to_owned(), ..retiring.clone() };
@@ -282,6 +341,7 @@ fn a_retired_source_takes_no_writes_and_is_not_opened_until_the_move_is_abandone
 
     assert!(abandon_move(&opened, &half, &retiring).unwrap());
     drop(source.open(settings(seed)).unwrap());
+    assert_eq!(running.trouble(), None);
     history.go(&running, 20, "source, after the move was abandoned");
     move_until(&opened, &half, &retiring, u64::MAX).unwrap();
     let refused = abandon_move(&opened, &half, &retiring).unwrap_err();
@@ -295,7 +355,7 @@ fn a_store_with_bodies_in_files_is_moved_only_if_it_is_retired() {
     let (seed, dir) = (3_800, tempfile::tempdir().unwrap());
     let files = format!("file:{}", dir.path().join("blobs").display());
     let blobs = || Blobs::open(&files, Durability::Buffered, 5_000, OpenMode::Create).unwrap();
-    let in_files = StoreSettings { inline_body_bytes_max: 0, ..settings(seed) };
+    let in_files = settings(seed).with(|settings| settings.inline_body_bytes_max = 0);
     let source = Place::Rocks(dir.path().join("from"));
     let target = Place::Records(Arc::new(MemoryRecords::new()));
     let mut history = History::new(seed);
@@ -339,12 +399,16 @@ fn a_move_that_is_killed_at_any_point_goes_on() {
     let test = "histories::moving::a_move_that_is_killed_at_any_point_goes_on";
     let deaths = [
         ("move_marked", 1),
+        ("move_listing", 1),
         ("move_copied", 1),
         ("move_saved", 1),
         ("move_copied", 4),
+        ("move_pending", 1),
+        ("move_taken", 1),
+        ("move_followed", 1),
         ("move_states", 1),
+        ("move_compared", 1),
         ("move_retired", 1),
-        ("move_states", 1),
         ("move_done", 1),
     ];
     let mut random = Random::new(seed);
@@ -371,6 +435,11 @@ fn a_move_that_is_killed_at_any_point_goes_on() {
             for death in deaths {
                 let is_whole = start(Some(death)).wait().unwrap().success();
                 assert!(!is_whole, "seed {seed}, round {round}: it did not die at {death:?}");
+                if ["move_listing", "move_saved", "move_taken"].contains(&death.0) {
+                    // A program uses the source until the move goes on.
+                    let store = at(from.clone()).open(settings(seed)).unwrap();
+                    history.go(&store, 30, "source");
+                }
             }
         } else {
             // At any moment; one that has ended by itself is as good.

@@ -41,7 +41,7 @@ pub(crate) fn settings(seed: u64) -> StoreSettings {
         conflict_walk_max: 8,
         height_jump_blocks_max: 144,
     };
-    StoreSettings { policy, ..StoreSettings::default() }
+    StoreSettings::default().with(|settings| settings.policy = policy)
 }
 
 fn memory(seed: u64) -> NodeStore {
@@ -225,7 +225,7 @@ fn a_broken_rule_is_found_and_its_history_made_short() {
     }
     assert!(shrink(seed, history.clone(), &|| memory(seed)).contains("does not fail"));
     let policy = Policy { coinbase_maturity: 4, ..settings(seed).policy };
-    let broken = StoreSettings { policy, ..settings(seed) };
+    let broken = settings(seed).with(|settings| settings.policy = policy);
     let text = shrink(seed, history, &|| engines::memory(broken).store);
     assert!(text.starts_with("1 steps are enough"), "one coinbase shows it: {text}");
 }

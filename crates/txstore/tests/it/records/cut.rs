@@ -86,6 +86,10 @@ impl RecordStore for Cut {
         writes.iter().map(|write| self.one(write, barrier)).collect()
     }
 
+    fn refuses_late_writes(&self) -> bool {
+        self.records.refuses_late_writes()
+    }
+
     fn scan(&self, scans: &[ScanIndex]) -> Result<Vec<IndexPage>, RecordError> {
         if self.is_dead() { Err(RecordError::Closed) } else { self.records.scan(scans) }
     }
@@ -136,6 +140,10 @@ impl RecordStore for AtStatus {
             event();
         }
         self.records.write(writes, barrier)
+    }
+
+    fn refuses_late_writes(&self) -> bool {
+        self.records.refuses_late_writes()
     }
 
     fn scan(&self, scans: &[ScanIndex]) -> Result<Vec<IndexPage>, RecordError> {

@@ -1,5 +1,5 @@
 //! Transactions over several records: the creation lock, the creating flag, and every way back.
-//! Codes of the specification stand in comments.
+//! The code in a comment is the short name of a rule.
 
 use std::sync::Arc;
 
@@ -411,4 +411,27 @@ fn a_large_transaction_is_spent_mined_and_deleted_page_by_page() {
     assert!(pages(&records, &tx).is_empty());
     let view = store.spend_views(&[(OutPoint::new(tx.txid, PER_RECORD), None)], Height::new(9));
     assert_eq!(view.unwrap().remove(0).unwrap().status, SpendStatus::NotFound);
+}
+
+/// The call took the page that it had written itself for somebody else's change, began anew, and did
+/// so until its deadline.
+#[test]
+fn a_child_spends_from_a_further_record_of_its_parent_in_the_same_list() {
+    let (records, store) = fresh(1);
+    let fund = seed(1, &[1_000]);
+    create(&store, &fund).unwrap().unwrap();
+    let parent = spending(2, &[(&fund, 0)], &[9; 3 * PER_RECORD as usize + 1]);
+    let last = 3 * PER_RECORD;
+    let child = spending(3, &[(&parent, PER_RECORD), (&parent, last)], &[1]);
+    let both = [&parent, &child].map(|tx| (tx.clone(), CreateOptions::default()));
+    let answers = store.spend_and_create_list(&both, AT, SpendFlags::default()).unwrap().unwrap();
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!(pages(&records, &parent).len(), 3);
+    let outputs = [0, PER_RECORD, last].map(|vout| (OutPoint::new(parent.txid, vout), None));
+    let views = store.spend_views(&outputs, Height::new(9)).unwrap();
+    let states: Vec<SpendStatus> = views.into_iter().map(|view| view.unwrap().status).collect();
+    assert_eq!(states, [SpendStatus::Ok, SpendStatus::Spent, SpendStatus::Spent]);
+    assert!(!record(&store, &parent).unwrap().is_creating);
+    let rival = spending(4, &[(&parent, last)], &[1]);
+    assert!(take(&store, &rival).unwrap().is_err());
 }

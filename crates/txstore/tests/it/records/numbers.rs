@@ -27,8 +27,11 @@ fn try_open(
     context: RecordContext,
 ) -> Result<NodeStore, StoreOpenError> {
     let policy = Policy { retention_blocks, ..Policy::default() };
-    let settings = StoreSettings { policy, agreement, ..StoreSettings::default() };
-    let records = RecordSettings { shards: 4, ..RecordSettings::default() };
+    let settings = StoreSettings::default().with(|settings| {
+        settings.policy = policy;
+        settings.agreement = agreement;
+    });
+    let records = RecordSettings::default().with(|settings| settings.shards = 4);
     NodeStore::on_records(port, settings, records, context, OpenMode::Create)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use utxokeep_core::node::{NodeTx, SpendStatus};
-use utxokeep_records::{MemoryRecords, RecordStore};
+use utxokeep_records::{Key, MemoryRecords, ReadCell, RecordStore};
 use utxokeep_testkit::txstore::{seed, spending};
 use utxokeep_txstore::{NodeStore, PruneStore as _, RecordFault, TxStore};
 
@@ -188,4 +188,71 @@ fn an_older_call_does_not_wait_for_a_younger_one_that_stalls() {
     assert!(waits_for_a_younger_call_ms(None) < deadline_ms / 2);
     let without = waits_for_a_younger_call_ms(Some(RecordFault::NobodyWounds));
     assert!(without >= deadline_ms - 5, "nobody noticed: {without} ms");
+}
+
+/// How long a younger call waits for an older one that stalls, in milliseconds: the longest over all
+/// steps at which that stalls.
+fn waits_for_an_older_call_ms(fault: Option<RecordFault>) -> u64 {
+    let mut longest = 0;
+    for writes in 0..STEPS_MAX {
+        let (records, store) = fresh(1);
+        let family = family(&store);
+        let port = Cut::new(&records, writes, How::Dies);
+        let old = try_open(Arc::clone(&port) as Arc<dyn RecordStore>, 2, None);
+        let _ = old.map(|old| take(&old, &family[2]));
+        records.advance_ms(5);
+        let young = try_open(Cut::never(&records), 3, fault).unwrap();
+        let before_ms = records.now_ms(0).unwrap();
+        let rival = spending(4, &[(&family[1], 0), (&family[0], 1)], &[1]);
+        take(&young, &rival).unwrap().unwrap();
+        is_there(&store, &family);
+        longest = longest.max(records.now_ms(0).unwrap() - before_ms);
+        if !port.is_over() {
+            return longest;
+        }
+    }
+    panic!("the call takes more than {STEPS_MAX} steps");
+}
+
+/// Wound-wait, the other half: a younger call leaves an older one its time.
+#[test]
+fn a_younger_call_waits_for_an_older_one_until_its_deadline() {
+    let deadline_ms = settings().call_deadline_ms;
+    let waits = waits_for_an_older_call_ms(None);
+    assert!(waits >= deadline_ms - 50, "{waits} ms");
+    let without = waits_for_an_older_call_ms(Some(RecordFault::EverybodyWounds));
+    assert!(without < deadline_ms / 2, "nobody noticed: {without} ms");
+}
+
+/// Cells with something staged in them, after a call that died at any step was aborted by a call that
+/// met one of its cells, and a sweep: how many over all steps.
+fn staged_behind_a_sweep(fault: Option<RecordFault>) -> usize {
+    let mut left = 0;
+    for writes in 0..STEPS_MAX {
+        let (records, store) = fresh(1);
+        let family = family(&store);
+        // Opening a store sweeps as well, and would end the call before anybody meets it.
+        let other = try_open(Cut::never(&records), 3, fault).unwrap();
+        let port = Cut::new(&records, writes, How::Dies);
+        let dying = try_open(Arc::clone(&port) as Arc<dyn RecordStore>, 2, None);
+        let _ = dying.map(|dying| take(&dying, &family[2]));
+        if !port.is_over() {
+            return left;
+        }
+        records.advance_ms(10 * settings().call_deadline_ms);
+        take(&other, &spending(4, &[(&family[0], 1)], &[1])).unwrap().unwrap();
+        other.end_unfinished(100).unwrap();
+        let staged = |key: &Key| {
+            let cell = records.read(&[ReadCell::all(key.clone())]).unwrap().remove(0);
+            cell.is_some_and(|cell| cell.get(b"s").is_some())
+        };
+        left += records.keys().iter().filter(|key| staged(key)).count();
+    }
+    panic!("the call takes more than {STEPS_MAX} steps");
+}
+
+#[test]
+fn what_a_dead_call_staged_is_swept_also_where_another_aborted_it() {
+    assert_eq!(staged_behind_a_sweep(None), 0);
+    assert!(staged_behind_a_sweep(Some(RecordFault::AbortedForgotten)) > 0, "nobody noticed");
 }

@@ -23,14 +23,13 @@ pub(crate) const AT: Height = Height::new(5);
 pub(crate) const PER_RECORD: u32 = 3;
 
 pub(crate) fn settings() -> RecordSettings {
-    RecordSettings {
-        shards: 4,
-        outputs_per_record: PER_RECORD,
-        call_deadline_ms: 1_000,
-        wait_ms_max: 3_000,
-        clock_refresh_ms: 0,
-        ..RecordSettings::default()
-    }
+    RecordSettings::default().with(|settings| {
+        settings.shards = 4;
+        settings.outputs_per_record = PER_RECORD;
+        settings.call_deadline_ms = 1_000;
+        settings.wait_ms_max = 3_000;
+        settings.clock_refresh_ms = 0;
+    })
 }
 
 /// A store over the records, as a program of its own.

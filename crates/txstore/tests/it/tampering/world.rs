@@ -54,7 +54,8 @@ pub(crate) fn table(name: &str) -> TableId {
 
 /// On RocksDB, SQLite, and PostgreSQL where it is installed.
 pub(crate) fn worlds() -> Vec<World> {
-    let settings = StoreSettings { inline_body_bytes_max: INLINE_MAX, ..StoreSettings::default() };
+    let settings =
+        StoreSettings::default().with(|settings| settings.inline_body_bytes_max = INLINE_MAX);
     let dir = TempDir::new().unwrap();
     let kv = RocksKv::open(
         &dir.path().join("db"),
