@@ -1,4 +1,4 @@
-//! Everything that is counted. Names are ours; the list says what the seed calls each.
+//! Metrics of the pruner: the one list, with Teranode's name for each, and the functions that count.
 
 use metrics::{counter, gauge, histogram};
 use utxokeep_core::{
@@ -197,14 +197,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_every_one_of_the_seed_has_ours() {
+    fn names_are_unique_and_teranodes_have_one_here() {
         let mut names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), METRICS.len());
-        let seeds: String = METRICS.iter().map(|metric| metric.seed).collect();
-        for seed in ["duration_seconds", "skipped_total", "errors_total", "lag_blocks", "active"] {
-            assert!(seeds.contains(seed), "{seed}");
+        let theirs: String = METRICS.iter().map(|metric| metric.teranode).collect();
+        for name in ["duration_seconds", "skipped_total", "errors_total", "lag_blocks", "active"] {
+            assert!(theirs.contains(name), "{name}");
         }
     }
 }

@@ -325,18 +325,20 @@ impl Pruner {
         self.shared.control.cancel();
     }
 
-    /// Lets no further run start, also after a restart.
-    pub fn pause(&self) {
-        self.shared.set_paused(true);
+    /// Lets no further run start, also after a restart. Where the store takes no writes at present the
+    /// pause ends with this program; a store that was moved elsewhere refuses it.
+    pub fn pause(&self) -> Result<(), PrunerError> {
+        Ok(self.shared.set_paused(true)?)
     }
 
     /// Lets runs start again, beginning with the newest height.
-    pub fn resume(&self) {
-        self.shared.set_paused(false);
+    pub fn resume(&self) -> Result<(), PrunerError> {
+        self.shared.set_paused(false)?;
         match self.shared.store.heights() {
             Ok(heights) => drop(self.shared.offer(&heights)),
             Err(error) => tracing::error!(%error, "the store does not say where the chain is"),
         }
+        Ok(())
     }
 
     /// What the service is doing.
@@ -544,14 +546,21 @@ impl Shared {
         paused.into_iter().chain(settings).chain(gate).collect()
     }
 
-    /// Should the store fail, it holds until the program ends.
-    fn set_paused(&self, is_paused: bool) {
+    /// Should the store fail, it holds until the program ends. A store that is elsewhere now refuses it:
+    /// whoever prunes that one would not hear of it.
+    fn set_paused(&self, is_paused: bool) -> Result<(), StoreError> {
+        let was_paused = self.control.is_paused();
         self.control.set_paused(is_paused);
         let stored = state::set_paused(self.store.as_ref(), is_paused);
+        if let Err(error @ StoreError::MovedAway { .. }) = stored {
+            self.control.set_paused(was_paused);
+            return Err(error);
+        }
         self.is_paused_here.store(is_paused && stored.is_err(), Ordering::Release);
         if let Err(error) = stored {
             tracing::error!(%error, is_paused, "the store did not take the pause: it ends with the program");
         }
+        Ok(())
     }
 
     /// Whether runs may not start. The store is asked: another service may have paused it, or let

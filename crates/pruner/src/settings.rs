@@ -7,6 +7,7 @@ use crate::trigger::TriggerMode;
 /// How the pruner works. Lengths of time are in milliseconds, depths in blocks.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+#[non_exhaustive]
 pub struct PrunerSettings {
     /// Which event starts a run.
     pub trigger: TriggerMode,
@@ -72,6 +73,16 @@ pub struct PrunerSettings {
     pub backlog_headroom_runs: usize,
     /// Not ready while behind.
     pub backlog_fails_readiness: bool,
+}
+
+impl PrunerSettings {
+    /// The same with changes, for callers outside of this crate:
+    /// `PrunerSettings::default().with(|settings| settings.chunk_rows = 256)`.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
 }
 
 impl Default for PrunerSettings {

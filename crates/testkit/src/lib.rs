@@ -3,6 +3,8 @@
 mod answers;
 pub mod cardano;
 pub mod cardano_node;
+#[cfg(test)]
+mod documents;
 mod handmade;
 mod hooked;
 pub mod live;
@@ -10,6 +12,7 @@ mod model;
 pub mod postgres;
 pub mod pruner;
 mod regtest;
+mod skipped;
 mod snapshot;
 mod testdata;
 pub mod txstore;
@@ -25,5 +28,6 @@ pub use handmade::{
 pub use hooked::{Hook, HookedKv};
 pub use model::{Model, ModelBlock, ModelCoin, ModelSet, Refusal, digest_of, totals_of, utxos_of};
 pub use regtest::{Event, EventKind, RegtestA, Truth, sat};
+pub use skipped::skipped;
 pub use snapshot::{Snapshot, SnapshotCoin, StoredScript};
 pub use testdata::{csv, preview_immutable, testdata};

@@ -173,8 +173,8 @@ impl Drop for TestDatabase {
 fn skip<T>(made: Result<T, PostgresError>) -> Option<T> {
     match made {
         Ok(made) => Some(made),
-        Err(PostgresError::NotInstalled { program }) if std::env::var_os(REQUIRE).is_none() => {
-            eprintln!("SKIPPED: {program} is not installed, so PostgreSQL was NOT tested");
+        Err(PostgresError::NotInstalled { program }) => {
+            crate::skipped("PostgreSQL", REQUIRE, &format!("{program} is not installed"));
             None
         }
         Err(error) => panic!("{error}"),

@@ -1,8 +1,8 @@
 //! The conformance suite of safe deletion: every timeline, edge case and rule, for every engine;
 //! and a simulation that no seed may break.
 //!
-//! Each scenario is named by its rule, with the code of the specification, where it has one, in a
-//! comment. [`pruner_tests!`](crate::pruner_tests) makes a test of each for an engine.
+//! Each scenario is named by its rule; the code in its comment, where there is one, is the short
+//! name of the rule. [`pruner_tests!`](crate::pruner_tests) makes a test of each for an engine.
 
 #![allow(clippy::unwrap_used, clippy::similar_names, reason = "scenarios are tests")]
 

@@ -1,5 +1,5 @@
-//! Public chain data that is too large to be part of the project. Tests that need it skip, and say
-//! so, where it is absent.
+//! Public chain data that is too large to be part of the project. Tests that need it are skipped
+//! where it is absent, and counted; with `UTXOKEEP_REQUIRE_TESTDATA` they fail.
 
 use std::{
     fs::{self, File},
@@ -9,6 +9,10 @@ use std::{
 
 use liblzma::read::XzDecoder;
 
+use crate::skipped;
+
+/// Set to make missing data a failure in place of a skip.
+const REQUIRE: &str = "UTXOKEEP_REQUIRE_TESTDATA";
 /// Names the directory with the data.
 const VARIABLE: &str = "UTXOKEEP_TESTDATA";
 /// Where it is looked for otherwise: beside the checkout.
@@ -21,10 +25,8 @@ pub fn testdata(name: &str) -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
-    #[allow(clippy::print_stderr, reason = "a skipped test has to say so")]
-    {
-        eprintln!("skipped: {name} is not there; set {VARIABLE} to the directory that has it");
-    }
+    let message = format!("{name} is missing; set {VARIABLE} to the directory that has it");
+    skipped("test data", REQUIRE, &message);
     None
 }
 

@@ -1,6 +1,6 @@
 //! The conformance suite of the node store: one scenario per rule, for every engine.
 //!
-//! Each is named by its rule, with the code of the specification in a comment.
+//! Each is named by its rule; the code in its comment is the short name of the rule.
 //! [`conformance_tests!`](crate::conformance_tests) makes a test of each for an engine.
 //!
 //! Some codes have no scenario, because a transaction is never spread over several records and is

@@ -17,7 +17,7 @@ use utxokeep_testkit::{postgres::TestDatabase, pruner::OpenedPruneStore, pruner_
 use utxokeep_txstore::{Blobs, NodeStore, RecordContext, RecordSettings, StoreSettings, TABLES};
 
 fn with(policy: Policy) -> StoreSettings {
-    StoreSettings { policy, ..StoreSettings::default() }
+    StoreSettings::default().with(|settings| settings.policy = policy)
 }
 
 fn memory(policy: Policy) -> Option<OpenedPruneStore> {
@@ -28,7 +28,7 @@ fn memory(policy: Policy) -> Option<OpenedPruneStore> {
 
 /// Every body in a file.
 fn files(policy: Policy) -> Option<OpenedPruneStore> {
-    let settings = StoreSettings { inline_body_bytes_max: 0, ..with(policy) };
+    let settings = with(policy).with(|settings| settings.inline_body_bytes_max = 0);
     let kv = MemoryKv::new(TABLES);
     let blobs = Blobs::open("memory:", Durability::Buffered, 5_000, OpenMode::Create).unwrap();
     let store = NodeStore::on_kv(kv, settings, Durability::Buffered).unwrap();
@@ -45,7 +45,10 @@ fn rocksdb(policy: Policy) -> Option<OpenedPruneStore> {
 
 /// Two outputs in a record: many transactions have pages.
 fn records(policy: Policy) -> Option<OpenedPruneStore> {
-    let records = RecordSettings { shards: 8, outputs_per_record: 2, ..RecordSettings::default() };
+    let records = RecordSettings::default().with(|settings| {
+        settings.shards = 8;
+        settings.outputs_per_record = 2;
+    });
     let port = Arc::new(MemoryRecords::new());
     let context = RecordContext::default();
     let store = NodeStore::on_records(port, with(policy), records, context, OpenMode::Create);
@@ -55,7 +58,10 @@ fn records(policy: Policy) -> Option<OpenedPruneStore> {
 /// The same on the cluster that all tests share; `None` where no server is installed.
 fn redis(policy: Policy) -> Option<OpenedPruneStore> {
     let url = utxokeep_records::testing::shared_url_or_skip("ack=replica")?;
-    let records = RecordSettings { shards: 8, outputs_per_record: 2, ..RecordSettings::default() };
+    let records = RecordSettings::default().with(|settings| {
+        settings.shards = 8;
+        settings.outputs_per_record = 2;
+    });
     let port = Arc::new(RedisRecords::open(RedisOptions::parse(&url).unwrap()).unwrap());
     let context = RecordContext::default();
     let store = NodeStore::on_records(port, with(policy), records, context, OpenMode::Create);
@@ -65,7 +71,10 @@ fn redis(policy: Policy) -> Option<OpenedPruneStore> {
 /// Where the environment names a server.
 fn aerospike(policy: Policy) -> Option<OpenedPruneStore> {
     let place = AerospikePlace::new_or_skip("")?;
-    let records = RecordSettings { shards: 8, outputs_per_record: 2, ..RecordSettings::default() };
+    let records = RecordSettings::default().with(|settings| {
+        settings.shards = 8;
+        settings.outputs_per_record = 2;
+    });
     let port = AerospikeRecords::open(AerospikeOptions::parse(&place.url()).unwrap()).unwrap();
     let (port, context) = (Arc::new(port), RecordContext::default());
     let store = NodeStore::on_records(port, with(policy), records, context, OpenMode::Create);

@@ -83,12 +83,11 @@ fn due(store: &dyn TxStore) -> Vec<NodeTx> {
 const HEIGHT: Height = Height::new(298);
 
 fn pruner(store: &Arc<dyn PruneStore>) -> Pruner {
-    let settings = PrunerSettings {
-        chunk_rows: 2,
-        parallel_chunks: 1,
-        retry_max: 3,
-        ..PrunerSettings::default()
-    };
+    let settings = PrunerSettings::default().with(|settings| {
+        settings.chunk_rows = 2;
+        settings.parallel_chunks = 1;
+        settings.retry_max = 3;
+    });
     let clock = Arc::new(StillClock::default());
     Pruner::new(Arc::clone(store), clock, settings).unwrap()
 }
@@ -245,7 +244,7 @@ fn a_record_that_does_not_decode_is_kept_and_does_not_hold_up_the_others() {
 
 /// A store whose bodies are files in `dir`.
 fn with_files(kv: &Faulty, dir: &std::path::Path) -> Arc<dyn PruneStore> {
-    let settings = StoreSettings { inline_body_bytes_max: 0, ..StoreSettings::default() };
+    let settings = StoreSettings::default().with(|settings| settings.inline_body_bytes_max = 0);
     let url = format!("file:{}", dir.display());
     let blobs = Blobs::open(&url, Durability::Buffered, 5_000, OpenMode::Create).unwrap();
     let store = NodeStore::on_kv(kv.0.clone(), settings, Durability::Buffered).unwrap();
@@ -325,7 +324,7 @@ fn a_restored_body_keeps_its_file() {
     let (kv, dir) = (Faulty::new(), tempfile::tempdir().unwrap());
     let store = with_files(&kv, dir.path());
     let children = due(store.as_ref());
-    let settings = PrunerSettings { undo_blocks: 5, ..PrunerSettings::default() };
+    let settings = PrunerSettings::default().with(|settings| settings.undo_blocks = 5);
     let clock = Arc::new(StillClock::default());
     let pruner = Pruner::new(Arc::clone(&store), clock, settings).unwrap();
     completed(&pruner);

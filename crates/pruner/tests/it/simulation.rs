@@ -18,7 +18,7 @@ use utxokeep_txstore::{
 const PLANTED_BLOCKS: u32 = 5_000;
 
 fn settings() -> StoreSettings {
-    StoreSettings { policy: SimulationConfig::policy(), ..StoreSettings::default() }
+    StoreSettings::default().with(|settings| settings.policy = SimulationConfig::policy())
 }
 
 fn number(name: &str, default: u32) -> u32 {
@@ -106,7 +106,7 @@ fn no_seed_breaks_an_invariant_on_a_cluster() {
     let config = SimulationConfig { seed: 1 << 34, blocks, planted: None };
     simulate(config, &mut |store| {
         drop(store);
-        let records = RecordSettings { shards: 8, ..RecordSettings::default() };
+        let records = RecordSettings::default().with(|settings| settings.shards = 8);
         let (port, context) = (Arc::clone(&port), RecordContext::default());
         Arc::new(
             NodeStore::on_records(port, settings(), records, context, OpenMode::Create).unwrap(),
@@ -132,7 +132,8 @@ fn every_planted_mistake_is_found_by_every_seed() {
 /// and nothing goes that a child needs.
 #[test]
 fn no_order_of_calls_takes_away_what_a_child_needs() {
-    let settings = || StoreSettings { policy: OrdersConfig::policy(), ..StoreSettings::default() };
+    let settings =
+        || StoreSettings::default().with(|settings| settings.policy = OrdersConfig::policy());
     let steps = number("UTXOKEEP_ORDER_STEPS", 400);
     let first = u64::from(number("UTXOKEEP_ORDER_SEED", 1));
     for seed in first..first + u64::from(number("UTXOKEEP_ORDERS", 20)) {

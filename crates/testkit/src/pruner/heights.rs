@@ -113,8 +113,10 @@ pub(super) fn what_the_node_said_survives_a_restart(stage: &PruneStage) {
 
 /// A service over the store, with threads, that has run out of what it could do.
 fn started(stage: &PruneStage, passes: &dyn Fn(&Pruner) -> bool) -> Pruner {
-    let settings =
-        PrunerSettings { mined_set_wait_ms: 0, assembly_wait_ms: 0, ..PrunerSettings::default() };
+    let settings = PrunerSettings::default().with(|settings| {
+        settings.mined_set_wait_ms = 0;
+        settings.assembly_wait_ms = 0;
+    });
     let clock = Arc::new(StillClock::default());
     let pruner = Pruner::start(Arc::clone(&stage.store), clock, settings).unwrap();
     until(&pruner, passes);
@@ -247,7 +249,7 @@ pub(super) fn the_safe_height_is_that_of_the_persister(stage: &PruneStage) {
     assert!(matches!(answer, Err(PrunerError::Ahead { .. })), "{answer:?}");
     // A program that was told that there is none refuses one, and still obeys what is known.
     let trigger = TriggerMode::BlockMined;
-    let told = stage.pruner(PrunerSettings { trigger, ..PrunerSettings::default() });
+    let told = stage.pruner(PrunerSettings::default().with(|settings| settings.trigger = trigger));
     let answer = told.block_persisted(at(96));
     assert!(matches!(answer, Err(PrunerError::UnexpectedPersister)), "{answer:?}");
     assert_eq!(told.safe_height(None).unwrap(), at(95));
@@ -284,11 +286,11 @@ pub(super) fn nothing_completes_above_the_newest_block(stage: &PruneStage) {
 
 /// What was run survives a restart, and is bounded.
 pub(super) fn the_last_runs_survive_a_restart(stage: &PruneStage) {
-    let settings = PrunerSettings { job_history_max: 3, ..PrunerSettings::default() };
+    let settings = PrunerSettings::default().with(|settings| settings.job_history_max = 3);
     let pruner = stage.pruner(settings.clone());
     assert_eq!(pruner.status().unwrap().last, None);
     let first = stage.run(&pruner, 500);
-    pruner.pause();
+    pruner.pause().unwrap();
     let second = stage.run(&pruner, 501);
     assert_eq!(second.state, JobState::Skipped(SkipReason::Paused));
     assert_eq!(pruner.jobs(9).unwrap(), [second.clone(), first.clone()]);
@@ -296,9 +298,10 @@ pub(super) fn the_last_runs_survive_a_restart(stage: &PruneStage) {
     let next = stage.pruner(settings);
     assert_eq!(next.jobs(9).unwrap(), [second.clone(), first]);
     assert_eq!(next.status().unwrap().last, Some(second));
-    next.resume();
+    next.resume().unwrap();
     // Another program over the same store runs in between.
-    let other = stage.pruner(PrunerSettings { job_history_max: 3, ..PrunerSettings::default() });
+    let other =
+        stage.pruner(PrunerSettings::default().with(|settings| settings.job_history_max = 3));
     let mut numbers = Vec::new();
     for (pruner, height) in [(&next, 502), (&other, 503), (&next, 504)] {
         stage.run(pruner, height);
@@ -309,8 +312,10 @@ pub(super) fn the_last_runs_survive_a_restart(stage: &PruneStage) {
 
 /// Two programs that disagree over what may go are never both right.
 pub(super) fn every_pruner_has_the_window_of_the_store(stage: &PruneStage) {
-    let window =
-        |safety_window_blocks| PrunerSettings { safety_window_blocks, ..PrunerSettings::default() };
+    let window = |safety_window_blocks| {
+        PrunerSettings::default()
+            .with(|settings| settings.safety_window_blocks = safety_window_blocks)
+    };
     drop(stage.pruner(window(288)));
     let open =
         |settings| Pruner::new(Arc::clone(&stage.store), Arc::new(StillClock::default()), settings);
@@ -329,7 +334,7 @@ pub(super) fn a_window_that_was_changed_stops_whoever_has_the_old_one(stage: &Pr
     let pruner = stage.pruner(PrunerSettings::default());
     stage.reach(1_300);
     assert!(pruner.health().is_ready());
-    let wider = PrunerSettings { safety_window_blocks: 400, ..PrunerSettings::default() };
+    let wider = PrunerSettings::default().with(|settings| settings.safety_window_blocks = 400);
     let change = Agreement::Change { now_ms: 7 };
     stage.store.agree(&wider.agreed(), change).unwrap().unwrap();
     let job = pruner.run_at(at(1_300));

@@ -77,15 +77,14 @@ struct World {
 }
 
 fn settings() -> PrunerSettings {
-    PrunerSettings {
-        safety_window_blocks: WINDOW,
-        unmined_retention_blocks: 8,
-        parent_preservation_blocks: 40,
-        undo_blocks: UNDO_BLOCKS,
-        restored_preservation_blocks: 10,
-        chunk_rows: 3,
-        ..PrunerSettings::default()
-    }
+    PrunerSettings::default().with(|settings| {
+        settings.safety_window_blocks = WINDOW;
+        settings.unmined_retention_blocks = 8;
+        settings.parent_preservation_blocks = 40;
+        settings.undo_blocks = UNDO_BLOCKS;
+        settings.restored_preservation_blocks = 10;
+        settings.chunk_rows = 3;
+    })
 }
 
 /// Makes calls in an order that the seed decides, on all stores alike. Answers the calls up to the

@@ -191,7 +191,7 @@ pub(super) fn chains_of_conflicting_records_do_not_leak(stage: &PruneStage) {
     for lost in stage.store.set_conflicting(&all, true, at(11)).unwrap() {
         lost.unwrap();
     }
-    let settings = PrunerSettings { chunk_rows: 7, ..PrunerSettings::default() };
+    let settings = PrunerSettings::default().with(|settings| settings.chunk_rows = 7);
     let job = stage.run(&stage.pruner(settings), 11 + WINDOW);
     let JobState::Completed(report) = job.state else { panic!("{job:?}") };
     assert!(all.len() > 40 && report.kept.is_empty(), "{report:?}");
@@ -403,7 +403,7 @@ pub(super) fn a_pruned_record_is_restored_with_everything_it_had(stage: &PruneSt
     let [first, second, third] = grandchild(stage);
     stage.mined(&spending(4, &[(&third, 0)], &[0]), 10);
     let before = stage.record(&second).unwrap();
-    let pruner = stage.pruner(PrunerSettings { undo_blocks: 2, ..PrunerSettings::default() });
+    let pruner = stage.pruner(PrunerSettings::default().with(|settings| settings.undo_blocks = 2));
     let height = 10 + WINDOW;
     stage.run(&pruner, height);
     assert!(!stage.is_there(&second) && !stage.is_there(&third));
@@ -438,7 +438,7 @@ pub(super) fn a_pruned_record_is_restored_with_everything_it_had(stage: &PruneSt
 pub(super) fn restoring_a_record_whose_input_another_one_has_is_refused(stage: &PruneStage) {
     let [first, second, third] = grandchild(stage);
     stage.mined(&spending(4, &[(&third, 0)], &[0]), 10);
-    let pruner = stage.pruner(PrunerSettings { undo_blocks: 2, ..PrunerSettings::default() });
+    let pruner = stage.pruner(PrunerSettings::default().with(|settings| settings.undo_blocks = 2));
     let height = 10 + WINDOW;
     stage.run(&pruner, height);
     assert!(!stage.is_there(&second));
@@ -476,7 +476,7 @@ pub(super) fn restoring_a_record_whose_input_another_one_has_is_refused(stage: &
 /// An output that was frozen after the spend was taken back is nobody's.
 pub(super) fn restoring_a_record_whose_input_is_frozen_is_refused(stage: &PruneStage) {
     let [first, second, _] = grandchild(stage);
-    let pruner = stage.pruner(PrunerSettings { undo_blocks: 2, ..PrunerSettings::default() });
+    let pruner = stage.pruner(PrunerSettings::default().with(|settings| settings.undo_blocks = 2));
     stage.run(&pruner, 10 + WINDOW);
     stage.store.unspend(&[unspend_of(&first, 1, &second, 400)]).unwrap().remove(0).unwrap();
     let output = (OutPoint::new(first.txid, 1), first.utxo_hash(1).unwrap());
@@ -492,7 +492,7 @@ pub(super) fn restoring_a_record_whose_input_is_frozen_is_refused(stage: &PruneS
 pub(super) fn restoring_at_any_height_is_bounded(stage: &PruneStage) {
     let [_, second, third] = grandchild(stage);
     stage.mined(&spending(4, &[(&third, 0)], &[0]), 10);
-    let pruner = stage.pruner(PrunerSettings { undo_blocks: 2, ..PrunerSettings::default() });
+    let pruner = stage.pruner(PrunerSettings::default().with(|settings| settings.undo_blocks = 2));
     let height = 10 + WINDOW;
     stage.run(&pruner, height);
     assert!(!stage.is_there(&second));

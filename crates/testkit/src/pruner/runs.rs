@@ -32,8 +32,10 @@ fn due(stage: &PruneStage, count: u8) -> (NodeTx, Vec<NodeTx>) {
 pub(super) fn bounded_chunks_delete_and_mark_everything_due(stage: &PruneStage) {
     for parallel_chunks in [1, 3] {
         let (parent, txs) = due(stage, 5);
-        let settings =
-            PrunerSettings { chunk_rows: 2, parallel_chunks, ..PrunerSettings::default() };
+        let settings = PrunerSettings::default().with(|settings| {
+            settings.chunk_rows = 2;
+            settings.parallel_chunks = parallel_chunks;
+        });
         let report = completed(&stage.run(&stage.pruner(settings), 10 + WINDOW));
         assert_eq!((report.examined, report.deleted, report.parents_marked), (5, 5, 5));
         assert!(txs.iter().all(|tx| !stage.is_there(tx)));
@@ -44,10 +46,11 @@ pub(super) fn bounded_chunks_delete_and_mark_everything_due(stage: &PruneStage) 
 
 /// R-phase1.
 pub(super) fn parents_of_old_unmined_transactions_are_preserved(stage: &PruneStage) {
-    let settings = |unmined, preserved| PrunerSettings {
-        unmined_retention_blocks: unmined,
-        parent_preservation_blocks: preserved,
-        ..PrunerSettings::default()
+    let settings = |unmined, preserved| {
+        PrunerSettings::default().with(|settings| {
+            settings.unmined_retention_blocks = unmined;
+            settings.parent_preservation_blocks = preserved;
+        })
     };
     let run = |unmined, preserved, height| {
         completed(&stage.run(&stage.pruner(settings(unmined, preserved)), height))
@@ -93,7 +96,7 @@ pub(super) fn what_phase_1_preserves_phase_2_leaves_alone(stage: &PruneStage) {
 pub(super) fn the_service_reaches_the_newest_block_and_never_goes_back(stage: &PruneStage) {
     let (_, txs) = due(stage, 20);
     let clock = Arc::new(MonotonicClock::default());
-    let settings = PrunerSettings { chunk_rows: 3, ..PrunerSettings::default() };
+    let settings = PrunerSettings::default().with(|settings| settings.chunk_rows = 3);
     let store = Arc::clone(&stage.store);
     let mut pruner = Pruner::start(store, clock, settings).unwrap();
     for height in 11..=10 + WINDOW {
@@ -120,7 +123,7 @@ pub(super) fn the_service_reaches_the_newest_block_and_never_goes_back(stage: &P
 pub(super) fn a_paused_pruner_completes_no_height(stage: &PruneStage) {
     let (_, txs) = due(stage, 1);
     let pruner = stage.pruner(PrunerSettings::default());
-    pruner.pause();
+    pruner.pause().unwrap();
     let job = stage.run(&pruner, 10 + WINDOW);
     assert_eq!(job.state, JobState::Skipped(SkipReason::Paused));
     assert!(stage.is_there(&txs[0]) && pruner.status().unwrap().is_paused);
@@ -129,19 +132,19 @@ pub(super) fn a_paused_pruner_completes_no_height(stage: &PruneStage) {
         None,
         "a skipped height is not complete"
     );
-    pruner.resume();
+    pruner.resume().unwrap();
     assert_eq!(completed(&stage.run(&pruner, 10 + WINDOW)).deleted, 1);
 }
 
 /// A pause is kept in the store: who starts next finds it.
 pub(super) fn a_pause_outlives_the_program(stage: &PruneStage) {
     let (_, txs) = due(stage, 1);
-    stage.pruner(PrunerSettings::default()).pause();
+    stage.pruner(PrunerSettings::default()).pause().unwrap();
     let next = stage.pruner(PrunerSettings::default());
     assert!(next.status().unwrap().is_paused);
     assert_eq!(stage.run(&next, 10 + WINDOW).state, JobState::Skipped(SkipReason::Paused));
     assert!(stage.is_there(&txs[0]));
-    next.resume();
+    next.resume().unwrap();
     let last = stage.pruner(PrunerSettings::default());
     assert!(!last.status().unwrap().is_paused);
     assert_eq!(completed(&last.run_at(at(10 + WINDOW))).deleted, 1);
@@ -151,7 +154,7 @@ pub(super) fn a_pause_outlives_the_program(stage: &PruneStage) {
 pub(super) fn health_names_the_dependency_at_fault(stage: &PruneStage) {
     let fine = stage.pruner(PrunerSettings::default());
     assert!(fine.health().is_ready());
-    let strict = PrunerSettings { requires_assembly_state: true, ..PrunerSettings::default() };
+    let strict = PrunerSettings::default().with(|settings| settings.requires_assembly_state = true);
     let pruner = stage.pruner(strict);
     let health = pruner.health();
     let fault = health.dependencies.iter().find(|dependency| dependency.fault.is_some()).unwrap();
@@ -181,12 +184,11 @@ pub(super) fn a_run_out_of_time_stops_and_the_next_one_resumes(stage: &PruneStag
     let (parent, _) = due(stage, 6);
     let blocked = spending(90, &[(&parent, 6)], &[0]);
     stage.store_with(&blocked, 10, &CreateOptions::default()).unwrap();
-    let settings = PrunerSettings {
-        chunk_rows: 2,
-        parallel_chunks: 1,
-        run_time_max_ms: 8_000,
-        ..PrunerSettings::default()
-    };
+    let settings = PrunerSettings::default().with(|settings| {
+        settings.chunk_rows = 2;
+        settings.parallel_chunks = 1;
+        settings.run_time_max_ms = 8_000;
+    });
     let clock = Arc::new(Hasty(StillClock::default()));
     let store = Arc::clone(&stage.store);
     let pruner = Pruner::new(store, clock, settings).unwrap();

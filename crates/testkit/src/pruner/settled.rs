@@ -87,7 +87,7 @@ pub(super) fn a_settled_child_that_is_restored_counts_as_it_stands(stage: &Prune
     for parent in [&first, &second] {
         assert_eq!(stage.store.preserve(&[parent.txid], at(HEIGHT + 1)).unwrap(), 1);
     }
-    let pruner = stage.pruner(PrunerSettings { undo_blocks: 5, ..PrunerSettings::default() });
+    let pruner = stage.pruner(PrunerSettings::default().with(|settings| settings.undo_blocks = 5));
     stage.run(&pruner, HEIGHT);
     assert!(!stage.is_there(&child) && stage.is_there(&first), "the child went first");
     assert!(pruner.restore(&child.txid, Some(at(HEIGHT))).unwrap());

@@ -81,7 +81,7 @@ pub(super) fn a_parent_of_an_unmined_child_survives_the_first_run_after_a_restar
     let (parent, child) = spent_at_1000(stage);
     assert_eq!(stage.record(&parent).unwrap().preserve_until, None, "nothing was preserved");
     // Even with phase 1 left out, so that the order of phases cannot be what saves it.
-    let settings = PrunerSettings { skip_preserve_parents: true, ..PrunerSettings::default() };
+    let settings = PrunerSettings::default().with(|settings| settings.skip_preserve_parents = true);
     let job = stage.run(&stage.pruner(settings), 1_500);
     let JobState::Completed(report) = job.state else { panic!("{job:?}") };
     assert_eq!((report.deleted, report.kept[&KeepReason::ChildUnmined]), (0, 1));
@@ -110,7 +110,8 @@ pub(super) fn nothing_that_is_due_above_the_persisted_height_goes(stage: &PruneS
     stage.mined(&parent, 900);
     stage.mined(&child, 1_000);
     let trigger = TriggerMode::BlockPersisted;
-    let pruner = stage.pruner(PrunerSettings { trigger, ..PrunerSettings::default() });
+    let pruner =
+        stage.pruner(PrunerSettings::default().with(|settings| settings.trigger = trigger));
     stage.reach(1_300);
     let asked = pruner.trigger(Some(at(1_300)));
     assert!(matches!(asked, Err(PrunerError::NothingPersisted)), "{asked:?}");

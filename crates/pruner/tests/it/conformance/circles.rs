@@ -46,12 +46,15 @@ fn open(database: &Database, settings: StoreSettings, fault: Option<ProofFault>)
 fn retries(scenario: fn(&PruneStage), fault: Option<ProofFault>) -> Option<u64> {
     let place = TestDatabase::create_or_skip()?;
     // Nothing waits here for so long that it would give up by itself.
-    let options = Options { busy_timeout_ms: 600_000, retries_max: 100, ..Options::default() };
+    let options = Options::default().with(|settings| {
+        settings.busy_timeout_ms = 600_000;
+        settings.retries_max = 100;
+    });
     // The server looks for circles sooner than it does by default.
     let url = format!("{}?options=-c%20deadlock_timeout%3D20ms", place.url());
     let database = Database::open(&url, &options).unwrap();
     let make = |policy: Policy| {
-        let settings = StoreSettings { policy, ..StoreSettings::default() };
+        let settings = StoreSettings::default().with(|settings| settings.policy = policy);
         let store: Arc<dyn PruneStore> = Arc::new(open(&database, settings, fault));
         Some((store, None))
     };
@@ -101,10 +104,8 @@ fn waiting(database: &Database) -> i64 {
 fn child_leaves_before_the_commit(fault: Option<ProofFault>) -> Option<Pruned> {
     let place = TestDatabase::create_or_skip()?;
     let database = Database::open(place.url(), &Options::default()).unwrap();
-    let settings = StoreSettings {
-        policy: Policy { coinbase_maturity: 1, ..Policy::default() },
-        ..StoreSettings::default()
-    };
+    let settings = StoreSettings::default()
+        .with(|settings| settings.policy = Policy { coinbase_maturity: 1, ..Policy::default() });
     let store = open(&database, settings, fault);
     let grandparent = seed(1, &[5, 5]);
     let parent = spending(2, &[(&grandparent, 0)], &[5]);

@@ -42,13 +42,12 @@ fn at(height: u32) -> Height {
 }
 
 fn settings(chunk_rows: usize) -> PrunerSettings {
-    PrunerSettings {
-        safety_window_blocks: WINDOW,
-        unmined_retention_blocks: 5,
-        parent_preservation_blocks: 30,
-        chunk_rows,
-        ..PrunerSettings::default()
-    }
+    PrunerSettings::default().with(|settings| {
+        settings.safety_window_blocks = WINDOW;
+        settings.unmined_retention_blocks = 5;
+        settings.parent_preservation_blocks = 30;
+        settings.chunk_rows = chunk_rows;
+    })
 }
 
 fn pruner(store: &Arc<dyn PruneStore>, chunk_rows: usize) -> Pruner {
