@@ -78,7 +78,7 @@ struct World {
 
 impl World {
     fn new(url: &str) -> Self {
-        let options = Options { durability: Durability::Relaxed, ..Options::default() };
+        let options = Options::default().with(|settings| settings.durability = Durability::Relaxed);
         let database = Database::open(url, &options).unwrap();
         let ledger = Ledger::open(database, Limits::default(), NOW).unwrap();
         let wallet = ledger.create_wallet("w", NETWORK, NOW).unwrap().id;

@@ -12,7 +12,7 @@ use utxokeep_testkit::postgres::TestDatabase;
 use utxokeep_wallet::{LeaseClock, Ledger, Limits, Micros};
 
 fn ledger(url: &str) -> Ledger {
-    let options = Options { durability: Durability::Relaxed, ..Options::default() };
+    let options = Options::default().with(|settings| settings.durability = Durability::Relaxed);
     let database = Database::open(url, &options).unwrap();
     let ledger = Ledger::open(database, Limits::default(), Micros::new(1)).unwrap();
     ledger.with_lease_clock(LeaseClock::Caller)

@@ -19,7 +19,10 @@ const LEDGER: &str = "UTXOKEEP_PROCESS_LEDGER";
 const NUMBER: &str = "UTXOKEEP_PROCESS_NUMBER";
 
 fn open(url: &str, durability: Durability) -> Ledger {
-    let options = Options { durability, busy_timeout_ms: 60_000, ..Options::default() };
+    let options = Options::default().with(|settings| {
+        settings.durability = durability;
+        settings.busy_timeout_ms = 60_000;
+    });
     let database = Database::open(url, &options).unwrap();
     Ledger::open(database, Limits::default(), Micros::new(1)).unwrap()
 }

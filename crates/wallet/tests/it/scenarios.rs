@@ -21,6 +21,7 @@ mod lease_clock;
 mod leases;
 mod pruned_undone;
 mod pruning;
+mod readable;
 mod reorg;
 mod rich;
 mod set_aside;

@@ -28,7 +28,7 @@ fn documented() -> Columns {
             heading.trim_matches('`').clone_into(&mut table);
         }
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        if let ["", name, kind, null, _, ""] = cells[..]
+        if let ["", name, kind, null, _, _, ""] = cells[..]
             && name.starts_with('`')
         {
             let name = name.trim_matches('`').to_owned();

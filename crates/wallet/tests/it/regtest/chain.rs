@@ -109,7 +109,7 @@ pub(crate) fn hd_descriptors() -> Vec<NewDescriptor> {
 }
 
 pub(crate) fn open(url: &str) -> Ledger {
-    let options = Options { durability: Durability::Relaxed, ..Options::default() };
+    let options = Options::default().with(|settings| settings.durability = Durability::Relaxed);
     let database = Database::open(url, &options).unwrap();
     let ledger = Ledger::open(database, Limits::default(), NOW).unwrap();
     ledger.with_codec(Arc::new(BitcoinCodec)).with_lease_clock(LeaseClock::Caller)

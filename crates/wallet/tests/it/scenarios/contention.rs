@@ -56,14 +56,13 @@ struct Outcome {
 
 /// Eighty coins, of which a payment needs three: 26 payments fit, 48 are tried.
 fn fight(url: &str, isolation: Isolation, retries_max: u32) -> Outcome {
-    let options = Options {
-        durability: Durability::Relaxed,
-        connections_max: 20,
-        busy_timeout_ms: 60_000,
-        retries_max,
-        retry_base_ms: 2,
-        ..Options::default()
-    };
+    let options = Options::default().with(|settings| {
+        settings.durability = Durability::Relaxed;
+        settings.connections_max = 20;
+        settings.busy_timeout_ms = 60_000;
+        settings.retries_max = retries_max;
+        settings.retry_base_ms = 2;
+    });
     let database = Database::open(url, &options).unwrap();
     let ledger = Ledger::open(database, Limits::default(), Micros::new(1)).unwrap();
     let ledger = ledger.with_lease_clock(LeaseClock::Caller);

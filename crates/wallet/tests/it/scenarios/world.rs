@@ -249,7 +249,10 @@ impl<'l> World<'l> {
 }
 
 fn options() -> Options {
-    Options { durability: Durability::Relaxed, connections_max: 20, ..Options::default() }
+    Options::default().with(|settings| {
+        settings.durability = Durability::Relaxed;
+        settings.connections_max = 20;
+    })
 }
 
 pub(crate) fn open(url: &str, limits: Limits) -> Ledger {
