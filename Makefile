@@ -6,11 +6,13 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check bench bench-peers setup docs nightly features
+.PHONY: help run test check package bench bench-peers setup docs nightly features
 
 CARGO := scripts/cargo
 # A developer may be in the middle of adding a dependency; CI must test the committed lock file.
 LOCKED := $(if $(CI),--locked)
+# Crates that are never published; a package of the others leaves the test kit out.
+UNPUBLISHED := --exclude utxokeep-bench --exclude utxokeep-testkit
 # Arguments for `make run` and `make bench`.
 ARGS ?=
 
@@ -18,9 +20,9 @@ help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: setup ## Build the program in release mode and start its demo; ARGS="..." adds arguments.
-	@exec $(CARGO) run $(LOCKED) --release -p utxokeep --bin utxokeep -- demo $(ARGS)
+	@exec $(CARGO) run $(LOCKED) --release -p utxokeep-server --bin utxokeep -- demo $(ARGS)
 
-test: check ## Everything CI runs: formatting, lints, all tests, documentation examples.
+test: check package ## Everything CI runs: formatting, lints, packages, all tests, documentation examples.
 	$(CARGO) test $(LOCKED) --workspace --doc --quiet
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run $(LOCKED) --workspace --status-level slow; \
@@ -31,14 +33,18 @@ test: check ## Everything CI runs: formatting, lints, all tests, documentation e
 check: setup ## Formatting and lints only; a warning is an error.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
-	@if $(CARGO) tree $(LOCKED) -p utxokeep -e normal,build,features | grep 'feature "testing"'; then \
+	@if $(CARGO) tree $(LOCKED) -p utxokeep-server -e normal,build,features | grep 'feature "testing"'; then \
 		echo "the program is built with a feature that only tests may have" >&2; exit 1; \
 	fi
+
+package: setup ## Packages of all crates that are published, without compiling them once more.
+	$(CARGO) package $(LOCKED) --workspace $(UNPUBLISHED) $(if $(CI),,--allow-dirty) --no-verify --quiet
 
 features: setup ## Each library with one engine alone, and with none.
 	scripts/features
 
 nightly: setup features ## Long random histories, many crashes and failovers on every engine, with new seeds each day.
+	$(CARGO) package $(LOCKED) --workspace $(UNPUBLISHED) --allow-dirty
 	UTXOKEEP_STEPS=100000 UTXOKEEP_ROUNDS=100 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test it histories::
 	UTXOKEEP_HISTORY_STEPS=100000 UTXOKEEP_HISTORY_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
@@ -46,7 +52,7 @@ nightly: setup features ## Long random histories, many crashes and failovers on 
 	UTXOKEEP_TAMPER_ALL=1 UTXOKEEP_REQUIRE_POSTGRES=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep-wallet --test it scenarios::columns
 	UTXOKEEP_FAILOVERS=50 UTXOKEEP_REQUIRE_POSTGRES=1 \
-		$(CARGO) test $(LOCKED) -p utxokeep --test it standby::
+		$(CARGO) test $(LOCKED) -p utxokeep-server --test it standby::
 	UTXOKEEP_CLUSTER_ROUNDS=25 UTXOKEEP_CLUSTER_OUTPUTS=1000000 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_REDIS=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test it cluster:: -- --nocapture --test-threads 1
 	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 \
@@ -61,7 +67,7 @@ bench-peers: setup ## Measure bdk_wallet on the wallet history, for comparison; 
 	@exec $(CARGO) run --release --manifest-path benches/peers/Cargo.toml -- $(ARGS)
 
 docs: setup ## Write the generated pages under docs/ anew; `make test` fails while they differ.
-	UTXOKEEP_BLESS=1 $(CARGO) test $(LOCKED) -p utxokeep --test it generated_docs::
+	UTXOKEEP_BLESS=1 $(CARGO) test $(LOCKED) -p utxokeep-server --test it generated_docs::
 
 setup: ## Install missing system packages and compile RocksDB once for this machine.
 	@scripts/setup
