@@ -9,6 +9,8 @@
 mod error;
 mod genesis;
 mod load;
+mod mmr;
+mod names;
 mod page;
 mod rate;
 mod schema;
@@ -19,11 +21,12 @@ use utxokeep_index::{Identity, IndexSettings};
 use utxokeep_kv::{Durability, RocksOptions};
 
 pub use error::ConfigError;
+pub use names::{is_host_name, is_origin};
 pub use page::{example_file, page};
 pub use schema::{
     ChainConfig, Config, Delta, FollowConfig, GrpcConfig, IndexConfig, IndexingStrategy,
-    PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, ServerConfig, Setting, StorageConfig, Store,
-    TxStoreConfig, WalletConfig,
+    MmrRuleName, PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, ServerConfig, Setting,
+    StorageConfig, Store, TxStoreConfig, WalletConfig,
 };
 pub use source::Source;
 
@@ -76,26 +79,29 @@ impl Config {
             rollback_window: blocks(index.rollback_window_blocks, defaults.window.rollback_window),
         };
         check_window(window, network, defaults.decoder.security_blocks())?;
-        Ok(IndexSettings {
-            enabled: fixed(&["index.enabled"], index.enabled, |found| found.enabled),
-            address_index: fixed(&address_names, index.keeps_addresses(), |f| f.address_index),
-            payment_index: has_credentials
-                && fixed(&payment_names, index.keeps_payment(), |f| f.payment_index),
-            stake_index: has_credentials
-                && fixed(&["index.stake_credential"], index.stake_credential, |f| f.stake_index),
-            filter: self.filter(network, database)?,
-            may_start_mid_chain: self.chain.start_mid_chain,
-            muhash: fixed(&["index.muhash"], index.muhash, |found| found.muhash),
-            window,
-            delta: index.delta.into(),
-            prune_rows_max: index.prune_batch_rows_max.get() as usize,
-            prune_pass_ms_max: u64::from(index.prune_pass_ms_max.get()),
-            consumer_lag_blocks_max: index.consumer_lag_blocks_max.get(),
-            durability: if self.storage.fsync { Durability::Synced } else { Durability::Buffered },
-            bulk_batch_bytes_max: self.half_memory_bytes(),
-            catch_up_blocks_max: self.storage.catch_up_blocks_max.get() as usize,
-            ..defaults
-        })
+        let filter = self.filter(network, database)?;
+        Ok(defaults.with(|settings| {
+            settings.enabled = fixed(&["index.enabled"], index.enabled, |found| found.enabled);
+            settings.address_index =
+                fixed(&address_names, index.keeps_addresses(), |f| f.address_index);
+            settings.payment_index = has_credentials
+                && fixed(&payment_names, index.keeps_payment(), |f| f.payment_index);
+            settings.stake_index = has_credentials
+                && fixed(&["index.stake_credential"], index.stake_credential, |f| f.stake_index);
+            settings.filter = filter;
+            settings.may_start_mid_chain = self.chain.start_mid_chain;
+            settings.muhash = fixed(&["index.muhash"], index.muhash, |found| found.muhash);
+            settings.mmr = self.mmr(database);
+            settings.window = window;
+            settings.delta = index.delta.into();
+            settings.prune_rows_max = index.prune_batch_rows_max.get() as usize;
+            settings.prune_pass_ms_max = u64::from(index.prune_pass_ms_max.get());
+            settings.consumer_lag_blocks_max = index.consumer_lag_blocks_max.get();
+            settings.durability =
+                if self.storage.fsync { Durability::Synced } else { Durability::Buffered };
+            settings.bulk_batch_bytes_max = self.half_memory_bytes();
+            settings.catch_up_blocks_max = self.storage.catch_up_blocks_max.get() as usize;
+        }))
     }
 
     /// Which outputs are kept.
@@ -318,7 +324,8 @@ mod tests {
             ("[txstore]\ncache_mib = 15", "txstore.cache_mib: a whole number from 16 on is"),
             ("[txstore]\nurl = 5", "txstore.url: \"rocksdb:DIR\", "),
             ("[grpc]\nmessage_mib_max = 1025", "grpc.message_mib_max: a whole number from 1 to"),
-            ("[index]\nstore = \"mmr\"", "index.store: \"mmr\" is not available yet"),
+            ("[index]\nstore = \"tree\"", "index.store: \"classic\" or \"mmr\" is expected"),
+            ("[index]\nmmr_rule = \"utreexo\"", "test.toml: index.mmr_rule needs index.store = "),
             ("index = 5", "test.toml: index must be a section: write [index]"),
             ("[chain]\nnetwork = \"moon\"", "test.toml: unknown network \"moon\""),
             (

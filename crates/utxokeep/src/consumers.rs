@@ -54,9 +54,9 @@ pub(crate) trait LogConsumer: Send + 'static {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Stepped {
     /// Nothing is left to do until the tip moves.
-    pub(crate) is_done: bool,
+    pub is_done: bool,
     /// What the consumer waits for, for people.
-    pub(crate) hindrance: Option<String>,
+    pub hindrance: Option<String>,
 }
 
 /// Why a step failed, with its causes, for people.
@@ -87,8 +87,7 @@ impl ConsumerThread {
         look_after: Duration,
         state: FollowerState,
     ) -> io::Result<Self> {
-        crate::rest::install_recorder();
-        crate::rest::describe(METRICS);
+        crate::meters::describe(METRICS);
         let is_stopped = Arc::new(AtomicBool::new(false));
         let (flag, told, woken_by) = (Arc::clone(&is_stopped), state.clone(), signal.clone());
         let name = format!("log-{}", consumer.name());

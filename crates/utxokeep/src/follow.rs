@@ -28,7 +28,7 @@ use utxokeep_kv::Kv;
 use crate::{clock::now_s, config::FollowConfig};
 
 pub use sources::node_options;
-pub(crate) use state::describe_metrics;
+pub use state::describe_metrics;
 pub use state::{METRICS, SourceState, SourceStatus};
 
 /// How often a waiting follower looks whether it is to stop.
@@ -169,7 +169,7 @@ fn listen<K: Kv>(
 }
 
 /// Sleeps for a while, or until the program is to stop.
-pub(crate) fn pause(wait: Duration, is_stopped: &dyn Fn() -> bool) {
+pub fn pause(wait: Duration, is_stopped: &dyn Fn() -> bool) {
     let until = Instant::now() + wait;
     while !is_stopped() {
         let left = until.saturating_duration_since(Instant::now());

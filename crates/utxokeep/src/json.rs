@@ -1,37 +1,42 @@
-//! JSON models shared by the command line and REST.
-//!
-//! Names are in snake case and follow the seed design where it has them.
+//! What answers about the chain are made of, on every face.
 //!
 //! # Invariants
 //!
 //! * Amounts are decimal strings: JSON numbers lose digits above 2^53.
 //! * Hashes are in the order people of the chain read them; on Bitcoin that is reversed.
 
+mod mmr;
 mod utxo;
 
 use serde::Serialize;
-use utoipa::ToSchema;
 use utxokeep_chains::cardano::asset_fingerprint;
 use utxokeep_core::{
     BlockEntry, ChainPoint, Height, Network, Partial as PartialIndex, cardano::era, hex_encode,
 };
 use utxokeep_index::{AddressBalance, AssetId, IndexSettings, IndexStatus};
 
+pub use mmr::{
+    MmrRootAnswer, MmrStatus, UtreexoBlockProof, UtreexoDocument, UtreexoInclusion, UtreexoRoots,
+};
 pub use utxo::{Utxo, script_hash};
 
 use crate::follow::SourceStatus;
 
 /// A place on the chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Point {
     /// Number of the block.
-    #[schema(example = 300)]
+    #[cfg_attr(feature = "schema", schema(example = 300))]
     pub height: u32,
     /// Slot of the block; equals the height on chains without slots.
-    #[schema(example = 300)]
+    #[cfg_attr(feature = "schema", schema(example = 300))]
     pub slot: u64,
     /// Hash of the block.
-    #[schema(example = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206")]
+    #[cfg_attr(
+        feature = "schema",
+        schema(example = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206")
+    )]
     pub hash: String,
 }
 
@@ -46,17 +51,18 @@ impl Point {
 
 /// What a database keeps that does not keep everything. Answers of a complete one have no such
 /// field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Partial {
     /// Cardano: height of the first block. Outputs created before it are not known here, so that
     /// sums and lists lack them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, example = 58_000)]
+    #[cfg_attr(feature = "schema", schema(nullable = false, example = 58_000))]
     pub started_mid_chain_at: Option<u32>,
     /// Addresses and credentials whose outputs are kept, when there is a filter. Totals are those
     /// of the outputs kept; other owners are refused with `not_kept`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, example = 3)]
+    #[cfg_attr(feature = "schema", schema(nullable = false, example = 3))]
     pub filter_entries: Option<usize>,
     /// The same for people, in the words of the errors.
     #[serde(skip)]
@@ -82,26 +88,27 @@ impl Partial {
 }
 
 /// A quantity of one unit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Amount {
     /// What is counted: `sat`, `lovelace`, or policy and name of a native asset in hexadecimal,
     /// one behind the other.
-    #[schema(example = "sat")]
+    #[cfg_attr(feature = "schema", schema(example = "sat"))]
     pub unit: String,
     /// Policy of a native asset, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub policy_id: Option<String>,
     /// Name of a native asset within its policy, in hexadecimal; may be empty.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub asset_name: Option<String>,
     /// Short name of a native asset that wallets show (CIP-14).
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub fingerprint: Option<String>,
     /// How many, as a decimal string.
-    #[schema(example = "5000000000")]
+    #[cfg_attr(feature = "schema", schema(example = "5000000000"))]
     pub quantity: String,
 }
 
@@ -127,20 +134,21 @@ impl Amount {
 }
 
 /// What an owner holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Balance {
     /// Sum of the amounts in the smallest unit (satoshi or lovelace), as a decimal string.
-    #[schema(example = "5000000000")]
+    #[cfg_attr(feature = "schema", schema(example = "5000000000"))]
     pub amount: String,
     /// Cardano: the same sum.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub lovelace_amount: Option<String>,
     /// The same sum by unit; on Cardano the sum of every native asset follows, in order of policy
     /// and name.
     pub amounts: Vec<Amount>,
     /// Number of outputs.
-    #[schema(example = 1)]
+    #[cfg_attr(feature = "schema", schema(example = 1))]
     pub utxo_count: u64,
 }
 
@@ -160,28 +168,29 @@ impl Balance {
 }
 
 /// A block of the followed chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Block {
     /// Height of the block.
-    #[schema(example = 300)]
+    #[cfg_attr(feature = "schema", schema(example = 300))]
     pub height: u32,
     /// Slot of the block; equals the height on chains without slots.
-    #[schema(example = 300)]
+    #[cfg_attr(feature = "schema", schema(example = 300))]
     pub slot: u64,
     /// Cardano: epoch of that slot.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub epoch: Option<u32>,
     /// Cardano: era of the block.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub era: Option<&'static str>,
     /// Hash of the block.
     pub hash: String,
     /// Hash of its parent.
     pub previous_hash: String,
     /// Its time, in seconds since the epoch.
-    #[schema(example = 1_296_868_800)]
+    #[cfg_attr(feature = "schema", schema(example = 1_296_868_800))]
     pub time: u64,
     /// Work of the chain up to and including the block, as a hexadecimal number.
     pub chain_work: String,
@@ -194,7 +203,7 @@ pub struct Block {
     /// Outputs in the set after the block.
     pub utxo_count: u64,
     /// Sum of their amounts in the smallest unit, as a decimal string.
-    #[schema(example = "1500000000000")]
+    #[cfg_attr(feature = "schema", schema(example = "1500000000000"))]
     pub total_amount: String,
 }
 
@@ -229,10 +238,11 @@ fn era_name(number: u8) -> &'static str {
 }
 
 /// Size of one table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Table {
     /// Name of the table.
-    #[schema(example = "utxo_unspent")]
+    #[cfg_attr(feature = "schema", schema(example = "utxo_unspent"))]
     pub name: String,
     /// Bytes on disk, without the write-ahead log.
     pub disk_bytes: u64,
@@ -241,79 +251,100 @@ pub struct Table {
 }
 
 /// What a database says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = Status)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Status))]
 pub struct ChainStatus {
     /// The chain it follows.
-    #[schema(example = "bitcoin")]
+    #[cfg_attr(feature = "schema", schema(example = "bitcoin"))]
     pub chain: String,
     /// The network within the chain.
-    #[schema(example = "regtest")]
+    #[cfg_attr(feature = "schema", schema(example = "regtest"))]
     pub network: String,
     /// The last applied block; `null` before the first.
     pub point: Option<Point>,
     /// Height of that block.
-    #[schema(example = 300)]
+    #[cfg_attr(feature = "schema", schema(example = 300))]
     pub height: Option<u32>,
     /// Cardano: slot of that block.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub slot: Option<u64>,
     /// Cardano: epoch of that slot.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub epoch: Option<u32>,
     /// Hash of that block.
     pub best_hash: Option<String>,
     /// Time of that block, in seconds since the epoch.
     pub block_time: Option<u64>,
     /// Outputs in the set; `null` while the index is off.
-    #[schema(example = 30_690)]
+    #[cfg_attr(feature = "schema", schema(example = 30_690))]
     pub utxo_count: Option<u64>,
     /// Sum of their amounts in the smallest unit, as a decimal string.
-    #[schema(example = "1124999990000")]
+    #[cfg_attr(feature = "schema", schema(example = "1124999990000"))]
     pub total_amount: Option<String>,
     /// The source that is followed, if one is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub source: Option<SourceStatus>,
     /// Deepest height that can still become the tip, and the lowest that `at` can ask about.
-    #[schema(example = 12)]
+    #[cfg_attr(feature = "schema", schema(example = 12))]
     pub rollback_floor: Option<u32>,
     /// Undo data exists for every block above this height.
-    #[schema(example = 12)]
+    #[cfg_attr(feature = "schema", schema(example = 12))]
     pub undo_base: Option<u32>,
     /// What is kept, when that is not everything.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub partial: Option<Partial>,
     /// Cardano: height of the first block, when the index lacks the blocks before it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub started_mid_chain_at: Option<u32>,
     /// Cardano: inputs that spent outputs from before the first block of the index.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub missing_inputs: Option<u64>,
     /// Addresses and credentials whose outputs are kept; 0 when all are. Always there on Cardano,
     /// elsewhere when there is a filter.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub filter_entries: Option<usize>,
+    /// Whether the set of unspent outputs is kept.
+    pub index_enabled: bool,
+    /// Whether an order-free digest of the set is kept at hand.
+    pub muhash: bool,
     /// Indexes that are kept, by the names of their settings.
-    #[schema(example = json!(["address_hash"]))]
+    #[cfg_attr(feature = "schema", schema(example = json!(["address_hash"])))]
     pub indexes: Vec<&'static str>,
+    /// The Merkle mountain range, where one is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
+    pub mmr: Option<MmrStatus>,
+    /// `mmr` where a Merkle mountain range is kept, else `classic`.
+    #[cfg_attr(feature = "schema", schema(example = "classic"))]
+    pub store: &'static str,
+    /// The block that an interrupted `chain mmr enable` resumes at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
+    pub mmr_build_next_height: Option<u32>,
     /// Format of the database.
-    #[schema(example = 1)]
+    #[cfg_attr(feature = "schema", schema(example = 1))]
     pub format_version: u64,
     /// Size of each table.
     pub tables: Vec<Table>,
 }
 
 impl ChainStatus {
-    /// Describes a database that was opened with `settings`.
+    /// Describes a database that was opened with `settings`. `mmr_build_next` is the block that an
+    /// interrupted build of the Merkle mountain range resumes at.
     #[must_use]
-    pub fn new(status: &IndexStatus, settings: &IndexSettings) -> Self {
+    pub fn new(
+        status: &IndexStatus,
+        settings: &IndexSettings,
+        mmr_build_next: Option<Height>,
+    ) -> Self {
         let network = status.network;
         let is_cardano = network.is_cardano();
         let point = status.tip.map(|tip| Point::new(&tip, network));
@@ -336,7 +367,12 @@ impl ChainStatus {
             started_mid_chain_at: status.started_mid_chain_at.map(Height::get),
             missing_inputs: is_cardano.then_some(status.missing_inputs),
             filter_entries,
+            index_enabled: settings.enabled,
+            muhash: settings.enabled && settings.muhash,
             indexes: indexes(settings),
+            store: if settings.mmr.is_some() { "mmr" } else { "classic" },
+            mmr_build_next_height: mmr_build_next.map(Height::get),
+            mmr: status.mmr.map(MmrStatus::from),
             format_version: status.format_version,
             tables: status
                 .tables

@@ -1,32 +1,31 @@
-//! The program and facade library: configuration, command line, REST, gRPC, demo.
+//! A UTXO state engine as a library: configuration, the chain index, the node store, the pruner, the
+//! wallet ledger and what they do together. Its program is in `utxokeep-server`.
 //!
 //! # Invariants
 //!
-//! * Results reach stdout through one module of the command line; logs and progress go to stderr.
-//! * The command line and REST answer with the same JSON models.
+//! * Nothing here knows a transport: no HTTP, no gRPC, no command line.
+//! * Every face answers with the same models.
 //! * Fixed settings of an existing database are taken from it, never guessed.
 
-pub mod access;
-pub mod cli;
-mod clock;
+pub mod clock;
 pub mod config;
 pub mod consumers;
 pub mod cursor;
-pub mod demo;
-pub mod doors;
 pub mod follow;
-pub mod grpc;
 pub mod json;
 pub mod kinds;
 pub mod memory;
+pub mod meters;
+pub mod mmr;
 pub mod node_store;
+pub mod ops;
 pub mod owners;
 pub mod pruning;
-pub mod rest;
-mod server;
+mod readers;
 pub mod store_bench;
 pub mod store_gauges;
-mod waiting;
+pub mod times;
+pub mod waiting;
 pub mod wallet_follow;
 pub mod wallet_upkeep;
 pub mod wallets;

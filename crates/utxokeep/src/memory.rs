@@ -5,8 +5,6 @@
 //! * Memory is counted before it is taken, and given back when the client has its answer.
 //! * A request that does not fit is refused at once and changes nothing; it never waits for another.
 
-mod body;
-
 use std::{
     num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError},
@@ -14,8 +12,6 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utxokeep_core::ErrorKind;
-
-pub(crate) use body::Held;
 
 const KIB: usize = 1 << 10;
 
@@ -67,14 +63,14 @@ impl Budget {
     }
 
     /// A share for one request, empty at first.
-    pub(crate) fn share(&self) -> Arc<Share> {
+    pub fn share(&self) -> Arc<Share> {
         Arc::new(Share { budget: self.clone(), taken: Mutex::new(Taken::default()) })
     }
 }
 
 /// What one request takes of a budget.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     budget: Budget,
     taken: Mutex<Taken>,
 }
@@ -87,7 +83,7 @@ struct Taken {
 
 impl Share {
     /// Takes so many bytes more, or nothing.
-    pub(crate) fn take(&self, bytes: usize) -> Result<(), OverBudget> {
+    pub fn take(&self, bytes: usize) -> Result<(), OverBudget> {
         let over = OverBudget { mib_max: self.budget.mib_max };
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = taken.bytes.saturating_add(bytes);
@@ -107,23 +103,28 @@ impl Share {
     }
 
     /// Gives everything back.
-    pub(crate) fn give_back(&self) {
+    pub fn give_back(&self) {
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = Taken::default();
     }
 }
 
 /// Takes memory for the request that is being worked on; outside of one nothing is counted.
-pub(crate) fn take(bytes: usize) -> Result<(), OverBudget> {
+pub fn take(bytes: usize) -> Result<(), OverBudget> {
     SHARE.try_with(|share| share.take(bytes)).unwrap_or(Ok(()))
 }
 
 /// Works on a request with its share.
-pub(crate) async fn within<F: Future>(share: Arc<Share>, work: F) -> F::Output {
+pub async fn within<F: Future>(share: Arc<Share>, work: F) -> F::Output {
     SHARE.scope(share, work).await
 }
 
+/// The same for work that does not wait.
+pub fn within_call<T>(share: Arc<Share>, work: impl FnOnce() -> T) -> T {
+    SHARE.sync_scope(share, work)
+}
+
 /// The same on a thread that may block, for the request that hands the work over.
-pub(crate) fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+pub fn carried<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let share = SHARE.try_with(Arc::clone).ok();
     move || match share {
         Some(share) => SHARE.sync_scope(share, work),

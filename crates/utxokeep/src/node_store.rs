@@ -112,7 +112,7 @@ pub fn open_with(
 
 /// One side of a move or of a comparison: without the place for large bodies, whose files are not
 /// touched.
-pub(crate) fn open_for_move(
+pub fn open_for_move(
     url: &str,
     config: &TxStoreConfig,
     mode: OpenMode,
@@ -124,7 +124,7 @@ pub(crate) fn open_for_move(
 
 /// What a place is called in the marks of a move: nothing secret, and what tells stores of one server
 /// apart.
-pub(crate) fn name_for_move(url: &str) -> String {
+pub fn name_for_move(url: &str) -> String {
     let (engine, place) = url.split_once(':').unwrap_or((url, ""));
     let parameters = place.split_once('?').map_or("", |(_, parameters)| parameters);
     let is_name = |pair: &&str| pair.starts_with("prefix=") || pair.starts_with("set=");
@@ -143,7 +143,7 @@ fn open_how(
 ) -> Result<Arc<NodeStore>, NodeStoreOpenError> {
     let (engine, place) = url.split_once(':').unwrap_or((url, ""));
     let failed = |source| {
-        let place = shown(engine, place).to_owned();
+        let place = shown_in_full(engine, place);
         match source {
             StoreOpenError::Missing
             | StoreOpenError::Store(StoreError::Kv(KvError::NotFound { .. })) => {
@@ -155,7 +155,7 @@ fn open_how(
             source => NodeStoreOpenError::Store { place, source },
         }
     };
-    let settings = StoreSettings { agreement, ..settings(config) };
+    let settings = settings(config).with(|settings| settings.agreement = agreement);
     let proof_bytes_max = config.proof_memory_mib as usize * MIB;
     let tables = |durability| KvOptions { durability, proof_bytes_max };
     check_url(url)?;
@@ -170,8 +170,8 @@ fn open_how(
         }
         "sqlite" | "postgres" | "postgresql" => {
             metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
-            crate::access::warn_of_readers(engine, place);
-            let options = Options { mode, ..sql_options(config) };
+            crate::readers::warn_of_readers(engine, place);
+            let options = sql_options(config).with(|settings| settings.mode = mode);
             let database = Database::open(url, &options).map_err(StoreError::from);
             let opened = database.map_err(Into::into).inspect(|database| {
                 log_promises("node store", config.fsync, database);
@@ -223,7 +223,7 @@ pub(crate) fn open_in_schema(
     config: &TxStoreConfig,
     schema: &str,
 ) -> Result<Arc<NodeStore>, NodeStoreOpenError> {
-    let options = Options { schema: Some(schema.to_owned()), ..sql_options(config) };
+    let options = sql_options(config).with(|settings| settings.schema = Some(schema.to_owned()));
     let database = Database::open(url, &options).map_err(StoreError::from).map_err(Into::into);
     let store = database.and_then(|base| NodeStore::on_sql(base, settings(config), now_us()));
     let (engine, place) = url.split_once(':').unwrap_or((url, ""));
@@ -232,16 +232,54 @@ pub(crate) fn open_in_schema(
 }
 
 /// What commits on a cluster wait for, as its URL says.
-#[cfg(feature = "redis")]
 pub(crate) fn ack_of(url: &str) -> Result<String, NodeStoreOpenError> {
-    let options = RedisOptions::parse(url).map_err(|error| cluster_failed(url, error.into()))?;
-    Ok(options.acknowledgement.to_string())
-}
-
-#[cfg(not(feature = "redis"))]
-pub(crate) fn ack_of(_url: &str) -> Result<String, NodeStoreOpenError> {
+    #[cfg(feature = "redis")]
+    if url.starts_with("redis") {
+        let options =
+            RedisOptions::parse(url).map_err(|error| cluster_failed(url, error.into()))?;
+        return Ok(options.acknowledgement.to_string());
+    }
+    #[cfg(feature = "aerospike")]
+    if url.starts_with("aerospike") {
+        let options =
+            AerospikeOptions::parse(url).map_err(|error| cluster_failed(url, error.into()))?;
+        return Ok(options.acknowledgement.to_string());
+    }
+    let _ = url;
     Ok("replica".to_owned())
 }
+
+/// A level by its name.
+#[cfg(any(feature = "aerospike", feature = "redis"))]
+fn level_of(name: &str) -> Option<utxokeep_records::Acknowledgement> {
+    use utxokeep_records::Acknowledgement::{Disk, Primary, Replica};
+    [Primary, Replica, Disk].into_iter().find(|level| level.to_string() == name)
+}
+
+/// The same as [`open_for_bench`] on Aerospike, in a set of its own.
+#[cfg(feature = "aerospike")]
+pub(crate) fn open_aerospike_for_bench(
+    url: &str,
+    config: &TxStoreConfig,
+    level: &str,
+    set: &str,
+) -> Result<AerospikeBenched, NodeStoreOpenError> {
+    let failed = |source| cluster_failed(url, source);
+    let mut options = AerospikeOptions::parse(url).map_err(|error| failed(error.into()))?;
+    options.acknowledgement = level_of(level).unwrap_or(options.acknowledgement);
+    set.clone_into(&mut options.set);
+    let records = record_settings(config).map_err(failed)?;
+    let port = Arc::new(AerospikeRecords::open(options).map_err(|error| failed(error.into()))?);
+    let opened = utxokeep_txstore::bench::BareEngine::open(port.clone(), settings(config), records);
+    Ok((port, opened.map_err(failed)))
+}
+
+/// A client of Aerospike, and a new store over it beside its bare engine, or why there is none.
+#[cfg(feature = "aerospike")]
+pub(crate) type AerospikeBenched = (
+    Arc<AerospikeRecords>,
+    Result<(NodeStore, utxokeep_txstore::bench::BareEngine), NodeStoreOpenError>,
+);
 
 /// A client of a cluster, and a new store over it beside its bare engine, or why there is none.
 #[cfg(feature = "redis")]
@@ -258,12 +296,9 @@ pub(crate) fn open_for_bench(
     level: &str,
     prefix: &str,
 ) -> Result<Benched, NodeStoreOpenError> {
-    use utxokeep_records::Acknowledgement;
     let failed = |source| cluster_failed(url, source);
     let mut options = RedisOptions::parse(url).map_err(|error| failed(error.into()))?;
-    let levels = [Acknowledgement::Primary, Acknowledgement::Replica, Acknowledgement::Disk];
-    let level = levels.into_iter().find(|known| known.to_string() == level);
-    options.acknowledgement = level.unwrap_or(options.acknowledgement);
+    options.acknowledgement = level_of(level).unwrap_or(options.acknowledgement);
     prefix.clone_into(&mut options.prefix);
     let records = record_settings(config).map_err(failed)?;
     let port = Arc::new(RedisRecords::open(options).map_err(|error| failed(error.into()))?);
@@ -271,10 +306,19 @@ pub(crate) fn open_for_bench(
     Ok((port, opened.map_err(failed)))
 }
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "aerospike", feature = "redis"))]
 fn cluster_failed(url: &str, source: StoreOpenError) -> NodeStoreOpenError {
     let (engine, place) = url.split_once(':').unwrap_or((url, ""));
-    NodeStoreOpenError::Store { place: shown(engine, place).to_owned(), source }
+    NodeStoreOpenError::Store { place: shown_in_full(engine, place), source }
+}
+
+/// The same as [`shown`]; of a cluster with its scheme.
+fn shown_in_full(engine: &str, place: &str) -> String {
+    let shown = shown(engine, place);
+    if ["redis", "aerospike"].iter().any(|cluster| engine.starts_with(cluster)) {
+        return format!("{engine}://{}", shown.trim_start_matches('/'));
+    }
+    shown.to_owned()
 }
 
 /// A store on records that are atomic one at a time.
@@ -298,8 +342,18 @@ fn open_redis(
     settings: StoreSettings,
     mode: OpenMode,
 ) -> Result<NodeStore, StoreOpenError> {
-    let port = Arc::new(RedisRecords::open(RedisOptions::parse(url)?)?);
-    on_records(port, config, settings, mode)
+    let options = RedisOptions::parse(url)?;
+    let port = if mode.may_write() {
+        RedisRecords::open(options)?
+    } else {
+        RedisRecords::open_to_read(options)?
+    };
+    for server in port.servers_without_log() {
+        tracing::warn!(
+            "node store: {server} has no log (appendonly no): a restart loses all its records"
+        );
+    }
+    on_records(Arc::new(port), config, settings, mode)
 }
 
 /// This build cannot reach one.
@@ -352,13 +406,12 @@ fn record_settings(config: &TxStoreConfig) -> Result<RecordSettings, StoreOpenEr
         ))
     })?;
     let call_deadline_ms = u64::from(config.record_call_deadline_ms.get());
-    Ok(RecordSettings {
-        outputs_per_record: config.outputs_per_record.get(),
-        shards,
-        call_deadline_ms,
-        wait_ms_max: call_deadline_ms * 3,
-        ..RecordSettings::default()
-    })
+    Ok(RecordSettings::default().with(|settings| {
+        settings.outputs_per_record = config.outputs_per_record.get();
+        settings.shards = shards;
+        settings.call_deadline_ms = call_deadline_ms;
+        settings.wait_ms_max = call_deadline_ms * 3;
+    }))
 }
 
 /// Says what an answered commit survives, and how it could be lost although that is not wanted.
@@ -371,7 +424,7 @@ pub(crate) fn log_promises(what: &str, wants_every_commit: bool, database: &Data
 }
 
 /// A place without what may be secret: of a server, only its name and the database.
-pub(crate) fn shown<'p>(engine: &str, place: &'p str) -> &'p str {
+pub fn shown<'p>(engine: &str, place: &'p str) -> &'p str {
     if !["postgres", "redis", "aerospike"].iter().any(|server| engine.starts_with(server)) {
         return place;
     }
@@ -387,22 +440,21 @@ pub(crate) fn shown<'p>(engine: &str, place: &'p str) -> &'p str {
 
 /// What every engine is opened with.
 fn settings(config: &TxStoreConfig) -> StoreSettings {
-    StoreSettings {
-        policy: Policy {
+    let inline_body_kib_max = config.inline_body_kib_max.get() as usize;
+    StoreSettings::default().with(|settings| {
+        settings.policy = Policy {
             retention_blocks: config.retention_blocks,
             coinbase_maturity: config.coinbase_maturity_blocks,
             unmined_retention_blocks: config.unmined_retention_blocks,
             conflict_walk_max: config.conflict_transactions_max.get() as usize,
             height_jump_blocks_max: config.height_jump_blocks_max.get(),
-        },
-        items_max: config.batch_items_max.get() as usize,
-        inline_body_bytes_max: if config.externalize_all {
-            0
-        } else {
-            config.inline_body_kib_max.get() as usize * KIB
-        },
-        agreement: Agreement::Compare,
-    }
+        };
+        settings.items_max = config.batch_items_max.get() as usize;
+        settings.inline_body_bytes_max =
+            if config.externalize_all { 0 } else { inline_body_kib_max * KIB };
+        settings.agreement = Agreement::Compare;
+        settings.health_probe_ms = u64::from(config.health_probe_ms.get());
+    })
 }
 
 fn sql_options(config: &TxStoreConfig) -> Options {
@@ -410,12 +462,11 @@ fn sql_options(config: &TxStoreConfig) -> Options {
         Durability::Synced => utxokeep_sql::Durability::Synced,
         Durability::Buffered => utxokeep_sql::Durability::Relaxed,
     };
-    Options {
-        durability,
-        connections_max: config.sql_connections_max.get() as usize,
-        is_unwanted: crate::waiting::is_unwanted,
-        ..Options::default()
-    }
+    Options::default().with(|settings| {
+        settings.durability = durability;
+        settings.connections_max = config.sql_connections_max.get() as usize;
+        settings.is_unwanted = crate::waiting::is_unwanted;
+    })
 }
 
 const fn durability(config: &TxStoreConfig) -> Durability {

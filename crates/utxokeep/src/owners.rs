@@ -1,8 +1,6 @@
 //! From the texts people use for owners and assets to what the index is asked by.
 
-use clap::ValueEnum;
 use serde::Deserialize;
-use utoipa::ToSchema;
 use utxokeep_chains::{
     AddressError,
     cardano::{
@@ -13,7 +11,9 @@ use utxokeep_chains::{
 use utxokeep_core::{AssetFilter, ErrorKind, Height, Network, OwnerKeys, cardano::CredentialKind};
 
 /// What a credential is the hash of, where its text does not say so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A verification key.

@@ -6,7 +6,6 @@
 //! * Once it is stopped no further run starts, and the present one ends after its chunk.
 
 mod clock;
-pub(crate) mod runs;
 mod settings;
 
 use std::{
@@ -24,13 +23,12 @@ use utxokeep_kv::Kv;
 use utxokeep_pruner::{ChainState as _, Pruner, PrunerError, Reported};
 use utxokeep_txstore::PruneStore;
 
-pub(crate) use clock::WallClock;
+pub use clock::WallClock;
 pub use settings::settings;
 
 use crate::{
     config::PrunerConfig,
     consumers::{self, ConsumerThread, FollowerState, PrunerConsumer},
-    rest,
 };
 
 /// How long the pruner waits for the log at the most, before it looks by itself.
@@ -70,8 +68,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Pruning {
     /// Starts to prune a store. Should the store know a height, the first run starts at once.
     pub fn start(store: Arc<dyn PruneStore>, config: &PrunerConfig) -> Result<Self, PrunerError> {
-        // Metrics are described when the pruner is made.
-        rest::install_recorder();
         let pruner = Pruner::start(store, Arc::new(WallClock::default()), settings(config))?;
         Ok(Self(Arc::new(Shared {
             pruner,
@@ -82,7 +78,7 @@ impl Pruning {
 
     /// Starts to prune a store, and follows the chain of a database. The first run knows how far the
     /// other consumers of the log are.
-    pub(crate) fn start_following<K: Kv + 'static>(
+    pub fn start_following<K: Kv + 'static>(
         store: Arc<dyn PruneStore>,
         config: &PrunerConfig,
         index: &ChainIndex<K>,
@@ -149,7 +145,7 @@ impl Pruning {
     }
 
     /// How following a chain database gets on.
-    pub(crate) fn follower(&self) -> &FollowerState {
+    pub fn follower(&self) -> &FollowerState {
         &self.0.follower
     }
 

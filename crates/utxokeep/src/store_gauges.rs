@@ -42,9 +42,8 @@ pub(crate) struct StoreGauges {
 impl StoreGauges {
     pub(crate) fn new(store: Arc<dyn TxStore>) -> Self {
         // Metrics are described to the recorder that is there.
-        crate::rest::install_recorder();
-        crate::rest::describe(METRICS);
-        crate::rest::describe(utxokeep_txstore::METRICS);
+        crate::meters::describe(METRICS);
+        crate::meters::describe(utxokeep_txstore::METRICS);
         Self { store, taken: Mutex::default() }
     }
 

@@ -16,7 +16,7 @@ thread_local! {
 /// Lives as long as somebody waits: it is dropped with the connection, or when the answer takes too
 /// long.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(Arc<AtomicBool>);
+pub struct Waiting(Arc<AtomicBool>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
@@ -26,7 +26,7 @@ impl Drop for Waiting {
 
 impl Waiting {
     /// Work that can find out, on its thread, whether somebody waits for it.
-    pub(crate) fn watched<T, F: FnOnce() -> T>(&self, work: F) -> impl FnOnce() -> T + use<T, F> {
+    pub fn watched<T, F: FnOnce() -> T>(&self, work: F) -> impl FnOnce() -> T + use<T, F> {
         let gone = Arc::clone(&self.0);
         move || {
             let _reset = Watched::new(gone);
@@ -52,7 +52,7 @@ impl Drop for Watched {
 }
 
 /// Whether nobody waits for the work of this thread. Work of the server itself is always wanted.
-pub(crate) fn is_unwanted() -> bool {
+pub fn is_unwanted() -> bool {
     let is_gone = |gone: &AtomicBool| gone.load(Ordering::Relaxed);
     GONE.with_borrow(|gone| gone.as_deref().is_some_and(is_gone))
 }

@@ -46,19 +46,18 @@ const COUNTED_ROWS_MAX: usize = 1_000_000;
 
 /// A thread that looks after the ledger. Dropping it ends the thread after the pass in hand.
 #[derive(Debug)]
-pub(crate) struct WalletUpkeep {
+pub struct WalletUpkeep {
     is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl WalletUpkeep {
     /// Starts passes as often as the configuration says; `None` when it says never.
-    pub(crate) fn start(wallets: &Wallets) -> io::Result<Option<Self>> {
+    pub fn start(wallets: &Wallets) -> io::Result<Option<Self>> {
         let pause = Duration::from_secs(wallets.config().lease_cleanup_secs.into());
         if pause.is_zero() {
             return Ok(None);
         }
-        crate::rest::install_recorder();
         describe();
         let is_stopped = Arc::new(AtomicBool::new(false));
         let (flag, wallets) = (Arc::clone(&is_stopped), wallets.clone());
@@ -85,7 +84,7 @@ impl Drop for WalletUpkeep {
 
 /// Tells the recorder what each metric means.
 fn describe() {
-    crate::rest::describe(METRICS);
+    crate::meters::describe(METRICS);
     // A counter that was never touched is not shown; these start at 0.
     counter!(CLEANED).increment(0);
     counter!(FORGOTTEN).increment(0);

@@ -38,7 +38,7 @@ use utxokeep_wallet::{
 
 use crate::{clock::now_us, config::WalletConfig};
 
-pub(crate) use self::once::merge_keys;
+pub use self::once::merge_keys;
 pub use self::{
     answers::*,
     error::{LedgerOpenError, WalletsError},
@@ -69,7 +69,7 @@ impl Wallets {
             _ => return Err(LedgerOpenError::UnknownEngine { engine: engine.to_owned() }),
         }
         metrics::describe_counter!(RETRIES_METRIC, RETRIES_METRIC_HELP);
-        crate::access::warn_of_readers(engine, place);
+        crate::readers::warn_of_readers(engine, place);
         let failed = |source: LedgerError| {
             let place = crate::node_store::shown(engine, place).to_owned();
             match source {
@@ -77,7 +77,7 @@ impl Wallets {
                 source => LedgerOpenError::Ledger { place, source },
             }
         };
-        let options = Options { mode, ..sql_options(config) };
+        let options = sql_options(config).with(|settings| settings.mode = mode);
         let database = Database::open(url, &options).map_err(|error| failed(error.into()))?;
         crate::node_store::log_promises("wallet ledger", config.fsync, &database);
         let ledger = Ledger::open(database, limits(config), Micros::new(now_us()));
@@ -155,12 +155,11 @@ fn sql_options(config: &WalletConfig) -> Options {
     } else {
         utxokeep_sql::Durability::Relaxed
     };
-    Options {
-        durability,
-        connections_max: config.sql_connections_max.get() as usize,
-        is_unwanted: crate::waiting::is_unwanted,
-        ..Options::default()
-    }
+    Options::default().with(|settings| {
+        settings.durability = durability;
+        settings.connections_max = config.sql_connections_max.get() as usize;
+        settings.is_unwanted = crate::waiting::is_unwanted;
+    })
 }
 
 const fn limits(config: &WalletConfig) -> Limits {

@@ -56,24 +56,21 @@ impl Watched {
     }
 
     /// Brings its gauges up to date, if it has any.
-    pub(crate) async fn take_gauges(&self) {
+    pub async fn take_gauges(&self) {
         if let Some(gauges) = &self.gauges {
             Arc::clone(gauges).take().await;
         }
     }
 
     /// What is wrong with it at present. Waits for a thread that may block.
-    pub(crate) async fn trouble(&self) -> Option<Trouble> {
+    pub async fn trouble(&self) -> Option<Trouble> {
         let ask = Arc::clone(&self.ask);
         let broken = || Trouble { reason: "asking it broke down".to_owned(), passes: true };
         spawn_blocking(move || ask()).await.unwrap_or_else(|_| Some(broken()))
     }
 
     /// Calls `tell` each time that trouble begins or ends, for ever.
-    pub(crate) async fn follow<F: Future<Output = ()>>(
-        &self,
-        mut tell: impl FnMut(Option<Trouble>) -> F,
-    ) {
+    pub async fn follow<F: Future<Output = ()>>(&self, mut tell: impl FnMut(Option<Trouble>) -> F) {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last = None;
@@ -88,7 +85,7 @@ impl Watched {
     }
 
     /// Is done when it takes no writes until the program was started again; answers why.
-    pub(crate) async fn stopped(&self) -> anyhow::Error {
+    pub async fn stopped(&self) -> anyhow::Error {
         let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
         let name = self.name;
         let watching = self.follow(|trouble| {
@@ -114,7 +111,7 @@ impl Watched {
 }
 
 /// Is done when one of them is, see [`Watched::stopped`].
-pub(crate) async fn any_stopped(watched: Vec<Watched>) -> anyhow::Error {
+pub async fn any_stopped(watched: Vec<Watched>) -> anyhow::Error {
     let mut waiting = tokio::task::JoinSet::new();
     for one in watched {
         waiting.spawn(async move { one.stopped().await });

@@ -164,12 +164,6 @@ pub enum ConfigError {
         /// What is wrong with them.
         source: SettingsError,
     },
-    /// A store that is not part of this version.
-    #[error("{file}: index.store: \"mmr\" is not available yet; use \"classic\"")]
-    StoreUnavailable {
-        /// The file.
-        file: String,
-    },
 }
 
 impl ConfigError {

@@ -6,8 +6,8 @@ use serde::Serialize;
 use toml::{Table, Value};
 use utxokeep_core::wallet::FeeRate;
 
-use super::{Config, ConfigError, SETTINGS, Setting, Store, schema::SECTIONS};
-use crate::access;
+use super::names;
+use super::{Config, ConfigError, SETTINGS, Setting, schema::SECTIONS};
 
 /// Below this the engine cannot hold one block of each table.
 const CACHE_MIB_MIN: u32 = 16;
@@ -74,9 +74,7 @@ impl Config {
     /// What the types cannot express.
     fn check(&self, file: &str) -> Result<(), ConfigError> {
         let file = || file.to_owned();
-        if self.index.store == Store::Mmr {
-            return Err(ConfigError::StoreUnavailable { file: file() });
-        }
+        self.check_mmr(&file())?;
         self.network().map_err(|error| match error {
             ConfigError::UnknownNetwork(source) => ConfigError::Network { file: file(), source },
             other => other,
@@ -117,10 +115,10 @@ impl Config {
     /// Names that could never match would keep everybody out.
     fn check_server(&self, file: &str) -> Result<(), ConfigError> {
         let (hosts, origins) = (&self.server.hosts, &self.server.cors_origins);
-        if !hosts.iter().all(|host| access::is_host_name(host)) {
+        if !hosts.iter().all(|host| names::is_host_name(host)) {
             return Err(wrong_value(file, find(file, "server", "hosts")?, hosts));
         }
-        if !origins.iter().all(|origin| access::is_origin(origin)) {
+        if !origins.iter().all(|origin| names::is_origin(origin)) {
             return Err(wrong_value(file, find(file, "server", "cors_origins")?, origins));
         }
         Ok(())

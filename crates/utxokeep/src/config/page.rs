@@ -40,25 +40,27 @@ pub fn page() -> String {
          <!-- Generated from crates/utxokeep/src/config/schema.rs by `make docs`. -->\n\n\
          A file in TOML, given by `--config FILE` or `UTXOKEEP_CONFIG`; without one every setting \
          has its default. `utxokeep.toml` at the root of the repository lists them all. An unknown \
-         section, setting or value is an error that names it. \"Seed\" is the name the setting has \
-         in the design this program grew from.\n",
+         section, setting or value is an error that names it. The column \
+         \"Teranode, Yaci\" has the name of the setting there: see \
+         [Coming from Teranode](coming-from-teranode.md) and \
+         [Coming from Yaci](coming-from-yaci.md).\n",
     );
     for (section, help) in SECTIONS {
         let _ = write!(
             out,
             "\n## `[{section}]`\n\n{}\n\n\
-             | setting | allowed | default | seed | what it does |\n|---|---|---|---|---|\n",
+             | setting | allowed | default | Teranode, Yaci | what it does |\n|---|---|---|---|---|\n",
             help.trim()
         );
         for setting in SETTINGS.iter().filter(|setting| setting.section == *section) {
             let default = default_text(setting).map_or("left out".to_owned(), |d| format!("`{d}`"));
-            let seed = match setting.seed {
+            let elsewhere = match setting.elsewhere {
                 "" => String::new(),
-                seed => format!("`{seed}`"),
+                names => format!("`{}`", names.replace(", ", "`, `")),
             };
             let _ = writeln!(
                 out,
-                "| `{}` | {} | {default} | {seed} | {} |",
+                "| `{}` | {} | {default} | {elsewhere} | {} |",
                 setting.name,
                 setting.allowed,
                 setting.help.trim(),
@@ -125,6 +127,8 @@ mod tests {
             })
             .flat_map(|line| [line, "\n"])
             .collect();
+        // A rule of the tree is refused where there is no tree.
+        let uncommented = uncommented.replace("store = \"classic\"", "store = \"mmr\"");
         let all = Config::parse(&uncommented, "x").unwrap();
         for setting in SETTINGS {
             assert!(all.is_stated(&setting.key()), "{} is not in the example", setting.key());
@@ -136,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_of_the_seed_is_there() {
-        let seed = [
+    fn every_setting_of_yaci_has_one_here() {
+        let names = [
             "enabled",
             "store",
             "pruneDepth",
@@ -148,9 +152,9 @@ mod tests {
             "indexingStrategy",
             "delta.selfContained",
         ];
-        for name in seed {
+        for name in names {
             let full = format!("yaci.node.utxo.{name}");
-            assert!(SETTINGS.iter().any(|setting| setting.seed == full), "{full}");
+            assert!(SETTINGS.iter().any(|setting| setting.elsewhere == full), "{full}");
         }
     }
 }

@@ -21,8 +21,8 @@ pub struct Setting {
     pub name: &'static str,
     /// What may stand there.
     pub allowed: &'static str,
-    /// Name in the seed design; empty when it has none.
-    pub seed: &'static str,
+    /// Names of the setting in Teranode or Yaci; empty where neither has it.
+    pub elsewhere: &'static str,
     /// A value to show where the default is to leave the setting out.
     pub example: &'static str,
     /// What it does.
@@ -44,7 +44,7 @@ macro_rules! settings {
             $(
                 $(#[doc = $doc:literal])+
                 $field:ident: $type:ty = $default:expr,
-                    $allowed:literal $(, seed $seed:literal)? $(, example $example:literal)?;
+                    $allowed:literal $(, elsewhere $elsewhere:literal)? $(, example $example:literal)?;
             )+
         }
     )+) => {
@@ -79,7 +79,7 @@ macro_rules! settings {
                 section: stringify!($section),
                 name: stringify!($field),
                 allowed: $allowed,
-                seed: concat!("" $(, $seed)?),
+                elsewhere: concat!("" $(, $elsewhere)?),
                 example: concat!("" $(, $example)?),
                 help: concat!($($doc),+),
             },
@@ -97,8 +97,19 @@ macro_rules! settings {
 pub enum Store {
     /// Tables of live and spent outputs.
     Classic,
-    /// A Merkle mountain range; not available yet.
+    /// The same tables, and a Merkle mountain range over the outputs beside them.
     Mmr,
+}
+
+/// How the nodes of a Merkle mountain range are combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "snake_case")]
+pub enum MmrRuleName {
+    /// Blake2b with tags; a spent output is a tombstone, and its spend can be proven.
+    Tombstone,
+    /// As the forest of Utreexo: SHA-512/256; Bitcoin only, experimental.
+    Utreexo,
 }
 
 /// Which indexes are kept.
@@ -195,28 +206,35 @@ settings! {
         /// A node shows life every 20 seconds; through its socket only with blocks.
         stalled_secs: u32 = 120, "a whole number from 0 on";
     }
-    /// The chain index. `enabled`, `address_hash`, `payment_credential`, `stake_credential`,
-    /// `muhash` and the filter are part of a database once it exists: leave them out to take them
-    /// from it.
+    /// The chain index. `enabled`, `store`, `mmr_rule`, `address_hash`, `payment_credential`,
+    /// `stake_credential`, `muhash` and the filter are part of a database once it exists: leave them
+    /// out to take them from it.
     [index] IndexConfig {
         /// Keep the UTXO set at all. When false only the block log is kept, and no other table is
         /// opened.
-        enabled: bool = true, "true or false", seed "yaci.node.utxo.enabled";
-        /// Structure that holds the set. `mmr` is not available yet.
-        store: Store = Store::Classic, "\"classic\"", seed "yaci.node.utxo.store";
+        enabled: bool = true, "true or false", elsewhere "yaci.node.utxo.enabled";
+        /// Structure that holds the set. `mmr` keeps a Merkle mountain range beside the tables of
+        /// `classic`: one root commits to the whole set, and proofs show single outputs of it
+        /// (docs/mmr.md). `chain mmr enable` adds it to an existing database.
+        store: Store = Store::Classic, "\"classic\" or \"mmr\"", elsewhere "yaci.node.utxo.store";
+        /// How nodes of the tree are combined, where `store` is `mmr`. `utreexo`, on Bitcoin, gives
+        /// the roots and proofs of a Utreexo forest; it is experimental, because its BIPs are drafts.
+        /// Left out: the rule of the database, `tombstone` for a new one.
+        mmr_rule: Option<MmrRuleName> = None, "\"tombstone\" or \"utreexo\"",
+            example "\"tombstone\"";
         /// Blocks for which spent outputs stay readable. Left out or 0: the security parameter of
         /// the network (Bitcoin: 144, Cardano: 2160, preview: 432).
         prune_depth_blocks: Option<u32> = None, "a whole number from 0 on",
-            seed "yaci.node.utxo.pruneDepth", example "144";
+            elsewhere "yaci.node.utxo.pruneDepth", example "144";
         /// Blocks that a rollback may undo, and that `--at` reaches back. Left out or 0: twice the
         /// security parameter (Bitcoin: 288, Cardano: 4320, preview: 864). Undo data is kept for the
         /// greater of the two depths.
         rollback_window_blocks: Option<u32> = None, "a whole number from 0 on",
-            seed "yaci.node.utxo.rollbackWindow", example "288";
-        /// The most rows one prune pass deletes. The seed's 500 would fall behind for ever: a full
-        /// mainnet block spends about 7,600 outputs, and a pass follows each block.
+            elsewhere "yaci.node.utxo.rollbackWindow", example "288";
+        /// Maximum rows that one prune pass deletes. A full mainnet block spends about 7,600 outputs and
+        /// a pass follows each block, so Yaci's default of 500 would never catch up.
         prune_batch_rows_max: NonZeroU32 = count(50_000), "a whole number from 1 on",
-            seed "yaci.node.utxo.pruneBatchSize";
+            elsewhere "yaci.node.utxo.pruneBatchSize";
         /// The longest one prune pass may take, in milliseconds.
         prune_pass_ms_max: NonZeroU32 = count(200), "a whole number from 1 on";
         /// How many blocks a named consumer of the chain log may lie behind the tip and still keep
@@ -225,21 +243,21 @@ settings! {
         /// window everything is kept anyway.
         consumer_lag_blocks_max: NonZeroU32 = count(10_000), "a whole number from 1 on";
         /// Keep the index by address (on Bitcoin: by output script).
-        address_hash: bool = true, "true or false", seed "yaci.node.utxo.index.address_hash";
+        address_hash: bool = true, "true or false", elsewhere "yaci.node.utxo.index.address_hash";
         /// Keep the index by payment credential. Bitcoin has none, so there it has no effect.
         payment_credential: bool = true, "true or false",
-            seed "yaci.node.utxo.index.payment_credential";
+            elsewhere "yaci.node.utxo.index.payment_credential";
         /// Keep the index by stake credential. Bitcoin has none, so there it has no effect.
         stake_credential: bool = false, "true or false";
         /// Chooses the indexes by address and by payment credential at once and wins over their
         /// switches. Left out: the switches decide.
         indexing_strategy: Option<IndexingStrategy> = None,
             "\"address_hash\", \"payment_credential\" or \"both\"",
-            seed "yaci.node.utxo.indexingStrategy", example "\"both\"";
+            elsewhere "yaci.node.utxo.indexingStrategy", example "\"both\"";
         /// What undo data holds: `compact` outpoints, with bodies read from the spent table, or
         /// `self-contained` bodies. Holds for blocks applied from now on.
         delta: Delta = Delta::Compact, "\"compact\" or \"self-contained\"",
-            seed "yaci.node.utxo.delta.selfContained";
+            elsewhere "yaci.node.utxo.delta.selfContained";
         /// Keep the `MuHash` accumulator of every block in the window, so that `chain digest`
         /// answers at once; costs some microseconds per output.
         muhash: bool = false, "true or false";
@@ -285,6 +303,10 @@ settings! {
         scan_rows_max: NonZeroU32 = count(1_000_000), "a whole number from 1 on";
         /// The most outputs one balance may add up.
         balance_rows_max: NonZeroU32 = count(10_000_000), "a whole number from 1 on";
+        /// The most changes of the set that a proof (`mmr/proof`) at an earlier block may go back
+        /// through: outputs created and spent since, and one for each block. A proof at the tip goes
+        /// back through none.
+        mmr_proof_changes_max: NonZeroU32 = count(100_000), "a whole number from 1 on";
         /// The longest a request may take, in milliseconds. To send its body may take as long again.
         request_timeout_ms: NonZeroU32 = count(10_000), "a whole number from 1 on";
         /// The longest body of a request, in KiB. A block for the wallet ledger comes as one body.
@@ -360,13 +382,16 @@ settings! {
         /// Outputs of a transaction in one record of a cluster; a transaction with more is spread over
         /// several. Belongs to the store: another number is refused.
         outputs_per_record: NonZeroU32 = count(128), "a whole number from 1 on",
-            seed "utxo_store_batch_size";
+            elsewhere "utxo_store_batch_size";
         /// Parts of a cluster store that can be on different servers. Belongs to the store: another
         /// number is refused.
         record_shards: NonZeroU32 = count(1_024), "a power of two from 1 to 16384";
         /// How long a call over several records of a cluster may take before others may abort it, in
         /// milliseconds. Calls wait three times as long for each other.
         record_call_deadline_ms: NonZeroU32 = count(5_000), "a whole number from 1 on";
+        /// How often health tries out, at most, whether the store takes writes, in milliseconds: a write
+        /// to each server of a cluster, and a file in the directory of `blobs`.
+        health_probe_ms: NonZeroU32 = count(5_000), "a whole number from 1 on";
         /// Blocks that a transaction is kept for once nobody needs it any more. 0: for ever.
         retention_blocks: u32 = 288, "a whole number from 0 on";
         /// Blocks that a coinbase has to wait before it can be spent.
@@ -386,10 +411,10 @@ settings! {
         blobs: String = String::new(), "\"file:DIR\", \"s3://BUCKET/PREFIX\", \"memory:\" or \"\"";
         /// Bodies above this length go there, in KiB.
         inline_body_kib_max: NonZeroU32 = count(32), "a whole number from 1 on",
-            seed "utxo_store_max_tx_size_in_store";
+            elsewhere "utxo_store_max_tx_size_in_store";
         /// Put every body there, whatever its length. Needs `blobs`.
         externalize_all: bool = false, "true or false",
-            seed "utxo_store_externalize_all_transactions";
+            elsewhere "utxo_store_externalize_all_transactions";
         /// The longest that one read or write of the blob store may take, in milliseconds.
         blob_timeout_ms: NonZeroU32 = count(30_000), "a whole number from 1 on";
     }
@@ -525,10 +550,10 @@ settings! {
     [pruner] PrunerConfig {
         /// Run it in `serve`, when `[txstore] url` is set.
         enabled: bool = true, "true or false",
-            seed "startPruner, utxostore_disableDAHCleaner";
+            elsewhere "startPruner, utxostore_disableDAHCleaner";
         /// Address and port of gRPC when it runs alone. In `serve` it is on `[grpc] listen`.
         listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8_096)),
-            "an address and a port", seed "pruner_grpcPort, pruner_grpcListenAddress, pruner_grpcAddress";
+            "an address and a port", elsewhere "pruner_grpcPort, pruner_grpcListenAddress, pruner_grpcAddress";
         /// Address and port of health and metrics over HTTP when it runs alone. In `serve` they are on
         /// `[rest] listen`.
         rest_listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8_095)),
@@ -539,7 +564,7 @@ settings! {
         /// `block_persisted`: nothing at all is pruned before a persister reported for the first time.
         trigger: PrunerTrigger = PrunerTrigger::Auto,
             "\"auto\", \"block_mined\" or \"block_persisted\"",
-            seed "pruner_block_trigger, pruner_force_ignore_block_persister_height";
+            elsewhere "pruner_block_trigger, pruner_force_ignore_block_persister_height";
         /// In `serve` with a chain database: take its tip as the height of the chain. Only right when
         /// that database and the node store are of the same chain. When false heights come from
         /// `ChainEvents` over gRPC.
@@ -547,17 +572,17 @@ settings! {
         /// Blocks that must lie above a child before its parent goes. As long as
         /// `[txstore] retention_blocks`.
         safety_window_blocks: u32 = 288, "a whole number from 0 on",
-            seed "global_blockHeightRetention";
+            elsewhere "global_blockHeightRetention";
         /// Age from which an unmined transaction has its parents preserved.
         unmined_retention_blocks: u32 = 144, "a whole number from 0 on",
-            seed "utxostore_unminedTxRetention";
+            elsewhere "utxostore_unminedTxRetention";
         /// How long those parents are preserved; 0 leaves it out, which may lose parents.
         parent_preservation_blocks: u32 = 1_440, "a whole number from 0 on",
-            seed "utxostore_parentPreservationBlocks";
+            elsewhere "utxostore_parentPreservationBlocks";
         /// Heights up to this one are not pruned at; 0 for none.
-        min_height: u32 = 0, "a whole number from 0 on", seed "MinBlockHeight";
+        min_height: u32 = 0, "a whole number from 0 on", elsewhere "MinBlockHeight";
         /// Skip runs while the node says that it is catching up.
-        skip_during_catch_up: bool = false, "true or false", seed "pruner_skipDuringCatchup";
+        skip_during_catch_up: bool = false, "true or false", elsewhere "pruner_skipDuringCatchup";
         /// Wait for marks (`mined_set_height`) also of a node that has never reported any. When false
         /// runs wait for them from the first report on, which the store remembers: after a restart
         /// until the node reports them again.
@@ -571,40 +596,40 @@ settings! {
         event_age_secs_max: u32 = 21_600, "a whole number from 0 on";
         /// The longest wait for the transactions of a block to be marked as mined, in milliseconds.
         mined_set_wait_ms: u32 = 600_000, "a whole number from 0 on",
-            seed "pruner_blockAssemblyWaitTimeout";
+            elsewhere "pruner_blockAssemblyWaitTimeout";
         /// The longest wait for block assembly to run and to have reached the height, in
         /// milliseconds.
         assembly_wait_ms: u32 = 600_000, "a whole number from 0 on",
-            seed "pruner_blockAssemblyWaitTimeout";
+            elsewhere "pruner_blockAssemblyWaitTimeout";
         /// Pause between two looks at what the node said, in milliseconds.
         gate_poll_ms: NonZeroU32 = count(500), "a whole number from 1 on";
         /// The most records of one commit.
         chunk_rows: NonZeroU32 = count(64), "a whole number from 1 on",
-            seed "pruner_utxoChunkSize";
+            elsewhere "pruner_utxoChunkSize";
         /// Chunks that are worked on at the same time.
         parallel_chunks: NonZeroU32 = count(2), "a whole number from 1 on",
-            seed "pruner_utxoChunkGroupLimit, pruner_utxoPartitionQueries";
+            elsewhere "pruner_utxoChunkGroupLimit, pruner_utxoPartitionQueries";
         /// Attempts for a chunk after a fault of the store that may pass.
         retry_max: u32 = 10, "a whole number from 0 on";
         /// Wait before the first such attempt, in milliseconds; doubles each time.
         retry_wait_ms: u32 = 100, "a whole number from 0 on";
         /// The longest run, in milliseconds; the next one goes on where it stopped. 0: no limit.
-        run_time_max_ms: u32 = 600_000, "a whole number from 0 on", seed "pruner_jobTimeout";
+        run_time_max_ms: u32 = 600_000, "a whole number from 0 on", elsewhere "pruner_jobTimeout";
         /// Pause between two lines of progress in the log, in milliseconds; 0: none.
         progress_log_ms: u32 = 30_000, "a whole number from 0 on",
-            seed "pruner_utxoProgressLogInterval";
+            elsewhere "pruner_utxoProgressLogInterval";
         /// Do not preserve parents of old unmined transactions, which may lose them.
-        skip_preserve_parents: bool = false, "true or false", seed "pruner_skipPreserveParents";
+        skip_preserve_parents: bool = false, "true or false", elsewhere "pruner_skipPreserveParents";
         /// Let preservations never end, which leaves ever more behind.
         skip_expire_preservations: bool = false, "true or false",
-            seed "pruner_skipProcessExpiredPreservations";
+            elsewhere "pruner_skipProcessExpiredPreservations";
         /// Delete nothing.
-        skip_deletions: bool = false, "true or false", seed "pruner_skipDeletions";
+        skip_deletions: bool = false, "true or false", elsewhere "pruner_skipDeletions";
         /// Leave files of deleted bodies where they are. Their deletion waits.
-        skip_blob_deletions: bool = false, "true or false", seed "pruner_skipBlobDeletion";
+        skip_blob_deletions: bool = false, "true or false", elsewhere "pruner_skipBlobDeletion";
         /// Files that are deleted before the queue is asked again.
         blob_batch_rows: NonZeroU32 = count(1_000), "a whole number from 1 on",
-            seed "pruner_blobDeletionBatchSize";
+            elsewhere "pruner_blobDeletionBatchSize";
         /// Blocks for which deleted transactions can be restored. 0 keeps nothing and costs nothing.
         undo_blocks: u32 = 0, "a whole number from 0 on";
         /// How long a restored transaction is preserved.
@@ -612,21 +637,21 @@ settings! {
         /// The most runs that are remembered.
         job_history_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
         /// Watch whether runs keep up.
-        backlog_enabled: bool = true, "true or false", seed "pruner_backlogMonitorEnabled";
+        backlog_enabled: bool = true, "true or false", elsewhere "pruner_backlogMonitorEnabled";
         /// Blocks that may be asked for and not done before runs are behind. 0: any number.
         backlog_lag_blocks_max: u32 = 3, "a whole number from 0 on",
-            seed "pruner_backlogMaxLagBlocks";
+            elsewhere "pruner_backlogMaxLagBlocks";
         /// Failed runs in a row from which on runs are behind. 0: any number.
         backlog_failed_runs_max: u32 = 2, "a whole number from 0 on",
-            seed "pruner_backlogMaxIncompleteRuns";
+            elsewhere "pruner_backlogMaxIncompleteRuns";
         /// Share of the time between blocks that runs may take before they are at risk, in percent.
         backlog_headroom_percent: NonZeroU32 = count(80), "a whole number from 1 on",
-            seed "pruner_backlogHeadroomWarnRatio";
+            elsewhere "pruner_backlogHeadroomWarnRatio";
         /// Runs over which that share is taken.
         backlog_headroom_runs: NonZeroU32 = count(6), "a whole number from 1 on",
-            seed "pruner_backlogHeadroomWindow";
+            elsewhere "pruner_backlogHeadroomWindow";
         /// Not ready while behind.
         backlog_fails_readiness: bool = true, "true or false",
-            seed "pruner_backlogFailReadiness";
+            elsewhere "pruner_backlogFailReadiness";
     }
 }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use metrics::{counter, gauge};
 use serde::Serialize;
-use utoipa::ToSchema;
 use utxokeep_core::{ChainPoint, metric_list};
 
 metric_list! {
@@ -25,21 +24,22 @@ metric_list! {
 }
 
 /// The source of a database, and how things stand with it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SourceStatus {
     /// Where it is.
-    #[schema(example = "127.0.0.1:3001")]
+    #[cfg_attr(feature = "schema", schema(example = "127.0.0.1:3001"))]
     pub address: String,
     /// Whether the connection stands.
     pub connected: bool,
     /// When it was last heard from, in seconds since the epoch; `null` when never since the start.
-    #[schema(example = 1_700_000_000)]
+    #[cfg_attr(feature = "schema", schema(example = 1_700_000_000))]
     pub last_contact: Option<i64>,
     /// Height of its tip, as it last said.
-    #[schema(example = 300)]
+    #[cfg_attr(feature = "schema", schema(example = 300))]
     pub height: Option<u64>,
     /// Blocks that it has and the index has not, as it last said.
-    #[schema(example = 0)]
+    #[cfg_attr(feature = "schema", schema(example = 0))]
     pub lag_blocks: Option<u64>,
     /// Why the last attempt to connect failed, or the connection was lost.
     pub fault: Option<String>,
@@ -149,8 +149,8 @@ impl SourceState {
 }
 
 /// Tells the installed recorder what the metrics mean.
-pub(crate) fn describe_metrics() {
-    crate::rest::describe(METRICS);
+pub fn describe_metrics() {
+    crate::meters::describe(METRICS);
     counter!(LOST).increment(0);
 }
 

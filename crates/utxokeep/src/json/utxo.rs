@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use utoipa::ToSchema;
 use utxokeep_chains::{
     cardano::{address_text, stake_address_text},
     script_to_address, script_type,
@@ -18,130 +17,143 @@ use super::Amount;
 
 /// An output. Fields of the other chain, and fields that say what this output does not have, are
 /// absent. The `spent_*` fields are present only when it is spent.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Utxo {
     /// Transaction that created the output.
-    #[schema(example = "5df6e0e2761359d30a8275058e299fcc0381534545f55cf43e41983f5d4c9456")]
+    #[cfg_attr(
+        feature = "schema",
+        schema(example = "5df6e0e2761359d30a8275058e299fcc0381534545f55cf43e41983f5d4c9456")
+    )]
     pub tx_hash: String,
     /// Position among the outputs of that transaction.
-    #[schema(example = 0)]
+    #[cfg_attr(feature = "schema", schema(example = 0))]
     pub output_index: u32,
     /// Address of the owner. Bitcoin: `null` for scripts that have no address. Cardano: bech32, or
     /// base58 for Byron; bytes that are no address are in hexadecimal.
-    #[schema(example = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080")]
+    #[cfg_attr(
+        feature = "schema",
+        schema(example = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080")
+    )]
     pub owner_addr: Option<String>,
     /// Cardano: the stake address that goes with the address.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub owner_stake_addr: Option<String>,
     /// Cardano: hash of the key or script that may spend the output, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub owner_payment_credential: Option<String>,
     /// Cardano: what that is the hash of, `key` or `script`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub owner_payment_credential_kind: Option<&'static str>,
     /// Cardano: hash of the key or script that earns the rewards, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub owner_stake_credential: Option<String>,
     /// Cardano: what that is the hash of, `key` or `script`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub owner_stake_credential_kind: Option<&'static str>,
     /// Bitcoin: the output script in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, example = "0014751e76e8199196d454941c45d1b3a323f1433bd6")]
+    #[cfg_attr(
+        feature = "schema",
+        schema(nullable = false, example = "0014751e76e8199196d454941c45d1b3a323f1433bd6")
+    )]
     pub script_pub_key: Option<String>,
     /// Bitcoin: form of the script.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, example = "p2wpkh")]
+    #[cfg_attr(feature = "schema", schema(nullable = false, example = "p2wpkh"))]
     pub script_type: Option<&'static str>,
     /// Bitcoin: SHA-256 of the script, reversed, as Electrum writes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(
-        nullable = false,
-        example = "9623df75239b5daa7f5f03042d325b51498c4bb7059c7748b17049bf96f73888"
+    #[cfg_attr(
+        feature = "schema",
+        schema(
+            nullable = false,
+            example = "9623df75239b5daa7f5f03042d325b51498c4bb7059c7748b17049bf96f73888"
+        )
     )]
     pub script_hash: Option<String>,
     /// Amount in the smallest unit (satoshi or lovelace), as a decimal string.
-    #[schema(example = "5000000000")]
+    #[cfg_attr(feature = "schema", schema(example = "5000000000"))]
     pub amount: String,
     /// Cardano: the same amount.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub lovelace_amount: Option<String>,
     /// The same amount by unit; on Cardano native assets follow, in order of policy and name.
     pub amounts: Vec<Amount>,
     /// Cardano: hash of the datum; of an inline datum too.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub data_hash: Option<String>,
     /// Cardano: the datum, its original bytes in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub inline_datum: Option<String>,
     /// Cardano: the script that other transactions may refer to: CBOR of language and script, its
     /// original bytes in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub script_ref: Option<String>,
     /// Cardano: hash of that script.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub reference_script_hash: Option<String>,
     /// Cardano: whether the output gives back what a failed transaction had put up as collateral.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub is_collateral_return: Option<bool>,
     /// Bitcoin: whether a coinbase created the output.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub is_coinbase: Option<bool>,
     /// Slot of the block that created it.
-    #[schema(example = 120)]
+    #[cfg_attr(feature = "schema", schema(example = 120))]
     pub slot: u64,
     /// Height of that block.
-    #[schema(example = 120)]
+    #[cfg_attr(feature = "schema", schema(example = 120))]
     pub block: u32,
     /// Hash of that block.
     pub block_hash: String,
     /// Cardano: epoch of that block.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub epoch: Option<u32>,
     /// Time of that block, in seconds since the epoch.
-    #[schema(example = 1_296_760_800)]
+    #[cfg_attr(feature = "schema", schema(example = 1_296_760_800))]
     pub block_time: u64,
     /// Position of the transaction in that block. In the first block of Cardano the outputs of the
     /// genesis files come first, each as a transaction of its own.
-    #[schema(example = 0)]
+    #[cfg_attr(feature = "schema", schema(example = 0))]
     pub tx_index: u32,
     /// Transaction that spent the output. Absent from a spent output that the ledger itself removed
     /// where an era of Cardano began: no transaction did that.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub spent_tx_hash: Option<String>,
     /// Slot of the block that spent it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub spent_at_slot: Option<u64>,
     /// Height of that block.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub spent_at_block: Option<u32>,
     /// Hash of that block.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub spent_at_block_hash: Option<String>,
     /// Time of that block, in seconds since the epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub spent_block_time: Option<u64>,
     /// Cardano: epoch of that block.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub spent_epoch: Option<u32>,
 }
 

@@ -11,7 +11,7 @@ use crate::clock::now_us;
 
 /// Milliseconds since 1970 when the clock was made, and how much time has passed since.
 #[derive(Debug)]
-pub(crate) struct WallClock {
+pub struct WallClock {
     started_ms: u64,
     since: Instant,
 }

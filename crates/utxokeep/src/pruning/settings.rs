@@ -10,44 +10,44 @@ use crate::config::{PrunerConfig, PrunerTrigger};
 #[must_use]
 pub fn settings(config: &PrunerConfig) -> PrunerSettings {
     let rows = |count: NonZeroU32| count.get() as usize;
-    PrunerSettings {
-        trigger: match config.trigger {
+    PrunerSettings::default().with(|settings| {
+        settings.trigger = match config.trigger {
             PrunerTrigger::Auto => TriggerMode::Auto,
             PrunerTrigger::BlockMined => TriggerMode::BlockMined,
             PrunerTrigger::BlockPersisted => TriggerMode::BlockPersisted,
-        },
-        safety_window_blocks: config.safety_window_blocks,
-        unmined_retention_blocks: config.unmined_retention_blocks,
-        parent_preservation_blocks: config.parent_preservation_blocks,
-        min_height: config.min_height,
-        skip_during_catch_up: config.skip_during_catch_up,
-        requires_mined_set: config.requires_mined_set,
-        requires_assembly_state: config.requires_assembly_state,
-        event_age_secs_max: config.event_age_secs_max,
-        mined_set_wait_ms: config.mined_set_wait_ms.into(),
-        assembly_wait_ms: config.assembly_wait_ms.into(),
-        gate_poll_ms: config.gate_poll_ms.get().into(),
-        chunk_rows: rows(config.chunk_rows),
-        parallel_chunks: rows(config.parallel_chunks),
-        retry_max: config.retry_max,
-        retry_wait_ms: config.retry_wait_ms.into(),
-        run_time_max_ms: config.run_time_max_ms.into(),
-        progress_log_ms: config.progress_log_ms.into(),
-        skip_preserve_parents: config.skip_preserve_parents,
-        skip_expire_preservations: config.skip_expire_preservations,
-        skip_deletions: config.skip_deletions,
-        skip_blob_deletions: config.skip_blob_deletions,
-        blob_batch_rows: rows(config.blob_batch_rows),
-        undo_blocks: config.undo_blocks,
-        restored_preservation_blocks: config.restored_preservation_blocks,
-        job_history_max: rows(config.job_history_max),
-        backlog_enabled: config.backlog_enabled,
-        backlog_lag_blocks_max: config.backlog_lag_blocks_max,
-        backlog_failed_runs_max: config.backlog_failed_runs_max,
-        backlog_headroom_ratio: f64::from(config.backlog_headroom_percent.get()) / 100.0,
-        backlog_headroom_runs: rows(config.backlog_headroom_runs),
-        backlog_fails_readiness: config.backlog_fails_readiness,
-    }
+        };
+        settings.safety_window_blocks = config.safety_window_blocks;
+        settings.unmined_retention_blocks = config.unmined_retention_blocks;
+        settings.parent_preservation_blocks = config.parent_preservation_blocks;
+        settings.min_height = config.min_height;
+        settings.skip_during_catch_up = config.skip_during_catch_up;
+        settings.requires_mined_set = config.requires_mined_set;
+        settings.requires_assembly_state = config.requires_assembly_state;
+        settings.event_age_secs_max = config.event_age_secs_max;
+        settings.mined_set_wait_ms = config.mined_set_wait_ms.into();
+        settings.assembly_wait_ms = config.assembly_wait_ms.into();
+        settings.gate_poll_ms = config.gate_poll_ms.get().into();
+        settings.chunk_rows = rows(config.chunk_rows);
+        settings.parallel_chunks = rows(config.parallel_chunks);
+        settings.retry_max = config.retry_max;
+        settings.retry_wait_ms = config.retry_wait_ms.into();
+        settings.run_time_max_ms = config.run_time_max_ms.into();
+        settings.progress_log_ms = config.progress_log_ms.into();
+        settings.skip_preserve_parents = config.skip_preserve_parents;
+        settings.skip_expire_preservations = config.skip_expire_preservations;
+        settings.skip_deletions = config.skip_deletions;
+        settings.skip_blob_deletions = config.skip_blob_deletions;
+        settings.blob_batch_rows = rows(config.blob_batch_rows);
+        settings.undo_blocks = config.undo_blocks;
+        settings.restored_preservation_blocks = config.restored_preservation_blocks;
+        settings.job_history_max = rows(config.job_history_max);
+        settings.backlog_enabled = config.backlog_enabled;
+        settings.backlog_lag_blocks_max = config.backlog_lag_blocks_max;
+        settings.backlog_failed_runs_max = config.backlog_failed_runs_max;
+        settings.backlog_headroom_ratio = f64::from(config.backlog_headroom_percent.get()) / 100.0;
+        settings.backlog_headroom_runs = rows(config.backlog_headroom_runs);
+        settings.backlog_fails_readiness = config.backlog_fails_readiness;
+    })
 }
 
 #[cfg(test)]

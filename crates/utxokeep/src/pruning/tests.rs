@@ -94,11 +94,11 @@ fn a_pause_holds_every_service_of_a_store_and_any_of_them_ends_it() {
     let second = Pruning::start(store, &config).unwrap();
     second.block(block(10)).unwrap();
     assert!(is_completed(&wait_for(&second, 10)));
-    first.pruner().pause();
+    first.pruner().pause().unwrap();
     assert!(second.pruner().status().unwrap().is_paused);
     second.block(block(11)).unwrap();
     assert_eq!(wait_for(&second, 11), JobState::Skipped(utxokeep_pruner::SkipReason::Paused));
-    second.pruner().resume();
+    second.pruner().resume().unwrap();
     assert!(!first.pruner().status().unwrap().is_paused);
     first.block(block(12)).unwrap();
     assert!(is_completed(&wait_for(&first, 12)));

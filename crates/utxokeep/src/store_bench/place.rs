@@ -38,6 +38,8 @@ enum Removal {
     Schema(String, String),
     #[cfg(feature = "redis")]
     Prefix(Arc<utxokeep_records::RedisRecords>, String),
+    #[cfg(feature = "aerospike")]
+    Set(Arc<utxokeep_records::AerospikeRecords>, String),
 }
 
 /// Letters that no store has in its name yet.
@@ -59,6 +61,7 @@ impl Place {
     pub(super) fn engine(&self) -> &str {
         match self.parts().0 {
             "rediss" => "redis",
+            "aerospikes" => "aerospike",
             "postgresql" => "postgres",
             engine => engine,
         }
@@ -67,7 +70,7 @@ impl Place {
     /// What commits wait for.
     pub(super) fn level(&self, config: &TxStoreConfig) -> Result<String, StoreBenchError> {
         Ok(match self.engine() {
-            "redis" => node_store::ack_of(&self.url)?,
+            "redis" | "aerospike" => node_store::ack_of(&self.url)?,
             "memory" => "memory".to_owned(),
             _ if config.fsync => "fsync".to_owned(),
             _ => "no fsync".to_owned(),
@@ -76,7 +79,7 @@ impl Place {
 
     /// Every level of the engine.
     pub(super) fn levels(&self) -> Result<Vec<String>, StoreBenchError> {
-        if self.engine() != "redis" {
+        if !["redis", "aerospike"].contains(&self.engine()) {
             return Err(StoreBenchError::NoLevels);
         }
         Ok(["primary", "replica", "disk"].map(str::to_owned).to_vec())
@@ -108,6 +111,7 @@ impl Place {
                 Made::of(store, removal)
             }
             "redis" | "rediss" => self.on_cluster(&config, level, &name),
+            "aerospike" | "aerospikes" => self.on_aerospike(&config, level, &name),
             "memory" => Self::open(&self.url, &config, Removal::Nothing),
             // Nothing would keep it apart from a store that exists.
             _ => Err(StoreBenchError::NotMeasured { engine: engine.to_owned() }),
@@ -134,6 +138,35 @@ impl Place {
                 Err(error.into())
             }
         }
+    }
+
+    #[cfg(feature = "aerospike")]
+    fn on_aerospike(
+        &self,
+        config: &TxStoreConfig,
+        level: &str,
+        name: &str,
+    ) -> Result<Made, StoreBenchError> {
+        let (port, opened) = node_store::open_aerospike_for_bench(&self.url, config, level, name)?;
+        let removal = Removal::Set(port, name.to_owned());
+        match opened {
+            Ok((store, bare)) => Ok(Made { store: Arc::new(store), bare: Some(bare), removal }),
+            Err(error) => {
+                removal.remove()?;
+                Err(error.into())
+            }
+        }
+    }
+
+    #[cfg(not(feature = "aerospike"))]
+    fn on_aerospike(
+        &self,
+        config: &TxStoreConfig,
+        _level: &str,
+        _name: &str,
+    ) -> Result<Made, StoreBenchError> {
+        // Answers that this build has none.
+        Self::open(&self.url, config, Removal::Nothing)
     }
 
     #[cfg(not(feature = "redis"))]
@@ -197,11 +230,16 @@ impl Removal {
             Self::Prefix(port, prefix) => port.clear().map(drop).map_err(|error| {
                 failed(format!("all keys that begin with {prefix}:"), error.to_string())
             }),
+            #[cfg(feature = "aerospike")]
+            Self::Set(port, set) => {
+                port.clear().map_err(|error| failed(format!("the set {set}"), error.to_string()))
+            }
         }
     }
 }
 
 fn drop_schema(url: &str, schema: &str) -> Result<(), utxokeep_sql::SqlError> {
-    let database = Database::open(url, &Options { connections_max: 1, ..Options::default() })?;
+    let database =
+        Database::open(url, &Options::default().with(|settings| settings.connections_max = 1))?;
     database.write(|tx| tx.execute_batch(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE")))
 }

@@ -37,7 +37,7 @@ metric_list! {
 
 /// Tells the recorder what each metric means.
 pub(super) fn describe() {
-    crate::rest::describe(METRICS);
+    crate::meters::describe(METRICS);
     // A counter that was never touched is not shown; these start at 0.
     counter!(APPLIED).increment(0);
     counter!(UNDONE).increment(0);

@@ -8,7 +8,6 @@ mod transactions;
 mod upkeep;
 
 use serde::Serialize;
-use utoipa::ToSchema;
 use utxokeep_core::{BlockHash, ChainHash, Height, Network};
 
 pub use self::{coins::*, directory::*, payments::*, transactions::*, upkeep::*};
@@ -22,29 +21,31 @@ pub(super) trait StoredAnswer: Serialize + Sized {
 }
 
 /// One thing of a wallet, and what may make it out of date.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OfWallet<T> {
     /// What was asked for.
     #[serde(flatten)]
     pub item: T,
     /// The wallet has not all blocks since this one, so that this may be out of date.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub set_aside: Option<SetAsideInfo>,
 }
 
 /// A page of a list.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Listed<T> {
     /// The rows.
     pub items: Vec<T>,
     /// Goes on behind the last row; absent when this was the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub next_cursor: Option<String>,
     /// The wallet gets no blocks since this one, so that the rows may be out of date.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub set_aside: Option<SetAsideInfo>,
 }
 
@@ -66,18 +67,19 @@ impl<T> Listed<T> {
     }
 
     /// A list that is one page.
-    pub(crate) const fn whole(items: Vec<T>) -> Self {
+    pub const fn whole(items: Vec<T>) -> Self {
         Self { items, next_cursor: None, set_aside: None }
     }
 }
 
 /// The last block of a network that the ledger has applied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LedgerTip {
     /// Its height.
     pub height: u32,
     /// Its hash.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub hash: ChainHash,
 }
 

@@ -95,10 +95,7 @@ pub(super) fn refuse_key(key: Option<&str>, why: &str) -> Result<(), WalletsErro
 }
 
 /// The key of a request that may be given in its header, in its body, or the same in both.
-pub(crate) fn merge_keys(
-    header: Option<String>,
-    body: &mut Option<String>,
-) -> Result<(), WalletsError> {
+pub fn merge_keys(header: Option<String>, body: &mut Option<String>) -> Result<(), WalletsError> {
     match (header, &body) {
         (Some(header), Some(body)) if header != **body => {
             Err(bad_key("the header Idempotency-Key says another one than the body"))

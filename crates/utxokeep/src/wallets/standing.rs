@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 use utxokeep_core::{ChainHash, Height, Network, wallet::WalletId};
 use utxokeep_wallet::{Rescan, SetAside, Standing, Wallet};
 
@@ -13,13 +12,14 @@ use super::{Wallets, WalletsError, now};
 const NAMED_MAX: usize = 10;
 
 /// A wallet to look at blocks again.
-#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RescanWallet {
     /// The first block. When not given: where an earlier rescan stopped, the block since which a
     /// wallet that is set aside has not all, its birthday, or the first block of the ledger.
     #[serde(default)]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub from_height: Option<u32>,
 }
 
@@ -27,13 +27,14 @@ pub struct RescanWallet {
 /// not look at while it, or a keychain of it, was archived, or the first that it was pruned from, when
 /// such blocks left the chain. Its coins may be spent, and nothing is paid from it until a rescan has
 /// brought it to the tip.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SetAsideInfo {
     /// Height of the block.
     pub height: u32,
     /// Hash of the block that the wallet could not take; absent for one that was restored or pruned.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, nullable = false))]
     pub hash: Option<ChainHash>,
     /// What the ledger said.
     pub reason: String,
@@ -51,7 +52,8 @@ impl SetAsideInfo {
 
 /// Blocks that the wallet looks at again, up to the tip of the ledger. Until then coins may be
 /// missing, and coins that were found may be spent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RescanInfo {
     /// The first one.
     pub from_height: u32,

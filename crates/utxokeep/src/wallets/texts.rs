@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+#[cfg(feature = "schema")]
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{ObjectBuilder, RefOr, Schema, schema::Type},
@@ -56,12 +57,14 @@ impl<'de> Deserialize<'de> for Units {
     }
 }
 
+#[cfg(feature = "schema")]
 impl PartialSchema for Units {
     fn schema() -> RefOr<Schema> {
         decimal("An amount in the smallest unit, as a decimal string.", "150000")
     }
 }
 
+#[cfg(feature = "schema")]
 impl ToSchema for Units {}
 
 /// A fee for each virtual byte: a decimal number with up to three places.
@@ -103,12 +106,14 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
+#[cfg(feature = "schema")]
 impl PartialSchema for Rate {
     fn schema() -> RefOr<Schema> {
         decimal("A fee for each virtual byte, with up to three decimal places.", "12.5")
     }
 }
 
+#[cfg(feature = "schema")]
 impl ToSchema for Rate {}
 
 /// Bytes that are written in hexadecimal.
@@ -146,7 +151,7 @@ pub struct Signed(pub i128);
 
 impl Signed {
     /// The number in 64 bits; one that does not fit becomes the nearest that does.
-    pub(crate) fn clamped(self) -> i64 {
+    pub fn clamped(self) -> i64 {
         i64::try_from(self.0).unwrap_or(if self.0 < 0 { i64::MIN } else { i64::MAX })
     }
 }
@@ -170,6 +175,7 @@ impl<'de> Deserialize<'de> for Signed {
     }
 }
 
+#[cfg(feature = "schema")]
 fn decimal(description: &str, example: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(Type::String)

@@ -1,7 +1,6 @@
 //! What a wallet has.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 use utxokeep_core::{
     ChainOutPoint, Height, Network,
     wallet::{Balance, confirmations},
@@ -12,7 +11,8 @@ use super::LedgerTip;
 use crate::wallets::{Hex, RescanInfo, SetAsideInfo, StandingInfo, Units, texts::address};
 
 /// What a wallet has. Outputs that a live transaction spends never count.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BalanceInfo {
     /// In a block, and mature.
     pub confirmed: Units,
@@ -39,16 +39,16 @@ pub struct BalanceInfo {
     pub tip: Option<LedgerTip>,
     /// The last block that an archived wallet has looked at; all of this is as of then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub archived_height: Option<u32>,
     /// The wallet has not all blocks since this one, so that none of this may be true any more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub set_aside: Option<SetAsideInfo>,
     /// Blocks that the wallet looks at again; until then coins may be missing, and coins that were
     /// found may be spent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub rescan: Option<RescanInfo>,
 }
 
@@ -83,10 +83,11 @@ impl BalanceInfo {
 }
 
 /// An unspent output of the wallet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CoinInfo {
     /// The output, as `TXID:INDEX`.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub outpoint: ChainOutPoint,
     /// Its amount.
     pub amount: Units,
@@ -95,10 +96,10 @@ pub struct CoinInfo {
     /// The address it pays, where its script has one.
     pub address: Option<String>,
     /// Its script in hexadecimal; on Cardano the bytes of the address.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub script: Hex,
     /// What its transaction makes of it: `confirmed`, `trusted`, `untrusted` or `pending`.
-    #[schema(example = "confirmed")]
+    #[cfg_attr(feature = "schema", schema(example = "confirmed"))]
     pub class: &'static str,
     /// Block of its transaction.
     pub height: Option<u32>,
@@ -131,10 +132,11 @@ impl CoinInfo {
 }
 
 /// Whether an output may be spent, as a label says it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CoinWish {
     /// The output, as `TXID:INDEX`.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub outpoint: ChainOutPoint,
     /// `false` while it is held back: it is neither selected nor leased.
     pub spendable: bool,

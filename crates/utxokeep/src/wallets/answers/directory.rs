@@ -1,7 +1,6 @@
 //! Wallets, and what they watch.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 use utxokeep_core::{Height, Network};
 use utxokeep_wallet::{Address, Micros, RevealedAddress, Wallet, WatchedDescriptor};
 
@@ -9,26 +8,27 @@ use super::{LedgerTip, StoredAnswer};
 use crate::wallets::{Hex, RescanInfo, SetAsideInfo, StandingInfo, once::Fields, texts::address};
 
 /// A wallet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WalletInfo {
     /// Its name.
-    #[schema(example = "treasury")]
+    #[cfg_attr(feature = "schema", schema(example = "treasury"))]
     pub name: String,
     /// Its chain.
-    #[schema(example = "bitcoin")]
+    #[cfg_attr(feature = "schema", schema(example = "bitcoin"))]
     pub chain: String,
     /// Network of the chain.
-    #[schema(example = "regtest")]
+    #[cfg_attr(feature = "schema", schema(example = "regtest"))]
     pub network: String,
     /// When it was made.
     pub created_at_us: i64,
     /// Why it gets no blocks; absent when it does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub set_aside: Option<SetAsideInfo>,
     /// Blocks that it looks at again; absent when it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub rescan: Option<RescanInfo>,
     /// When it was archived; `null` while it is followed.
     pub archived_at_us: Option<i64>,
@@ -49,7 +49,8 @@ impl WalletInfo {
 }
 
 /// A wallet, and how far the ledger has come on its network.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WalletStatus {
     /// The wallet.
     #[serde(flatten)]
@@ -64,14 +65,15 @@ pub struct WalletStatus {
 }
 
 /// A watched address.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AddressInfo {
     /// Its number in the wallet.
     pub id: i64,
     /// The address, where the script has one.
     pub address: Option<String>,
     /// The script in hexadecimal; on Cardano the bytes of the address.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub script: Hex,
     /// Weight of an input that spends from it.
     pub spend_weight: u32,
@@ -92,30 +94,33 @@ impl AddressInfo {
 }
 
 /// Addresses that are watched now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Watched {
     /// Their numbers in the wallet, in the order of the request.
     pub address_ids: Vec<i64>,
     /// The ledger has passed blocks that may pay the new ones: scan the wallet from this height.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub scan_from_height: Option<u32>,
 }
 
 /// A descriptor that is watched now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DescriptorAdded {
     /// Its keychains, one for each path.
     pub items: Vec<DescriptorInfo>,
     /// The ledger has passed blocks that may pay scripts that are new: scan the wallet from this
     /// height.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub scan_from_height: Option<u32>,
 }
 
 /// A payment came near the end of what a keychain watches: others may have gone beyond.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NearEdgeInfo {
     /// The script that was paid.
     pub index: u32,
@@ -126,7 +131,8 @@ pub struct NearEdgeInfo {
 }
 
 /// A keychain of a wallet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DescriptorInfo {
     /// Its number in the wallet.
     pub id: i64,
@@ -149,7 +155,8 @@ pub struct DescriptorInfo {
 }
 
 /// A wallet or a keychain that is followed again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Restored {
     /// The ledger has passed blocks meanwhile: scan the wallet from this height. `null` when there
     /// are none.
@@ -178,7 +185,8 @@ impl DescriptorInfo {
 }
 
 /// An address that was handed out.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NewAddressInfo {
     /// Number of its script in the descriptor.
     pub index: u32,
@@ -187,7 +195,7 @@ pub struct NewAddressInfo {
     /// The address, where the script has one.
     pub address: Option<String>,
     /// The script in hexadecimal.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub script: Hex,
 }
 

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 use utxokeep_core::{ChainHash, ChainOutPoint, Height, Network};
 use utxokeep_wallet::Lease;
 
@@ -11,15 +10,16 @@ use super::{RecordedInfo, StoredAnswer};
 use crate::wallets::{Hex, Signed, Units, once::Fields};
 
 /// An active lease.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LeaseInfo {
     /// The output, as `TXID:INDEX`.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub outpoint: ChainOutPoint,
     /// Its amount.
     pub amount: Units,
     /// The owner.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub owner: Hex,
     /// When it ends, unless it is held.
     pub expires_at_us: i64,
@@ -30,7 +30,7 @@ pub struct LeaseInfo {
     /// The block that spends it now.
     pub spent_height: Option<u32>,
     /// The live transaction that spends it now.
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub spent_by: Option<ChainHash>,
 }
 
@@ -50,10 +50,11 @@ impl LeaseInfo {
 }
 
 /// Leases that were taken.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Leased {
     /// Who holds them: 64 hexadecimal digits.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub owner: Hex,
     /// The name that was given for the owner; its SHA-256 is `owner`.
     pub owner_name: Option<String>,
@@ -62,7 +63,8 @@ pub struct Leased {
 }
 
 /// Rows of expired leases that were removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CleanedLeases {
     /// How many.
     pub leases: u64,
@@ -71,29 +73,32 @@ pub struct CleanedLeases {
 }
 
 /// Leases that were ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Released {
     /// How many.
     pub leases: u64,
 }
 
 /// A coin that was selected.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SelectedInfo {
     /// The output, as `TXID:INDEX`.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub outpoint: ChainOutPoint,
     /// Its amount.
     pub amount: Units,
     /// Its script in hexadecimal.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub script: Hex,
     /// Weight of the input that spends it.
     pub weight: u32,
 }
 
 /// A selection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SelectionInfo {
     /// The coins.
     pub coins: Vec<SelectedInfo>,
@@ -106,7 +111,7 @@ pub struct SelectionInfo {
     /// Amount of the change output, if there is one.
     pub change: Option<Units>,
     /// How much worse than ideal the choice is, as a decimal string; lower is better.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub waste: Signed,
     /// What found it.
     pub algorithm: Cow<'static, str>,
@@ -115,12 +120,13 @@ pub struct SelectionInfo {
 }
 
 /// A transaction to be signed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PsbtInfo {
     /// The PSBT in base64.
     pub psbt: String,
     /// Its id before it is signed.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub txid: ChainHash,
     /// Whether signing keeps the id.
     pub is_txid_final: bool,
@@ -138,13 +144,14 @@ pub struct PsbtInfo {
 }
 
 /// The replacement of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BumpInfo {
     /// What it replaces.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub replaces: ChainHash,
     /// What it pushes out besides: everything that depends on that.
-    #[schema(value_type = Vec<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub evicts: Vec<ChainHash>,
     /// Its inputs: all of the old one, then those that were added.
     pub inputs: Vec<SelectedInfo>,
@@ -168,7 +175,7 @@ pub struct BumpInfo {
     /// The PSBT in base64.
     pub psbt: String,
     /// Its id before it is signed.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub txid: ChainHash,
     /// Whether signing keeps the id.
     pub is_txid_final: bool,

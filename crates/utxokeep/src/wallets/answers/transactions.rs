@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use utoipa::ToSchema;
 use utxokeep_core::{ChainHash, ChainOutPoint, Network, Txid};
 use utxokeep_wallet::{Change, InvalidReason, Recorded, Replacement, TxDetail, TxState, TxSummary};
 
@@ -11,13 +10,14 @@ use super::StoredAnswer;
 use crate::wallets::{Hex, Signed, Units, once::Fields};
 
 /// A line of the history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TxInfo {
     /// Its id.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub txid: ChainHash,
     /// `pending`, `published`, `replaced`, `failed` or `orphaned`.
-    #[schema(example = "published")]
+    #[cfg_attr(feature = "schema", schema(example = "published"))]
     pub status: &'static str,
     /// Its block.
     pub height: Option<u32>,
@@ -34,14 +34,14 @@ pub struct TxInfo {
     /// Sum of its outputs that belong to the wallet.
     pub received: Units,
     /// By how much it changes what the wallet has, as a decimal string, possibly negative.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub delta: Signed,
     /// What it pays, known when all its inputs are the wallet's.
     pub fee: Option<Units>,
     /// Why it is not live.
     pub invalid_reason: Option<&'static str>,
     /// What took its place, or the transaction it depended on.
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub invalidated_by: Option<ChainHash>,
 }
 
@@ -73,17 +73,19 @@ fn height_of(state: TxState) -> Option<u32> {
 }
 
 /// An input of a transaction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct InputInfo {
     /// The output it spends, as `TXID:INDEX`.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub outpoint: ChainOutPoint,
     /// Its amount, where the output belongs to the wallet.
     pub amount: Option<Units>,
 }
 
 /// An output of a transaction that belongs to the wallet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OwnOutputInfo {
     /// Its index.
     pub index: u32,
@@ -92,7 +94,8 @@ pub struct OwnOutputInfo {
 }
 
 /// Everything about one transaction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TxDetails {
     /// The line of the history.
     #[serde(flatten)]
@@ -104,7 +107,7 @@ pub struct TxDetails {
     /// Its outputs that belong to the wallet, spent or not.
     pub outputs: Vec<OwnOutputInfo>,
     /// Its bytes in hexadecimal, where they were given.
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub raw: Option<Hex>,
 }
 
@@ -136,13 +139,14 @@ impl TxDetails {
 }
 
 /// Who took whose inputs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ReplacementInfo {
     /// The one that lost, or will lose when the other is published.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub replaced: ChainHash,
     /// The one that took its place.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub replacement: ChainHash,
     /// `replaced` when it was declared, `double_spent` when not.
     pub reason: &'static str,
@@ -162,10 +166,11 @@ impl ReplacementInfo {
 }
 
 /// What recording came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RecordedInfo {
     /// The transaction.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub txid: ChainHash,
     /// `inserted`, `updated`, `revived` or `unchanged`.
     pub change: Cow<'static, str>,
@@ -176,10 +181,10 @@ pub struct RecordedInfo {
     /// Whether it is a replacement that waits to be published.
     pub waiting: bool,
     /// Transactions that lost their inputs to it.
-    #[schema(value_type = Vec<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub losers: Vec<ChainHash>,
     /// Transactions that depended on those.
-    #[schema(value_type = Vec<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub failed_descendants: Vec<ChainHash>,
 }
 
@@ -218,13 +223,14 @@ impl StoredAnswer for RecordedInfo {
 }
 
 /// Transactions that failed together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Abandoned {
     /// The one that was given up.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub txid: ChainHash,
     /// Those that depended on it.
-    #[schema(value_type = Vec<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub failed_descendants: Vec<ChainHash>,
     /// Leases on inputs that ended with them. Those of other owners stay.
     pub released_leases: u64,

@@ -1,7 +1,6 @@
 //! Labels, pruning, checks and blocks that clients bring.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 use utxokeep_core::{ChainHash, ErrorKind};
 use utxokeep_wallet::{ImportNote, Imported, Violation};
 
@@ -9,7 +8,8 @@ use super::{LedgerTip, TxDetails};
 use crate::wallets::WalletsError;
 
 /// What an import of labels did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LabelsImported {
     /// Records that were carried out.
     pub imported: usize,
@@ -24,7 +24,8 @@ pub struct LabelsImported {
 }
 
 /// A remark about a line of an import.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LabelNote {
     /// Number of the line, from 1.
     pub line: usize,
@@ -46,7 +47,8 @@ impl From<Imported> for LabelsImported {
 }
 
 /// Rows that were removed, with what they held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PrunedNow {
     /// The transactions; in a dry run those that would be removed.
     pub transactions: Vec<TxDetails>,
@@ -55,20 +57,22 @@ pub struct PrunedNow {
 }
 
 /// A transaction in the archive of what was pruned.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PrunedInfo {
     /// Its number in the archive; acknowledge it when it is kept elsewhere.
     pub id: i64,
     /// The transaction.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub txid: ChainHash,
     /// What the ledger held of it.
-    #[schema(value_type = TxDetails)]
+    #[cfg_attr(feature = "schema", schema(value_type = TxDetails))]
     pub transaction: serde_json::Value,
 }
 
 /// What left the archive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PrunedAcknowledged {
     /// How many.
     pub transactions: u64,
@@ -77,7 +81,8 @@ pub struct PrunedAcknowledged {
 }
 
 /// A rule that stored rows break.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ViolationInfo {
     /// The rule.
     pub rule: &'static str,
@@ -108,7 +113,8 @@ impl From<Violation> for ViolationInfo {
 }
 
 /// The comparison of a wallet with the UTXO set of the chain database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ChainCompared {
     /// The block at which both were read.
     pub tip: LedgerTip,
@@ -119,16 +125,17 @@ pub struct ChainCompared {
     /// The first block that the wallet has not looked at, or has to look at again. Outputs were
     /// compared below it, and none where the chain database does not reach back so far.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, required = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false, required = false))]
     pub unseen_from_height: Option<u32>,
     /// Why: it is `archived`, `set_aside`, or a `rescan` is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, required = false, example = "rescan")]
+    #[cfg_attr(feature = "schema", schema(nullable = false, required = false, example = "rescan"))]
     pub unseen_reason: Option<&'static str>,
 }
 
 /// Whether everything stored about a wallet fits together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Verified {
     /// Whether no rule is broken.
     pub is_sound: bool,
@@ -148,10 +155,11 @@ pub struct Verified {
 }
 
 /// Why a wallet could not be checked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct VerifyFailure {
     /// A word for programs, the same as in an error of its own.
-    #[schema(example = "damaged")]
+    #[cfg_attr(feature = "schema", schema(example = "damaged"))]
     pub code: &'static str,
     /// What happened.
     pub message: String,
@@ -161,17 +169,18 @@ pub struct VerifyFailure {
 }
 
 /// What checking one of all wallets came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct VerifiedWallet {
     /// Name of the wallet.
     pub wallet: String,
     /// What was found; absent when it could not be checked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, required = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false, required = false))]
     pub verified: Option<Verified>,
     /// Why it could not be checked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, required = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false, required = false))]
     pub error: Option<VerifyFailure>,
 }
 
@@ -188,7 +197,8 @@ impl VerifiedWallet {
 }
 
 /// What a block did to the wallets of a network.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BlockApplied {
     /// The ledger was there already; nothing was changed.
     pub already_applied: bool,
@@ -198,6 +208,6 @@ pub struct BlockApplied {
     pub tip: Option<LedgerTip>,
     /// Names of wallets that could not take the block and are set aside now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(nullable = false, required = false)]
+    #[cfg_attr(feature = "schema", schema(nullable = false, required = false))]
     pub set_aside: Vec<String>,
 }

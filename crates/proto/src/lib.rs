@@ -1,0 +1,21 @@
+//! The gRPC contract of utxokeep: messages and clients, generated from the `.proto` files of this
+//! package. A client needs nothing else of utxokeep.
+
+/// The first version of the contract: the node store, the pruner and the wallet ledger.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    reason = "generated; the contract has the documentation"
+)]
+pub mod v1 {
+    tonic::include_proto!("utxokeep.v1");
+
+    /// The files that this module is generated from: name, text.
+    pub const CONTRACT: [(&str, &str); 3] = [
+        ("txstore.proto", include_str!("../proto/utxokeep/v1/txstore.proto")),
+        ("pruner.proto", include_str!("../proto/utxokeep/v1/pruner.proto")),
+        ("wallet.proto", include_str!("../proto/utxokeep/v1/wallet.proto")),
+    ];
+}

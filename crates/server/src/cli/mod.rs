@@ -1,0 +1,284 @@
+//! The command line. Groups are nouns, commands are verbs: `utxokeep chain rollback 840000`.
+//!
+//! # Invariants
+//!
+//! * Results go to stdout, everything else to stderr; only [`output`] writes to either.
+//! * The exit code follows from the typed error, never from its text.
+
+mod args;
+mod chain;
+mod consumers;
+mod error;
+mod exit;
+mod follow;
+mod help;
+mod import;
+mod interrupt;
+mod mmr;
+mod nature;
+mod open;
+mod output;
+mod progress;
+mod prune;
+mod recover;
+mod served_place;
+mod settings;
+mod sources;
+mod store;
+mod store_move;
+mod table;
+mod tx;
+mod tx_status;
+mod wallet;
+mod wallet_follow;
+
+use std::{path::Path, process::ExitCode, sync::Arc};
+
+use anyhow::Context as _;
+use clap::{FromArgMatches as _, parser::ValueSource};
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use utxokeep_core::OpenMode;
+use utxokeep_txstore::NodeStore;
+
+use self::{
+    args::{Chain, Cli, Command, Demo, Global, Pruner, Serve, StoreCommand, Tx},
+    follow::Background,
+    open::{Index, Session},
+};
+use crate::{
+    config::Config,
+    demo::{self, DemoOptions},
+    grpc::GrpcServer,
+    pruning::Pruning,
+    rest,
+    server::{self, Announced, Served},
+    wallet_upkeep::WalletUpkeep,
+    watched::Watched,
+};
+
+pub(crate) use self::{error::CliError, exit::Exit, mmr::MmrCommandError};
+
+pub use self::help::{page, tree};
+
+/// Reads the arguments of the process, does what they ask, and answers its exit code.
+#[must_use]
+pub fn run() -> ExitCode {
+    let asked = match parse() {
+        Ok(asked) => asked,
+        Err(error) => {
+            // Help and version are results, mistakes are not; clap knows which stream to use.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let exit = carry_out(asked).unwrap_or_else(|error| {
+        output::error(&error);
+        Exit::of(&error)
+    });
+    ExitCode::from(exit.code())
+}
+
+/// What the arguments ask for.
+enum Asked {
+    /// An operation of the tables.
+    Operation(Global, table::Chosen),
+    /// A command of its own.
+    Command(Box<Cli>),
+}
+
+/// Reads the arguments, and notes which of them were given.
+fn parse() -> Result<Asked, clap::Error> {
+    let matches = tree().try_get_matches()?;
+    let is_data_named = matches.value_source("data") == Some(ValueSource::CommandLine);
+    if let Some(chosen) = table::chosen(&matches)? {
+        let global = Global::from_arg_matches(&matches)?;
+        return Ok(Asked::Operation(Global { is_data_named, ..global }, chosen));
+    }
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    cli.global.is_data_named = is_data_named;
+    Ok(Asked::Command(Box::new(cli)))
+}
+
+fn carry_out(asked: Asked) -> anyhow::Result<Exit> {
+    match asked {
+        Asked::Operation(global, chosen) => {
+            start_logging(global.verbose);
+            chosen(&Session::new(global, OpenMode::Read)?)?;
+            Ok(Exit::Success)
+        }
+        Asked::Command(cli) => {
+            start_logging(cli.global.verbose);
+            execute(*cli)
+        }
+    }
+}
+
+fn execute(cli: Cli) -> anyhow::Result<Exit> {
+    let session = Session::new(cli.global, nature::of(&cli.command))?;
+    match cli.command {
+        Command::Chain(command) => match command {
+            Chain::Import(args) => import::import(&session, &args),
+            Chain::Follow(args) => follow::follow(&session, &args),
+            Chain::Rollback(args) => chain::rollback(&session, &args),
+            Chain::Verify => chain::verify(&session),
+            Chain::Prune(args) => chain::prune(&session, &args),
+            Chain::Consumers(command) => consumers::run(&session, &command),
+            Chain::Mmr(command) => mmr::run(&session, &command),
+            Chain::Recover(args) => recover::chain(&session, &args),
+        },
+        Command::Tx(command) => match command {
+            Tx::Show(args) => tx::show(&session, &args),
+            Tx::Explain(args) => tx::explain(&session, &args),
+            Tx::Lock(args) => tx::lock(&session, &args),
+            Tx::Status(args) => tx_status::run(&session, &args),
+            Tx::Verify(args) => tx::verify(&session, &args),
+            Tx::Settings(args) => settings::run(&session, &args),
+            Tx::AdoptBlobs(args) => tx::adopt_blobs(&session, &args),
+            Tx::Recover(args) => recover::tx(&session, &args),
+        },
+        Command::Store(command) => match command {
+            StoreCommand::Bench(args) => store::bench(&session, &args),
+            StoreCommand::Move(args) => store_move::move_to(&session, &args),
+            StoreCommand::Verify(args) => store_move::verify(&session, &args),
+        },
+        Command::Prune(command) => prune::prune(&session, &command),
+        Command::Pruner(Pruner::Serve(args)) => prune::serve(&session, &args),
+        Command::Wallet(args) => wallet::wallet(&session, &args),
+        Command::Serve(args) => serve(&session, &args),
+        Command::Demo(args) => run_demo(&session, &args),
+    }
+}
+
+/// Answers REST requests about a database, and gRPC calls to the node store and the wallet ledger
+/// if the configuration names them. When it names a source, that is followed at the same time; a
+/// wallet ledger follows the database.
+fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
+    rest::install_recorder();
+    let config = session.config();
+    let url = Some(config.txstore.url.as_str()).filter(|url| !url.is_empty());
+    let wallets = wallet_follow::open_if_named(session)?;
+    let may_lack = url.is_some() || wallets.is_some();
+    let Background { index, work, source, live } = follow::in_background(session, may_lack)?;
+    let wallets = match (wallets, index.as_ref()) {
+        (Some(wallets), Some(index)) => Some(wallets.with_chain(index.clone())),
+        (wallets, _) => wallets,
+    };
+    let mut served = Served {
+        data: session.data(),
+        index: index.as_ref(),
+        source,
+        wallets: wallets.clone(),
+        rest_listen: args.listen.unwrap_or(config.rest.listen),
+        store: None,
+        grpc: None,
+        pruning: None,
+        ledger: wallets.as_ref().map(|wallets| Watched::wallet_ledger(wallets.ledger())),
+    };
+    // Before the pruner, which deletes nothing that the ledger has not seen.
+    let following = wallet_follow::in_background(session, wallets.as_ref(), index.as_ref(), live)?;
+    let mut answering = None;
+    if url.is_some() {
+        let store = served_place::node_store(session, url)?;
+        served.store = Some(Watched::node_store(store.clone()));
+        let items_max = config.txstore.batch_items_max.get() as usize;
+        let mut of_store = GrpcServer::new(store.clone(), items_max, &config.grpc);
+        if config.pruner.enabled {
+            let pruning = start_pruning(store, config, index.as_ref())?;
+            of_store = of_store.with_pruner(pruning.clone());
+            served.pruning = Some(pruning);
+        }
+        answering = Some(of_store);
+    }
+    if let Some(wallets) = wallets.clone() {
+        answering = Some(match answering {
+            Some(of_store) => of_store.with_wallets(wallets),
+            None => GrpcServer::of_wallets(wallets, &config.grpc),
+        });
+    }
+    let grpc_listen = args.grpc_listen.unwrap_or(config.grpc.listen);
+    served.grpc = answering.map(|answering| (answering, grpc_listen));
+    let is_pruning = served.pruning.is_some();
+    let upkeep = wallets.as_ref().map(WalletUpkeep::start).transpose();
+    let _upkeep = upkeep.context("cannot start the thread that looks after the wallet ledger")?;
+    server::serve_until_stopped(served, config, work, |Announced { rest, grpc, token_file }| {
+        note_token(token_file);
+        if let Some(grpc) = grpc {
+            let what = match (url.is_some(), is_pruning, wallets.is_some()) {
+                (true, true, true) => "the node store, the pruner and wallets",
+                (true, true, false) => "the node store and the pruner",
+                (true, false, true) => "the node store and wallets",
+                (true, false, false) => "the node store",
+                (false, ..) => "wallets",
+            };
+            output::note(format_args!("serving {what} over gRPC on {grpc}"));
+        }
+        if following.is_some() {
+            output::note("the wallet ledger follows the chain database");
+        }
+        let data = session.data().display();
+        if index.is_some() {
+            output::note(format_args!(
+                "serving {data} on http://{rest} (API page: http://{rest}/docs); Ctrl-C stops"
+            ));
+        } else if wallets.is_some() {
+            output::note(format_args!(
+                "no chain database at {data}; serving wallets on http://{rest} (API page: http://{rest}/docs); Ctrl-C stops"
+            ));
+        } else {
+            output::note(format_args!(
+                "no chain database at {data}; health and metrics on http://{rest}; Ctrl-C stops"
+            ));
+        }
+    })?;
+    output::note("stopped");
+    Ok(Exit::Success)
+}
+
+/// Says where the token is that clients need, if they need one.
+fn note_token(file: Option<&Path>) {
+    if let Some(file) = file {
+        output::note(format_args!("clients need the access token in {}", file.display()));
+    }
+}
+
+/// Starts the pruner beside a node store; it follows the chain database if it is told to.
+fn start_pruning(
+    store: Arc<NodeStore>,
+    config: &Config,
+    index: Option<&Index>,
+) -> anyhow::Result<Pruning> {
+    if config.pruner.follow_chain {
+        let index = index.ok_or(CliError::NothingToFollow)?;
+        return Pruning::start_following(store, &config.pruner, index);
+    }
+    Ok(Pruning::start(store, &config.pruner)?)
+}
+
+fn run_demo(session: &Session, args: &Demo) -> anyhow::Result<Exit> {
+    let options = DemoOptions {
+        data: session.data().to_owned(),
+        listen: args.listen,
+        seed: args.seed,
+        blocks_per_second: args.blocks_per_second,
+        blocks: args.blocks,
+    };
+    demo::run(options, session.config())?;
+    Ok(Exit::Success)
+}
+
+/// Logs go to stderr: warnings, and more with each `-v`, unless `UTXOKEEP_LOG` says otherwise.
+fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    let filter = EnvFilter::try_from_env("UTXOKEEP_LOG")
+        .unwrap_or_else(|_| EnvFilter::default().add_directive(level.into()));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,114 @@
+//! What a command does to the data that it names: it reads, it changes what exists, or it may create.
+//!
+//! This is the only place that decides it, and every command is named here: there is no default that
+//! a new one could fall into. Operations of the tables read; they are not commands of this list.
+
+use utxokeep_core::OpenMode;
+
+use super::args::{
+    Chain, Command, Consumers, Labels, Lease, Mmr, Prune, Pruner, StoreCommand, Tx, WalletAddress,
+    WalletCommand, WalletDescriptor,
+};
+
+/// A command that writes only if it is told to.
+const fn writes_if(told: bool) -> OpenMode {
+    if told { OpenMode::Existing } else { OpenMode::Read }
+}
+
+/// How a command opens the chain database, the node store or the wallet ledger that it works on.
+pub(super) const fn of(command: &Command) -> OpenMode {
+    match command {
+        Command::Chain(command) => of_chain(command),
+        Command::Store(StoreCommand::Verify(_)) => OpenMode::Read,
+        Command::Tx(command) => of_tx(command),
+        // A bench makes stores of its own and opens none that exists. Of a move this is the target;
+        // its source is opened as the options need it.
+        Command::Store(StoreCommand::Bench(_) | StoreCommand::Move(_)) => OpenMode::Create,
+        Command::Prune(command) => of_prune(command),
+        Command::Wallet(args) => of_wallet(&args.command),
+        Command::Pruner(Pruner::Serve(_)) | Command::Serve(_) | Command::Demo(_) => {
+            OpenMode::Create
+        }
+    }
+}
+
+const fn of_chain(command: &Chain) -> OpenMode {
+    match command {
+        Chain::Import(_) | Chain::Follow(_) => OpenMode::Create,
+        Chain::Verify
+        | Chain::Consumers(Consumers::List)
+        | Chain::Mmr(Mmr::Root(_) | Mmr::Prove(_) | Mmr::Check(_)) => OpenMode::Read,
+        Chain::Rollback(args) => writes_if(!args.dry_run),
+        Chain::Prune(_)
+        | Chain::Consumers(Consumers::Forget { .. })
+        | Chain::Mmr(Mmr::Enable(_) | Mmr::Disable) => OpenMode::Existing,
+        Chain::Recover(args) => writes_if(args.accept_loss),
+    }
+}
+
+const fn of_tx(command: &Tx) -> OpenMode {
+    match command {
+        Tx::Show(_) | Tx::Explain(_) | Tx::Lock(_) | Tx::Status(_) => OpenMode::Read,
+        Tx::Verify(args) => writes_if(args.repair_blobs),
+        Tx::Settings(args) => writes_if(args.change),
+        Tx::AdoptBlobs(_) => OpenMode::Existing,
+        Tx::Recover(args) => writes_if(args.accept_loss),
+    }
+}
+
+const fn of_prune(command: &Prune) -> OpenMode {
+    match command {
+        Prune::Run(args) => writes_if(!args.dry_run),
+        Prune::Status(_) | Prune::Jobs(_) | Prune::Explain(_) | Prune::Backlog(_) => OpenMode::Read,
+        Prune::Pause(_)
+        | Prune::Resume(_)
+        | Prune::Preserve(_)
+        | Prune::Restore(_)
+        | Prune::Confirm(_)
+        | Prune::ForgetPersister(_)
+        | Prune::ForgetNodeState(_) => OpenMode::Existing,
+    }
+}
+
+const fn of_wallet(command: &WalletCommand) -> OpenMode {
+    match command {
+        WalletCommand::Create(_) | WalletCommand::Follow(_) => OpenMode::Create,
+        WalletCommand::List(_)
+        | WalletCommand::Show(_)
+        | WalletCommand::Address(WalletAddress::List(_))
+        | WalletCommand::Descriptor(WalletDescriptor::List(_))
+        | WalletCommand::Balance(_)
+        | WalletCommand::Utxos(_)
+        | WalletCommand::Txs(_)
+        | WalletCommand::Tx(_)
+        | WalletCommand::Replacements(_)
+        | WalletCommand::Lease(Lease::List(_))
+        | WalletCommand::Labels(Labels::Export(_))
+        | WalletCommand::Verify(_) => OpenMode::Read,
+        WalletCommand::Select(args) => writes_if(args.lease),
+        WalletCommand::Bump(args) => writes_if(!args.dry_run),
+        WalletCommand::Prune(args) => writes_if(!args.dry_run),
+        WalletCommand::Archive(_)
+        | WalletCommand::Restore(_)
+        | WalletCommand::Address(WalletAddress::Add(_) | WalletAddress::Next(_))
+        | WalletCommand::Descriptor(
+            WalletDescriptor::Add(_) | WalletDescriptor::Archive(_) | WalletDescriptor::Restore(_),
+        )
+        | WalletCommand::Record(_)
+        | WalletCommand::Publish(_)
+        | WalletCommand::Confirm(_)
+        | WalletCommand::Abandon(_)
+        | WalletCommand::Unconfirm(_)
+        | WalletCommand::Remove(_)
+        | WalletCommand::Label(_)
+        | WalletCommand::Lease(
+            Lease::Acquire(_) | Lease::Renew(_) | Lease::Release(_) | Lease::Clean(_),
+        )
+        | WalletCommand::Psbt(_)
+        | WalletCommand::Labels(Labels::Import(_))
+        | WalletCommand::Freeze(_)
+        | WalletCommand::Unfreeze(_)
+        | WalletCommand::Disconnect(_)
+        | WalletCommand::Scan(_) => OpenMode::Existing,
+    }
+}

@@ -1,0 +1,287 @@
+//! `prune …` and `pruner serve`: the pruner on a store, or one that runs elsewhere.
+
+mod answers;
+mod remote;
+mod run;
+mod shown;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use utxokeep_core::{
+    Height, Txid,
+    node::{ChainReport, KeepReason},
+};
+use utxokeep_pruner::{Pruner, PrunerError};
+
+use self::{
+    answers::{
+        Backlog, Confirmed, Explained, NodeStateForgotten, Paused, PersisterForgotten, Preserved,
+        PrintedPrunerStatus, Restored,
+    },
+    remote::Remote,
+};
+use super::{
+    args::{
+        Connect, Prune, PruneBacklog, PruneConfirm, PruneExplain, PruneJobs, PrunePreserve,
+        PruneRestore, PrunerServe, Target,
+    },
+    error::CliError,
+    exit::Exit,
+    note_token,
+    open::Session,
+    output, served_place, tx,
+};
+use crate::{
+    grpc::{GrpcServer, proto, pruner_to_proto as to},
+    pruner_runs::Jobs,
+    pruning::{self, Pruning, WallClock},
+    rest,
+    server::{self, Announced, Served},
+    watched::Watched,
+};
+
+/// Does what a command asks.
+pub(super) fn prune(session: &Session, command: &Prune) -> anyhow::Result<Exit> {
+    match command {
+        Prune::Run(args) => run::run(session, args),
+        Prune::Status(args) => status(session, args),
+        Prune::Jobs(args) => jobs(session, args),
+        Prune::Explain(args) => explain(session, args),
+        Prune::Backlog(args) => backlog(session, args),
+        Prune::Pause(args) => set_paused(session, args, true),
+        Prune::Resume(args) => set_paused(session, args, false),
+        Prune::Preserve(args) => preserve(session, args),
+        Prune::Restore(args) => restore(session, args),
+        Prune::Confirm(args) => confirm(session, args),
+        Prune::ForgetPersister(args) => forget_persister(session, args),
+        Prune::ForgetNodeState(args) => forget_node_state(session, args),
+    }
+}
+
+/// Who is asked.
+enum Asked {
+    /// A store that this program opens.
+    Here(Box<Pruner>),
+    /// A pruner that runs elsewhere.
+    There(Box<Remote>),
+}
+
+impl Asked {
+    fn new(session: &Session, target: &Target) -> anyhow::Result<Self> {
+        if let Some(address) = &target.connect {
+            return Ok(Self::There(Box::new(Remote::connect(session, address)?)));
+        }
+        Ok(Self::Here(Box::new(here(session, target.store.store.as_deref())?)))
+    }
+}
+
+/// A pruner over a store that this program opens.
+fn here(session: &Session, url: Option<&str>) -> anyhow::Result<Pruner> {
+    let store = tx::open(session, url).inspect_err(|error| {
+        if Exit::of(error) == Exit::Refused {
+            output::note("to ask the program that uses the store, add --connect URL");
+        }
+    })?;
+    let mut settings = pruning::settings(&session.config().pruner);
+    // Whoever watches stops a run by hand, and is told at once that the gate is closed.
+    settings.run_time_max_ms = 0;
+    (settings.mined_set_wait_ms, settings.assembly_wait_ms) = (0, 0);
+    Ok(Pruner::new(store, Arc::new(WallClock::default()), settings)?)
+}
+
+/// The same error in words of the command line, where that helps.
+fn in_our_words(error: PrunerError) -> anyhow::Error {
+    match error {
+        PrunerError::NoHeight => CliError::HeightUnknown.into(),
+        PrunerError::Ahead { asked, newest } => CliError::RunAhead { asked, newest }.into(),
+        refused @ (PrunerError::NothingPersisted | PrunerError::ConsumerBehind { .. }) => {
+            CliError::PrunerRefused { message: refused.to_string() }.into()
+        }
+        PrunerError::NoUndo => CliError::NoUndo.into(),
+        other => other.into(),
+    }
+}
+
+fn status(session: &Session, args: &Connect) -> anyhow::Result<Exit> {
+    let mut remote = Remote::named_or_configured(session, args)?;
+    let health = remote.health(proto::PrunerHealthRequest {})?;
+    let status = remote.status(proto::PrunerStatusRequest {})?;
+    output::result(session.json(), &PrintedPrunerStatus::new(status, health))?;
+    Ok(Exit::Success)
+}
+
+fn jobs(session: &Session, args: &PruneJobs) -> anyhow::Result<Exit> {
+    let jobs = if let Some(url) = &args.store {
+        let pruner = here(session, Some(url))?;
+        let jobs = pruner.jobs(args.count as usize).map_err(in_our_words)?;
+        proto::PrunerJobsResponse { jobs: jobs.iter().map(to::job).collect() }
+    } else {
+        let mut remote = Remote::named_or_configured(session, &args.connect)?;
+        remote.jobs(proto::PrunerJobsRequest { limit: args.count })?
+    };
+    output::result(session.json(), &Jobs::from(jobs))?;
+    Ok(Exit::Success)
+}
+
+fn set_paused(session: &Session, args: &Connect, paused: bool) -> anyhow::Result<Exit> {
+    let mut remote = Remote::named_or_configured(session, args)?;
+    if paused {
+        remote.pause(proto::PrunerPauseRequest {})?;
+    } else {
+        remote.resume(proto::PrunerResumeRequest {})?;
+    }
+    output::result(session.json(), &Paused { paused })?;
+    Ok(Exit::Success)
+}
+
+fn explain(session: &Session, args: &PruneExplain) -> anyhow::Result<Exit> {
+    let answer = match Asked::new(session, &args.target)? {
+        Asked::Here(pruner) => {
+            let height = pruner.height(args.height).map_err(in_our_words)?;
+            let facts = pruner.explain(&args.txid, Some(height)).map_err(in_our_words)?;
+            to::explained(height, &facts)
+        }
+        Asked::There(mut remote) => remote.explain(proto::PrunerExplainRequest {
+            txid: args.txid.as_bytes().to_vec(),
+            height: args.height.map(Height::get),
+        })?,
+    };
+    if answer.blocking.iter().any(|fact| fact.reason == KeepReason::Missing.name()) {
+        return Err(CliError::UnknownTransaction { txid: args.txid }.into());
+    }
+    output::result(session.json(), &Explained::new(args.txid, answer))?;
+    Ok(Exit::Success)
+}
+
+fn backlog(session: &Session, args: &PruneBacklog) -> anyhow::Result<Exit> {
+    let answer = match Asked::new(session, &args.target)? {
+        Asked::Here(pruner) => {
+            let height = pruner.height(args.height).map_err(in_our_words)?;
+            to::backlog(height, &pruner.backlog(Some(height)).map_err(in_our_words)?)
+        }
+        Asked::There(mut remote) => {
+            remote.backlog(proto::PrunerBacklogRequest { height: args.height.map(Height::get) })?
+        }
+    };
+    output::result(session.json(), &Backlog::from(answer))?;
+    Ok(Exit::Success)
+}
+
+fn preserve(session: &Session, args: &PrunePreserve) -> anyhow::Result<Exit> {
+    let txids: BTreeSet<Txid> = args.txids.iter().copied().collect();
+    let txids: Vec<Txid> = txids.into_iter().collect();
+    let preserved = match Asked::new(session, &args.target)? {
+        Asked::Here(pruner) => pruner.preserve(&txids, args.until).map_err(in_our_words)? as u64,
+        Asked::There(mut remote) => {
+            let txids = txids.iter().map(|txid| txid.as_bytes().to_vec()).collect();
+            let until_height = args.until.get();
+            remote.preserve(proto::PrunerPreserveRequest { txids, until_height })?.preserved
+        }
+    };
+    output::result(session.json(), &Preserved { preserved })?;
+    match (txids.len() as u64).saturating_sub(preserved) {
+        0 => {}
+        _ if preserved == 0 => return Err(CliError::NotPreserved.into()),
+        missing => output::warning(format_args!("{missing} of them are not in the node store")),
+    }
+    Ok(Exit::Success)
+}
+
+fn restore(session: &Session, args: &PruneRestore) -> anyhow::Result<Exit> {
+    let asked = Asked::new(session, &args.target)?;
+    let answer = match (asked, &args.txid, args.height) {
+        (Asked::Here(pruner), Some(txid), newest) => {
+            to::restored_one(txid, pruner.restore(txid, newest)).map_err(in_our_words)?
+        }
+        (Asked::Here(pruner), None, Some(height)) => {
+            to::restored(&pruner.restore_height(height).map_err(in_our_words)?)
+        }
+        (Asked::There(mut remote), Some(txid), newest) => remote.restore_txid(txid, newest)?,
+        (Asked::There(mut remote), None, Some(height)) => remote.restore_height(height)?,
+        // The definition of the command asks for one of them.
+        (_, None, None) => proto::PrunerRestoreResponse::default(),
+    };
+    let answer = Restored::new(answer);
+    output::result(session.json(), &answer)?;
+    if answer.refused > 0 {
+        return Err(CliError::RestoreRefused { refused: answer.refused }.into());
+    }
+    if answer.restored == 0 {
+        return Err(CliError::NotRestored.into());
+    }
+    Ok(Exit::Success)
+}
+
+fn confirm(session: &Session, args: &PruneConfirm) -> anyhow::Result<Exit> {
+    let answer = match Asked::new(session, &args.target)? {
+        Asked::Here(pruner) => {
+            to::confirmed(&pruner.confirm_height(args.height).map_err(in_our_words)?)
+        }
+        Asked::There(mut remote) => {
+            let height = args.height.get();
+            remote.confirm_height(proto::PrunerConfirmHeightRequest { height })?
+        }
+    };
+    output::result(session.json(), &Confirmed::from(answer))?;
+    match answer.held_height {
+        Some(held) => Err(CliError::HeightHeld { held }.into()),
+        None => Ok(Exit::Success),
+    }
+}
+
+fn forget_persister(session: &Session, target: &Target) -> anyhow::Result<Exit> {
+    match Asked::new(session, target)? {
+        Asked::Here(pruner) => {
+            pruner.report(&[ChainReport::NoPersister]).map_err(in_our_words)?;
+        }
+        Asked::There(mut remote) => {
+            remote.forget_persister(proto::PrunerForgetPersisterRequest {})?;
+        }
+    }
+    output::result(session.json(), &PersisterForgotten { persister: false })?;
+    Ok(Exit::Success)
+}
+
+fn forget_node_state(session: &Session, target: &Target) -> anyhow::Result<Exit> {
+    match Asked::new(session, target)? {
+        Asked::Here(pruner) => {
+            pruner.report(&[ChainReport::NoNodeState]).map_err(in_our_words)?;
+        }
+        Asked::There(mut remote) => {
+            remote.forget_node_state(proto::PrunerForgetNodeStateRequest {})?;
+        }
+    }
+    let forgotten = NodeStateForgotten { mined_set: false, assembly: false };
+    output::result(session.json(), &forgotten)?;
+    Ok(Exit::Success)
+}
+
+/// Prunes a store until a signal comes.
+pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exit> {
+    rest::install_recorder();
+    let config = session.config();
+    let store = served_place::node_store(session, args.store.store.as_deref())?;
+    let pruning = Pruning::start(store.clone(), &config.pruner)?;
+    let items_max = config.txstore.batch_items_max.get() as usize;
+    let answering = GrpcServer::of_pruner(pruning.clone(), items_max, &config.grpc);
+    let served = Served {
+        source: None,
+        data: session.data(),
+        index: None,
+        wallets: None,
+        store: Some(Watched::node_store(store)),
+        rest_listen: args.listen.unwrap_or(config.pruner.rest_listen),
+        grpc: Some((answering, args.grpc_listen.unwrap_or(config.pruner.listen))),
+        pruning: Some(pruning),
+        ledger: None,
+    };
+    server::serve_until_stopped(served, config, None, |Announced { rest, grpc, token_file }| {
+        note_token(token_file);
+        if let Some(grpc) = grpc {
+            output::note(format_args!("pruning; the pruner answers over gRPC on {grpc}"));
+        }
+        output::note(format_args!("health and metrics on http://{rest}; Ctrl-C stops"));
+    })?;
+    output::note("stopped");
+    Ok(Exit::Success)
+}

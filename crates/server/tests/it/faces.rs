@@ -1,0 +1,170 @@
+//! Every operation of the tables gives the same answer on every face.
+
+use std::{collections::BTreeMap, path::Path};
+
+use clap::Args as _;
+use serde_json::Value;
+use tempfile::TempDir;
+use utxokeep::ops::{About, Operation, Part, Visitor, chain};
+use utxokeep_chains::write_block_file;
+use utxokeep_core::Network;
+use utxokeep_testkit::{ANYONE, mine, regtest_genesis};
+
+use crate::program::{Serving, told, utxokeep};
+
+/// An operation, and which fields of its request a command takes without a name.
+struct Listed {
+    about: About,
+    positional: Vec<String>,
+}
+
+#[derive(Default)]
+struct Table(Vec<Listed>);
+
+impl<P: Part> Visitor<P> for Table {
+    fn operation<O: Operation<Part = P>>(&mut self) {
+        let command = O::Request::augment_args(clap::Command::new("x"));
+        let positional = command.get_positionals().map(|arg| arg.get_id().to_string()).collect();
+        self.0.push(Listed { about: O::ABOUT, positional });
+    }
+}
+
+fn table() -> Vec<Listed> {
+    let mut table = Table::default();
+    chain::operations(&mut table);
+    table.0
+}
+
+/// A database with some blocks, and the outpoint of the newest coinbase.
+fn database(home: &Path) -> (String, String) {
+    let data = home.join("data").to_str().unwrap().to_owned();
+    let (mut header, mut raws, mut coin) = (regtest_genesis(), Vec::new(), String::new());
+    for height in 1..=8 {
+        let block = mine(&header, height, 1, &[(50, ANYONE)], &[]);
+        coin = format!("{}:0", Network::BitcoinRegtest.hash_text(block.coinbase.as_bytes()));
+        header = block.header;
+        raws.push(block.raw);
+    }
+    let file = home.join("blocks.dat");
+    write_block_file(&file, Network::BitcoinRegtest, raws).unwrap();
+    let config = home.join("utxokeep.toml");
+    std::fs::write(config, "[index]\nmuhash = true\n").unwrap();
+    let import = ["chain", "import", "--network", "regtest", "--data", &data];
+    let mut command = utxokeep(&import);
+    let output = command.arg(&file).args(["--config", "utxokeep.toml"]).current_dir(home).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    (data, coin)
+}
+
+fn command_of(listed: &Listed, fields: &[(&str, String)]) -> Vec<String> {
+    let mut words: Vec<String> = listed.about.command.split(' ').map(str::to_owned).collect();
+    for (name, value) in fields {
+        if !listed.positional.iter().any(|known| known == name) {
+            words.push(format!("--{}", name.replace('_', "-")));
+        }
+        words.push(value.clone());
+    }
+    words
+}
+
+fn route_of(about: &About, fields: &[(&str, String)]) -> String {
+    let mut path = about.path.to_owned();
+    let mut query = Vec::new();
+    for (name, value) in fields {
+        let segment = format!("{{{name}}}");
+        if path.contains(&segment) {
+            path = path.replace(&segment, value);
+        } else {
+            query.push(format!("{name}={value}"));
+        }
+    }
+    format!("{path}?{}", query.join("&"))
+}
+
+/// Sizes of tables are of the moment, on any face.
+fn without_sizes(text: &str) -> String {
+    let mut json: Value = serde_json::from_str(text).unwrap();
+    for table in json["tables"].as_array_mut().into_iter().flatten() {
+        table["disk_bytes"] = Value::Null;
+        table["rows_estimate"] = Value::Null;
+    }
+    json.to_string()
+}
+
+#[test]
+fn a_command_with_json_and_its_route_answer_with_the_same_bytes() {
+    let home = TempDir::new().unwrap();
+    let (data, coin) = database(home.path());
+    let owner = ("owner", "51".to_owned());
+    let script_hash = utxokeep::json::script_hash(ANYONE);
+    let page = ("page_size", "2".to_owned());
+    let questions: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::from([
+        ("chain status", vec![]),
+        ("chain tip", vec![]),
+        ("chain block", vec![("height_or_hash", "3".to_owned())]),
+        ("chain digest", vec![("at", "4".to_owned())]),
+        ("utxo show", vec![("outpoint", coin)]),
+        ("address utxos", vec![owner.clone(), page.clone(), ("order", "desc".to_owned())]),
+        ("address balance", vec![owner, ("at", "2".to_owned())]),
+        ("script utxos", vec![("owner", script_hash.clone()), page]),
+        ("script balance", vec![("owner", script_hash)]),
+        // On this chain both faces refuse.
+        ("credential utxos", vec![("owner", "key:00".to_owned())]),
+        ("credential balance", vec![("owner", "key:00".to_owned())]),
+    ]);
+    let table = table();
+    assert_eq!(table.len(), questions.len(), "every operation is asked here");
+    let config = ["--data", &data, "--config", "utxokeep.toml"];
+    let mut printed = Vec::new();
+    for listed in &table {
+        let words = command_of(listed, &questions[listed.about.command]);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = utxokeep(&words).args(config).arg("--json").current_dir(home.path()).output();
+        let output = output.unwrap();
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        printed.push((output.status.code(), text, told(&output)));
+    }
+    let mut serve = utxokeep(&["serve", "--listen", "127.0.0.1:0"]);
+    serve.args(config).current_dir(home.path());
+    let serving = Serving::start(serve);
+    for (listed, (code, text, complaint)) in table.iter().zip(printed) {
+        let About { command, .. } = listed.about;
+        let route = route_of(&listed.about, &questions[command]);
+        let reply = serving.ask("GET", &route, "");
+        match code {
+            Some(0) if command == "chain status" => {
+                assert_eq!(without_sizes(&text), without_sizes(&reply.text));
+            }
+            Some(0) => assert_eq!(text, reply.text.clone() + "\n", "{command}: {reply:?}"),
+            _ => {
+                let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+                assert!(complaint.contains(&message), "{command}: {complaint} / {message}");
+            }
+        }
+    }
+    serving.stop();
+}
+
+#[test]
+fn an_output_is_found_by_one_segment_and_by_two_and_pages_have_two_names() {
+    let home = TempDir::new().unwrap();
+    let (data, coin) = database(home.path());
+    let mut serve = utxokeep(&["serve", "--listen", "127.0.0.1:0", "--data", &data]);
+    serve.current_dir(home.path()).args(["--config", "utxokeep.toml"]);
+    let serving = Serving::start(serve);
+    let body = |path: &str| serving.ask("GET", path, "").json();
+    let (tx_hash, index) = coin.split_once(':').unwrap();
+    let one = body(&format!("/api/v1/utxos/{coin}"));
+    assert_eq!((&one["tx_hash"], &one["output_index"]), (&tx_hash.into(), &0.into()));
+    assert_eq!(one, body(&format!("/api/v1/utxos/{tx_hash}/{index}")));
+    assert_eq!(one, body(&format!("/utxos/{tx_hash}/{index}")));
+    let page = body("/api/v1/addresses/51/utxos?page=2&page_size=2");
+    assert_eq!(page["items"].as_array().unwrap().len(), 2);
+    assert_eq!(page, body("/addresses/51/utxos?page=2&pageSize=2"));
+    let wrong = body("/api/v1/addresses/51/utxos?count=2");
+    let message = wrong["error"]["message"].as_str().unwrap();
+    assert!(message.contains("there is no parameter count here; there are "), "{message}");
+    assert!(message.contains("page_size") && !message.contains("owner"), "{message}");
+    serving.stop();
+}

@@ -1,0 +1,30 @@
+//! The program and its three faces: commands, REST and gRPC.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod alone;
+mod cardano_cli;
+mod cardano_crash;
+mod cardano_follow;
+mod cardano_rest;
+mod cli;
+mod crash;
+mod dependencies;
+mod devnet;
+mod faces;
+mod generated_docs;
+mod grpc;
+mod http;
+mod mmr;
+mod program;
+mod pruner;
+mod reading;
+mod rest;
+mod serving;
+mod standby;
+mod store_bench;
+mod tx_cli;
+mod wallet_cli;
+mod wallet_follow;
+mod wallet_grpc;
+mod wallet_rest;

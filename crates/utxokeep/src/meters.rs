@@ -1,0 +1,38 @@
+//! Metrics of the engine: what each list is called, and how a recorder learns what they mean.
+//!
+//! The engine installs no recorder. A program that wants its metrics installs one before it starts
+//! the engine, and calls [`describe_all`].
+
+use utxokeep_core::{Metric, MetricKind};
+
+use crate::{consumers, follow, store_gauges, wallet_follow, wallet_upkeep};
+
+/// Every list of metrics of the engine and its parts, with its title in the documents.
+pub const LISTS: &[(&str, &[Metric])] = &[
+    ("Chain index", utxokeep_index::METRICS),
+    ("Consumers of the chain log", consumers::METRICS),
+    ("Source that is followed", follow::METRICS),
+    ("Node store", store_gauges::METRICS),
+    ("Calls of the node store", utxokeep_txstore::METRICS),
+    ("Pruner", utxokeep_pruner::METRICS),
+    ("Wallet ledger that follows", wallet_follow::METRICS),
+    ("Wallet ledger that is served", wallet_upkeep::METRICS),
+];
+
+/// Tells the recorder that is installed what metrics mean.
+pub fn describe(all: &[Metric]) {
+    for metric in all {
+        match metric.kind {
+            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.help),
+            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.help),
+            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.help),
+        }
+    }
+}
+
+/// Tells it what every metric of [`LISTS`] means.
+pub fn describe_all() {
+    for (_, list) in LISTS {
+        describe(list);
+    }
+}
