@@ -5,8 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ticks per second of the CPU times in `/proc`; fixed at 100 on Linux.
-const TICKS_PER_SECOND: f64 = 100.0;
+use rustix::time::{ClockId, clock_gettime};
 
 /// A running measurement.
 pub(crate) struct Clock {
@@ -15,7 +14,7 @@ pub(crate) struct Clock {
 }
 
 /// A finished measurement.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Took {
     pub(crate) wall: Duration,
     pub(crate) cpu_seconds: f64,
@@ -37,23 +36,25 @@ impl Took {
     }
 }
 
+impl std::ops::AddAssign for Took {
+    fn add_assign(&mut self, other: Self) {
+        self.wall += other.wall;
+        self.cpu_seconds += other.cpu_seconds;
+    }
+}
+
 impl fmt::Display for Took {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} s wall, {:.2} s CPU", self.seconds(), self.cpu_seconds)
     }
 }
 
-/// User and system time of all threads of this process.
+/// User and system time of all threads of this process, those that have ended included.
 fn cpu_seconds() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: f64 = after_name
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse::<f64>().ok())
-        .sum();
-    ticks / TICKS_PER_SECOND
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let whole = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
+    (Duration::from_secs(whole) + Duration::from_nanos(nanos)).as_secs_f64()
 }
 
 /// Most memory this process ever held, in bytes.

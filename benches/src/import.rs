@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use utxokeep_chains::{BlockFiles, BlockSource, ScanOptions, cardano::ImmutableDb};
-use utxokeep_core::{Block, ChainPoint, Network};
+use utxokeep_core::{Block, ChainPoint, Network, mmr::MmrRule};
 use utxokeep_index::{
     ChainIndex, ChainWriter, IndexSettings, import_files, import_immutable, tables::TABLES,
 };
@@ -20,6 +20,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) source: Source,
     pub(crate) network: Network,
     pub(crate) cache_mib: usize,
+    /// Whether the index keeps a Merkle mountain range.
+    pub(crate) mmr: Option<MmrRule>,
 }
 
 /// Where the blocks are.
@@ -82,6 +84,7 @@ impl Setup<'_> {
     pub(crate) fn settings(&self, durability: Durability) -> IndexSettings {
         let mut settings = IndexSettings::new(self.network);
         settings.durability = durability;
+        settings.mmr = self.mmr;
         settings.bulk_batch_bytes_max = (self.cache_mib << 20) / 2;
         settings
     }
@@ -102,7 +105,11 @@ impl Setup<'_> {
 }
 
 /// Imports into `dir` and answers how long that took, everything included.
-fn import(setup: &Setup<'_>, dir: &Path, durability: Durability) -> anyhow::Result<Took> {
+pub(crate) fn import(
+    setup: &Setup<'_>,
+    dir: &Path,
+    durability: Durability,
+) -> anyhow::Result<Took> {
     let clock = Clock::start();
     let blocks = setup.blocks()?;
     let settings = setup.settings(durability);
@@ -197,7 +204,7 @@ pub(crate) fn disk_use<K: Kv>(index: &ChainIndex<K>) -> anyhow::Result<()> {
     let (tip, floor) = (status.tip.map(|tip| tip.height), status.rollback_floor);
     let window = tip.zip(floor).and_then(|(tip, floor)| floor.depth_below(tip)).unwrap_or(1);
     output::line(&format!(
-        "on disk, compacted: {:.1} B per live output with its address row (seed's estimate with two indexes: 274 B, with one: 204 B); {:.1} kB of undo per block over {window} blocks",
+        "on disk, compacted: {:.1} B per live output with its address row (Yaci's estimate with two indexes: 274 B, with one: 204 B); {:.1} kB of undo per block over {window} blocks",
         output::per(set, live),
         output::per(undo, u64::from(window)) / 1e3,
     ));

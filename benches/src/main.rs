@@ -3,6 +3,7 @@
 
 mod clock;
 mod import;
+mod mmr;
 mod output;
 mod pruner;
 mod reads;
@@ -70,6 +71,12 @@ struct Args {
     /// Measure only how soon a block reaches the wallet ledger.
     #[arg(long)]
     wakeup_only: bool,
+    /// Measure only the Merkle mountain range, beside an index without one.
+    #[arg(long)]
+    mmr_only: bool,
+    /// Exponent of two: the most leaves for which the cost of a block is measured.
+    #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u32).range(20..=28))]
+    mmr_leaves_log2: u32,
     /// Measure only the Cardano chain.
     #[arg(long)]
     cardano_only: bool,
@@ -106,13 +113,12 @@ fn main() -> anyhow::Result<()> {
     if args.wakeup_only {
         return wakeup::measure(dir.path());
     }
+    if args.mmr_only {
+        return measure_mmr(&args, dir.path());
+    }
     if !args.cardano_only {
         let network = Network::find("bitcoin", &args.network)?;
-        let files = if args.files.is_empty() {
-            vec![generate(dir.path().join("chain.dat"), args.blocks)?]
-        } else {
-            args.files.clone()
-        };
+        let files = files(&args, dir.path())?;
         measure(&args, dir.path(), import::Source::Files(files), network)?;
     }
     let preview = args.preview.clone().or_else(|| utxokeep_testkit::preview_immutable(dir.path()));
@@ -128,6 +134,7 @@ fn main() -> anyhow::Result<()> {
     txstore::measure(dir.path())?;
     pruner::measure(dir.path(), args.prune_due)?;
     wakeup::measure(dir.path())?;
+    measure_mmr(&args, dir.path())?;
     wallet::measure(dir.path(), &[args.wallet_coins.unwrap_or(10_000)])
 }
 
@@ -137,13 +144,34 @@ fn measure(
     source: import::Source,
     network: Network,
 ) -> anyhow::Result<()> {
-    let setup = import::Setup { dir, source, network, cache_mib: args.cache_mib };
+    let setup = import::Setup { dir, source, network, cache_mib: args.cache_mib, mmr: None };
     let database = import::measure(&setup)?;
     if !args.import_only {
         tip::measure(&setup, &database, args.tip_blocks)?;
         reads::measure(&setup, &database)?;
     }
     Ok(())
+}
+
+/// The block files that were named, or a generated one.
+fn files(args: &Args, dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if args.files.is_empty() {
+        Ok(vec![generate(dir.join("chain.dat"), args.blocks)?])
+    } else {
+        Ok(args.files.clone())
+    }
+}
+
+fn measure_mmr(args: &Args, dir: &Path) -> anyhow::Result<()> {
+    let what = mmr::Args {
+        files: files(args, dir)?,
+        network: Network::find("bitcoin", &args.network)?,
+        cache_mib: args.cache_mib,
+        tip_blocks: args.tip_blocks,
+        leaves_log2_max: args.mmr_leaves_log2,
+    };
+    mmr::measure(dir, &what)?;
+    mmr::measure_growth(dir, &what)
 }
 
 fn generate(path: PathBuf, blocks: u32) -> anyhow::Result<PathBuf> {

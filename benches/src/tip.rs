@@ -107,7 +107,11 @@ fn bare_copy(setup: &Setup<'_>, database: &Path, name: &str) -> anyhow::Result<P
     Ok(copy)
 }
 
-fn newest_blocks(setup: &Setup<'_>, database: &Path, count: u32) -> anyhow::Result<Vec<Block>> {
+pub(crate) fn newest_blocks(
+    setup: &Setup<'_>,
+    database: &Path,
+    count: u32,
+) -> anyhow::Result<Vec<Block>> {
     let settings = setup.settings(Durability::Buffered);
     let index =
         ChainIndex::open_dir(database, settings.clone(), setup.options(), OpenMode::Existing)?;

@@ -67,7 +67,8 @@ fn run(
 ) -> anyhow::Result<Vec<Duration>> {
     let durability = if fsync { Durability::Synced } else { Durability::Buffered };
     let kv = RocksKv::open(dir, TABLES, RocksOptions::within(64 << 20), OpenMode::Create)?;
-    let settings = IndexSettings { durability, ..IndexSettings::new(Simulator::NETWORK) };
+    let settings =
+        IndexSettings::new(Simulator::NETWORK).with(|settings| settings.durability = durability);
     let index = ChainIndex::open(kv, settings)?;
     let ledger = ledger(&dir.with_extension("sqlite"), scripts, fsync)?;
     let limits = RecentLimits { blocks_max: BLOCKS + 1, bytes_max: 1 << 30 };
@@ -102,7 +103,7 @@ fn run(
 fn ledger(file: &Path, scripts: &[Vec<u8>], fsync: bool) -> anyhow::Result<Ledger> {
     let durability =
         if fsync { utxokeep_sql::Durability::Synced } else { utxokeep_sql::Durability::Relaxed };
-    let options = Options { durability, ..Options::default() };
+    let options = Options::default().with(|settings| settings.durability = durability);
     let database = Database::open(&format!("sqlite:{}", file.display()), &options)?;
     let ledger = Ledger::open(database, Limits::default(), NOW)?;
     let wallet = ledger.create_wallet("measured", Simulator::NETWORK, NOW)?.id;

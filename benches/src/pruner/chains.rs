@@ -34,14 +34,15 @@ fn measure_with(
     parallel_chunks: usize,
 ) -> anyhow::Result<()> {
     let server = TestDatabase::create()?;
-    let options = Options { durability: Durability::Relaxed, ..Options::default() };
+    let options = Options::default().with(|settings| settings.durability = Durability::Relaxed);
     let database = Database::open(server.url(), &options)?;
     let store = NodeStore::on_sql(database.clone(), StoreSettings::default(), 0)?;
     let store = match fault {
         Some(fault) => store.unsafe_with(fault),
         None => store,
     };
-    let settings = PrunerSettings { parallel_chunks, ..PrunerSettings::default() };
+    let settings =
+        PrunerSettings::default().with(|settings| settings.parallel_chunks = parallel_chunks);
     let (control, clock) = (Control::default(), MonotonicClock::default());
     let (mut pace, mut slowest) = (Pace::default(), Duration::ZERO);
     for run in 0..RUNS {

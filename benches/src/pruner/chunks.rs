@@ -38,7 +38,8 @@ pub(super) fn measure(dir: &Path) -> anyhow::Result<()> {
 }
 
 fn open(url: &str, durability: SqlDurability) -> anyhow::Result<NodeStore> {
-    let database = Database::open(url, &Options { durability, ..Options::default() })?;
+    let database =
+        Database::open(url, &Options::default().with(|settings| settings.durability = durability))?;
     Ok(NodeStore::on_sql(database, StoreSettings::default(), 0)?)
 }
 
@@ -53,7 +54,10 @@ fn measure_on(engine: &str, store: &NodeStore) -> anyhow::Result<()> {
         for ((chunk_rows, parallel_chunks), pace) in CHOICES.into_iter().zip(&mut paces) {
             fill::block(store, u64::from(runs), RECORDS, MINED + runs)?;
             let default = PrunerSettings::default();
-            let settings = PrunerSettings { chunk_rows, parallel_chunks, ..default };
+            let settings = default.with(|settings| {
+                settings.chunk_rows = chunk_rows;
+                settings.parallel_chunks = parallel_chunks;
+            });
             let run = Run { store, settings: &settings, clock: &clock, control: &control };
             let started = Instant::now();
             let report = run.at(Height::new(MINED + runs + WINDOW), &mut None)?;

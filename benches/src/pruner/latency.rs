@@ -53,7 +53,8 @@ fn p99(mut sample: Vec<Duration>) -> f64 {
 /// Spends of single transactions, at rest and during a run, with one chunk at a time and with two.
 pub(super) fn measure_spends(dir: &Path, due: u64) -> anyhow::Result<()> {
     for parallel_chunks in [1, 2] {
-        let settings = PrunerSettings { parallel_chunks, ..PrunerSettings::default() };
+        let settings =
+            PrunerSettings::default().with(|settings| settings.parallel_chunks = parallel_chunks);
         measure_spends_with(dir, due, &settings)?;
     }
     Ok(())

@@ -45,7 +45,7 @@ fn delete_bare(database: &Database, txids: &[Txid]) -> anyhow::Result<Duration> 
 
 /// Three ways in turn, chunk by chunk, on the same tables.
 fn measure_on(url: &str, family: Family) -> anyhow::Result<()> {
-    let options = Options { durability: Durability::Relaxed, ..Options::default() };
+    let options = Options::default().with(|settings| settings.durability = Durability::Relaxed);
     let database = Database::open(url, &options)?;
     let store = NodeStore::on_sql(database.clone(), StoreSettings::default(), 0)?;
     fill::parents(&store, family)?;

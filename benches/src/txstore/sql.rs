@@ -15,7 +15,10 @@ pub(super) fn measure(
 ) -> anyhow::Result<()> {
     for (name, durability) in [("off", Durability::Relaxed), ("on", Durability::Synced)] {
         for &(batch, clients) in sizes {
-            let options = Options { durability, connections_max: 16, ..Options::default() };
+            let options = Options::default().with(|settings| {
+                settings.durability = durability;
+                settings.connections_max = 16;
+            });
             let database = Database::open(&place()?, &options)?;
             let store = NodeStore::on_sql(database.clone(), StoreSettings::default(), 0)?;
             let own = rates(&store, PARENTS, batch, clients)?;

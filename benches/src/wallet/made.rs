@@ -28,12 +28,11 @@ pub(super) struct Made {
 pub(super) fn open(url: &str, fsync: bool) -> anyhow::Result<Ledger> {
     let durability = if fsync { Durability::Synced } else { Durability::Relaxed };
     // The largest rules of `verify` run for longer than the usual limit when others use the disk.
-    let options = Options {
-        durability,
-        connections_max: 16,
-        statement_timeout_ms: 600_000,
-        ..Options::default()
-    };
+    let options = Options::default().with(|settings| {
+        settings.durability = durability;
+        settings.connections_max = 16;
+        settings.statement_timeout_ms = 600_000;
+    });
     Ok(Ledger::open(Database::open(url, &options)?, Limits::default(), NOW)?
         .with_lease_clock(LeaseClock::Caller))
 }
