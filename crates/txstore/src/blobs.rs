@@ -20,12 +20,23 @@ use crate::error::{BlobUrlError, StoreError};
 #[derive(Clone)]
 pub struct Blobs {
     store: Arc<dyn ObjectStore>,
-    runtime: Arc<Runtime>,
+    runtime: Arc<OwnRuntime>,
     timeout: Duration,
     /// The directory, where it is one: it can be moved away under a running program.
     dir: Option<PathBuf>,
     /// The number that the place must have, once it is known to be the right one.
     claimed: Arc<Mutex<Option<[u8; 16]>>>,
+}
+
+/// The runtime. Dropping it must not wait, because that is refused on asynchronous threads.
+struct OwnRuntime(Option<Runtime>);
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// Length of the file by which a directory is tried out.
@@ -112,7 +123,7 @@ impl Blobs {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).thread_name("blobs").enable_all().build()?;
         let timeout = Duration::from_millis(timeout_ms);
-        let (runtime, claimed) = (Arc::new(runtime), Arc::default());
+        let (runtime, claimed) = (Arc::new(OwnRuntime(Some(runtime))), Arc::default());
         Ok(Self { store, runtime, timeout, dir: None, claimed })
     }
 
@@ -194,7 +205,8 @@ impl Blobs {
     ) -> Result<Option<T>, StoreError> {
         let failed = |reason: String| StoreError::Blob { what, reason };
         let timed = async { tokio::time::timeout(self.timeout, work).await };
-        match self.runtime.block_on(timed) {
+        let runtime = self.runtime.0.as_ref().expect("taken only when dropped");
+        match runtime.block_on(timed) {
             Ok(Ok(answer)) => Ok(Some(answer)),
             Ok(Err(object_store::Error::NotFound { .. })) => Ok(None),
             Ok(Err(error)) => Err(failed(error.to_string())),

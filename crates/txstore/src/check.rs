@@ -65,6 +65,11 @@ const BODIES: usize = 100;
 impl NodeStore {
     /// Recounts everything on one state of the store, beside whatever else goes on.
     pub fn verify(&self) -> Result<VerifyReport, StoreError> {
+        self.verify_telling(&mut |_| {})
+    }
+
+    /// The same, telling now and then how many transactions it has looked at.
+    pub fn verify_telling(&self, tell: &mut dyn FnMut(u64)) -> Result<VerifyReport, StoreError> {
         if let Some(damage) = self.backend.file_damage()? {
             return Err(Corrupt::new("database file", damage).into());
         }
@@ -72,7 +77,7 @@ impl NodeStore {
             let mut report = VerifyReport::default();
             let policy = &self.settings.policy;
             let mut told = Told::new(retentions(facts.view, policy)?, policy);
-            check_records(facts, &mut told, &mut report)?;
+            check_records(facts, &mut told, &mut report, tell)?;
             check_slots(facts, &mut report)?;
             for index in HeightIndex::ALL {
                 check_index(facts, index, &mut report)?;
@@ -110,12 +115,14 @@ fn check_records(
     facts: &Facts<'_>,
     told: &mut Told,
     report: &mut VerifyReport,
+    tell: &mut dyn FnMut(u64),
 ) -> Result<(), StoreError> {
     let mut after: Option<Txid> = None;
     loop {
         let page = facts.view.txids_after(after.as_ref(), PAGE)?;
         let Some(last) = page.last().copied() else { return Ok(()) };
         for ids in page.chunks(BODIES) {
+            tell(report.transactions);
             report.transactions += ids.len() as u64;
             let mut records = Vec::with_capacity(ids.len());
             for (txid, found) in ids.iter().zip(read_each(ids, &|ids| facts.view.records(ids))) {

@@ -107,6 +107,13 @@ pub struct TxRecord {
 }
 
 impl TxRecord {
+    /// Whether nothing is known of the transaction but that another caller is creating it. Every
+    /// transaction that is stored has outputs.
+    #[must_use]
+    pub const fn is_announced(&self) -> bool {
+        self.is_creating && self.outputs == 0
+    }
+
     /// Whether every output that can be spent is.
     #[must_use]
     pub const fn is_all_spent(&self) -> bool {

@@ -7,6 +7,7 @@ use super::{
     error::{NodeError, SpendError},
     output::{OutputState, SpendingData},
     reads::NodeReads,
+    record::TxRecord,
     tx::NodeTx,
     workspace::{Outcome, Workspace},
 };
@@ -318,12 +319,13 @@ impl<S: NodeReads + ?Sized> Workspace<'_, S> {
             Err(error) => return Ok(Err(error)),
         };
         let mut exists = false;
-        // Somebody else is creating it, or could not finish: what it spends is up to them.
-        let is_creating = self.look(&tx.txid)?.is_some_and(|record| record.is_creating);
+        // Another caller is creating it: what it spends is up to them. One whose creator could not finish
+        // is completed, and then exists like any other.
+        let is_announced = self.look(&tx.txid)?.is_some_and(TxRecord::is_announced);
         if !how.spend_only {
             match self.check_create(tx, height, options)? {
                 Ok(()) => {}
-                Err(error @ NodeError::Exists(_)) if is_creating => return Ok(Err(error)),
+                Err(error @ NodeError::Exists(_)) if is_announced => return Ok(Err(error)),
                 Err(NodeError::Exists(_)) => exists = true,
                 Err(error) => return Ok(Err(error)),
             }

@@ -1,6 +1,6 @@
 //! Deciding and committing: a call as a whole, or a list part by part.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
     Txid,
@@ -14,7 +14,7 @@ use super::{
     commit::{Attempt, Outcome},
     layout::txid_of,
     lock::{CreationLock, Locked},
-    plan::Plan,
+    plan::{Plan, Seen},
     status::CallId,
     view::CellView,
 };
@@ -154,17 +154,30 @@ impl RecordBackend {
             plans.push(Planned { items, call: id, plan });
             all_reads.push(reads);
         }
+        let known = view.known.borrow();
+        let seen = || known.iter().map(|(key, known)| (key, known.version));
+        // By transaction, once: a list of many parts would otherwise go over everything for each.
+        let (mut of_txs, mut values) = (BTreeMap::<Txid, Vec<Seen<'_>>>::new(), Vec::new());
+        for (key, version) in seen() {
+            match txid_of(key) {
+                Some(txid) => of_txs.entry(txid).or_default().push((key, version)),
+                None => values.push((key, version)),
+            }
+        }
         // Values of the store are read by one part or the other; nobody says by which.
-        let is_value = |key: &Key| txid_of(key).is_none();
         let changed = plans.iter().flat_map(|planned| &planned.plan.changes);
         let changed: BTreeSet<Key> =
-            changed.map(|change| change.key.clone()).filter(is_value).collect();
+            changed.map(|change| change.key.clone()).filter(|key| txid_of(key).is_none()).collect();
+        values.retain(|(key, _)| !changed.contains(*key));
+        let layout = view.cells.layout;
         for (planned, reads) in plans.iter_mut().zip(all_reads) {
-            planned.plan.rest_on(view, |key| match (&reads, txid_of(key)) {
-                (None, _) => true,
-                (Some(reads), Some(txid)) => reads.contains(&txid),
-                (Some(_), None) => !changed.contains(key),
-            });
+            match reads {
+                None => planned.plan.rest_on(layout, seen()),
+                Some(reads) => {
+                    let of_reads = reads.iter().filter_map(|txid| of_txs.get(txid)).flatten();
+                    planned.plan.rest_on(layout, of_reads.chain(&values).copied());
+                }
+            }
         }
         Ok(plans)
     }

@@ -29,6 +29,9 @@ pub(super) struct Change {
     pub(super) patch: Patch,
 }
 
+/// A cell that was read, and its version; `None` for one that is not there.
+pub(super) type Seen<'r> = (&'r Key, Option<Version>);
+
 /// What a call writes.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
@@ -220,21 +223,17 @@ impl Plan {
         self.changes.binary_search_by(|change| change.key.cmp(key)).is_ok()
     }
 
-    /// The decision rests on those of the cells that were read for which this holds.
+    /// The decision rests on these cells.
     ///
     /// Pages of a transaction that the plan creates are not among them, also where a child in the same
     /// plan looked there: the call writes them itself, once it has staged their master, and would take
     /// its own pages for somebody else's change.
-    pub(super) fn rest_on(&mut self, view: &CellView<'_>, rests_on: impl Fn(&Key) -> bool) {
-        let layout = &view.cells.layout;
+    pub(super) fn rest_on<'r>(&mut self, layout: Layout, cells: impl Iterator<Item = Seen<'r>>) {
         let pages_of = |large: &Large| -> Vec<Key> {
             large.pages.keys().map(|page| layout.page(&large.txid, *page)).collect()
         };
         let own: BTreeSet<Key> = self.large.iter().flat_map(pages_of).collect();
-        let known = view.known.borrow();
-        let only_read = known
-            .iter()
-            .filter(|(key, _)| rests_on(key) && !self.changes(key) && !own.contains(*key));
-        self.only_read = only_read.map(|(key, known)| (key.clone(), known.version)).collect();
+        let only_read = cells.filter(|(key, _)| !self.changes(key) && !own.contains(*key));
+        self.only_read = only_read.map(|(key, version)| (key.clone(), version)).collect();
     }
 }
