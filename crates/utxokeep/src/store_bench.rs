@@ -129,6 +129,8 @@ pub struct StoreRates {
     pub levels: Vec<LevelRates>,
     /// Whether somebody stopped it.
     pub is_stopped: bool,
+    /// Why it ended early, if so. What was measured before that counts.
+    pub failure: Option<StoreBenchError>,
 }
 
 /// Measures the engine that `url` names, and tells of each row as it comes.
@@ -142,19 +144,28 @@ pub fn run(
     let place = Place::of(url)?;
     let own_level = place.level(config)?;
     let levels = if plan.every_ack { place.levels()? } else { vec![own_level] };
-    let mut found =
-        StoreRates { engine: place.engine().to_owned(), levels: Vec::new(), is_stopped: false };
+    let engine = place.engine().to_owned();
+    let mut found = StoreRates { engine, levels: Vec::new(), is_stopped: false, failure: None };
     for level in levels {
-        let rows = match of_level(&place, config, plan, &level, stop, each) {
-            Ok(rows) => Ok(rows),
+        let mut rows = Vec::new();
+        let refused = match of_level(&place, config, plan, &level, stop, &mut |row| {
+            each(&level, &row);
+            rows.push(row);
+        }) {
+            Ok(()) => None,
             // The servers answer, and cannot do what this level needs.
             Err(StoreBenchError::Open(error)) if plan.every_ack && is_refused(&error) => {
-                Err(format!("{:#}", anyhow::Error::from(error)))
+                Some(format!("{:#}", anyhow::Error::from(error)))
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                found.failure = Some(error);
+                None
+            }
         };
-        let (rows, refused) = rows.map_or_else(|why| (Vec::new(), Some(why)), |rows| (rows, None));
         found.levels.push(LevelRates { level, refused, rows });
+        if found.failure.is_some() {
+            break;
+        }
     }
     found.is_stopped = stop.load(Ordering::Relaxed);
     Ok(found)
@@ -171,20 +182,16 @@ fn of_level(
     plan: &StoreBenchPlan,
     level: &str,
     stop: &AtomicBool,
-    each: &mut dyn FnMut(&str, &BenchRow),
-) -> Result<Vec<BenchRow>, StoreBenchError> {
-    let mut rows = Vec::new();
+    each: &mut dyn FnMut(BenchRow),
+) -> Result<(), StoreBenchError> {
     for &batch in &plan.batches {
         for &clients in &plan.clients {
             if stop.load(Ordering::Relaxed) {
-                return Ok(rows);
+                return Ok(());
             }
             let made = place.make(config, level)?;
             let case = BenchCase { batch, clients, lasts: plan.lasts, stop };
-            let outcome = measure(made.store(), made.bare(), &case, &mut |row| {
-                each(level, &row);
-                rows.push(row);
-            });
+            let outcome = measure(made.store(), made.bare(), &case, each);
             // Whatever became of it.
             let removed = made.remove();
             outcome
@@ -192,5 +199,5 @@ fn of_level(
             removed?;
         }
     }
-    Ok(rows)
+    Ok(())
 }

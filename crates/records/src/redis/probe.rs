@@ -134,7 +134,8 @@ pub(crate) async fn cluster(cluster: &Cluster) -> Result<(), RecordError> {
         return Err(RecordError::Unavailable {
             what: format!(
                 "{server} does not answer, so that its settings cannot be looked at: bring it back, or \
-                 take it out of the cluster with CLUSTER FORGET; commands that only read go on"
+                 take it out of the cluster with CLUSTER FORGET once its primary has another replica; \
+                 commands that only read go on"
             ),
         });
     }

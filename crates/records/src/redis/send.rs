@@ -302,10 +302,18 @@ fn all(chunk: &[usize], attempt: impl Fn() -> Attempt) -> Vec<(usize, Attempt)> 
 fn missed(reply: Option<Reply>, needed: usize, address: &Address) -> Option<String> {
     match reply {
         Some(Reply::Number(found)) if usize::try_from(found).is_ok_and(|n| n >= needed) => None,
-        Some(Reply::Number(found)) => Some(format!(
-            "{found} of {needed} replicas of {address} have acknowledged: bring the others back, or \
-             take them out of the cluster with CLUSTER FORGET"
-        )),
+        Some(Reply::Number(found)) => {
+            // A primary whose only replica is taken out is refused as well.
+            let otherwise = if needed > 1 {
+                "take them out of the cluster with CLUSTER FORGET"
+            } else {
+                "give this primary another replica"
+            };
+            Some(format!(
+                "{found} of {needed} replicas of {address} have acknowledged: bring the others back, \
+                 or {otherwise}"
+            ))
+        }
         other => Some(format!("{address} does not tell about its replicas: {other:?}")),
     }
 }

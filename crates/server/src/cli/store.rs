@@ -169,11 +169,18 @@ pub(super) fn bench(session: &Session, args: &StoreBench) -> anyhow::Result<Exit
         every_ack: args.every_ack,
     };
     let stop = Interrupt::watch()?.flag();
-    let rates = store_bench::run(url, &session.config().txstore, &plan, &stop, &mut |ack, row| {
-        tracing::info!("{}", Line::new(ack, row).text());
-    })?;
+    let mut rates =
+        store_bench::run(url, &session.config().txstore, &plan, &stop, &mut |ack, row| {
+            tracing::info!("{}", Line::new(ack, row).text());
+        })?;
+    let failure = rates.failure.take();
+    let nothing_measured = rates.levels.iter().all(|level| level.rows.is_empty());
+    if nothing_measured && let Some(failure) = failure {
+        return Err(failure.into());
+    }
     let report = Report::new(rates, args.seconds_per_case);
     let exit = if report.is_stopped { Exit::Interrupted } else { Exit::Success };
     output::result(session.json(), &report)?;
-    Ok(exit)
+    // Minutes of figures are not thrown away because a later one could not be had.
+    failure.map_or(Ok(exit), |failure| Err(failure.into()))
 }

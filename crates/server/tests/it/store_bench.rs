@@ -1,6 +1,10 @@
 //! `utxokeep store bench` as a user meets it.
 
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::Stdio,
+};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -93,4 +97,29 @@ fn a_cluster_is_measured_beside_its_bare_client_and_no_key_is_left() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.starts_with("redis, debug build") || text.starts_with("redis, release build"));
     assert!(text.contains("\nprimary ") && text.contains("\nreplica "), "{text}");
+}
+
+/// The table was printed at the end only, so that minutes of figures were lost with the first failure.
+#[test]
+fn figures_that_were_measured_before_a_failure_are_printed() {
+    let Some(cluster) = TestCluster::start_or_skip(&[]) else { return };
+    let url = cluster.url("ack=replica&acknowledge_timeout_ms=200&retry_for_ms=500");
+    let mut bench = utxokeep(&["store", "bench", &url, "-v"]);
+    bench.args(["--batches", "1", "--clients", "1,2,3", "--seconds-per-case", "0.2"]);
+    let mut bench = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(bench.stderr.take().unwrap()).lines();
+    let measured = log.by_ref().find(|line| line.as_ref().unwrap().contains("spend+create"));
+    assert!(measured.is_some(), "no figure was measured");
+    for replica in 3..6 {
+        cluster.pause(replica, true).unwrap();
+    }
+    let rest: Vec<String> = log.map(Result::unwrap).collect();
+    for replica in 3..6 {
+        cluster.pause(replica, false).unwrap();
+    }
+    let output = bench.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("\nreplica  spend+create     1       1"), "{text}{rest:#?}");
+    assert!(rest.iter().any(|line| line.starts_with("error: the measurement")), "{rest:#?}");
 }
