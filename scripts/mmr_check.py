@@ -17,6 +17,17 @@ import sys
 from dataclasses import dataclass, field
 
 NAMES = ("version", "rule", "network", "height", "block_hash", "leaves", "root", "leaf", "state")
+NETWORKS = (
+    "bitcoin/mainnet",
+    "bitcoin/testnet3",
+    "bitcoin/testnet4",
+    "bitcoin/signet",
+    "bitcoin/regtest",
+    "cardano/mainnet",
+    "cardano/preprod",
+    "cardano/preview",
+    "cardano/devnet",
+)
 NAMES_OF_UNSPENT = ("tx_hash", "output_index", "content")
 BYTES_MAX = 1 << 20
 PATH_MAX = 128
@@ -89,9 +100,20 @@ def without_repetition(pairs):
     return dict(pairs)
 
 
+def whole(text):
+    """An integer of a JSON document: none is negative, and `-0` is not a way to write zero."""
+    need(text[0] != "-" and len(text) <= 20, "a number is negative or too large")
+    return int(text)
+
+
+def known_network(text):
+    need(text in NETWORKS, "the network is not known")
+    return text
+
+
 def from_json(text):
     try:
-        document = json.loads(text, object_pairs_hook=without_repetition)
+        document = json.loads(text, object_pairs_hook=without_repetition, parse_int=whole)
     except (ValueError, RecursionError) as error:
         raise Refused(f"not JSON: {error}") from error
     need(isinstance(document, dict), "not a JSON object")
@@ -104,8 +126,7 @@ def from_json(text):
         need(name in names, f"{name} does not belong there")
     need(integer(document["version"], 32, "version") == 1, "the version is not known")
     need(document["rule"] == "tombstone", "the rule is not known")
-    network = document["network"]
-    need(isinstance(network, str), "network is not a text")
+    network = known_network(document["network"])
 
     def chain_hash(name):
         data = lower_hex(document[name], name, 32)
@@ -177,7 +198,7 @@ def from_cbor(data):
     read.key(0)
     need(read.head(0) == 1, "the version is not known")
     read.key(1)
-    network = read.text()
+    network = known_network(read.text())
     read.key(2)
     height = integer(read.head(0), 32, "height")
     read.key(3)

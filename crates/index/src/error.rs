@@ -150,10 +150,22 @@ pub enum MmrEnableError {
         /// What it lacks.
         why: &'static str,
     },
+    /// A pass with another rule has begun, and was interrupted.
+    #[error(
+        "an interrupted pass began to build the Merkle mountain range with the rule {began}, and is \
+         asked to go on with {asked}; resume it with `chain mmr enable --rule {began}`, or drop what \
+         it has built with `chain mmr disable` and begin anew; nothing was changed"
+    )]
+    OtherRule {
+        /// The rule it began with.
+        began: MmrRule,
+        /// That asked for.
+        asked: MmrRule,
+    },
     /// The settings stand against it.
     #[error(transparent)]
     Settings(#[from] IndexOpenError),
-    /// A block could not be had.
+    /// A block could not be had. The blocks before it are done, and the next pass begins with it.
     #[error(transparent)]
     Source(#[from] FollowError),
     /// The tables failed.

@@ -47,7 +47,7 @@ impl MmrEnableError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::IsOn | Self::NotWhole { .. } => ErrorKind::Refused,
+            Self::IsOn | Self::NotWhole { .. } | Self::OtherRule { .. } => ErrorKind::Refused,
             Self::Settings(error) => error.kind(),
             Self::Source(error) => error.kind(),
             Self::Store(error) => error.kind(),

@@ -59,7 +59,8 @@ pub use log::{
 };
 pub use meta::{FORMAT_VERSION, Identity};
 pub use mmr::{
-    ForestProof, ForestRoots, MmrBlocks, MmrBuilt, MmrRoot, MmrStanding, OnMmrBuild, UtreexoAnswer,
+    ForestProof, ForestRoots, MmrBlocks, MmrBuildStanding, MmrBuilt, MmrRoot, MmrStanding,
+    OnMmrBuild, UtreexoAnswer,
 };
 #[cfg(feature = "rocksdb")]
 pub use open_dir::{disable_mmr, peek_identity};
@@ -71,8 +72,3 @@ pub use settings::{DeltaKind, IndexSettings};
 pub use stats::{METRICS, describe_metrics};
 pub use verify::{Finding, OnVerify, VerifyReport};
 pub use writer::{ChainWriter, Mode};
-
-/// Compiles the example of the repository's README.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct ReadmeExample;

@@ -10,7 +10,7 @@ use utxokeep_core::{
 use utxokeep_kv::Read;
 
 pub use self::forest::{ForestProof, ForestRoots};
-pub use crate::accumulator::mmr::{MmrBlocks, MmrBuilt, OnMmrBuild};
+pub use crate::accumulator::mmr::{MmrBlocks, MmrBuildStanding, MmrBuilt, OnMmrBuild};
 use crate::{
     IndexSettings, View,
     accumulator::mmr::{Rewound, State, leaf_of, mmr_of, rewind},

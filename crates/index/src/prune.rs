@@ -7,6 +7,7 @@ use utxokeep_kv::{Batch, Durability, Kv};
 
 use crate::{
     ChainWriter,
+    accumulator::mmr::held_for_build,
     coin::NO_RECORD,
     error::IndexError,
     log::{self, Held},
@@ -48,8 +49,10 @@ impl<K: Kv> ChainWriter<K> {
             return Ok(report);
         }
         let held = log::held(&self.index)?;
-        let window = self.index.settings.window;
-        let Some(cutoff) = window.prunable_below(tip.height, held.changes_above) else {
+        let settings = &self.index.settings;
+        let build = held_for_build(self.index.kv.as_ref(), settings, tip.height)?;
+        let changes_above = held.changes_above.into_iter().chain(build).min();
+        let Some(cutoff) = settings.window.prunable_below(tip.height, changes_above) else {
             return Ok(report);
         };
         if self.next_prunable(cutoff)?.is_none() {

@@ -36,7 +36,7 @@ tables! {
     /// Undo base and prune cursor, by name.
     UTXO_META = 11, "utxo_meta": [u8] => [u8], Access::Sequential;
     /// Nodes of the Merkle mountain range: level and number → sixteen neighbours.
-    MMR_NODES = 12, "utxo_mmr_nodes": MmrRowKey => MmrRow, Access::Point;
+    MMR_NODES = 12, "utxo_mmr_nodes": MmrRowKey => MmrRow, Access::Hashes;
     /// Leaf numbers: height, transactions → leaves of their outputs.
     MMR_PLACES = 13, "utxo_mmr_places": PlaceKey => [u8], Access::Point;
 }

@@ -34,6 +34,8 @@ pub use utxokeep_core::OpenMode;
 pub enum Access {
     /// Single keys.
     Point,
+    /// Single keys, with values that are random bytes: hashes take no less room when compressed.
+    Hashes,
     /// Ranges that share a prefix of this many bytes.
     Prefix(usize),
     /// In key order, old rows deleted from the front.

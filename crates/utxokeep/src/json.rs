@@ -13,7 +13,7 @@ use utxokeep_chains::cardano::asset_fingerprint;
 use utxokeep_core::{
     BlockEntry, ChainPoint, Height, Network, Partial as PartialIndex, cardano::era, hex_encode,
 };
-use utxokeep_index::{AddressBalance, AssetId, IndexSettings, IndexStatus};
+use utxokeep_index::{AddressBalance, AssetId, IndexSettings, IndexStatus, MmrBuildStanding};
 
 pub use mmr::{
     MmrRootAnswer, MmrStatus, UtreexoBlockProof, UtreexoDocument, UtreexoInclusion, UtreexoRoots,
@@ -329,6 +329,11 @@ pub struct ChainStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub mmr_build_next_height: Option<u32>,
+    /// Undo data above this height is kept for an interrupted `chain mmr enable`, up to `[index]
+    /// consumer_lag_blocks_max` blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
+    pub mmr_build_holds_undo_above: Option<u32>,
     /// Format of the database.
     #[cfg_attr(feature = "schema", schema(example = 1))]
     pub format_version: u64,
@@ -337,13 +342,13 @@ pub struct ChainStatus {
 }
 
 impl ChainStatus {
-    /// Describes a database that was opened with `settings`. `mmr_build_next` is the block that an
-    /// interrupted build of the Merkle mountain range resumes at.
+    /// Describes a database that was opened with `settings`. `mmr_build` is where an
+    /// interrupted build of the Merkle mountain range stands.
     #[must_use]
     pub fn new(
         status: &IndexStatus,
         settings: &IndexSettings,
-        mmr_build_next: Option<Height>,
+        mmr_build: Option<&MmrBuildStanding>,
     ) -> Self {
         let network = status.network;
         let is_cardano = network.is_cardano();
@@ -371,7 +376,10 @@ impl ChainStatus {
             muhash: settings.enabled && settings.muhash,
             indexes: indexes(settings),
             store: if settings.mmr.is_some() { "mmr" } else { "classic" },
-            mmr_build_next_height: mmr_build_next.map(Height::get),
+            mmr_build_next_height: mmr_build.map(|build| build.next.get()),
+            mmr_build_holds_undo_above: mmr_build
+                .and_then(|build| build.holds_undo_above)
+                .map(Height::get),
             mmr: status.mmr.map(MmrStatus::from),
             format_version: status.format_version,
             tables: status

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utxokeep_core::{
     BlockName, Height, OutPoint,
-    mmr::{MmrProof, MmrRule},
+    mmr::{MMR_PROOF_BYTES_MAX, MmrProof, MmrProofError, MmrRule},
 };
 use utxokeep_index::{IndexSettings, MmrError, QueryError, View};
 use utxokeep_kv::Read;
@@ -18,6 +18,18 @@ pub enum Proof {
     Tombstone(Box<MmrProof>),
     /// For the tools of Utreexo.
     Utreexo(Box<UtreexoDocument>),
+}
+
+/// Reads a proof with the rule `tombstone`, as JSON or as CBOR: JSON begins with a brace.
+pub fn read_proof(bytes: &[u8]) -> Result<MmrProof, MmrProofError> {
+    if bytes.len() > MMR_PROOF_BYTES_MAX {
+        return Err(MmrProofError::new(format!("longer than {MMR_PROOF_BYTES_MAX} bytes")));
+    }
+    if bytes.trim_ascii_start().first() == Some(&b'{') {
+        serde_json::from_slice(bytes).map_err(MmrProofError::new)
+    } else {
+        MmrProof::from_cbor(bytes)
+    }
 }
 
 /// Height of the block that a question names; `None` for the tip. A height is taken as it is: whether

@@ -19,12 +19,12 @@ use utxokeep_core::{
 use utxokeep_kv::{Batch, Read};
 
 pub(crate) use self::{
-    build::forget,
+    build::{forget, held_for_build},
     rewind::{Rewound, mmr_of, rewind},
     rows::StoredRows,
     state::State,
 };
-pub use build::{MmrBlocks, MmrBuilt, OnMmrBuild};
+pub use build::{MmrBlocks, MmrBuildStanding, MmrBuilt, OnMmrBuild};
 pub(super) use verify::verify;
 
 use super::Change;

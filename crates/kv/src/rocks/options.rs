@@ -120,7 +120,9 @@ impl RocksOptions {
     /// good, so the load does not spend its time on it.
     pub(super) fn loaded_file(&self, access: Access) -> Options {
         let mut options = self.family(access);
-        options.set_bottommost_compression_type(DBCompressionType::Lz4);
+        if access != Access::Hashes {
+            options.set_bottommost_compression_type(DBCompressionType::Lz4);
+        }
         options
     }
 
@@ -140,6 +142,12 @@ impl RocksOptions {
         options.set_compression_type(DBCompressionType::Lz4);
         options.set_bottommost_compression_type(DBCompressionType::Zstd);
         match access {
+            Access::Hashes => {
+                options.set_compression_type(DBCompressionType::None);
+                options.set_bottommost_compression_type(DBCompressionType::None);
+                blocks.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+                blocks.set_bloom_filter(10.0, false);
+            }
             Access::Point => {
                 // Random single reads pay for a whole block each: cheap to unpack, quick to search.
                 options.set_bottommost_compression_type(DBCompressionType::Lz4);

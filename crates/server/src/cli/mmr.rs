@@ -87,7 +87,7 @@ struct Written {
 fn prove(session: &Session, args: &MmrProve) -> anyhow::Result<Exit> {
     let index = session.open()?;
     let network = index.settings().network();
-    let outpoint = outpoint(args, network)?;
+    let outpoint = outpoint(&args.output, args.index, network)?;
     let view = index.view()?;
     let at = mmr::height_named(&view, args.at.block.as_ref())?;
     let proof = mmr::prove(&view, index.settings(), outpoint, at, None)?;
@@ -133,13 +133,17 @@ const fn state_of(proof: &MmrProof) -> &'static str {
 }
 
 /// The output that the arguments name, in one word or in two.
-fn outpoint(args: &MmrProve, network: Network) -> anyhow::Result<OutPoint> {
-    let (text, index) = match (args.output.split_once(':'), args.index) {
+fn outpoint(
+    output: &str,
+    index: Option<u32>,
+    network: Network,
+) -> Result<OutPoint, MmrCommandError> {
+    let (text, index) = match (output.split_once(':'), index) {
         (Some((text, index)), None) => {
             (text, index.parse().map_err(|_| MmrCommandError::BadOutput)?)
         }
-        (None, Some(index)) => (args.output.as_str(), index),
-        _ => return Err(MmrCommandError::BadOutput.into()),
+        (None, Some(index)) => (output, index),
+        _ => return Err(MmrCommandError::BadOutput),
     };
     let txid = network.parse_hash(text).map_err(|_| MmrCommandError::BadOutput)?;
     Ok(OutPoint::new(Txid::from_bytes(txid), index))

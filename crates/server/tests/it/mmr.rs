@@ -7,6 +7,7 @@ mod proofs;
 mod python;
 mod rest;
 mod settings;
+mod strict;
 mod utreexo;
 
 use std::{

@@ -43,26 +43,35 @@ struct Document {
     leaves: u64,
     root: String,
     leaf: u64,
-    state: State,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// A text: an enum would be read from `{"spent": null}` too.
+    state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "stated")]
     tx_hash: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "stated")]
     output_index: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "stated")]
     content: Option<String>,
     path: Vec<String>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Unspent,
-    Spent,
+const UNSPENT: &str = "unspent";
+const SPENT: &str = "spent";
+
+/// A field that is left out or has a value; `null` is none.
+fn stated<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// The network of a proof: it says how hashes are written, so that an unknown one cannot be read.
+fn known_network(text: &str) -> Result<Network, MmrProofError> {
+    text.parse().map_err(MmrProofError::new)
 }
 
 impl Document {
     fn of(proof: &MmrProof) -> Result<Self, MmrProofError> {
-        let network: Network = proof.network.parse().map_err(MmrProofError::new)?;
+        let network = known_network(&proof.network)?;
         let output = match &proof.state {
             ProvenState::Unspent { txid, index, content } => Some((txid, index, content)),
             ProvenState::Spent => None,
@@ -77,8 +86,8 @@ impl Document {
             root: hex_encode(&proof.root),
             leaf: proof.leaf,
             state: match &proof.state {
-                ProvenState::Unspent { .. } => State::Unspent,
-                ProvenState::Spent => State::Spent,
+                ProvenState::Unspent { .. } => UNSPENT.to_owned(),
+                ProvenState::Spent => SPENT.to_owned(),
             },
             tx_hash: output.map(|(txid, _, _)| network.hash_text(txid)),
             output_index: output.map(|(_, index, _)| *index),
@@ -94,7 +103,7 @@ impl Document {
         if self.rule != MmrRule::Tombstone.to_string() {
             return Err(MmrProofError::new(format!("rule `{}` is not known", self.rule)));
         }
-        let network: Network = self.network.parse().map_err(MmrProofError::new)?;
+        let network = known_network(&self.network)?;
         let chain_hash = |text: &str| {
             let hash = network.parse_hash(text).map_err(MmrProofError::new)?;
             if network.hash_text(&hash) != text {
@@ -102,16 +111,16 @@ impl Document {
             }
             Ok(hash)
         };
-        let state = match (self.state, self.tx_hash, self.output_index, self.content) {
-            (State::Unspent, Some(txid), Some(index), Some(content)) => ProvenState::Unspent {
+        let state = match (self.state.as_str(), self.tx_hash, self.output_index, self.content) {
+            (UNSPENT, Some(txid), Some(index), Some(content)) => ProvenState::Unspent {
                 txid: chain_hash(&txid)?,
                 index,
                 content: lower_hex(&content)?,
             },
-            (State::Spent, None, None, None) => ProvenState::Spent,
+            (SPENT, None, None, None) => ProvenState::Spent,
             _ => {
                 return Err(MmrProofError::new(
-                    "what is unspent names its output, and nothing else",
+                    "the state is `unspent` with the name of the output, or `spent` without",
                 ));
             }
         };
@@ -185,6 +194,7 @@ impl MmrProof {
     /// Inverse of [`MmrProof::to_cbor`].
     pub fn from_cbor(bytes: &[u8]) -> Result<Self, MmrProofError> {
         let proof = read_cbor(bytes).map_err(MmrProofError::new)?;
+        known_network(&proof.network)?;
         if proof.to_cbor() != bytes {
             return Err(MmrProofError::new("it is not written as proofs are"));
         }

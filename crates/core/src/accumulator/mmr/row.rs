@@ -142,10 +142,10 @@ impl StoreAs<Self> for Row {
     }
 }
 
-/// Where rows are read from.
-pub trait RowReader {
+/// Where rows are read from; several threads do.
+pub trait RowReader: Sync {
     /// Why reading failed.
-    type Error;
+    type Error: Send;
 
     /// Appends the rows of sorted keys, [`Row::EMPTY`] where there is none.
     fn read_rows(&self, keys: &[RowKey], rows: &mut Vec<Row>) -> Result<(), Self::Error>;

@@ -4,7 +4,7 @@ mod others;
 mod proofs;
 mod vectors;
 
-use std::{cell::RefCell, collections::BTreeMap, convert::Infallible};
+use std::{collections::BTreeMap, convert::Infallible, sync::Mutex};
 
 use proptest::prelude::*;
 
@@ -12,10 +12,17 @@ use super::{check::leaf_hash, *};
 use crate::hex_encode;
 
 /// Rows in memory, and how often each was asked for.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub(super) struct Memory {
     rows: BTreeMap<RowKey, Row>,
-    asked: RefCell<BTreeMap<RowKey, u32>>,
+    asked: Mutex<BTreeMap<RowKey, u32>>,
+}
+
+/// A copy has been asked for nothing.
+impl Clone for Memory {
+    fn clone(&self) -> Self {
+        Self { rows: self.rows.clone(), asked: Mutex::default() }
+    }
 }
 
 impl RowReader for Memory {
@@ -24,7 +31,7 @@ impl RowReader for Memory {
     fn read_rows(&self, keys: &[RowKey], rows: &mut Vec<Row>) -> Result<(), Infallible> {
         assert!(keys.is_sorted());
         for key in keys {
-            *self.asked.borrow_mut().entry(*key).or_default() += 1;
+            *self.asked.lock().unwrap().entry(*key).or_default() += 1;
             rows.push(self.rows.get(key).copied().unwrap_or(Row::EMPTY));
         }
         Ok(())
@@ -245,12 +252,12 @@ fn a_spent_subtree_takes_no_rows_and_its_neighbours_and_peaks_stay() {
 fn every_touched_row_is_read_once_and_none_that_is_new() {
     let mut tree = Tree::new(MmrRule::Tombstone);
     tree.append(&some_leaves(0, 5_000));
-    assert!(tree.read.asked.borrow().is_empty(), "there was nothing to read");
+    assert!(tree.read.asked.lock().unwrap().is_empty(), "there was nothing to read");
     let spent: Vec<_> = (0..5_000).step_by(7).map(|leaf| (leaf, None)).collect();
     let added = (5_000..6_000).map(|leaf| (leaf, Some(some_leaf(leaf))));
     let changes: Vec<_> = spent.into_iter().chain(added).collect();
     let written = tree.change(6_000, &changes);
-    let asked = tree.read.asked.borrow();
+    let asked = tree.read.asked.lock().unwrap();
     assert!(asked.values().all(|times| *times == 1));
     assert!(asked.len() < written);
     // 313 rows of leaves, 20 above, 2 above those and 1 on top: not more for 715 spends.

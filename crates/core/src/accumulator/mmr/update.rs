@@ -1,6 +1,12 @@
 //! Changing many leaves at once: every touched row is read once and hashed once, lowest level first.
 
-use std::ops::Range;
+use std::{
+    num::NonZero,
+    ops::Range,
+    panic,
+    sync::LazyLock,
+    thread::{self, available_parallelism},
+};
 
 use super::{CHILDREN, MmrRule, NodeHash, Row, RowKey, RowReader, TIER_LEVELS};
 
@@ -12,6 +18,12 @@ const PER_ROW: u64 = CHILDREN as u64;
 /// Rows that are read, changed and hashed before the next ones are read. It bounds the memory of
 /// [`update_rows`], and is enough for reads to be sorted and for hashes to be computed side by side.
 const ROWS_AT_ONCE: usize = 4_096;
+
+/// So many rows are worth a second thread, which takes some tens of microseconds to start.
+const ROWS_FOR_TWO: usize = 256;
+
+static HAS_TWO_CORES: LazyLock<bool> =
+    LazyLock::new(|| available_parallelism().is_ok_and(|cores| cores > NonZero::<usize>::MIN));
 
 /// What changing leaves changes.
 #[derive(Debug)]
@@ -68,19 +80,73 @@ pub fn update_rows<R: RowReader>(
             let last = numbers.last().map_or(0, |number| number * PER_ROW + (PER_ROW - 1));
             let (own, after) = rest.split_at(rest.partition_point(|(number, _)| *number <= last));
             rest = after;
-            let before = read_rows(read, tier, sizes.0, numbers)?;
-            let rows = put_nodes(numbers, &before, sizes.1, own);
-            let full = numbers.partition_point(|number| (number + 1) * PER_ROW <= sizes.1);
-            let roots = rule.row_roots(level, &rows[..full]);
-            next.extend(numbers.iter().copied().zip(roots));
-            for ((number, before), after) in numbers.iter().zip(&before).zip(&rows) {
-                put(RowKey { tier, number: *number }, before, after);
+            let work = Work { rule, tier, sizes, numbers, nodes: own };
+            for Done { numbers, before, after, roots } in work.share(read)? {
+                next.extend(numbers.iter().copied().zip(roots));
+                for ((number, before), after) in numbers.iter().zip(&before).zip(&after) {
+                    put(RowKey { tier, number: *number }, before, after);
+                }
             }
         }
         above = next;
         nodes = &above;
     }
     Ok(())
+}
+
+/// Rows of one tier that are read, changed and hashed.
+#[derive(Clone, Copy)]
+struct Work<'w> {
+    rule: MmrRule,
+    tier: u8,
+    /// Nodes that the tier had and has.
+    sizes: (u64, u64),
+    /// Numbers of the rows.
+    numbers: &'w [u64],
+    /// What changes in them.
+    nodes: &'w [Changed],
+}
+
+/// What became of the rows: as they were, as they are, and the nodes above those that are full.
+struct Done<'w> {
+    numbers: &'w [u64],
+    before: Vec<Row>,
+    after: Vec<Row>,
+    roots: Vec<Option<NodeHash>>,
+}
+
+impl<'w> Work<'w> {
+    /// Does the work, one half in a second thread where that is worth it: no row depends on another
+    /// one of its tier.
+    fn share<R: RowReader>(self, read: &R) -> Result<Vec<Done<'w>>, R::Error> {
+        if self.numbers.len() < ROWS_FOR_TWO || !*HAS_TWO_CORES {
+            return Ok(vec![self.alone(read)?]);
+        }
+        let (first, second) = self.halves();
+        thread::scope(|scope| {
+            let second = scope.spawn(|| second.alone(read));
+            let first = first.alone(read);
+            let second = second.join().unwrap_or_else(|payload| panic::resume_unwind(payload));
+            Ok(vec![first?, second?])
+        })
+    }
+
+    fn halves(self) -> (Self, Self) {
+        let (low, high) = self.numbers.split_at(self.numbers.len() / 2);
+        let end = high.first().map_or(u64::MAX, |number| number * PER_ROW);
+        let at = self.nodes.partition_point(|(number, _)| *number < end);
+        let (below, above) = self.nodes.split_at(at);
+        (Self { numbers: low, nodes: below, ..self }, Self { numbers: high, nodes: above, ..self })
+    }
+
+    fn alone<R: RowReader>(self, read: &R) -> Result<Done<'w>, R::Error> {
+        let Self { rule, tier, sizes, numbers, nodes } = self;
+        let before = read_rows(read, tier, sizes.0, numbers)?;
+        let after = put_nodes(numbers, &before, sizes.1, nodes);
+        let full = numbers.partition_point(|number| (number + 1) * PER_ROW <= sizes.1);
+        let roots = rule.row_roots(u32::from(tier) * TIER_LEVELS, &after[..full]);
+        Ok(Done { numbers, before, after, roots })
+    }
 }
 
 /// Numbers of the rows with changed nodes and of those with nodes that are cut off, in order.

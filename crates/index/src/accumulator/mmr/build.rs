@@ -7,6 +7,12 @@
 //! undoing needs.
 //!
 //! Until the last batch of the pass the database says that it has no tree, and opens as before.
+//!
+//! # Invariants
+//!
+//! * A pass keeps the rule it began with.
+//! * While a pass is unfinished, pruning leaves the undo data above its base alone, within a bound:
+//!   see [`held_for_build`].
 
 use rustc_hash::FxHashMap;
 use utxokeep_core::{
@@ -70,6 +76,19 @@ pub type MmrBlocks<'b> = dyn FnMut(Height, &BlockHash) -> Result<Block, FollowEr
 /// with later.
 pub type OnMmrBuild<'p> = dyn FnMut(Height, Height) -> bool + 'p;
 
+/// Where an unfinished pass stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MmrBuildStanding {
+    /// The rule it began with, and goes on with.
+    pub rule: MmrRule,
+    /// The block that the next pass goes on with: the first one where blocks that it went through
+    /// have left the chain, or where the undo data that it needs is gone.
+    pub next: Height,
+    /// Undo data above this height is kept for it; `None` where the chain has grown too far since,
+    /// or where it is gone already.
+    pub holds_undo_above: Option<Height>,
+}
+
 /// What became of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MmrBuilt {
@@ -97,6 +116,12 @@ impl<K: Kv> ChainWriter<K> {
         if self.started_mid_chain {
             return Err(MmrEnableError::NotWhole { why: "it started in the middle of the chain" });
         }
+        match Cursor::read(self.index.kv.as_ref())?.map(|cursor| cursor.rule) {
+            Some(began) if began != rule => {
+                return Err(MmrEnableError::OtherRule { began, asked: rule });
+            }
+            _ => {}
+        }
         let mut built = MmrBuilt::Done;
         if let Some(tip) = self.tip.map(|tip| tip.height) {
             let cursor = self.cursor(rule)?;
@@ -118,7 +143,6 @@ impl<K: Kv> ChainWriter<K> {
     fn cursor(&self, rule: MmrRule) -> Result<Cursor, IndexError> {
         let read = self.index.kv.as_ref();
         if let Some(cursor) = Cursor::read(read)?
-            && cursor.rule == rule
             && cursor.base >= self.undo_base
             && self.has_leaves(cursor)?
         {
@@ -169,13 +193,54 @@ impl<K: Kv> ChainWriter<K> {
 }
 
 impl<K: Kv> ChainIndex<K> {
-    /// Rule of the pass that was interrupted, and the block it goes on with; `None` where none was.
-    pub fn mmr_build_standing(&self) -> Result<Option<(MmrRule, Height)>, IndexError> {
+    /// Where a pass that was interrupted stands; `None` where none was.
+    pub fn mmr_build_standing(&self) -> Result<Option<MmrBuildStanding>, IndexError> {
         if self.settings.mmr.is_some() || !self.settings.enabled {
             return Ok(None);
         }
-        Ok(Cursor::read(self.kv.as_ref())?.map(|cursor| (cursor.rule, cursor.next)))
+        let view = self.view()?;
+        let Some(Cursor { rule, base, next }) = Cursor::read(&view.read)? else { return Ok(None) };
+        let Some((tip, _)) = view.tip() else { return Ok(None) };
+        let is_there = meta::undo_base(&view.read)? <= base;
+        let goes_on = is_there && is_on_chain(&view.read, next, (base, tip))?;
+        let holds_undo_above = held_for_build(&view.read, &self.settings, tip)?;
+        Ok(Some(MmrBuildStanding {
+            rule,
+            next: if goes_on { next } else { Height::GENESIS },
+            holds_undo_above: holds_undo_above.filter(|_| is_there),
+        }))
     }
+}
+
+/// Whether the last block that a pass went through is still there, with the leaves it gave it.
+fn is_on_chain(
+    read: &dyn Read,
+    next: Height,
+    (base, tip): (Height, Height),
+) -> Result<bool, IndexError> {
+    if next > tip.plus(1) {
+        return Ok(false);
+    }
+    if next <= base.plus(1) {
+        return Ok(true);
+    }
+    Ok(read_delta(read, next.minus(1))?.mmr.is_some())
+}
+
+/// Undo data above this height is what an unfinished pass has yet to go through: without it the pass
+/// begins again with the first block. It is held no further behind the tip than a consumer of the
+/// log holds its own.
+pub(crate) fn held_for_build(
+    read: &dyn Read,
+    settings: &IndexSettings,
+    tip: Height,
+) -> Result<Option<Height>, IndexError> {
+    if settings.mmr.is_some() || !settings.enabled {
+        return Ok(None);
+    }
+    let base = Cursor::read(read)?.map(|cursor| cursor.base);
+    let lag_max = settings.consumer_lag_blocks_max;
+    Ok(base.filter(|base| !settings.window.is_left_behind(tip, *base, lag_max)))
 }
 
 fn delete_rows<K: Kv>(kv: &K, table: TableId) -> Result<usize, IndexError> {
@@ -234,7 +299,13 @@ impl<'w, K: Kv> Pass<'w, K> {
         while self.cursor.next <= tip {
             let height = self.cursor.next;
             if height <= self.cursor.base {
-                self.add_block(height, blocks)?;
+                if let Err(error) = self.add_block(height, blocks) {
+                    // What is done is not done again once the block can be had.
+                    if matches!(error, MmrEnableError::Source(_)) {
+                        self.commit()?;
+                    }
+                    return Err(error);
+                }
             } else {
                 self.add_delta(height)?;
             }

@@ -1,6 +1,6 @@
 //! Building the tree for a database that has none.
 
-use utxokeep_index::{IndexOpenError, MmrBuilt, MmrEnableError, disable_mmr};
+use utxokeep_index::{FollowError, IndexOpenError, MmrBuilt, MmrEnableError, disable_mmr};
 use utxokeep_kv::{OpenMode, RocksKv};
 
 use super::*;
@@ -208,4 +208,144 @@ fn an_index_that_has_not_seen_every_output_is_refused() {
     refused(settings(rule, 30).with(|settings| settings.enabled = false));
     let cardano = IndexSettings::new(utxokeep_core::Network::CardanoPreview);
     refused(cardano.with(|settings| settings.mmr = Some(MmrRule::Utreexo)));
+}
+
+#[test]
+fn a_pass_that_is_resumed_with_another_rule_is_refused() {
+    let archive = simulate(37, 0, 100);
+    let chain = chain_of(&archive);
+    for (began, asked) in [(RULES[0], RULES[1]), (RULES[1], RULES[0])] {
+        let place = InMemory::default();
+        classic(&place, &archive, &chain, 30);
+        let open = || place.open(common::settings(30));
+        assert_eq!(build(open(), began, &archive, 50).unwrap(), MmrBuilt::Stopped);
+        let before = dump_all(open().engine());
+        let error = build(open(), asked, &archive, u32::MAX).unwrap_err();
+        let is_it = matches!(error, MmrEnableError::OtherRule { began: b, asked: a }
+            if (b, a) == (began, asked));
+        assert!(is_it, "{error}");
+        assert!(error.to_string().contains("nothing was changed"), "{error}");
+        assert_same(&dump_all(open().engine()), &before, &[], "refused");
+        assert_eq!(build(open(), began, &archive, u32::MAX).unwrap(), MmrBuilt::Done);
+        let expected = imported(&archive, &chain, began);
+        let index = place.open(settings(began, 30));
+        assert_same(&dump_all(index.engine()), &dump_all(expected.engine()), &[], "resumed");
+    }
+}
+
+/// Blocks that leave during a pause and do not come back, and such that come back as they were.
+#[test]
+fn a_pass_resumes_after_a_rollback_during_its_pause() {
+    let archive = simulate(38, 0, 160);
+    let chain = chain_of(&archive);
+    let rule = MmrRule::Tombstone;
+    for stop_after in [60, 132, 140, 155] {
+        for (to, comes_back) in [(150, false), (150, true), (138, false), (138, true)] {
+            let place = InMemory::default();
+            classic(&place, &archive, &chain, 30);
+            let open = || place.open(common::settings(30));
+            assert_eq!(build(open(), rule, &archive, stop_after).unwrap(), MmrBuilt::Stopped);
+            let next = open().mmr_build_standing().unwrap().unwrap().next;
+            assert_eq!(next, Height::new(stop_after));
+            let mut writer = ChainWriter::new(open()).unwrap();
+            writer.rollback(Height::new(to)).unwrap();
+            let mut kept = to as usize + 1;
+            if comes_back {
+                for hash in &chain[kept..] {
+                    writer.apply(&block(&archive, hash)).unwrap();
+                }
+                kept = chain.len();
+            }
+            drop(writer);
+            // Where a block that it went through has left, it says that it begins again.
+            let expected = if next > Height::new(to + 1) { Height::GENESIS } else { next };
+            assert_eq!(open().mmr_build_standing().unwrap().unwrap().next, expected);
+            assert_eq!(build(open(), rule, &archive, u32::MAX).unwrap(), MmrBuilt::Done);
+            let index = place.open(settings(rule, 30));
+            let what = format!("{stop_after} {to} {comes_back}");
+            assert_eq!(
+                root(&index, None),
+                *naive_roots(rule, &archive, &chain[..kept]).last().unwrap(),
+                "{what}"
+            );
+            assert_clean(&index, &what);
+        }
+    }
+}
+
+#[test]
+fn a_missing_block_is_named_and_what_was_built_stays() {
+    let archive = simulate(39, 0, 120);
+    let chain = chain_of(&archive);
+    let rule = MmrRule::Tombstone;
+    let place = InMemory::default();
+    classic(&place, &archive, &chain, 30);
+    let open = || place.open(common::settings(30));
+    let missing = Height::new(40);
+    let error = ChainWriter::new(open())
+        .unwrap()
+        .build_mmr(
+            rule,
+            &mut |height, hash| {
+                if height == missing {
+                    return Err(FollowError::MissingBody { hash: REGTEST.hash(*hash), height });
+                }
+                Ok(block(&archive, hash))
+            },
+            &mut |_, _| true,
+        )
+        .unwrap_err();
+    let is_named = matches!(error, MmrEnableError::Source(FollowError::MissingBody { height, .. })
+        if height == missing);
+    assert!(is_named, "{error}");
+    assert_eq!(open().mmr_build_standing().unwrap().unwrap().next, missing);
+    assert_clean(&open(), "half built");
+    assert_eq!(build(open(), rule, &archive, u32::MAX).unwrap(), MmrBuilt::Done);
+    let expected = imported(&archive, &chain, rule);
+    let index = place.open(settings(rule, 30));
+    assert_same(&dump_all(index.engine()), &dump_all(expected.engine()), &[], "resumed");
+}
+
+/// Pruning went on while a pass was interrupted, and the next one began again with the first block.
+#[test]
+fn undo_data_waits_for_an_unfinished_pass_within_its_bound() {
+    let archive = simulate(40, 0, 200);
+    let chain = chain_of(&archive);
+    let rule = MmrRule::Tombstone;
+    for (lag_max, waits) in [(60, true), (59, false)] {
+        let bounded =
+            || common::settings(20).with(|settings| settings.consumer_lag_blocks_max = lag_max);
+        let place = InMemory::default();
+        let mut writer = ChainWriter::new(place.open(bounded())).unwrap();
+        for hash in &chain[..101] {
+            writer.apply(&block(&archive, hash)).unwrap();
+        }
+        prune_fully(&mut writer);
+        drop(writer);
+        let base = place.open(bounded()).status().unwrap().undo_base.unwrap();
+        assert_eq!(base, Height::new(80));
+        let stopped = build(place.open(bounded()), rule, &archive, 91).unwrap();
+        assert_eq!(stopped, MmrBuilt::Stopped);
+        let mut writer = ChainWriter::new(place.open(bounded())).unwrap();
+        for hash in &chain[101..141] {
+            writer.apply(&block(&archive, hash)).unwrap();
+            prune_fully(&mut writer);
+        }
+        drop(writer);
+        let index = place.open(bounded());
+        let standing = index.mmr_build_standing().unwrap().unwrap();
+        assert_eq!(standing.holds_undo_above, waits.then_some(base), "{lag_max}");
+        assert_eq!(standing.next.get(), if waits { 91 } else { 0 });
+        let kept = index.status().unwrap().undo_base.unwrap();
+        assert_eq!(kept.get(), if waits { 80 } else { 120 }, "{lag_max}");
+        drop(index);
+        assert_eq!(build(place.open(bounded()), rule, &archive, u32::MAX).unwrap(), MmrBuilt::Done);
+        // With the pass done nothing is held any more.
+        let index = place.open(bounded().with(|settings| settings.mmr = Some(rule)));
+        let expected = *naive_roots(rule, &archive, &chain[..141]).last().unwrap();
+        assert_eq!(root(&index, None), expected);
+        prune_fully(&mut ChainWriter::new(index.clone()).unwrap());
+        assert_eq!(index.status().unwrap().undo_base, Some(Height::new(120)));
+        assert_clean(&index, "built in two parts");
+    }
 }

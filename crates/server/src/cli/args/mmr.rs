@@ -31,6 +31,8 @@ pub(crate) enum Mmr {
     ///
     /// A proof leads to a root. Whether that is the root of the chain the proof cannot say: take it
     /// from a node that you trust, and give it as --root. Ends with code 5 if the proof is refused.
+    /// A script asks with --unspent and --output, which end with code 4 where a sound proof does not
+    /// prove what is asked.
     Check(MmrCheck),
 }
 
@@ -96,4 +98,11 @@ pub(crate) struct MmrCheck {
     /// --json` or of REST, which binds height and block too.
     #[arg(long, value_name = "HEX|FILE")]
     pub(crate) root: Option<String>,
+    /// End with code 4 unless the proof says that its output is unspent.
+    #[arg(long)]
+    pub(crate) unspent: bool,
+    /// End with code 4 unless the proof is of this output. A proof that a leaf is spent names no
+    /// output, and ends so too.
+    #[arg(long, value_name = "TXID:INDEX")]
+    pub(crate) output: Option<String>,
 }

@@ -12,14 +12,14 @@ use utxokeep_core::{
 };
 use utxokeep_index::{ForestProof, ForestRoots};
 
-use super::{MmrCommandError, state_of};
+use super::{MmrCommandError, outpoint, state_of};
 use crate::cli::{
     args::MmrCheck,
     exit::Exit,
     output::{self, Human, Lines},
     wallet::files::read_bytes,
 };
-use utxokeep::json::UtreexoDocument;
+use utxokeep::{json::UtreexoDocument, mmr::read_proof};
 
 /// The longest answer about a root that is read: a few hundred bytes, a forest has up to 64 roots.
 const ROOT_BYTES_MAX: usize = 64 << 10;
@@ -91,17 +91,15 @@ pub(super) fn check(json: bool, args: &MmrCheck) -> anyhow::Result<Exit> {
             let (outpoint, proof) = parts(&document).map_err(not_a_proof)?;
             forest(&document, outpoint, &proof).map_err(refused)?
         }
-        kind => {
-            let proof = match kind {
-                Some(_) => serde_json::from_slice(&bytes).map_err(MmrProofError::new),
-                None => MmrProof::from_cbor(&bytes),
-            };
+        _ => {
+            let proof = read_proof(&bytes);
             tree(&proof.map_err(not_a_proof)?).map_err(not_a_proof)?.map_err(refused)?
         }
     };
     if let Some(trusted) = trusted {
         checked.compare(&trusted).map_err(refused)?;
     }
+    checked.is_what_was_asked(args)?;
     output::result(json, &checked)?;
     Ok(Exit::Success)
 }
@@ -230,6 +228,29 @@ fn forest(
 }
 
 impl Checked {
+    /// Refuses a sound proof that proves something else than the user asks for.
+    fn is_what_was_asked(&self, args: &MmrCheck) -> anyhow::Result<()> {
+        let path = || args.proof.clone();
+        let named = self.tx_hash.as_ref().zip(self.output_index);
+        if let Some(text) = &args.output {
+            let network: Network = self.network.parse()?;
+            let asked = outpoint(text, None, network)?;
+            let asked = format!("{}:{}", network.hash_text(asked.txid().as_bytes()), asked.index());
+            let Some((tx_hash, index)) = named else {
+                return Err(MmrCommandError::NamesNoOutput { path: path() }.into());
+            };
+            let found = format!("{tx_hash}:{index}");
+            if found != asked {
+                return Err(MmrCommandError::OtherOutput { path: path(), found, asked }.into());
+            }
+        }
+        if args.unspent && self.state != "unspent" {
+            let (leaf, height) = (self.leaf.unwrap_or_default(), self.height);
+            return Err(MmrCommandError::IsSpent { path: path(), leaf, height }.into());
+        }
+        Ok(())
+    }
+
     /// Refuses a proof under another root than the trusted one.
     fn compare(&mut self, trusted: &Trusted) -> Result<(), MmrRefusal> {
         let file = match trusted {

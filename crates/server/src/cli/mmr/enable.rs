@@ -43,7 +43,11 @@ struct Enabled {
 
 /// What a pass has to know of the database before it opens it.
 struct Before {
+    /// The rule that the pass has.
+    rule: MmrRule,
     tip: Option<Height>,
+    /// Whether it is not the first pass.
+    was_interrupted: bool,
     /// The block that the pass begins with.
     next: Height,
     /// Blocks up to here are read from the sources.
@@ -54,16 +58,22 @@ struct Before {
 pub(super) fn enable(session: &Session, args: &MmrEnable) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let interrupt = Interrupt::watch()?;
-    let rule = rule(session.config(), args)?;
-    let settings = settings(session, rule)?;
-    let before = before(session, &settings, rule)?;
+    let stated = rule(session.config(), args)?;
+    let settings = settings(session, stated)?;
+    let before = before(session, &settings, stated)?;
+    let rule = before.rule;
     let network = settings.network();
     if args.sources.is_empty() {
         before.refuse_without_blocks(network)?;
     }
     let sources = open_sources(session, args, &settings, &interrupt)?;
-    if before.next > Height::GENESIS {
-        output::note(format_args!("resuming at height {}", before.next));
+    match before.next {
+        _ if !before.was_interrupted => {}
+        Height::GENESIS => output::note(
+            "beginning again with the first block: blocks that the interrupted pass went through have \
+             left the chain, or the undo data that it needs is gone",
+        ),
+        next => output::note(format_args!("resuming at height {next}, rule {rule}")),
     }
     let options = session.config().rocks_options();
     let index = ChainIndex::open_dir_to_build_mmr(session.data(), settings, rule, options)
@@ -75,7 +85,7 @@ pub(super) fn enable(session: &Session, args: &MmrEnable) -> anyhow::Result<Exit
         interrupted: built == MmrBuilt::Stopped,
         rule: rule.to_string(),
         height: before.tip.map(Height::get),
-        next_height: index.mmr_build_standing()?.map(|(_, next)| next.get()),
+        next_height: index.mmr_build_standing()?.map(|build| build.next.get()),
         mmr: index.status()?.mmr.map(MmrStatus::from),
         seconds: started.elapsed().as_secs_f64(),
     };
@@ -83,8 +93,8 @@ pub(super) fn enable(session: &Session, args: &MmrEnable) -> anyhow::Result<Exit
     Ok(if report.interrupted { Exit::Interrupted } else { Exit::Success })
 }
 
-/// The rule of the command line, else of the configuration, else our own.
-fn rule(config: &Config, args: &MmrEnable) -> Result<MmrRule, MmrCommandError> {
+/// The rule of the command line, else of the configuration.
+fn rule(config: &Config, args: &MmrEnable) -> Result<Option<MmrRule>, MmrCommandError> {
     if config.stated_store() == Some(Store::Classic) {
         return Err(MmrCommandError::SaysClassic);
     }
@@ -93,18 +103,21 @@ fn rule(config: &Config, args: &MmrEnable) -> Result<MmrRule, MmrCommandError> {
         (Some(asked), Some(stated)) if asked != stated => {
             Err(MmrCommandError::TwoRules { asked, stated })
         }
-        _ => Ok(asked.or(stated).unwrap_or_default()),
+        _ => Ok(asked.or(stated)),
     }
 }
 
 /// Settings of a database that has no tree yet and may have one.
-fn settings(session: &Session, rule: MmrRule) -> anyhow::Result<IndexSettings> {
+fn settings(session: &Session, rule: Option<MmrRule>) -> anyhow::Result<IndexSettings> {
     let identity = session.identity()?;
-    match identity.mmr {
-        Some(found) if found == rule => return Err(MmrEnableError::IsOn.into()),
-        Some(found) => return Err(MmrCommandError::OtherRuleIsOn { found, asked: rule }.into()),
-        None => {}
+    match (identity.mmr, rule) {
+        (Some(found), Some(asked)) if found != asked => {
+            return Err(MmrCommandError::OtherRuleIsOn { found, asked }.into());
+        }
+        (Some(_), _) => return Err(MmrEnableError::IsOn.into()),
+        (None, _) => {}
     }
+    let rule = rule.unwrap_or_default();
     let network = session.config().network()?.unwrap_or(identity.network);
     let settings = session.config().settings(network, Some(&identity))?;
     settings.clone().with(|settings| settings.mmr = Some(rule)).check_mmr()?;
@@ -112,7 +125,11 @@ fn settings(session: &Session, rule: MmrRule) -> anyhow::Result<IndexSettings> {
 }
 
 /// Looks at the database without changing it.
-fn before(session: &Session, settings: &IndexSettings, rule: MmrRule) -> anyhow::Result<Before> {
+fn before(
+    session: &Session,
+    settings: &IndexSettings,
+    stated: Option<MmrRule>,
+) -> anyhow::Result<Before> {
     let options = session.config().rocks_options();
     let index = ChainIndex::open_dir(session.data(), settings.clone(), options, OpenMode::Read)
         .with_context(|| session.opening())?;
@@ -121,10 +138,19 @@ fn before(session: &Session, settings: &IndexSettings, rule: MmrRule) -> anyhow:
         let why = "it started in the middle of the chain";
         return Err(MmrEnableError::NotWhole { why }.into());
     }
-    let standing = index.mmr_build_standing()?.filter(|(found, _)| *found == rule);
+    let standing = index.mmr_build_standing()?;
+    // A pass keeps the rule it began with.
+    let rule = match (standing.map(|build| build.rule), stated) {
+        (Some(began), Some(asked)) if began != asked => {
+            return Err(MmrEnableError::OtherRule { began, asked }.into());
+        }
+        (began, stated) => began.or(stated).unwrap_or_default(),
+    };
     Ok(Before {
+        rule,
+        was_interrupted: standing.is_some(),
         tip: status.tip.map(|tip| tip.height),
-        next: standing.map_or(Height::GENESIS, |(_, next)| next),
+        next: standing.map_or(Height::GENESIS, |build| build.next),
         undo_base: status.undo_base.unwrap_or_default(),
     })
 }

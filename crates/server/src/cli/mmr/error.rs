@@ -25,8 +25,9 @@ pub(crate) enum MmrCommandError {
     },
     /// The sources lack a block of the chain.
     #[error(
-        "block {hash} at height {height} is in none of the sources: name all that the database was \
-         imported from, and repeat the command, which resumes at the height that `chain status` names"
+        "block {hash} at height {height} is in none of the sources, and the tree is not complete \
+         without it; the database works as before, and what is built so far stays; name the file that \
+         has the block, and repeat the command, which resumes at height {height}"
     )]
     BlockMissing {
         /// The block.
@@ -89,6 +90,40 @@ pub(crate) enum MmrCommandError {
         /// What was given.
         text: String,
     },
+    /// A sound proof that its leaf is spent.
+    #[error(
+        "{}: the proof holds, and says that leaf {leaf} is spent after the block at height {height}; \
+         --unspent asks for a proof that an output is unspent", path.display()
+    )]
+    IsSpent {
+        /// The file.
+        path: PathBuf,
+        /// The leaf.
+        leaf: u64,
+        /// Height of the block.
+        height: u32,
+    },
+    /// A sound proof of another output.
+    #[error(
+        "{}: the proof holds, and is of output {found}; --output asks for {asked}", path.display()
+    )]
+    OtherOutput {
+        /// The file.
+        path: PathBuf,
+        /// The output that it is of.
+        found: String,
+        /// The one asked for.
+        asked: String,
+    },
+    /// A sound proof that does not say whose leaf it is of.
+    #[error(
+        "{}: the proof holds, and says that a leaf is spent without saying whose it was: it is none \
+         for --output; ask for a proof of the same leaf from before the spend", path.display()
+    )]
+    NamesNoOutput {
+        /// The file.
+        path: PathBuf,
+    },
     /// A document that is no proof, or that was damaged.
     #[error("{}: {source}; the proof is refused", path.display())]
     NotAProof {
@@ -114,7 +149,10 @@ impl MmrCommandError {
             Self::BlocksNeeded { .. }
             | Self::BlockMissing { .. }
             | Self::SaysClassic
-            | Self::OtherRuleIsOn { .. } => ErrorKind::Refused,
+            | Self::OtherRuleIsOn { .. }
+            | Self::IsSpent { .. }
+            | Self::OtherOutput { .. }
+            | Self::NamesNoOutput { .. } => ErrorKind::Refused,
             Self::TwoRules { .. }
             | Self::BadOutput
             | Self::BinaryToTerminal

@@ -35,6 +35,7 @@ fn trees_that_are_not_built_and_proofs_that_are_refused() {
     check(vec![
         case(ErrorKind::Refused, MmrEnableError::IsOn),
         case(ErrorKind::Refused, MmrEnableError::NotWhole { why: "x" }),
+        case(ErrorKind::Refused, MmrEnableError::OtherRule { began: stated, asked }),
         case(ErrorKind::Refused, MmrEnableError::from(IndexOpenError::MmrRefused { why: "x" })),
         case(ErrorKind::Failed, MmrEnableError::from(FollowError::NoFirstBlock)),
         case(ErrorKind::Refused, MmrCommandError::BlocksNeeded { from: height, until: height }),
@@ -46,6 +47,16 @@ fn trees_that_are_not_built_and_proofs_that_are_refused() {
         case(ErrorKind::Invalid, MmrCommandError::BinaryToTerminal),
         case(ErrorKind::Invalid, MmrCommandError::NoCbor),
         case(ErrorKind::Invalid, MmrCommandError::BadRoot { text: "x".to_owned() }),
+        case(ErrorKind::Refused, MmrCommandError::IsSpent { path: path(), leaf: 1, height: 1 }),
+        case(
+            ErrorKind::Refused,
+            MmrCommandError::OtherOutput {
+                path: path(),
+                found: "x".to_owned(),
+                asked: "y".to_owned(),
+            },
+        ),
+        case(ErrorKind::Refused, MmrCommandError::NamesNoOutput { path: path() }),
         case(
             ErrorKind::Corrupt,
             MmrCommandError::NotAProof { path: path(), source: MmrProofError::new("x") },

@@ -118,3 +118,77 @@ fn ctrl_c_and_kill_9_at_any_moment_leave_a_pass_that_resumes() {
     let counts = ["INT", "KILL"].map(|signal| cut_until_done(signal, &expected));
     assert!(counts.iter().all(|cuts| *cuts > 0), "{counts:?}");
 }
+
+/// A database whose pass found no block behind the first few; answers what it complained about.
+fn without_some_blocks(rule: &str) -> (User, String) {
+    let user = User::with_chain("");
+    let whole = RegtestA::default().bytes("blocks.dat.xz");
+    let mut end = 0;
+    for _ in 0..6 {
+        let len: [u8; 4] = whole[end + 4..end + 8].try_into().unwrap();
+        // Behind four bytes of the network, its lowest byte first.
+        end += 8 + len.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
+    }
+    fs::write(user.path("few.dat"), &whole[..end]).unwrap();
+    let error = user.refused(4, &["chain", "mmr", "enable", "--rule", rule, "few.dat"]);
+    (user, error)
+}
+
+#[test]
+fn a_missing_block_is_named_with_what_to_do_and_the_pass_resumes_there() {
+    let (user, error) = without_some_blocks("tombstone");
+    let status = user.json(&["chain", "status"]);
+    let next = status["mmr_build_next_height"].as_u64().unwrap();
+    assert!((4..=12).contains(&next), "{next}");
+    assert!(error.contains(&format!("at height {next} is in none of the sources")), "{error}");
+    assert!(error.contains("the database works as before"), "{error}");
+    assert!(error.contains(&format!("which resumes at height {next}")), "{error}");
+    assert_eq!(status["store"], "classic");
+    assert_eq!(status["mmr_build_holds_undo_above"], 12);
+    let text = user.done(&["chain", "status"]);
+    assert!(text.contains("undo data above height 12 is kept for it"), "{text}");
+    let output = user.run(&["chain", "mmr", "enable", &blocks()]);
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(told(&output).contains(&format!("resuming at height {next}")), "{}", told(&output));
+    assert_eq!(user.root(), User::with_chain(MMR).root());
+    assert_eq!(user.json(&["chain", "status"]).get("mmr_build_holds_undo_above"), None);
+}
+
+#[test]
+fn a_pass_keeps_its_rule_and_refuses_another() {
+    let (user, _) = without_some_blocks("utreexo");
+    let other = ["chain", "mmr", "enable", "--rule", "tombstone", &blocks()];
+    let error = user.refused(4, &other);
+    assert!(
+        error.contains("with the rule utreexo, and is asked to go on with tombstone"),
+        "{error}"
+    );
+    assert!(error.contains("`chain mmr enable --rule utreexo`"), "{error}");
+    user.configure(MMR_OF_TOMBSTONES);
+    let error = user.refused(4, &["chain", "mmr", "enable", &blocks()]);
+    assert!(error.contains("nothing was changed"), "{error}");
+    // Without a word about rules it goes on with its own.
+    user.configure("");
+    let built = user.json(&["chain", "mmr", "enable", &blocks()]);
+    assert_eq!((&built["built"], &built["rule"]), (&true.into(), &"utreexo".into()));
+    assert_eq!(user.root(), User::with_chain(UTREEXO).root());
+    // What an interrupted pass has left can be dropped for another rule.
+    let (user, _) = without_some_blocks("utreexo");
+    assert_eq!(user.json(&["chain", "mmr", "disable"])["dropped"], true);
+    assert_eq!(user.json(&other)["rule"], "tombstone");
+}
+
+const MMR_OF_TOMBSTONES: &str = "[index]\nstore = \"mmr\"\nmmr_rule = \"tombstone\"\n";
+
+/// The tip goes back during the pause, below blocks that the pass went through or above them.
+#[test]
+fn a_rollback_between_two_passes_is_noticed() {
+    let (user, _) = without_some_blocks("tombstone");
+    user.done(&["chain", "rollback", "200"]);
+    let output = user.run(&["chain", "mmr", "enable", &blocks()]);
+    assert!(output.status.success(), "{}", told(&output));
+    let imported = User::with_chain(MMR);
+    assert_eq!(user.root(), imported.root_at(200));
+    user.import(&[]);
+    assert_eq!(user.root(), imported.root());
+}

@@ -26,6 +26,52 @@ fn fenced(page: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
     found
 }
 
+/// The bytes that the page names in its example of a leaf.
+fn bytes_of_the_page(name: &str) -> Vec<u8> {
+    let page = include_str!("../../../../../docs/mmr.md");
+    let lines = page.lines().filter_map(|line| line.strip_prefix(name));
+    let found = lines.filter_map(|rest| rest.strip_prefix(' ').map(str::trim));
+    let mut found = found.filter_map(utxokeep_core::hex_decode);
+    let bytes = found.next().unwrap_or_else(|| panic!("the page has no {name}"));
+    assert!(found.next().is_none(), "the page has {name} twice");
+    bytes
+}
+
+/// The example of a leaf, byte by byte, is what the program proves.
+#[test]
+fn the_leaf_of_the_page_is_the_one_that_is_proven() {
+    let parts = ["txid", "index", "height, coinbase", "amount", "script length", "script"];
+    let content = parts.map(bytes_of_the_page).concat();
+    assert_eq!(content, bytes_of_the_page("content"));
+    let blake = |bytes: &[u8]| {
+        let hash = blake2b_simd::Params::new().hash_length(32).hash(bytes);
+        hash.as_bytes().to_vec()
+    };
+    assert_eq!(blake(&content), bytes_of_the_page("H(content)"));
+    let index = 5790_u32.to_be_bytes();
+    let hashed = [&[0][..], &content[..32], &index, &bytes_of_the_page("H(content)")].concat();
+    assert_eq!(hashed, bytes_of_the_page("hashed as leaf"));
+    let leaf = bytes_of_the_page("leaf");
+    assert_eq!(blake(&hashed), leaf);
+    let txid = content[..32].try_into().unwrap();
+    assert_eq!(utxokeep_core::mmr::mmr_leaf_hash(txid, 5790, &content).as_slice(), leaf);
+
+    let user = User::with_chain(MMR);
+    let file = user.prove(LIVE, "proof.json", &[]);
+    let proof: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    assert_eq!(proof["content"], utxokeep_core::hex_encode(&content));
+    let shown = user.json(&["utxo", "show", &LIVE.join(":")]);
+    assert_eq!(shown["amount"], "150");
+    let number = |name| {
+        let mut bytes = bytes_of_the_page(name);
+        bytes.reverse();
+        bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    };
+    assert_eq!((number("index"), number("amount")), (5790, 150));
+    assert_eq!(number("height, coinbase"), 2 * 136);
+    assert_eq!(shown["block"], 136);
+}
+
 fn examples<'p>(lines: &[&'p str]) -> Vec<Example<'p>> {
     let mut examples: Vec<Example<'p>> = Vec::new();
     for line in lines {

@@ -146,3 +146,76 @@ fn a_proof_does_not_vouch_for_itself_and_a_root_of_another_rule_is_none() {
     let error = user.refused(5, &["chain", "mmr", "check", "proof.json", "--root", "other.json"]);
     assert!(error.contains("another rule"), "{error}");
 }
+
+/// The code of `chain mmr check` did not say whether the output is unspent, nor whose proof it was.
+#[test]
+fn a_script_can_ask_for_an_unspent_output_of_a_name() {
+    let user = User::with_chain(MMR);
+    user.prove(LIVE, "live.json", &[]);
+    user.prove(SPENT, "spent.json", &[]);
+    let (live, spent) = (LIVE.join(":"), SPENT.join(":"));
+    user.done(&["chain", "mmr", "check", "live.json", "--unspent", "--output", &live]);
+    let upper = format!("{}:{}", LIVE[0].to_uppercase(), LIVE[1]);
+    user.done(&["chain", "mmr", "check", "live.json", "--output", &upper]);
+    user.done(&["chain", "mmr", "check", "spent.json"]);
+    let error = user.refused(4, &["chain", "mmr", "check", "spent.json", "--unspent"]);
+    assert!(error.contains("leaf 1483 is spent after the block at height 300"), "{error}");
+    let error = user.refused(4, &["chain", "mmr", "check", "live.json", "--output", &spent]);
+    assert!(error.contains(&format!("is of output {live}; --output asks for {spent}")), "{error}");
+    let next = format!("{}:5791", LIVE[0]);
+    let error = user.refused(4, &["chain", "mmr", "check", "live.json", "--output", &next]);
+    assert!(error.contains("--output asks for"), "{error}");
+    // A tombstone names nobody, so that it is a proof about no named output.
+    let error = user.refused(4, &["chain", "mmr", "check", "spent.json", "--output", &spent]);
+    assert!(error.contains("without saying whose it was"), "{error}");
+    let error = user.refused(2, &["chain", "mmr", "check", "live.json", "--output", LIVE[0]]);
+    assert!(error.contains("expected an output"), "{error}");
+    // What is refused is refused first.
+    let mut forged: Value =
+        serde_json::from_slice(&fs::read(user.path("spent.json")).unwrap()).unwrap();
+    forged["leaf"] = 1484.into();
+    fs::write(user.path("forged.json"), forged.to_string()).unwrap();
+    assert_eq!(check(&user, "forged.json", &["--unspent"]).status.code(), Some(5));
+}
+
+/// The same blocks have the same leaves on every network, so that only the names tell two chains
+/// apart: a root commits to neither.
+#[test]
+fn a_proof_of_another_network_or_chain_is_refused_by_the_root_of_ours() {
+    let user = User::with_chain(MMR);
+    fs::write(user.path("root.json"), user.root().to_string()).unwrap();
+    let file = user.prove(LIVE, "proof.json", &[]);
+    let good: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    for network in ["bitcoin/mainnet", "bitcoin/testnet4", "cardano/mainnet", "cardano/preview"] {
+        let mut other = good.clone();
+        other["network"] = network.into();
+        if network.starts_with("cardano/") {
+            // There hashes are written in their own order, so that the leaf is the same.
+            for field in ["tx_hash", "block_hash"] {
+                other[field] = reversed(good[field].as_str().unwrap()).into();
+            }
+        }
+        fs::write(user.path("other.json"), other.to_string()).unwrap();
+        // By itself it holds, and says which network it claims to be of.
+        let alone = check(&user, "other.json", &[]);
+        let said: Value = serde_json::from_slice(&alone.stdout).unwrap();
+        assert_eq!((&said["holds"], &said["network"]), (&true.into(), &network.into()));
+        let error =
+            user.refused(5, &["chain", "mmr", "check", "other.json", "--root", "root.json"]);
+        assert!(error.contains("the proof is of another network"), "{network}: {error}");
+    }
+    let mut unknown = good.clone();
+    unknown["network"] = "dogecoin/mainnet".into();
+    fs::write(user.path("other.json"), unknown.to_string()).unwrap();
+    assert_eq!(check(&user, "other.json", &[]).status.code(), Some(5));
+    // Another chain of the same network: the blocks up to 200 and one more are not those up to 300.
+    user.done(&["chain", "rollback", "200"]);
+    fs::write(user.path("shorter.json"), user.root().to_string()).unwrap();
+    let error = user.refused(5, &["chain", "mmr", "check", "proof.json", "--root", "shorter.json"]);
+    assert!(error.contains("the proof is of another height"), "{error}");
+}
+
+fn reversed(hash: &str) -> String {
+    let bytes: Vec<&str> = (0..32).rev().map(|at| &hash[2 * at..2 * at + 2]).collect();
+    bytes.concat()
+}

@@ -4,7 +4,7 @@ use super::{proofs::changed, *};
 
 /// The verifier on a file; `None` without Python, where `UTXOKEEP_REQUIRE_PYTHON` does not say that
 /// there has to be one.
-fn verifier(user: &User, args: &[&str]) -> Option<Output> {
+pub(super) fn verifier(user: &User, args: &[&str]) -> Option<Output> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/mmr_check.py");
     let run = Command::new("python3").arg(script).args(args).current_dir(user.home.path()).output();
     match run {

@@ -1,5 +1,7 @@
 //! Against other programs: ckb's range for what is only appended, rustreexo for what is deleted.
 
+use std::cell::RefCell;
+
 use ckb_merkle_mountain_range::{
     MMR, MMRStoreReadOps, MMRStoreWriteOps, Merge, Result as CkbResult, leaf_index_to_pos,
 };
