@@ -12,7 +12,7 @@ CARGO := scripts/cargo
 # A developer may be in the middle of adding a dependency; CI must test the committed lock file.
 LOCKED := $(if $(CI),--locked)
 # Crates that are never published; a package of the others leaves the test kit out.
-UNPUBLISHED := --exclude utxokeep-bench --exclude utxokeep-testkit
+UNPUBLISHED := --exclude utxokeep-bench --exclude utxokeep-examples --exclude utxokeep-testkit
 # Arguments for `make run` and `make bench`.
 ARGS ?=
 

@@ -10,19 +10,17 @@
 mod miner;
 mod summary;
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+use std::net::SocketAddr;
 
 use anyhow::{Context, bail};
 use tokio::{
     sync::watch,
     time::{self, Instant},
 };
+use utxokeep::engine::{Engine, Parts, Presence, chain::Index};
 use utxokeep_chains::Simulator;
-use utxokeep_index::{ChainIndex, IndexError, IndexOpenError, peek_identity};
-use utxokeep_kv::{Kv as _, KvError, OpenMode, RocksKv};
+use utxokeep_index::ChainIndex;
+use utxokeep_kv::{Kv as _, RocksKv};
 
 use self::{
     miner::{Miner, Pace, Progress},
@@ -30,16 +28,17 @@ use self::{
 };
 use crate::{
     config::Config,
-    doors::descriptors,
-    server::{STOP_WAIT, Server, Signals, runtime},
-    watched::{Watched, any_stopped},
+    server::{self, STOP_WAIT, Servers, Signals, runtime},
 };
+
+/// What the demo cannot do without.
+const NEEDS: &str = "the demo needs the UTXO set and its address index: turn [index] enabled and \
+                     address_hash on, and use a new data directory if this one was made without \
+                     them";
 
 /// What to show.
 #[derive(Debug, Clone)]
 pub struct DemoOptions {
-    /// Directory of the database; made when absent.
-    pub data: PathBuf,
     /// Address of the REST server. `None` takes the one of the configuration; when a number of
     /// blocks is given, `None` starts no server.
     pub listen: Option<SocketAddr>,
@@ -53,38 +52,35 @@ pub struct DemoOptions {
 
 /// Mines until told to stop, or until the blocks asked for are mined.
 pub fn run(options: DemoOptions, config: &Config) -> anyhow::Result<()> {
-    let DemoOptions { data, listen, seed, blocks_per_second, blocks } = options;
+    let DemoOptions { listen, seed, blocks_per_second, blocks } = options;
     let pace = Pace::new(blocks, blocks_per_second)?;
-    let index = open(&data, config)?;
+    let engine = open(config)?;
+    let index = engine.index().context("the demo has no chain index")?;
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
-    descriptors::prepare(config, 1)?;
     let listen = listen.or(blocks.is_none().then_some(config.rest.listen));
-    let started =
-        listen.map(|listen| Server::start(&runtime, listen, &index, &data, config)).transpose()?;
-    let (server, token_file) = started.unzip();
+    let servers =
+        listen.map(|listen| Servers::start(&runtime, &engine, listen, None)).transpose()?;
 
-    let miner = Miner::new(&index, seed)?;
-    let mut summary = Summary::new(data, seed, server.as_ref().map(|server| server.address));
-    summary.open(token_file.flatten().as_deref());
+    let miner = Miner::new(index, seed)?;
+    let address = servers.as_ref().map(|servers| servers.rest.address);
+    let mut summary = Summary::new(config.storage.data.clone(), seed, address);
+    summary.open(servers.as_ref().and_then(|servers| servers.token_file.as_deref()));
     let mining = miner.start(pace)?;
     let (first, progress) = (mining.progress.borrow().clone(), mining.progress.clone());
-    let watched = Watched::chain_index(&index);
     let broken = runtime.block_on(async {
         tokio::select! {
-            () = show(&mut signals, progress, &index, &mut summary) => None,
-            error = any_stopped(vec![watched]) => Some(error),
+            () = show(&mut signals, progress, index, &mut summary) => None,
+            broken = engine.broken() => broken,
         }
     });
     let result = mining.stop();
     summary.close();
-    let stopped = server.map_or(Ok(()), |server| server.stop(&runtime));
+    let stopped = servers.map_or(Ok(()), |servers| server::wait(servers.ask_to_stop(), &runtime));
     runtime.shutdown_timeout(STOP_WAIT);
     let last = result?;
     stopped?;
-    if let Some(error) = broken {
-        return Err(error);
-    }
+    broken.map_or(Ok(()), Err)?;
     if let Some(trouble) = index.engine().trouble() {
         bail!("the chain may not be on disk: {}", trouble.reason);
     }
@@ -92,26 +88,22 @@ pub fn run(options: DemoOptions, config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the database, or makes a new one.
-fn open(data: &Path, config: &Config) -> anyhow::Result<ChainIndex<RocksKv>> {
-    let opening = || format!("cannot open the database at {}", data.display());
-    let network = Simulator::NETWORK;
-    let identity = match peek_identity(data) {
-        Ok(identity) => Some(identity),
-        Err(IndexOpenError::Store(IndexError::Kv(KvError::NotFound { .. }))) => None,
-        Err(error) => return Err(error).with_context(opening),
-    };
-    let settings = config.settings(network, identity.as_ref())?;
-    if !settings.enabled || !settings.address_index {
-        bail!(
-            "the demo needs the UTXO set and its address index: turn [index] enabled and \
-             address_hash on, and use a new data directory if this one was made without them"
-        );
+/// Opens the chain index of the demo, or makes a new one.
+fn open(config: &Config) -> anyhow::Result<Engine> {
+    let mut config = config.clone();
+    config.chain.source = None;
+    (config.chain.chain, config.chain.network) = ("bitcoin".to_owned(), "regtest".to_owned());
+    debug_assert_eq!(config.network()?, Some(Simulator::NETWORK));
+    if !config.index.enabled || !config.index.keeps_addresses() {
+        bail!(NEEDS);
     }
-    // Before the engine makes its files.
-    settings.check_mmr().with_context(opening)?;
-    ChainIndex::open_dir(data, settings, config.rocks_options(), OpenMode::Create)
-        .with_context(opening)
+    let engine =
+        Engine::open_parts(&config, Parts::NONE.with(|parts| parts.chain = Presence::OrNew))?;
+    let is_kept = |index: &Index| index.settings().enabled && index.settings().address_index;
+    if !engine.index().is_some_and(is_kept) {
+        bail!(NEEDS);
+    }
+    Ok(engine)
 }
 
 /// Shows how the chain grows until a signal comes or mining ends.

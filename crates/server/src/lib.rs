@@ -19,6 +19,6 @@ mod server;
 
 // The engine's modules by the names they have there.
 use utxokeep::{
-    clock, config, consumers, follow, json, memory, meters, node_store, pruning, store_bench,
-    waiting, wallet_follow, wallet_upkeep, wallets, watched,
+    clock, config, follow, json, memory, meters, node_store, pruning, store_bench, waiting,
+    wallet_follow, wallets, watched,
 };

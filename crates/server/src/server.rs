@@ -1,19 +1,8 @@
 //! The servers as parts of a program: started, announced, stopped by a signal.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, pin::Pin, time::Duration};
 
 use anyhow::Context;
-use axum::Router;
 use tokio::{
     net::TcpListener,
     runtime::Runtime,
@@ -21,20 +10,14 @@ use tokio::{
     sync::oneshot,
     task::JoinHandle,
 };
-use utxokeep_index::ChainIndex;
-use utxokeep_kv::RocksKv;
+use utxokeep::engine::Engine;
 
 use crate::{
-    access::{Access, Faces, RestAccess},
-    config::Config,
+    access::{Access, Faces},
     doors::{Doors, descriptors},
-    follow::SourceState,
     grpc::GrpcServer,
     memory::Budget,
-    pruning::Pruning,
     rest,
-    wallets::Wallets,
-    watched::{Watched, any_stopped},
 };
 
 /// How long reads of the server may take once the program stops.
@@ -49,141 +32,92 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
         .context("cannot start the threads of the server")
 }
 
-/// What a program serves.
-pub(crate) struct Served<'s> {
-    /// The data directory.
-    pub(crate) data: &'s Path,
-    /// The chain index, if there is one.
-    pub(crate) index: Option<&'s ChainIndex<RocksKv>>,
-    /// What is known of the source that is followed into it, if there is one.
-    pub(crate) source: Option<SourceState>,
-    /// The wallet ledger, if there is one.
-    pub(crate) wallets: Option<Wallets>,
-    /// Where REST listens.
-    pub(crate) rest_listen: SocketAddr,
-    /// The node store, if there is one.
-    pub(crate) store: Option<Watched>,
-    /// What answers over gRPC, and where it listens.
-    pub(crate) grpc: Option<(GrpcServer, SocketAddr)>,
-    /// The pruner, which stops first.
-    pub(crate) pruning: Option<Pruning>,
-    /// The wallet ledger, to be watched.
-    pub(crate) ledger: Option<Watched>,
-}
-
-/// What runs, once it does.
-pub(crate) struct Announced<'a> {
-    pub(crate) rest: SocketAddr,
-    pub(crate) grpc: Option<SocketAddr>,
+/// The servers of an engine.
+pub(crate) struct Servers {
+    pub(crate) rest: Server,
+    pub(crate) grpc: Option<Server>,
     /// File of the token that clients need, if they need one.
-    pub(crate) token_file: Option<&'a Path>,
+    pub(crate) token_file: Option<PathBuf>,
 }
 
-/// Serves until a signal asks to stop. `announce` is told once the servers listen.
+impl Servers {
+    /// Lets REST answer from an engine, and gRPC beside it.
+    pub(crate) fn start(
+        runtime: &Runtime,
+        engine: &Engine,
+        rest_listen: SocketAddr,
+        grpc: Option<(GrpcServer, SocketAddr)>,
+    ) -> anyhow::Result<Self> {
+        let config = engine.config();
+        let databases = [engine.index().is_some(), engine.node_store().is_some()];
+        descriptors::prepare(config, databases.into_iter().map(u64::from).sum())?;
+        let faces = Faces {
+            rest: rest_listen,
+            has_wallets: engine.wallets().is_some(),
+            grpc: grpc.as_ref().map(|(_, listen)| *listen),
+        };
+        let access = Access::prepare(config, &config.storage.data, faces)?;
+        let chain = engine.index().map(|index| {
+            rest::RestState::new(index.clone(), &config.rest).with_source(engine.source())
+        });
+        let wallets = engine.wallets().cloned();
+        let wallets = wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));
+        let routes = rest::router_of(chain, wallets, engine.pruning().cloned(), engine.watched());
+        let memory = Budget::new(config.server.request_memory_mib_max);
+        let doors = Doors::new(config.rest.connections_max, config.rest.idle_secs_max);
+        let (doors, asked) = (Doors { memory: memory.clone(), ..doors }, access.rest);
+        let rest = Server::spawn(
+            runtime,
+            rest_listen,
+            "--listen",
+            "REST",
+            |listener, stopped| async move {
+                Ok(rest::serve_routes(listener, routes, asked, doors, stopped).await?)
+            },
+        )?;
+        let grpc = grpc.map(|(answering, listen)| {
+            let answering = answering.with_token(access.grpc.clone()).with_memory(memory);
+            Server::spawn(runtime, listen, "--grpc-listen", "gRPC", |listener, stopped| async {
+                Ok(answering.serve(listener, stopped).await?)
+            })
+        });
+        Ok(Self { rest, grpc: grpc.transpose()?, token_file: access.token_file })
+    }
+
+    /// Asks the servers to stop; both finish what they are answering at the same time.
+    pub(crate) fn ask_to_stop(self) -> Vec<Stopping> {
+        self.grpc.into_iter().chain([self.rest]).map(Server::ask_to_stop).collect()
+    }
+}
+
+/// Serves a started engine until a signal asks to stop. `announce` is told once the servers listen.
 pub(crate) fn serve_until_stopped(
-    served: Served<'_>,
-    config: &Config,
-    work: Option<Work>,
-    announce: impl FnOnce(Announced<'_>),
+    mut engine: Engine,
+    rest_listen: SocketAddr,
+    grpc: Option<(GrpcServer, SocketAddr)>,
+    announce: impl FnOnce(&Engine, &Servers),
 ) -> anyhow::Result<()> {
-    let databases = u64::from(served.index.is_some()) + u64::from(served.store.is_some());
-    descriptors::prepare(config, databases)?;
-    let faces = Faces {
-        rest: served.rest_listen,
-        has_wallets: served.wallets.is_some(),
-        grpc: served.grpc.as_ref().map(|(_, listen)| *listen),
-    };
-    let access = Access::prepare(config, served.data, faces)?;
     let runtime = runtime()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
-    let chain = served.index.map(|index| {
-        let silent_secs_max = config.follow.stalled_secs;
-        let source = served.source.clone().map(|state| (state, silent_secs_max));
-        rest::RestState::new(index.clone(), &config.rest).with_source(source)
-    });
-    let wallets = served.wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));
-    let watched: Vec<Watched> = served
-        .index
-        .map(Watched::chain_index)
-        .into_iter()
-        .chain(served.store)
-        .chain(served.ledger)
-        .collect();
-    let routes = rest::router_of(chain, wallets, served.pruning.clone(), watched.clone());
-    let memory = Budget::new(config.server.request_memory_mib_max);
-    let (listen, budget) = (served.rest_listen, memory.clone());
-    let rest = Server::start_routes(&runtime, listen, routes, access.rest, budget, config)?;
-    let grpc = served.grpc.map(|(answering, listen)| {
-        let answering = answering.with_token(access.grpc.clone()).with_memory(memory);
-        Server::start_grpc(&runtime, listen, answering)
-    });
-    let grpc = grpc.transpose()?;
-    announce(Announced {
-        rest: rest.address,
-        grpc: grpc.as_ref().map(|grpc| grpc.address),
-        token_file: access.token_file.as_deref(),
-    });
-    let mut working = work.map(Working::start).transpose()?;
+    let servers = Servers::start(&runtime, &engine, rest_listen, grpc)?;
+    announce(&engine, &servers);
     let broken = runtime.block_on(async {
-        let work_ends = async {
-            match &mut working {
-                // Work ends by itself only when it fails.
-                Some(working) => drop((&mut working.ended).await),
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             () = signals.any() => None,
-            () = work_ends => None,
             // Whoever watches the program starts it again, which is what helps.
-            error = any_stopped(watched) => Some(error),
+            broken = engine.broken() => broken,
         }
     });
-    if let Some(pruning) = &served.pruning {
-        pruning.stop();
-    }
-    // Both servers finish what they are answering at the same time.
-    let servers: Vec<Stopping> = grpc.into_iter().chain([rest]).map(Server::ask_to_stop).collect();
-    let worked = working.map_or(Ok(()), Working::stop);
-    let mut stopped = Ok(());
-    for server in servers {
-        stopped = stopped.and(server.wait(&runtime));
-    }
+    let servers = servers.ask_to_stop();
+    let worked = engine.stop().map_err(anyhow::Error::from);
+    let stopped = wait(servers, &runtime);
     runtime.shutdown_timeout(STOP_WAIT);
     broken.map_or(Ok(()), Err).and(worked).and(stopped)
 }
 
-/// Work that goes on beside the server until it is asked to stop.
-pub(crate) type Work = Box<dyn FnOnce(&dyn Fn() -> bool) -> anyhow::Result<()> + Send>;
-
-/// [`Work`] on its own thread.
-struct Working {
-    is_stopped: Arc<AtomicBool>,
-    ended: oneshot::Receiver<()>,
-    thread: thread::JoinHandle<anyhow::Result<()>>,
-}
-
-impl Working {
-    fn start(work: Work) -> anyhow::Result<Self> {
-        let is_stopped = Arc::new(AtomicBool::new(false));
-        let (end, ended) = oneshot::channel();
-        let flag = Arc::clone(&is_stopped);
-        let thread = thread::Builder::new()
-            .name("follow".to_owned())
-            .spawn(move || {
-                let result = work(&|| flag.load(Ordering::Relaxed));
-                // The server may have stopped first.
-                let _ = end.send(());
-                result
-            })
-            .context("cannot start the thread that follows the source")?;
-        Ok(Self { is_stopped, ended, thread })
-    }
-
-    fn stop(self) -> anyhow::Result<()> {
-        self.is_stopped.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| anyhow::anyhow!("following the source broke down"))?
-    }
+/// Waits for servers that were asked to stop; answers the first failure.
+pub(crate) fn wait(servers: Vec<Stopping>, runtime: &Runtime) -> anyhow::Result<()> {
+    servers.into_iter().map(|server| server.wait(runtime)).fold(Ok(()), Result::and)
 }
 
 /// The signals that stop the program.
@@ -218,57 +152,12 @@ pub(crate) struct Server {
 }
 
 /// A server that was asked to stop.
-struct Stopping {
+pub(crate) struct Stopping {
     name: &'static str,
     task: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Server {
-    /// Starts the REST server of a chain index; answers also which file has the token that clients
-    /// need, if they need one.
-    pub(crate) fn start(
-        runtime: &Runtime,
-        listen: SocketAddr,
-        index: &ChainIndex<RocksKv>,
-        data: &Path,
-        config: &Config,
-    ) -> anyhow::Result<(Self, Option<PathBuf>)> {
-        let faces = Faces { rest: listen, has_wallets: false, grpc: None };
-        let access = Access::prepare(config, data, faces)?;
-        let state = rest::RestState::new(index.clone(), &config.rest);
-        let routes = rest::router(state);
-        let memory = Budget::new(config.server.request_memory_mib_max);
-        let server = Self::start_routes(runtime, listen, routes, access.rest, memory, config)?;
-        Ok((server, access.token_file))
-    }
-
-    /// Starts a server of routes.
-    fn start_routes(
-        runtime: &Runtime,
-        listen: SocketAddr,
-        routes: Router,
-        access: RestAccess,
-        memory: Budget,
-        config: &Config,
-    ) -> anyhow::Result<Self> {
-        let doors = Doors::new(config.rest.connections_max, config.rest.idle_secs_max);
-        let doors = Doors { memory, ..doors };
-        Self::spawn(runtime, listen, "--listen", "REST", move |listener, stopped| async move {
-            Ok(rest::serve_routes(listener, routes, access, doors, stopped).await?)
-        })
-    }
-
-    /// Starts the gRPC server.
-    fn start_grpc(
-        runtime: &Runtime,
-        listen: SocketAddr,
-        server: GrpcServer,
-    ) -> anyhow::Result<Self> {
-        Self::spawn(runtime, listen, "--grpc-listen", "gRPC", |listener, stopped| async {
-            Ok(server.serve(listener, stopped).await?)
-        })
-    }
-
     fn spawn<F: Future<Output = anyhow::Result<()>> + Send + 'static>(
         runtime: &Runtime,
         listen: SocketAddr,
@@ -293,10 +182,6 @@ impl Server {
         // An error means that the server ended before; then its own result says why.
         let _ = self.stop.send(());
         self.stopping
-    }
-
-    pub(crate) fn stop(self, runtime: &Runtime) -> anyhow::Result<()> {
-        self.ask_to_stop().wait(runtime)
     }
 }
 

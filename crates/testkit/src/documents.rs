@@ -67,6 +67,25 @@ fn the_first_pages_are_short() {
     assert!(words <= ARCHITECTURE_WORDS_MAX, "ARCHITECTURE.md has {words} words");
 }
 
+/// The example of a doctest is the one that a reader meets first.
+#[test]
+fn the_first_page_shows_the_example_of_the_engine() {
+    let (page, source) = (read("README.md"), read("crates/utxokeep/src/engine.rs"));
+    let between = |text: &str, from: &str, to: &str| {
+        let (_, rest) = text.split_once(from).unwrap();
+        rest.split_once(to).unwrap().0.to_owned()
+    };
+    let shown = between(&page, "```rust,no_run\n", "```\n");
+    let tested: String = between(&source, "/// ```no_run\n", "/// ```\n")
+        .lines()
+        .map(|line| {
+            line.trim_start_matches("///").strip_prefix(' ').unwrap_or("").to_owned() + "\n"
+        })
+        .collect();
+    assert_eq!(shown, tested);
+    assert!(shown.lines().count() <= 20, "{}", shown.lines().count());
+}
+
 #[test]
 fn every_crate_is_in_the_house_and_in_the_layout() {
     let (house, layout) = (read("ARCHITECTURE.md"), read("CONTRIBUTING.md"));

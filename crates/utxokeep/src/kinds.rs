@@ -18,6 +18,7 @@ use utxokeep_wallet::LedgerError;
 use crate::{
     config::ConfigError,
     cursor::CursorError,
+    engine::EngineError,
     memory::OverBudget,
     node_store,
     ops::chain::ChainReadError,
@@ -50,6 +51,7 @@ pub fn kind_of(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
         UnknownOutput,
         CursorError,
         ChainReadError,
+        EngineError,
         OverBudget,
         SourceError,
         LiveError,

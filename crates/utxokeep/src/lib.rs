@@ -11,6 +11,7 @@ pub mod clock;
 pub mod config;
 pub mod consumers;
 pub mod cursor;
+pub mod engine;
 pub mod follow;
 pub mod json;
 pub mod kinds;
@@ -30,3 +31,8 @@ pub mod wallet_follow;
 pub mod wallet_upkeep;
 pub mod wallets;
 pub mod watched;
+
+/// Compiles the example of the repository's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExample;

@@ -29,6 +29,7 @@ pub use settings::settings;
 use crate::{
     config::PrunerConfig,
     consumers::{self, ConsumerThread, FollowerState, PrunerConsumer},
+    engine::EngineError,
 };
 
 /// How long the pruner waits for the log at the most, before it looks by itself.
@@ -82,12 +83,13 @@ impl Pruning {
         store: Arc<dyn PruneStore>,
         config: &PrunerConfig,
         index: &ChainIndex<K>,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, EngineError> {
         let slowest = consumers::slowest(index)?;
         // Nobody heard from the node by this, so that the time does not matter.
         store.report(&[ChainReport::Consumers(slowest)], 0)?;
         let pruning = Self::start(store, config)?;
-        pruning.follow_log(index)?;
+        let failed = |source| EngineError::Thread { does: "tells the pruner of blocks", source };
+        pruning.follow_log(index).map_err(failed)?;
         Ok(pruning)
     }
 

@@ -115,6 +115,12 @@ impl<K: Kv> WalletFollower<K> {
         self.index.settings().network()
     }
 
+    /// The ledger that follows.
+    #[must_use]
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
     /// What was done so far, by steps that failed too.
     #[must_use]
     pub const fn total(&self) -> FollowReport {

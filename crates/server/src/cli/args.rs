@@ -48,16 +48,9 @@ pub(super) struct Cli {
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Global {
-    /// Directory of the database.
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        env = "UTXOKEEP_DATA",
-        hide_env_values = true,
-        default_value = "./data"
-    )]
-    pub(super) data: PathBuf,
+    /// Directory of the database; by default that of the configuration, else ./data.
+    #[arg(long, global = true, value_name = "DIR", env = "UTXOKEEP_DATA", hide_env_values = true)]
+    pub(super) data: Option<PathBuf>,
     /// Whether the command line named the directory.
     #[arg(skip)]
     pub(super) is_data_named: bool,

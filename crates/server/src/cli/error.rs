@@ -19,12 +19,6 @@ pub(crate) enum CliError {
          the configuration"
     )]
     NoSource,
-    /// A network whose nodes cannot be followed yet.
-    #[error("nodes of {network} cannot be followed; import their block files instead")]
-    NotFollowed {
-        /// The network.
-        network: Network,
-    },
     /// A pruner that asks for a token.
     #[error(
         "the pruner at {address} wants its token: name the same --data or [server] token_file as the server \
@@ -47,21 +41,6 @@ pub(crate) enum CliError {
     SameStore {
         /// Where it is.
         place: String,
-    },
-    /// What was served before is not there any more.
-    #[error(
-        "the {what} at {place} is gone: it was served from there before, and nothing was made in its \
-         place; mount it, or restore it from a copy; to begin anew, delete {mark} (see \"Damage\" in \
-         docs/runbook.md)",
-        mark = mark.display()
-    )]
-    Gone {
-        /// What it is.
-        what: &'static str,
-        /// Where it was.
-        place: String,
-        /// The file that says so.
-        mark: PathBuf,
     },
     /// No place for large bodies is configured.
     #[error("no place for large bodies is configured: set [txstore] blobs")]
@@ -186,12 +165,6 @@ pub(crate) enum CliError {
         /// The text.
         text: String,
     },
-    /// The pruner is to follow a chain that is not there.
-    #[error(
-        "[pruner] follow_chain = true needs a chain database, and there is none: import one, or let \
-         ChainEvents tell the heights"
-    )]
-    NothingToFollow,
     /// The database, or the network asked for, is of another chain.
     #[error("{network} is not a network of {chain}; leave --chain out, or name a network of it")]
     WrongChain {
@@ -311,7 +284,6 @@ impl CliError {
             | Self::NoBlocks { .. }
             | Self::PrunerRefused { .. }
             | Self::PrunerWantsToken { .. } => ErrorKind::Refused,
-            Self::Gone { .. } => ErrorKind::Corrupt,
             Self::NoPruner { .. } | Self::NoPrunerThere { .. } => ErrorKind::Unavailable,
             Self::RunFailed { .. }
             | Self::ReadFile { .. }
@@ -320,7 +292,6 @@ impl CliError {
             | Self::PrunerFailed { .. } => ErrorKind::Failed,
             Self::NoNetwork
             | Self::NoSource
-            | Self::NotFollowed { .. }
             | Self::NoNodeStore
             | Self::NoEngine
             | Self::SameStore { .. }
@@ -329,7 +300,6 @@ impl CliError {
             | Self::NoHeight
             | Self::ArchiveIsLedger { .. }
             | Self::BadAddress { .. }
-            | Self::NothingToFollow
             | Self::WrongChain { .. }
             | Self::WrongFlag { .. }
             | Self::NoLedger

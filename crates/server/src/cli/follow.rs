@@ -1,13 +1,11 @@
-//! `chain follow`, and following beside `serve`.
-
-use std::sync::Arc;
+//! `chain follow`.
 
 use serde::Serialize;
-use utxokeep_chains::{
-    RecentBlocks, RecentLimits,
-    cardano::{CardanoNode, NodeOptions},
+use utxokeep::engine::{
+    EngineError,
+    chain::{self, place},
 };
-use utxokeep_core::{ChainPoint, Network, hex_encode};
+use utxokeep_core::{Network, hex_encode};
 use utxokeep_index::{ChainWriter, LiveFollower, Readers};
 
 use super::{
@@ -15,16 +13,14 @@ use super::{
     error::CliError,
     exit::Exit,
     interrupt::Interrupt,
-    open::{Index, Session},
+    open::Session,
     output::{self, Human, Lines},
     progress::Progress,
-    wallet_follow,
 };
 use crate::{
     config::{ConfigError, Source},
-    follow::{self, FollowOptions, Happened, SourceState},
+    follow::{self, Happened},
     json::Partial,
-    server::Work,
 };
 
 #[derive(Debug, Serialize)]
@@ -56,9 +52,13 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
         Some(name) => Some(Network::find("cardano", name).map_err(ConfigError::from)?),
         None => session.config().network()?,
     };
-    let index = open_or_create(session, asked)?;
+    let index = chain::open_or_create(session.config(), asked).map_err(|error| match error {
+        EngineError::NoNetwork => CliError::NoNetwork.into(),
+        error => anyhow::Error::from(error),
+    })?;
     let network = index.settings().network();
-    let mut options = options(session, node(session, &index, &source)?);
+    let node = chain::node(session.config(), &index, &source)?;
+    let mut options = chain::follow_options(session.config(), node);
     options.until_tip = args.until_tip;
     let mut live = LiveFollower::new(ChainWriter::new(index)?, Readers::Absent);
     let mut progress = Progress::start("following", false);
@@ -116,95 +116,4 @@ impl Human for Report {
         }
         output::partial(lines, self.partial.as_ref());
     }
-}
-
-fn place(point: Option<ChainPoint>) -> String {
-    point.map_or_else(
-        || "the start of the chain".to_owned(),
-        |point| format!("height {} slot {}", point.height, point.slot),
-    )
-}
-
-/// What `serve` has of a chain.
-#[derive(Default)]
-pub(super) struct Background {
-    pub(super) index: Option<Index>,
-    /// Following the source of the configuration into it.
-    pub(super) work: Option<Work>,
-    /// What is known of the source, for health, status and metrics.
-    pub(super) source: Option<SourceState>,
-    /// The node that is followed, and the blocks that have just arrived from it, for the wallet
-    /// ledger.
-    pub(super) live: Option<(NodeOptions, RecentBlocks)>,
-}
-
-/// The database, and the work of following the source of the configuration into it, if there is
-/// one. Without a source there need not be a database if it `may_lack`. Blocks that arrive are kept
-/// for a wallet ledger if there is one.
-pub(super) fn in_background(session: &Session, may_lack: bool) -> anyhow::Result<Background> {
-    let Some(source) = &session.config().chain.source else {
-        let index = if may_lack {
-            session.open_existing(session.config().network()?)?
-        } else {
-            Some(session.open()?)
-        };
-        return Ok(Background { index, ..Background::default() });
-    };
-    let index = open_or_create(session, session.config().network()?)?;
-    let node = node(session, &index, source)?;
-    let options = options(session, node.clone());
-    let recent =
-        wallet_follow::is_asked(session).then(|| RecentBlocks::new(recent_limits(session)));
-    let for_ledger = recent.clone().map(|recent| (node, recent));
-    let source = Some(options.state.clone());
-    let mut live = LiveFollower::new(ChainWriter::new(index.clone())?, Readers::Present);
-    let work: Work = Box::new(move |is_stopped| {
-        follow::follow(&mut live, &options, is_stopped, &mut |what| match what {
-            Happened::Arrived(block) => {
-                if let Some(recent) = &recent {
-                    recent.keep(block);
-                }
-            }
-            Happened::Connected(point) => tracing::info!("connected behind {}", place(*point)),
-            Happened::AtTip(point) => tracing::info!("at the tip: {}", place(*point)),
-            Happened::Away(error, wait) => {
-                tracing::warn!(error = *error as &dyn std::error::Error, ?wait, "node is away");
-            }
-            Happened::Moved(_) => {}
-        })
-    });
-    Ok(Background { index: Some(index), work: Some(work), source, live: for_ledger })
-}
-
-/// How many of the blocks that arrive are kept for a wallet ledger.
-fn recent_limits(session: &Session) -> RecentLimits {
-    let config = &session.config().wallet;
-    RecentLimits {
-        blocks_max: config.recent_blocks_max.get() as usize,
-        bytes_max: (config.recent_mib_max.get() as usize).saturating_mul(1 << 20),
-    }
-}
-
-fn open_or_create(session: &Session, asked: Option<Network>) -> anyhow::Result<Index> {
-    if let Some(index) = session.open_existing(asked)? {
-        return Ok(index);
-    }
-    let network = asked.ok_or(CliError::NoNetwork)?;
-    session.create(session.config().settings(network, None)?)
-}
-
-fn options(session: &Session, node: NodeOptions) -> FollowOptions {
-    FollowOptions::new(Arc::new(CardanoNode::new(node)), &session.config().follow)
-}
-
-/// How to reach the node that a database follows.
-pub(super) fn node(
-    session: &Session,
-    index: &Index,
-    source: &Source,
-) -> anyhow::Result<NodeOptions> {
-    let settings = index.settings();
-    let genesis = settings.decoder.genesis();
-    let genesis = genesis.ok_or(CliError::NotFollowed { network: settings.network() })?;
-    Ok(follow::node_options(source, &session.config().follow, genesis.network_magic()))
 }

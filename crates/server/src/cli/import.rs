@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use serde::Serialize;
+use utxokeep::engine::chain;
 use utxokeep_core::{Height, Network, hex_encode};
 use utxokeep_index::{
     ChainWriter, FollowError, FollowReport, ImportProgress, ImportStage, IndexError, OnProgress,
@@ -66,7 +67,7 @@ pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
     let session = &session.for_import(args)?;
     let asked = asked_network(session, args)?;
     // An existing database is opened first: what is wrong with it shows before a long scan.
-    let existing = session.open_existing(asked)?;
+    let existing = chain::open_existing(session.config(), asked, session.mode())?;
     let network = existing.as_ref().map(|index| index.settings().network()).or(asked);
     let network = network.ok_or(CliError::NoNetwork)?;
     check_flags(args, network)?;
@@ -77,7 +78,7 @@ pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
     let sources = Sources::open(session, args, &settings.decoder, &interrupt)?;
     let index = match existing {
         Some(index) => index,
-        None => session.create(settings)?,
+        None => chain::create(session.config(), settings)?,
     };
     let bulk = session.config().storage.bulk && !args.no_bulk;
     let (writer, followed) = run(ChainWriter::new(index)?, &sources, bulk, &interrupt)?;

@@ -21,7 +21,6 @@ mod output;
 mod progress;
 mod prune;
 mod recover;
-mod served_place;
 mod settings;
 mod sources;
 mod store;
@@ -32,28 +31,22 @@ mod tx_status;
 mod wallet;
 mod wallet_follow;
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode};
 
-use anyhow::Context as _;
 use clap::{FromArgMatches as _, parser::ValueSource};
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
-use utxokeep_core::OpenMode;
-use utxokeep_txstore::NodeStore;
+use utxokeep::engine::{Engine, Parts, Presence};
+use utxokeep_core::{ErrorKind, OpenMode};
 
 use self::{
     args::{Chain, Cli, Command, Demo, Global, Pruner, Serve, StoreCommand, Tx},
-    follow::Background,
-    open::{Index, Session},
+    open::Session,
 };
 use crate::{
-    config::Config,
     demo::{self, DemoOptions},
     grpc::GrpcServer,
-    pruning::Pruning,
     rest,
-    server::{self, Announced, Served},
-    wallet_upkeep::WalletUpkeep,
-    watched::Watched,
+    server::{self, Servers},
 };
 
 pub(crate) use self::{error::CliError, exit::Exit, mmr::MmrCommandError};
@@ -63,8 +56,14 @@ pub use self::help::{page, tree};
 /// Reads the arguments of the process, does what they ask, and answers its exit code.
 #[must_use]
 pub fn run() -> ExitCode {
+    // Also arguments that are wrong are told as JSON where that is asked for.
+    let json = std::env::args_os().any(|arg| arg == "--json");
     let asked = match parse() {
         Ok(asked) => asked,
+        Err(error) if json && error.use_stderr() => {
+            output::error_json(ErrorKind::Invalid, error.to_string().trim_end());
+            return ExitCode::from(Exit::Usage.code());
+        }
         Err(error) => {
             // Help and version are results, mistakes are not; clap knows which stream to use.
             let _ = error.print();
@@ -72,7 +71,7 @@ pub fn run() -> ExitCode {
         }
     };
     let exit = carry_out(asked).unwrap_or_else(|error| {
-        output::error(&error);
+        output::error(json, &error);
         Exit::of(&error)
     });
     ExitCode::from(exit.code())
@@ -155,83 +154,68 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
 fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     rest::install_recorder();
     let config = session.config();
-    let url = Some(config.txstore.url.as_str()).filter(|url| !url.is_empty());
-    let wallets = wallet_follow::open_if_named(session)?;
-    let may_lack = url.is_some() || wallets.is_some();
-    let Background { index, work, source, live } = follow::in_background(session, may_lack)?;
-    let wallets = match (wallets, index.as_ref()) {
-        (Some(wallets), Some(index)) => Some(wallets.with_chain(index.clone())),
-        (wallets, _) => wallets,
-    };
-    let mut served = Served {
-        data: session.data(),
-        index: index.as_ref(),
-        source,
-        wallets: wallets.clone(),
-        rest_listen: args.listen.unwrap_or(config.rest.listen),
-        store: None,
-        grpc: None,
-        pruning: None,
-        ledger: wallets.as_ref().map(|wallets| Watched::wallet_ledger(wallets.ledger())),
-    };
-    // Before the pruner, which deletes nothing that the ledger has not seen.
-    let following = wallet_follow::in_background(session, wallets.as_ref(), index.as_ref(), live)?;
-    let mut answering = None;
-    if url.is_some() {
-        let store = served_place::node_store(session, url)?;
-        served.store = Some(Watched::node_store(store.clone()));
+    let parts = Parts::of(config).with(|parts| {
+        parts.chain = match config.chain.source {
+            Some(_) => Presence::OrNew,
+            None if parts.node_store || parts.wallets => Presence::IfThere,
+            None => Presence::Existing,
+        };
+    });
+    let mut engine = Engine::open_parts(config, parts)?;
+    engine.start()?;
+    let mut answering = engine.node_store().map(|store| {
         let items_max = config.txstore.batch_items_max.get() as usize;
-        let mut of_store = GrpcServer::new(store.clone(), items_max, &config.grpc);
-        if config.pruner.enabled {
-            let pruning = start_pruning(store, config, index.as_ref())?;
-            of_store = of_store.with_pruner(pruning.clone());
-            served.pruning = Some(pruning);
-        }
-        answering = Some(of_store);
-    }
-    if let Some(wallets) = wallets.clone() {
+        let of_store = GrpcServer::new(store.clone(), items_max, &config.grpc);
+        engine.pruning().cloned().into_iter().fold(of_store, GrpcServer::with_pruner)
+    });
+    if let Some(wallets) = engine.wallets().cloned() {
         answering = Some(match answering {
             Some(of_store) => of_store.with_wallets(wallets),
             None => GrpcServer::of_wallets(wallets, &config.grpc),
         });
     }
     let grpc_listen = args.grpc_listen.unwrap_or(config.grpc.listen);
-    served.grpc = answering.map(|answering| (answering, grpc_listen));
-    let is_pruning = served.pruning.is_some();
-    let upkeep = wallets.as_ref().map(WalletUpkeep::start).transpose();
-    let _upkeep = upkeep.context("cannot start the thread that looks after the wallet ledger")?;
-    server::serve_until_stopped(served, config, work, |Announced { rest, grpc, token_file }| {
-        note_token(token_file);
-        if let Some(grpc) = grpc {
-            let what = match (url.is_some(), is_pruning, wallets.is_some()) {
-                (true, true, true) => "the node store, the pruner and wallets",
-                (true, true, false) => "the node store and the pruner",
-                (true, false, true) => "the node store and wallets",
-                (true, false, false) => "the node store",
-                (false, ..) => "wallets",
-            };
-            output::note(format_args!("serving {what} over gRPC on {grpc}"));
-        }
-        if following.is_some() {
-            output::note("the wallet ledger follows the chain database");
-        }
-        let data = session.data().display();
-        if index.is_some() {
-            output::note(format_args!(
-                "serving {data} on http://{rest} (API page: http://{rest}/docs); Ctrl-C stops"
-            ));
-        } else if wallets.is_some() {
-            output::note(format_args!(
-                "no chain database at {data}; serving wallets on http://{rest} (API page: http://{rest}/docs); Ctrl-C stops"
-            ));
-        } else {
-            output::note(format_args!(
-                "no chain database at {data}; health and metrics on http://{rest}; Ctrl-C stops"
-            ));
-        }
-    })?;
+    let grpc = answering.map(|answering| (answering, grpc_listen));
+    let rest_listen = args.listen.unwrap_or(config.rest.listen);
+    server::serve_until_stopped(engine, rest_listen, grpc, announce)?;
     output::note("stopped");
     Ok(Exit::Success)
+}
+
+/// Says what is served, and where.
+fn announce(engine: &Engine, servers: &Servers) {
+    note_token(servers.token_file.as_deref());
+    let (rest, data) = (servers.rest.address, engine.config().storage.data.display());
+    if let Some(grpc) = &servers.grpc {
+        let served = [
+            engine.node_store().map(|_| "the node store"),
+            engine.pruning().map(|_| "the pruner"),
+            engine.wallets().map(|_| "wallets"),
+        ];
+        let served: Vec<_> = served.into_iter().flatten().collect();
+        let what = match served.split_last() {
+            Some((last, [])) => (*last).to_owned(),
+            Some((last, others)) => format!("{} and {last}", others.join(", ")),
+            None => String::new(),
+        };
+        output::note(format_args!("serving {what} over gRPC on {}", grpc.address));
+    }
+    if engine.ledger_follows() {
+        output::note("the wallet ledger follows the chain database");
+    }
+    if engine.index().is_some() {
+        output::note(format_args!(
+            "serving {data} on http://{rest} (API page: http://{rest}/docs); Ctrl-C stops"
+        ));
+    } else if engine.wallets().is_some() {
+        output::note(format_args!(
+            "no chain database at {data}; serving wallets on http://{rest} (API page: http://{rest}/docs); Ctrl-C stops"
+        ));
+    } else {
+        output::note(format_args!(
+            "no chain database at {data}; health and metrics on http://{rest}; Ctrl-C stops"
+        ));
+    }
 }
 
 /// Says where the token is that clients need, if they need one.
@@ -241,22 +225,8 @@ fn note_token(file: Option<&Path>) {
     }
 }
 
-/// Starts the pruner beside a node store; it follows the chain database if it is told to.
-fn start_pruning(
-    store: Arc<NodeStore>,
-    config: &Config,
-    index: Option<&Index>,
-) -> anyhow::Result<Pruning> {
-    if config.pruner.follow_chain {
-        let index = index.ok_or(CliError::NothingToFollow)?;
-        return Pruning::start_following(store, &config.pruner, index);
-    }
-    Ok(Pruning::start(store, &config.pruner)?)
-}
-
 fn run_demo(session: &Session, args: &Demo) -> anyhow::Result<Exit> {
     let options = DemoOptions {
-        data: session.data().to_owned(),
         listen: args.listen,
         seed: args.seed,
         blocks_per_second: args.blocks_per_second,

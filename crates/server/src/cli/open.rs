@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::Context;
-use utxokeep_core::Network;
-use utxokeep_index::{ChainIndex, Identity, IndexOpenError, IndexSettings, peek_identity};
-use utxokeep_kv::{KvError, OpenMode, RocksKv};
+use utxokeep::engine::chain;
+use utxokeep_index::{Identity, peek_identity};
+use utxokeep_kv::OpenMode;
 
 use super::{
     args::{Global, Import},
@@ -13,8 +13,7 @@ use super::{
 };
 use crate::config::Config;
 
-/// The index on disk.
-pub(super) type Index = ChainIndex<RocksKv>;
+pub(super) use utxokeep::engine::chain::Index;
 
 /// What every command needs.
 #[derive(Debug)]
@@ -27,10 +26,13 @@ pub(super) struct Session {
 impl Session {
     /// Of a command that opens data in this mode.
     pub(super) fn new(global: Global, mode: OpenMode) -> anyhow::Result<Self> {
-        let config = match &global.config {
+        let mut config = match &global.config {
             Some(path) => Config::load(path)?,
             None => Config::default(),
         };
+        if let Some(data) = &global.data {
+            config.storage.data.clone_from(data);
+        }
         Ok(Self { global, config, mode })
     }
 
@@ -73,33 +75,13 @@ impl Session {
     }
 
     pub(super) fn data(&self) -> &Path {
-        &self.global.data
+        &self.config.storage.data
     }
 
-    /// Opens the database, which must exist; a command that only reads changes nothing. Its network and fixed settings are its own, unless
-    /// the configuration states others: then it is refused.
+    /// Opens the database, which must exist; a command that only reads changes nothing. Its network
+    /// and fixed settings are its own, unless the configuration states others: then it is refused.
     pub(super) fn open(&self) -> anyhow::Result<Index> {
-        let asked = self.config.network()?;
-        self.open_existing(asked).and_then(|index| {
-            let path = self.data().to_owned();
-            let missing = || IndexOpenError::from(KvError::NotFound { path });
-            Ok(index.ok_or_else(missing)?)
-        })
-    }
-
-    /// Opens the database if there is one, checking that it follows `asked`.
-    pub(super) fn open_existing(&self, asked: Option<Network>) -> anyhow::Result<Option<Index>> {
-        let identity = match peek_identity(self.data()) {
-            Ok(identity) => identity,
-            Err(error) if is_missing(&error) => return Ok(None),
-            Err(error) => return Err(error).with_context(|| self.opening()),
-        };
-        let settings = self.config.settings(asked.unwrap_or(identity.network), Some(&identity))?;
-        let options = self.config.rocks_options();
-        let mode = self.mode.without_creating();
-        let index = ChainIndex::open_dir(self.data(), settings, options, mode)
-            .with_context(|| self.opening())?;
-        Ok(Some(index))
+        Ok(chain::open(&self.config, self.mode)?)
     }
 
     /// What the database says of itself, which must exist.
@@ -107,21 +89,7 @@ impl Session {
         peek_identity(self.data()).with_context(|| self.opening())
     }
 
-    /// Makes a new database.
-    pub(super) fn create(&self, settings: IndexSettings) -> anyhow::Result<Index> {
-        let creating = || format!("cannot create a database at {}", self.data().display());
-        // Before the engine makes its files.
-        settings.check_mmr().with_context(creating)?;
-        ChainIndex::open_dir(self.data(), settings, self.config.rocks_options(), OpenMode::Create)
-            .with_context(creating)
-    }
-
     pub(super) fn opening(&self) -> String {
         format!("cannot open the database at {}", self.data().display())
     }
-}
-
-fn is_missing(error: &IndexOpenError) -> bool {
-    use utxokeep_index::IndexError;
-    matches!(error, IndexOpenError::Store(IndexError::Kv(KvError::NotFound { .. })))
 }

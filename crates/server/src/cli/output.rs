@@ -8,8 +8,9 @@ use std::{
 use serde::Serialize;
 use utxokeep::ops::Answer;
 pub(super) use utxokeep::ops::Lines;
+use utxokeep_core::ErrorKind;
 
-use crate::json::Partial;
+use crate::{json::Partial, kinds};
 
 /// A result that people can read.
 pub(super) trait Human {
@@ -77,18 +78,24 @@ pub(super) fn warning(text: impl Display) {
     to_stderr(&format!("warning: {text}"));
 }
 
-/// Prints an error and what caused it.
-pub(super) fn error(error: &anyhow::Error) {
-    to_stderr(&format!("error: {error}"));
-    let mut last = error.to_string();
-    for cause in error.chain().skip(1) {
-        let text = cause.to_string();
+/// Prints an error and what caused it; for programs as one line of JSON.
+pub(super) fn error(json: bool, error: &anyhow::Error) {
+    let mut texts = vec![error.to_string()];
+    for cause in error.chain().skip(1).map(ToString::to_string) {
         // Errors that include their source in their own text would say it twice.
-        if !last.contains(&text) {
-            to_stderr(&format!("caused by: {text}"));
+        if !texts.last().is_some_and(|last| last.contains(&cause)) {
+            texts.push(cause);
         }
-        last = text;
     }
+    if json {
+        return error_json(kinds::kind_of_chain(error.chain()), &texts.join(": "));
+    }
+    to_stderr(&format!("error: {}", texts.join("\ncaused by: ")));
+}
+
+/// Prints an error as JSON: a word with a stable meaning, and a text for people.
+pub(super) fn error_json(kind: ErrorKind, message: &str) {
+    to_stderr(&serde_json::json!({ "code": kind.to_string(), "message": message }).to_string());
 }
 
 fn to_stderr(line: &str) {

@@ -7,6 +7,7 @@ mod shown;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use utxokeep::engine::{Engine, Parts};
 use utxokeep_core::{
     Height, Txid,
     node::{ChainReport, KeepReason},
@@ -29,15 +30,13 @@ use super::{
     exit::Exit,
     note_token,
     open::Session,
-    output, served_place, tx,
+    output, tx,
 };
 use crate::{
     grpc::{GrpcServer, proto, pruner_to_proto as to},
     pruner_runs::Jobs,
-    pruning::{self, Pruning, WallClock},
-    rest,
-    server::{self, Announced, Served},
-    watched::Watched,
+    pruning::{self, WallClock},
+    rest, server,
 };
 
 /// Does what a command asks.
@@ -259,27 +258,26 @@ fn forget_node_state(session: &Session, target: &Target) -> anyhow::Result<Exit>
 /// Prunes a store until a signal comes.
 pub(super) fn serve(session: &Session, args: &PrunerServe) -> anyhow::Result<Exit> {
     rest::install_recorder();
-    let config = session.config();
-    let store = served_place::node_store(session, args.store.store.as_deref())?;
-    let pruning = Pruning::start(store.clone(), &config.pruner)?;
+    let mut config = session.config().clone();
+    tx::url_of(session, args.store.store.as_deref())?.clone_into(&mut config.txstore.url);
+    // It is told the heights; a chain database belongs to `serve`.
+    config.pruner.follow_chain = false;
+    let mut engine = Engine::open_parts(&config, Parts::NONE.with(|parts| parts.pruner = true))?;
+    engine.start()?;
     let items_max = config.txstore.batch_items_max.get() as usize;
-    let answering = GrpcServer::of_pruner(pruning.clone(), items_max, &config.grpc);
-    let served = Served {
-        source: None,
-        data: session.data(),
-        index: None,
-        wallets: None,
-        store: Some(Watched::node_store(store)),
-        rest_listen: args.listen.unwrap_or(config.pruner.rest_listen),
-        grpc: Some((answering, args.grpc_listen.unwrap_or(config.pruner.listen))),
-        pruning: Some(pruning),
-        ledger: None,
-    };
-    server::serve_until_stopped(served, config, None, |Announced { rest, grpc, token_file }| {
-        note_token(token_file);
-        if let Some(grpc) = grpc {
+    let pruning = engine.pruning().cloned();
+    let grpc = pruning.map(|pruning| {
+        let answering = GrpcServer::of_pruner(pruning, items_max, &config.grpc);
+        (answering, args.grpc_listen.unwrap_or(config.pruner.listen))
+    });
+    let rest_listen = args.listen.unwrap_or(config.pruner.rest_listen);
+    server::serve_until_stopped(engine, rest_listen, grpc, |_, servers| {
+        note_token(servers.token_file.as_deref());
+        if let Some(grpc) = &servers.grpc {
+            let grpc = grpc.address;
             output::note(format_args!("pruning; the pruner answers over gRPC on {grpc}"));
         }
+        let rest = servers.rest.address;
         output::note(format_args!("health and metrics on http://{rest}; Ctrl-C stops"));
     })?;
     output::note("stopped");

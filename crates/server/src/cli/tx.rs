@@ -17,6 +17,7 @@ use super::{
     exit::Exit,
     open::Session,
     output::{self, Human, Lines},
+    progress::Progress,
 };
 use crate::{clock::now_s, node_store};
 
@@ -397,7 +398,10 @@ impl Human for Verified {
 /// Recounts the node store, and looks for files that no record names.
 pub(super) fn verify(session: &Session, args: &TxVerify) -> anyhow::Result<Exit> {
     let store = open(session, args.store.store.as_deref())?;
-    let report = store.verify()?;
+    let mut progress = Progress::start("transactions checked", false);
+    let report = store.verify_telling(&mut |done| progress.update(done, 0, String::new));
+    progress.finish();
+    let report = report?;
     let blobs = store.check_blobs(now_s(), i64::from(args.blob_age_min_s), args.repair_blobs)?;
     let verified = Verified {
         clean: report.is_clean(),

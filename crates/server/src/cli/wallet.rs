@@ -20,9 +20,10 @@ use super::{
     exit::Exit,
     open::Session,
     output::{self, Human},
-    served_place, wallet_follow,
+    wallet_follow,
 };
 use crate::wallets::{Listed, Page, Wallets, WalletsError};
+use utxokeep::engine::known_ledger;
 
 /// Does what a command asks.
 pub(super) fn wallet(session: &Session, args: &Wallet) -> anyhow::Result<Exit> {
@@ -91,7 +92,7 @@ struct Desk {
 impl Desk {
     fn open(session: &Session) -> anyhow::Result<Self> {
         let config = &session.config().wallet;
-        let wallets = served_place::known_ledger(session)?;
+        let wallets = known_ledger(session.config(), session.mode())?;
         Ok(Self { wallets, ledger_url: config.url.clone(), json: session.json() })
     }
 

@@ -1,4 +1,4 @@
-//! `wallet follow` and `wallet scan`, and the ledger that follows beside `serve`.
+//! `wallet follow` and `wallet scan`.
 
 use std::{
     path::PathBuf,
@@ -7,8 +7,9 @@ use std::{
 
 use clap::Args;
 use serde::Serialize;
-use utxokeep_chains::{BodyFinder, RecentBlocks, XorKey, cardano::NodeOptions};
-use utxokeep_core::{Height, Network};
+use utxokeep::engine::{Engine, Parts, Presence};
+use utxokeep_chains::XorKey;
+use utxokeep_core::{Height, Network, OpenMode};
 use utxokeep_kv::RocksKv;
 use utxokeep_wallet::{Ledger, LedgerError};
 
@@ -16,16 +17,12 @@ use super::{
     args::parse_xor_key,
     error::CliError,
     exit::Exit,
-    follow,
     interrupt::Interrupt,
-    open::{Index, Session},
+    open::Session,
     output::{self, Human, Lines},
     progress::Progress,
-    served_place,
 };
-use crate::{
-    consumers::ConsumerThread, follow::pause, wallet_follow::WalletFollower, wallets::Wallets,
-};
+use crate::{follow::pause, wallet_follow::WalletFollower};
 
 /// Where bodies of blocks are.
 #[derive(Debug, Args)]
@@ -111,10 +108,9 @@ struct Rescanned {
 pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let interrupt = Interrupt::watch()?;
-    let wallets = served_place::wallet_ledger(session)?;
-    let index = session.open()?;
-    let mut follower = follower(session, &wallets, &index, &args.places)?;
-    let poll = poll(session);
+    let (_engine, mut follower) = follower(session, &args.places)?;
+    let ledger = follower.ledger().clone();
+    let poll = Duration::from_millis(session.config().wallet.follow_poll_ms.get().into());
     let mut progress = Progress::start("following", false);
     let (mut chain_height, mut chain_lacks, mut worse_branch) = (None, 0, None);
     let is_stopped = || interrupt.is_asked();
@@ -146,7 +142,7 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
     progress.finish();
     ended?;
     let network = follower.network();
-    let tip = wallets.ledger().tip(network)?;
+    let tip = ledger.tip(network)?;
     let total = follower.total();
     let report = Followed {
         network: network.to_string(),
@@ -162,7 +158,7 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
         applied: total.applied,
         undone: total.undone,
         transactions: total.recorded,
-        set_aside: set_aside(wallets.ledger(), network)?,
+        set_aside: set_aside(&ledger, network)?,
         interrupted: is_stopped(),
         seconds: started.elapsed().as_secs_f64(),
     };
@@ -178,12 +174,10 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
 pub(super) fn scan(session: &Session, args: &WalletScan) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let interrupt = Interrupt::watch()?;
-    let config = &session.config().wallet;
-    let wallets = Wallets::open(&config.url, config, session.mode())?;
+    let (engine, mut follower) = follower(session, &args.places)?;
+    let wallets = engine.wallets().ok_or(CliError::NoLedger)?;
     let wallet = wallets.ledger().wallet_named(&args.name)?;
-    let index = session.open()?;
-    let mut follower = follower(session, &wallets, &index, &args.places)?;
-    let from = wallets.with_chain(index).rescan_start(&wallet, args.from)?;
+    let from = wallets.rescan_start(&wallet, args.from)?;
     let mut progress = Progress::start("scanning", false);
     let mut on_block = |height: Height, end: Height| {
         let place = |height: Height| u64::from(height.get().saturating_sub(from.get())) + 1;
@@ -271,71 +265,22 @@ fn count(height: Option<Height>) -> u64 {
     height.map_or(0, |height| u64::from(height.get()) + 1)
 }
 
-fn poll(session: &Session) -> Duration {
-    Duration::from_millis(session.config().wallet.follow_poll_ms.get().into())
-}
-
-/// The ledger of the configuration, if that names one.
-pub(super) fn open_if_named(session: &Session) -> anyhow::Result<Option<Wallets>> {
-    let is_named = !session.config().wallet.url.is_empty();
-    is_named.then(|| served_place::wallet_ledger(session)).transpose()
-}
-
-/// Whether a ledger is to follow the database in `serve`.
-pub(super) fn is_asked(session: &Session) -> bool {
-    let config = &session.config().wallet;
-    !config.url.is_empty() && config.follow_chain
-}
-
-/// The directories of the configuration.
-fn configured_places(session: &Session) -> Vec<PathBuf> {
-    let blocks = &session.config().wallet.blocks;
-    Some(PathBuf::from(blocks)).filter(|_| !blocks.is_empty()).into_iter().collect()
-}
-
+/// The chain and the ledger, and what brings one to the other.
 fn follower(
     session: &Session,
-    wallets: &Wallets,
-    index: &Index,
     places: &BlockPlaces,
-) -> anyhow::Result<WalletFollower<RocksKv>> {
-    let settings = index.settings();
-    if settings.network().is_cardano() && places.xor_key.is_some() {
-        return Err(CliError::WrongFlag { flag: "--xor-key", network: settings.network() }.into());
+) -> anyhow::Result<(Engine, WalletFollower<RocksKv>)> {
+    let parts = Parts::NONE.with(|parts| {
+        (parts.chain, parts.wallets) = (Presence::Existing, true);
+        parts.creates = session.mode() == OpenMode::Create;
+    });
+    let engine = Engine::open_parts(session.config(), parts)?;
+    if let (Some(index), Some(_)) = (engine.index(), places.xor_key) {
+        let network = index.settings().network();
+        if network.is_cardano() {
+            return Err(CliError::WrongFlag { flag: "--xor-key", network }.into());
+        }
     }
-    let paths =
-        if places.blocks.is_empty() { configured_places(session) } else { places.blocks.clone() };
-    let mut bodies = BodyFinder::new(settings.decoder.clone()).with_files(
-        &paths,
-        places.xor_key,
-        session.data(),
-    );
-    if let Some(source) = &session.config().chain.source {
-        bodies = bodies.with_node(follow::node(session, index, source)?);
-    }
-    let from = Height::new(session.config().wallet.follow_from_height);
-    Ok(WalletFollower::new(wallets.ledger().clone(), index.clone(), bodies, from))
-}
-
-/// Starts to follow beside the server, if the configuration asks for it and there is a database.
-pub(super) fn in_background(
-    session: &Session,
-    wallets: Option<&Wallets>,
-    index: Option<&Index>,
-    live: Option<(NodeOptions, RecentBlocks)>,
-) -> anyhow::Result<Option<ConsumerThread>> {
-    let (Some(wallets), Some(index)) = (wallets.filter(|_| is_asked(session)), index) else {
-        return Ok(None);
-    };
-    let mut bodies = BodyFinder::new(index.settings().decoder.clone()).with_files(
-        &configured_places(session),
-        None,
-        session.data(),
-    );
-    if let Some((node, recent)) = live {
-        bodies = bodies.with_recent(recent).with_node(node);
-    }
-    let from = Height::new(session.config().wallet.follow_from_height);
-    let follower = WalletFollower::new(wallets.ledger().clone(), index.clone(), bodies, from);
-    Ok(Some(follower.in_background(poll(session), wallets.follower().clone())?))
+    let follower = engine.wallet_follower(&places.blocks, places.xor_key)?;
+    Ok((engine, follower))
 }

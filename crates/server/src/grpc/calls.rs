@@ -156,9 +156,12 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(self.failed(error).await),
             Ok(Err(_)) => Err(Status::internal("the call broke down; see the log of the server")),
-            Err(_) => Err(Status::deadline_exceeded(
-                "the call took too long; it may still be carried out, so send it again",
-            )),
+            Err(_) => Err(Status::deadline_exceeded(format!(
+                "the call took longer than {} ms ([grpc] call_timeout_ms); it may still be carried out, \
+                 so send it again; whether the store takes writes, and which server is missing, stands \
+                 in /health and in the log",
+                self.timeout.as_millis()
+            ))),
         }
     }
 

@@ -769,3 +769,26 @@ fn help_lists_commands_and_exit_codes() {
         assert!(text.contains(expected), "{text}");
     }
 }
+
+/// A program that reads answers reads failures as well.
+#[test]
+fn errors_under_json_are_json_on_stderr() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("nothing").display().to_string();
+    let cases: [(&[&str], &str, i32, &str); 3] = [
+        (&["chain", "status", "--json", "--data", &missing], "refused", 4, "nothing"),
+        (&["chain", "verify", "--json", "--data", &missing], "refused", 4, "nothing"),
+        (&["chain", "statsu", "--json"], "invalid", 2, "statsu"),
+    ];
+    for (words, code, exit, text) in cases {
+        let output = crate::program::utxokeep(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+        assert_eq!(error["code"], code, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(text), "{error}");
+    }
+    let plain =
+        crate::program::utxokeep(&["chain", "status", "--data", &missing]).output().unwrap();
+    assert!(crate::program::told(&plain).starts_with("error: "), "{plain:?}");
+}

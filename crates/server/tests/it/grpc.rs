@@ -12,6 +12,7 @@ mod hanging_up;
 mod limits;
 mod memory;
 pub(crate) mod program;
+mod python;
 mod requests;
 mod served;
 mod stopping;

@@ -239,8 +239,9 @@ settings! {
         prune_pass_ms_max: NonZeroU32 = count(200), "a whole number from 1 on";
         /// How many blocks a named consumer of the chain log may lie behind the tip and still keep
         /// undo data that it has not read from being deleted. One that lies further behind is
-        /// detached: it holds nothing any more, and health and metrics name it. Inside the rollback
-        /// window everything is kept anyway.
+        /// detached: it holds nothing any more, and health and metrics name it. An interrupted `chain
+        /// mmr enable` keeps the undo data that it has yet to read within the same bound. Inside the
+        /// rollback window everything is kept anyway.
         consumer_lag_blocks_max: NonZeroU32 = count(10_000), "a whole number from 1 on";
         /// Keep the index by address (on Bitcoin: by output script).
         address_hash: bool = true, "true or false", elsewhere "yaci.node.utxo.index.address_hash";
@@ -272,6 +273,8 @@ settings! {
     }
     /// The embedded store.
     [storage] StorageConfig {
+        /// Directory of the chain database, unless `--data` or `UTXOKEEP_DATA` names another.
+        data: PathBuf = PathBuf::from("./data"), "a directory";
         /// Memory for caches, write buffers and batches together, in MiB: half for the
         /// engine, half for the rows of batches.
         cache_mib: NonZeroU32 = count(512), "a whole number from 16 on";

@@ -30,7 +30,6 @@ fn usage_that_cannot_be_right() {
         vec![
             CliError::NoNetwork,
             CliError::NoSource,
-            CliError::NotFollowed { network: NETWORK },
             CliError::NoNodeStore,
             CliError::SameStore { place: text() },
             CliError::NoBlobStore,
@@ -38,7 +37,6 @@ fn usage_that_cannot_be_right() {
             CliError::NoHeight,
             CliError::ArchiveIsLedger { path: path() },
             CliError::BadAddress { text: text() },
-            CliError::NothingToFollow,
             CliError::WrongChain { chain: text(), network: NETWORK },
             CliError::WrongFlag { flag: "--x", network: NETWORK },
             CliError::NoLedger,

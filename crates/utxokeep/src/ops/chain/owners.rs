@@ -217,8 +217,16 @@ pub enum Order {
     Desc,
 }
 
+impl UtxosRequest {
+    /// The first page of an owner's outputs, at the tip.
+    #[must_use]
+    pub fn of(owner: &str) -> Self {
+        Self { owner: owner.to_owned(), ..Self::default() }
+    }
+}
+
 /// Whose outputs, when, and which part of the list.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -315,7 +323,7 @@ pub struct UtxosAnswer {
     #[cfg_attr(feature = "schema", schema(nullable = false))]
     partial: Option<Partial>,
     /// Outputs in chain order.
-    items: Vec<Utxo>,
+    pub items: Vec<Utxo>,
     /// Send it as `cursor` to go on behind the last row, as of the same block; `null` when there are
     /// no more.
     #[cfg_attr(

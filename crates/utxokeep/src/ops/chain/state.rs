@@ -55,8 +55,9 @@ impl Operation for Status {
         known: Known<'_>,
     ) -> Result<Answered<ChainStatus>, ChainReadError> {
         let source = chain.source.as_ref().map(crate::follow::SourceState::status);
-        let building = chain.index.mmr_build_standing()?.map(|(_, next)| next);
-        let status = ChainStatus::new(&chain.index.status()?, chain.index.settings(), building);
+        let building = chain.index.mmr_build_standing()?;
+        let status =
+            ChainStatus::new(&chain.index.status()?, chain.index.settings(), building.as_ref());
         match (&source, status.best_hash.clone()) {
             (None, Some(hash)) => known.unless_same(Mark { hash, is_exact: false }, || Ok(status)),
             _ => Ok(status.with_source(source).into()),
@@ -114,6 +115,16 @@ impl Answer for ChainStatus {
         if let Some(next) = self.mmr_build_next_height {
             let text = "`chain mmr enable` was interrupted and resumes at height";
             lines.field("mmr", format!("{text} {next}"));
+            match self.mmr_build_holds_undo_above {
+                Some(height) => lines.field(
+                    "mmr",
+                    format!(
+                        "undo data above height {height} is kept for it, at most [index] \
+                         consumer_lag_blocks_max blocks; `chain mmr disable` lets it go"
+                    ),
+                ),
+                None => lines.field("mmr", "no undo data is kept for it any more"),
+            };
         }
         lines
             .row("")

@@ -20,10 +20,11 @@ use std::{
 use utxokeep_kv::{OpenMode, RocksKv};
 use utxokeep_txstore::NodeStore;
 
-use super::{error::CliError, open::Session, tx};
+use super::EngineError;
 use crate::{
-    node_store,
-    wallets::{self, Wallets},
+    config::Config,
+    node_store::{self, NodeStoreOpenError},
+    wallets::{LedgerOpenError, Wallets},
 };
 
 /// What the name of the file ends with, behind that of the place.
@@ -68,8 +69,8 @@ impl<'u> ServedPlace<'u> {
         }
     }
 
-    fn is_gone(&self) -> CliError {
-        CliError::Gone {
+    fn is_gone(&self) -> EngineError {
+        EngineError::Gone {
             what: self.what,
             place: self.named.to_owned(),
             mark: self.mark.clone().unwrap_or_default(),
@@ -100,12 +101,12 @@ impl<'u> ServedPlace<'u> {
 }
 
 /// Opens a place that is to be served.
-fn serve_from<T, E: Into<anyhow::Error>>(
+fn serve_from<T, E: Into<EngineError>>(
     place: Option<ServedPlace<'_>>,
     mode: OpenMode,
     open: impl FnOnce(OpenMode) -> Result<T, E>,
     is_missing: impl FnOnce(&E) -> bool,
-) -> anyhow::Result<T> {
+) -> Result<T, EngineError> {
     let opened = open_known(place.as_ref(), mode, open, is_missing)?;
     if let Some(place) = place {
         place.remember();
@@ -115,12 +116,12 @@ fn serve_from<T, E: Into<anyhow::Error>>(
 
 /// Opens a place; one that was served before is not created again. A database whose log is lost may
 /// be left as an empty file, so that only opening it tells.
-fn open_known<T, E: Into<anyhow::Error>>(
+fn open_known<T, E: Into<EngineError>>(
     place: Option<&ServedPlace<'_>>,
     mode: OpenMode,
     open: impl FnOnce(OpenMode) -> Result<T, E>,
     is_missing: impl FnOnce(&E) -> bool,
-) -> anyhow::Result<T> {
+) -> Result<T, EngineError> {
     let Some(place) = place.filter(|place| place.was_served()) else {
         return open(mode).map_err(Into::into);
     };
@@ -133,42 +134,37 @@ fn open_known<T, E: Into<anyhow::Error>>(
     }
 }
 
-fn mode(session: &Session) -> OpenMode {
-    let mode = session.mode();
-    if session.config().server.create_missing { mode } else { mode.without_creating() }
+const fn mode(config: &Config, mode: OpenMode) -> OpenMode {
+    if config.server.create_missing { mode } else { mode.without_creating() }
 }
 
 /// Opens the node store that is to be served.
-pub(super) fn node_store(session: &Session, url: Option<&str>) -> anyhow::Result<Arc<NodeStore>> {
-    let url = tx::url_of(session, url)?;
-    let config = &session.config().txstore;
-    let open = |mode| node_store::open(url, config, mode);
-    let is_missing = |error: &node_store::NodeStoreOpenError| {
-        matches!(error, node_store::NodeStoreOpenError::Missing { .. })
-    };
-    serve_from(ServedPlace::of("node store", url), mode(session), open, is_missing)
+pub(super) fn node_store(config: &Config, asked: OpenMode) -> Result<Arc<NodeStore>, EngineError> {
+    let url = config.txstore.url.as_str();
+    let open = |mode| node_store::open(url, &config.txstore, mode);
+    let is_missing =
+        |error: &NodeStoreOpenError| matches!(error, NodeStoreOpenError::Missing { .. });
+    serve_from(ServedPlace::of("node store", url), mode(config, asked), open, is_missing)
 }
 
 /// Opens the wallet ledger that is to be served.
-pub(super) fn wallet_ledger(session: &Session) -> anyhow::Result<Wallets> {
-    let config = &session.config().wallet;
-    let open = |mode| Wallets::open(&config.url, config, mode);
-    let place = ServedPlace::of("wallet ledger", &config.url);
-    serve_from(place, mode(session), open, is_missing_ledger)
+pub(super) fn wallet_ledger(config: &Config, asked: OpenMode) -> Result<Wallets, EngineError> {
+    let open = |mode| Wallets::open(&config.wallet.url, &config.wallet, mode);
+    let place = ServedPlace::of("wallet ledger", &config.wallet.url);
+    serve_from(place, mode(config, asked), open, is_missing_ledger)
 }
 
-/// Opens the wallet ledger for a command, which creates none in place of one that was served.
-pub(super) fn known_ledger(session: &Session) -> anyhow::Result<Wallets> {
-    let config = &session.config().wallet;
-    let open = |mode| Wallets::open(&config.url, config, mode);
-    let place = ServedPlace::of("wallet ledger", &config.url);
+/// Opens the wallet ledger for one command, which creates none in place of one that was served.
+pub fn known_ledger(config: &Config, mode: OpenMode) -> Result<Wallets, EngineError> {
+    let open = |mode| Wallets::open(&config.wallet.url, &config.wallet, mode);
+    let place = ServedPlace::of("wallet ledger", &config.wallet.url);
     // A command that creates nothing says by itself that nothing is there.
-    let place = place.filter(|_| session.mode() == OpenMode::Create);
-    open_known(place.as_ref(), session.mode(), open, is_missing_ledger)
+    let place = place.filter(|_| mode == OpenMode::Create);
+    open_known(place.as_ref(), mode, open, is_missing_ledger)
 }
 
-const fn is_missing_ledger(error: &wallets::LedgerOpenError) -> bool {
-    matches!(error, wallets::LedgerOpenError::Missing { .. })
+const fn is_missing_ledger(error: &LedgerOpenError) -> bool {
+    matches!(error, LedgerOpenError::Missing { .. })
 }
 
 #[cfg(test)]
