@@ -66,8 +66,8 @@ pub struct Parts {
     pub pruner: bool,
     /// The wallet ledger.
     pub wallets: bool,
-    /// Whether store and ledger are made where they do not exist.
-    pub creates: bool,
+    /// What opening them may do; [`OpenMode::Create`] makes store and ledger where they do not exist.
+    pub mode: OpenMode,
 }
 
 impl Parts {
@@ -77,7 +77,7 @@ impl Parts {
         node_store: false,
         pruner: false,
         wallets: false,
-        creates: true,
+        mode: OpenMode::Create,
     };
 
     /// Those that a configuration names. The chain database is made where it is missing, if a network
@@ -91,7 +91,7 @@ impl Parts {
             node_store,
             pruner: node_store && config.pruner.enabled,
             wallets: !config.wallet.url.is_empty(),
-            creates: true,
+            mode: OpenMode::Create,
         }
     }
 
@@ -163,7 +163,7 @@ impl Engine {
 
     /// Opens some parts; the others are left alone.
     pub fn open_parts(config: &Config, parts: Parts) -> Result<Self, EngineError> {
-        let mode = if parts.creates { OpenMode::Create } else { OpenMode::Existing };
+        let mode = parts.mode;
         let wallets = parts.wallets.then(|| place::wallet_ledger(config, mode)).transpose()?;
         let index = match parts.chain {
             Presence::Absent => None,

@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use utxokeep::engine::{Engine, Parts, Presence};
 use utxokeep_chains::XorKey;
-use utxokeep_core::{Height, Network, OpenMode};
+use utxokeep_core::{Height, Network};
 use utxokeep_kv::RocksKv;
 use utxokeep_wallet::{Ledger, LedgerError};
 
@@ -272,7 +272,7 @@ fn follower(
 ) -> anyhow::Result<(Engine, WalletFollower<RocksKv>)> {
     let parts = Parts::NONE.with(|parts| {
         (parts.chain, parts.wallets) = (Presence::Existing, true);
-        parts.creates = session.mode() == OpenMode::Create;
+        parts.mode = session.mode();
     });
     let engine = Engine::open_parts(session.config(), parts)?;
     if let (Some(index), Some(_)) = (engine.index(), places.xor_key) {

@@ -62,7 +62,7 @@ pub fn create(config: &Config, settings: IndexSettings) -> Result<Index, EngineE
     let path = &config.storage.data;
     let failed = |source| EngineError::Create { path: path.clone(), source };
     // Before the engine makes its files.
-    settings.check_mmr().map_err(|error| failed(error.into()))?;
+    settings.check_mmr().map_err(failed)?;
     ChainIndex::open_dir(path, settings, config.rocks_options(), OpenMode::Create).map_err(failed)
 }
 
@@ -182,7 +182,7 @@ impl Part for ChainPart {
                         }
                     }
                     Happened::Connected(point) => {
-                        tracing::info!("connected behind {}", place(*point))
+                        tracing::info!("connected behind {}", place(*point));
                     }
                     Happened::AtTip(point) => tracing::info!("at the tip: {}", place(*point)),
                     Happened::Away(error, wait) => {

@@ -126,10 +126,10 @@ fn open_known<T, E: Into<EngineError>>(
         return open(mode).map_err(Into::into);
     };
     if !place.is_there() {
-        return Err(place.is_gone().into());
+        return Err(place.is_gone());
     }
     match open(mode.without_creating()) {
-        Err(error) if is_missing(&error) => Err(place.is_gone().into()),
+        Err(error) if is_missing(&error) => Err(place.is_gone()),
         opened => opened.map_err(Into::into),
     }
 }
