@@ -51,8 +51,8 @@ pub struct DemoOptions {
 }
 
 /// Mines until told to stop, or until the blocks asked for are mined.
-pub fn run(options: DemoOptions, config: &Config) -> anyhow::Result<()> {
-    let DemoOptions { listen, seed, blocks_per_second, blocks } = options;
+pub fn run(options: &DemoOptions, config: &Config) -> anyhow::Result<()> {
+    let DemoOptions { listen, seed, blocks_per_second, blocks } = *options;
     let pace = Pace::new(blocks, blocks_per_second)?;
     let engine = open(config)?;
     let index = engine.index().context("the demo has no chain index")?;

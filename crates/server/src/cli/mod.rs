@@ -232,7 +232,7 @@ fn run_demo(session: &Session, args: &Demo) -> anyhow::Result<Exit> {
         blocks_per_second: args.blocks_per_second,
         blocks: args.blocks,
     };
-    demo::run(options, session.config())?;
+    demo::run(&options, session.config())?;
     Ok(Exit::Success)
 }
 

@@ -187,6 +187,10 @@ fn a_reorganisation_that_ends_at_the_same_height_or_happens_while_nobody_follows
             let (needs, cursor) = (ConsumerNeeds::Blocks, chain.cursor(tip));
             chain.index.register_consumer("pruner", needs, cursor).unwrap();
         }
+        // One that has not begun to follow would begin with the new branch.
+        while chain.index.consumers().unwrap().is_empty() {
+            thread::sleep(Duration::from_millis(5));
+        }
         chain.reorganise_above(tip - 2);
         if is_down {
             pruning.follow_log(&chain.index).unwrap();

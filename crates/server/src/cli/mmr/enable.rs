@@ -58,9 +58,9 @@ struct Before {
 pub(super) fn enable(session: &Session, args: &MmrEnable) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let interrupt = Interrupt::watch()?;
-    let stated = rule(session.config(), args)?;
-    let settings = settings(session, stated)?;
-    let before = before(session, &settings, stated)?;
+    let asked = rule(session.config(), args)?;
+    let settings = settings(session, asked)?;
+    let before = before(session, &settings, asked)?;
     let rule = before.rule;
     let network = settings.network();
     if args.sources.is_empty() {
