@@ -22,7 +22,7 @@ use super::{
     output::{self, Human, Lines},
     progress::Progress,
 };
-use crate::{follow::pause, wallet_follow::WalletFollower};
+use crate::{follow::pause, wallet_follow::WalletFollower, wallets::Wallets};
 
 /// Where bodies of blocks are.
 #[derive(Debug, Args)]
@@ -174,9 +174,14 @@ pub(super) fn follow(session: &Session, args: &WalletFollow) -> anyhow::Result<E
 pub(super) fn scan(session: &Session, args: &WalletScan) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let interrupt = Interrupt::watch()?;
+    let config = &session.config().wallet;
+    // A wrong name is told before the chain is looked for.
+    let wallet = {
+        let wallets = Wallets::open(&config.url, config, session.mode())?;
+        wallets.ledger().wallet_named(&args.name)?
+    };
     let (engine, mut follower) = follower(session, &args.places)?;
     let wallets = engine.wallets().ok_or(CliError::NoLedger)?;
-    let wallet = wallets.ledger().wallet_named(&args.name)?;
     let from = wallets.rescan_start(&wallet, args.from)?;
     let mut progress = Progress::start("scanning", false);
     let mut on_block = |height: Height, end: Height| {
