@@ -193,7 +193,7 @@ impl<S: Read> View<'_, S> {
         if let Some(record) = UNSPENT.get(&self.read, &outpoint)? {
             let created = record.read().map_err(IndexError::from)?.height;
             if created > height {
-                return Err(MmrError::NotYet { created });
+                return self.replaced(outpoint, created, height);
             }
             return Ok(Output::Unspent(record.into_bytes()));
         }
@@ -202,13 +202,27 @@ impl<S: Read> View<'_, S> {
         let spent = SpentRecord::decode(&row).map_err(IndexError::from)?;
         let created = spent.utxo().map_err(IndexError::from)?.height;
         if created > height {
-            return Err(MmrError::NotYet { created });
+            return self.replaced(outpoint, created, height);
         }
         if created == spent.spent_height {
             return Err(MmrError::Passed { height: created });
         }
         let body = spent.record.to_vec();
         Ok(if spent.spent_height > height { Output::Unspent(body) } else { Output::Spent(body) })
+    }
+
+    /// An output that the block at `by` created again, as it was after the earlier block at `height`:
+    /// the two repeated coinbases of Bitcoin were there before.
+    fn replaced(&self, outpoint: OutPoint, by: Height, height: Height) -> Result<Output, MmrError> {
+        let not_yet = MmrError::NotYet { created: by };
+        if !self.settings.network().may_overwrite(by) {
+            return Err(not_yet);
+        }
+        let delta = read_delta(&self.read, by)?;
+        let older = delta.replaced.into_iter().find(|(replaced, _)| *replaced == outpoint);
+        let Some((_, body)) = older else { return Err(not_yet) };
+        let created = UtxoRecord::decode(&body).map_err(IndexError::from)?.height;
+        if created > height { Err(MmrError::NotYet { created }) } else { Ok(Output::Unspent(body)) }
     }
 
     /// Refuses to go back through more changes than is allowed.

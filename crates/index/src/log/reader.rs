@@ -6,8 +6,9 @@ use utxokeep_kv::{Read, RowKey, Scan};
 use super::{Cursor, LogError};
 use crate::{
     View,
-    error::IndexError,
+    error::{IndexError, MmrError},
     meta,
+    mmr::MmrRoot,
     query::block_entry,
     rollback::{Bodies, read_delta},
     side,
@@ -210,6 +211,23 @@ impl<S: Read> LogReader<'_, '_, S> {
         }
         let bodies = Bodies::gather_later(&self.view.read, &delta)?;
         Ok(bodies.into_self_contained(delta)?)
+    }
+
+    /// Root of the Merkle mountain range after the block of a cursor: [`LogEvent::cursor`] has the one
+    /// after an event. `None` where no range is kept, and where the chain of this snapshot has no such
+    /// root: before the first block, below the window, and for a block that has left the chain, so
+    /// that of blocks undone in a row the last one has a root.
+    pub fn mmr_root(&self, after: Cursor) -> Result<Option<MmrRoot>, LogError> {
+        let Some((height, hash)) = after.block() else { return Ok(None) };
+        if !self.is_on_chain(height, &hash)? {
+            return Ok(None);
+        }
+        match self.view.mmr_root(Some(height)) {
+            Ok(root) => Ok(Some(root)),
+            Err(MmrError::Store(error)) => Err(error.into()),
+            // No range is kept, or the window does not have the block any more.
+            Err(_) => Ok(None),
+        }
     }
 
     /// The lowest height from which changes can be read on.

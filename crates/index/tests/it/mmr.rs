@@ -3,8 +3,10 @@
 mod enable;
 mod killed;
 mod leaves;
+mod logged;
 mod preview;
 mod proofs;
+mod rollbacks;
 
 use std::collections::BTreeMap;
 

@@ -47,22 +47,22 @@ pub fn update<R: RowReader>(
     changes: &[Changed],
 ) -> Result<Updated, R::Error> {
     let mut updated = Updated { rows: Vec::new(), nodes_before: 0, nodes_after: 0 };
-    update_rows(rule, read, sizes, changes, |key, before, after| {
-        updated.nodes_before += u64::from(before.len());
-        updated.nodes_after += u64::from(after.len());
-        updated.rows.push((key, *after));
+    update_rows(rule, read, sizes, changes, |key, nodes_before, row| {
+        updated.nodes_before += u64::from(nodes_before);
+        updated.nodes_after += u64::from(row.len());
+        updated.rows.push((key, *row));
     })?;
     Ok(updated)
 }
 
-/// [`update`] without memory for all rows: each is handed out as it was and as it is, in order of
-/// their keys.
+/// [`update`] without memory for all rows: each is handed out as it is now, with the number of nodes
+/// that it had, in order of their keys.
 pub fn update_rows<R: RowReader>(
     rule: MmrRule,
     read: &R,
     (old, new): (u64, u64),
     changes: &[Changed],
-    mut put: impl FnMut(RowKey, &Row, &Row),
+    mut put: impl FnMut(RowKey, u32, &Row),
 ) -> Result<(), R::Error> {
     let mut above: Vec<Changed>;
     let mut nodes = changes;
@@ -81,10 +81,10 @@ pub fn update_rows<R: RowReader>(
             let (own, after) = rest.split_at(rest.partition_point(|(number, _)| *number <= last));
             rest = after;
             let work = Work { rule, tier, sizes, numbers, nodes: own };
-            for Done { numbers, before, after, roots } in work.share(read)? {
+            for Done { numbers, nodes_before, rows, roots } in work.share(read)? {
                 next.extend(numbers.iter().copied().zip(roots));
-                for ((number, before), after) in numbers.iter().zip(&before).zip(&after) {
-                    put(RowKey { tier, number: *number }, before, after);
+                for ((number, nodes_before), row) in numbers.iter().zip(nodes_before).zip(&rows) {
+                    put(RowKey { tier, number: *number }, nodes_before, row);
                 }
             }
         }
@@ -107,11 +107,11 @@ struct Work<'w> {
     nodes: &'w [Changed],
 }
 
-/// What became of the rows: as they were, as they are, and the nodes above those that are full.
+/// What became of the rows, how many nodes each had, and the nodes above those that are full.
 struct Done<'w> {
     numbers: &'w [u64],
-    before: Vec<Row>,
-    after: Vec<Row>,
+    nodes_before: Vec<u32>,
+    rows: Vec<Row>,
     roots: Vec<Option<NodeHash>>,
 }
 
@@ -141,11 +141,12 @@ impl<'w> Work<'w> {
 
     fn alone<R: RowReader>(self, read: &R) -> Result<Done<'w>, R::Error> {
         let Self { rule, tier, sizes, numbers, nodes } = self;
-        let before = read_rows(read, tier, sizes.0, numbers)?;
-        let after = put_nodes(numbers, &before, sizes.1, nodes);
+        let mut rows = read_rows(read, tier, sizes.0, numbers)?;
+        let nodes_before = rows.iter().map(Row::len).collect();
+        put_nodes(numbers, &mut rows, sizes.1, nodes);
         let full = numbers.partition_point(|number| (number + 1) * PER_ROW <= sizes.1);
-        let roots = rule.row_roots(u32::from(tier) * TIER_LEVELS, &after[..full]);
-        Ok(Done { numbers, before, after, roots })
+        let roots = rule.row_roots(u32::from(tier) * TIER_LEVELS, &rows[..full]);
+        Ok(Done { numbers, nodes_before, rows, roots })
     }
 }
 
@@ -178,10 +179,9 @@ fn read_rows<R: RowReader>(
 }
 
 /// Puts nodes into their rows and takes away those from number `new` on.
-fn put_nodes(numbers: &[u64], before: &[Row], new: u64, nodes: &[Changed]) -> Vec<Row> {
+fn put_nodes(numbers: &[u64], rows: &mut [Row], new: u64, nodes: &[Changed]) {
     let mut nodes = nodes.iter().peekable();
-    let mut rows = before.to_vec();
-    for (number, row) in numbers.iter().zip(&mut rows) {
+    for (number, row) in numbers.iter().zip(rows) {
         let first = number * PER_ROW;
         let kept = new.saturating_sub(first);
         if kept < PER_ROW {
@@ -191,5 +191,4 @@ fn put_nodes(numbers: &[u64], before: &[Row], new: u64, nodes: &[Changed]) -> Ve
             row.set(usize::try_from(number - first).expect("a row is short"), *hash);
         }
     }
-    rows
 }

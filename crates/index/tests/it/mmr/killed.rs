@@ -38,10 +38,10 @@ fn open(dir: &Path, settings: IndexSettings) -> ChainIndex<RocksKv> {
 }
 
 /// Numbers that look random and are the same each time.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

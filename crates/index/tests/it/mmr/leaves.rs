@@ -1,11 +1,14 @@
 //! Which outputs take a leaf, and which one.
 
 use utxokeep_chains::genesis_block;
-use utxokeep_core::{Network, Txid, mmr::ProvenState};
-use utxokeep_index::{Applied, MmrBuilt, MmrError};
+use utxokeep_core::{
+    Network, Txid,
+    mmr::{ProvenState, check_mmr_proof, check_utreexo_proof},
+};
+use utxokeep_index::{Applied, ForestProof, MmrBuilt, MmrError};
 use utxokeep_testkit::{ANYONE, HandTx, NOBODY, mine, regtest_genesis};
 
-use super::*;
+use super::{proofs::anchor, *};
 use crate::{
     cardano_mistakes::eras::{small_window, through_the_eras},
     common::MemoryEngine,
@@ -149,6 +152,7 @@ fn a_repeated_coinbase_takes_a_second_leaf_and_the_rule_says_what_becomes_of_the
         } else {
             assert_eq!(index.view().unwrap().utreexo_proof(repeated).unwrap().leaves, 13);
         }
+        older_coinbase_at_its_heights(&index, rule, repeated);
         for target in [again, again - 1, first, first - 1] {
             writer.rollback(Height::new(u32::try_from(target).unwrap())).unwrap();
             assert_eq!(root(&index, None), roots[target], "{rule}: back at {target}");
@@ -175,6 +179,38 @@ fn a_repeated_coinbase_takes_a_second_leaf_and_the_rule_says_what_becomes_of_the
             assert_eq!(live(&built), (12 + kept, 12));
             let (built, imported) = (dump_all(built.engine()), dump_all(index.engine()));
             assert_same(&built, &imported, &[], "built and imported");
+        }
+    }
+}
+
+/// Between the two heights the name is that of the older coinbase, and from the second on that of the
+/// younger one; a proof for the heights between was refused as if nothing had been there.
+fn older_coinbase_at_its_heights(
+    index: &ChainIndex<MemoryEngine>,
+    rule: MmrRule,
+    repeated: OutPoint,
+) {
+    let view = index.view().unwrap();
+    for (height, leaf) in
+        [(FIRST - 1, None), (FIRST, Some(11)), (AGAIN - 1, Some(11)), (AGAIN, Some(12))]
+    {
+        let at = Some(Height::new(height));
+        if rule == MmrRule::Utreexo {
+            let proven = view.forest_proof(repeated, at, None);
+            assert_eq!(proven.is_ok(), leaf.is_some(), "{height}");
+            if let Ok(ForestProof { roots, leaf_hash, proof, .. }) = proven {
+                check_utreexo_proof(roots.leaves, &roots.roots, leaf_hash, &proof).unwrap();
+            }
+            continue;
+        }
+        match (view.mmr_proof(repeated, at, None), leaf) {
+            (Ok(proof), Some(leaf)) => {
+                assert_eq!(proof.leaf, leaf, "{height}");
+                assert!(matches!(proof.state, ProvenState::Unspent { .. }));
+                check_mmr_proof(&proof, Some(&anchor(index, height))).unwrap();
+            }
+            (Err(MmrError::NotYet { created }), None) => assert_eq!(created, Height::new(FIRST)),
+            (other, _) => panic!("{height}: {other:?}"),
         }
     }
 }

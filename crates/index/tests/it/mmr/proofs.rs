@@ -5,10 +5,10 @@ use utxokeep_index::MmrError;
 
 use super::*;
 
-fn anchor<K: Kv>(index: &ChainIndex<K>, at: u32) -> MmrAnchor {
+pub(super) fn anchor<K: Kv>(index: &ChainIndex<K>, at: u32) -> MmrAnchor {
     let root = index.view().unwrap().mmr_root(Some(Height::new(at))).unwrap();
     MmrAnchor {
-        network: "bitcoin/regtest".to_owned(),
+        network: index.settings().network().to_string(),
         height: at,
         block_hash: *root.hash.as_bytes(),
         leaves: root.leaves,
