@@ -16,7 +16,7 @@ mod shown;
 use serde::de::DeserializeOwned;
 use utxokeep_core::ErrorKind;
 
-pub use shown::{Answer, Lines};
+pub use shown::{Answer, Lines, safe};
 
 /// A part of the engine that operations work on.
 pub trait Part: Send + Sync + 'static {
@@ -41,6 +41,17 @@ pub trait Operation: 'static {
         request: Self::Request,
         known: Known<'_>,
     ) -> Result<Answered<Self::Answer>, <Self::Part as Part>::Error>;
+
+    /// What it does to the data when it is asked for this: a dry run reads where the same operation
+    /// changes things otherwise.
+    fn effect(_request: &Self::Request) -> Effect {
+        Self::ABOUT.effect
+    }
+
+    /// Where the request holds its idempotency key, if it takes one.
+    fn key(_request: &mut Self::Request) -> Option<&mut Option<String>> {
+        None
+    }
 }
 
 /// Receives the operations of a part, one after the other.
@@ -78,12 +89,59 @@ pub trait Described {}
 #[cfg(not(feature = "schema"))]
 impl<T> Described for T {}
 
+/// The method of HTTP that an operation is asked for with. A body goes with `Post` and `Put`, parameters
+/// of the query with the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Reads.
+    Get,
+    /// Makes or does something.
+    Post,
+    /// Sets something.
+    Put,
+    /// Removes something.
+    Delete,
+}
+
+/// What an operation does to the data that it works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing. The data is opened to read, and the work ends when its client is gone.
+    Reads,
+    /// It changes data that exists. The work is finished even if its client is gone.
+    Changes,
+    /// It may create the data as well.
+    Creates,
+}
+
+/// What travels besides JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Media {
+    /// Nothing: requests and answers are JSON.
+    Json,
+    /// The body of a request is lines of JSON, which become this field.
+    LinesIn(&'static str),
+    /// The answer is lines of JSON, which [`Answer::lines`] has.
+    LinesOut,
+}
+
 /// What faces and documents say about an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct About {
-    /// The command: a noun and a verb.
+    /// The command: a noun and a verb, or a noun, a group and a verb.
     pub command: &'static str,
-    /// The route, with the names of request fields in braces. It is asked for with GET.
+    /// Whether the program writes the command by hand, because it takes more than the request, such
+    /// as files.
+    pub is_command_by_hand: bool,
+    /// How the route is asked for.
+    pub method: Method,
+    /// What it does to the data, at most.
+    pub effect: Effect,
+    /// What travels besides JSON.
+    pub media: Media,
+    /// Whether it takes an idempotency key; [`Operation::key`] says where.
+    pub takes_key: bool,
+    /// The route, with the names of request fields in braces.
     pub path: &'static str,
     /// Further routes to the same, which the description leaves out.
     pub also: &'static [&'static str],
@@ -97,6 +155,25 @@ pub struct About {
     pub mark: Option<&'static str>,
     /// What it may fail with, besides a wrong parameter and a busy server.
     pub refusals: &'static [Refusal],
+}
+
+impl About {
+    /// A read with nothing said about it; an operation fills in the rest.
+    pub const READ: Self = Self {
+        command: "",
+        is_command_by_hand: false,
+        method: Method::Get,
+        effect: Effect::Reads,
+        media: Media::Json,
+        takes_key: false,
+        path: "",
+        also: &[],
+        tag: "",
+        summary: "",
+        description: "",
+        mark: None,
+        refusals: &[],
+    };
 }
 
 /// A kind of failure, and when it happens.

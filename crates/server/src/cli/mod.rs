@@ -36,7 +36,7 @@ use std::{path::Path, process::ExitCode};
 use clap::{FromArgMatches as _, parser::ValueSource};
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use utxokeep::engine::{Engine, Parts, Presence};
-use utxokeep_core::{ErrorKind, OpenMode};
+use utxokeep_core::ErrorKind;
 
 use self::{
     args::{Chain, Cli, Command, Demo, Global, Pruner, Serve, StoreCommand, Tx},
@@ -102,8 +102,7 @@ fn carry_out(asked: Asked) -> anyhow::Result<Exit> {
     match asked {
         Asked::Operation(global, chosen) => {
             start_logging(global.verbose);
-            chosen(&Session::new(global, OpenMode::Read)?)?;
-            Ok(Exit::Success)
+            (chosen.run)(&Session::new(global, chosen.mode)?)
         }
         Asked::Command(cli) => {
             start_logging(cli.global.verbose);

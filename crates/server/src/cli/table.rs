@@ -7,11 +7,13 @@
 
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use utxokeep::ops::{
-    Answered, Known, Operation, Part, Visitor,
+    Answer as _, Answered, Effect, Known, Operation, Part, Visitor,
     chain::{self, Chain, ChainLimits},
 };
+use utxokeep_core::OpenMode;
 
-use super::{open::Session, output};
+use super::{exit::Exit, open::Session, output};
+use crate::kinds::Codes;
 
 /// Groups of commands that consist of operations alone.
 const NOUNS: &[(&str, &str)] = &[
@@ -21,8 +23,16 @@ const NOUNS: &[(&str, &str)] = &[
     ("script", "Look at what an output script of Bitcoin owns, by its hash"),
 ];
 
-/// An operation that the arguments chose, with its request.
-pub(super) type Chosen = Box<dyn FnOnce(&Session) -> anyhow::Result<()>>;
+/// An operation that the arguments chose.
+pub(super) struct Chosen {
+    /// How it opens the data that it works on.
+    pub(super) mode: OpenMode,
+    /// Carries it out.
+    pub(super) run: Run,
+}
+
+/// Carries an operation out.
+type Run = Box<dyn FnOnce(&Session) -> anyhow::Result<Exit>>;
 
 /// A part that a command can open.
 trait Opens: Part + Sized {
@@ -32,6 +42,15 @@ trait Opens: Part + Sized {
 impl Opens for Chain {
     fn open(session: &Session) -> anyhow::Result<Self> {
         Ok(Self::new(session.open()?, ChainLimits::ALONE))
+    }
+}
+
+/// How an operation of this effect opens its data.
+const fn mode(effect: Effect) -> OpenMode {
+    match effect {
+        Effect::Reads => OpenMode::Read,
+        Effect::Changes => OpenMode::Existing,
+        Effect::Creates => OpenMode::Create,
     }
 }
 
@@ -49,27 +68,45 @@ struct Adding {
 impl<P: Part> Visitor<P> for Adding {
     fn operation<O: Operation<Part = P>>(&mut self) {
         let about = O::ABOUT;
-        let (noun, verb) = about.command.split_once(' ').expect("a noun and a verb");
+        if about.is_command_by_hand {
+            return;
+        }
+        let (groups, verb) = about.command.rsplit_once(' ').expect("a noun and a verb");
         let mut command = O::Request::augment_args(Command::new(verb)).about(about.summary);
         if !about.description.is_empty() {
             command = command.long_about(format!("{}.\n\n{}", about.summary, about.description));
         }
-        let mut root = std::mem::take(&mut self.root);
-        if root.find_subcommand(noun).is_none() {
-            let known = NOUNS.iter().find(|(known, _)| *known == noun);
-            let (_, text) = known.expect("every noun is described");
-            let group = Command::new(noun).about(*text).subcommand_required(true);
-            root = root.subcommand(group.arg_required_else_help(true));
-        }
-        self.root = root.mut_subcommand(noun, |group| group.subcommand(command));
+        let root = std::mem::take(&mut self.root);
+        self.root = with_command(root, "", groups, command);
     }
+}
+
+/// Adds a command below groups, which are made where they are missing.
+fn with_command(parent: Command, above: &str, groups: &'static str, command: Command) -> Command {
+    let (group, rest) = groups.split_once(' ').unwrap_or((groups, ""));
+    if group.is_empty() {
+        return parent.subcommand(command);
+    }
+    let name = format!("{above} {group}");
+    let parent = if parent.find_subcommand(group).is_some() {
+        parent
+    } else {
+        let known = NOUNS.iter().find(|(known, _)| *known == name.trim_start());
+        let (_, text) = known.expect("every group is described");
+        let new = Command::new(group).about(*text).subcommand_required(true);
+        parent.subcommand(new.arg_required_else_help(true))
+    };
+    parent.mut_subcommand(group, |group| with_command(group, &name, rest, command))
 }
 
 /// The operation that the arguments name, if they name one.
 pub(super) fn chosen(matches: &ArgMatches) -> Result<Option<Chosen>, clap::Error> {
-    let Some((noun, group)) = matches.subcommand() else { return Ok(None) };
-    let Some((verb, matches)) = group.subcommand() else { return Ok(None) };
-    let mut choosing = Choosing { words: format!("{noun} {verb}"), matches, chosen: Ok(None) };
+    let (mut words, mut matches) = (Vec::new(), matches);
+    while let Some((word, inner)) = matches.subcommand() {
+        words.push(word);
+        matches = inner;
+    }
+    let mut choosing = Choosing { words: words.join(" "), matches, chosen: Ok(None) };
     chain::operations(&mut choosing);
     choosing.chosen
 }
@@ -82,20 +119,25 @@ struct Choosing<'m> {
 
 impl<P: Opens> Visitor<P> for Choosing<'_> {
     fn operation<O: Operation<Part = P>>(&mut self) {
-        if O::ABOUT.command == self.words {
+        if O::ABOUT.command == self.words && !O::ABOUT.is_command_by_hand {
             self.chosen = O::Request::from_arg_matches(self.matches).map(|request| {
-                let run = |session: &Session| run::<O>(session, request);
-                Some(Box::new(run) as Chosen)
+                let mode = mode(O::effect(&request));
+                let run = Box::new(|session: &Session| run::<O>(session, request));
+                Some(Chosen { mode, run })
             });
         }
     }
 }
 
-fn run<O: Operation<Part: Opens>>(session: &Session, request: O::Request) -> anyhow::Result<()> {
+fn run<O: Operation<Part: Opens>>(session: &Session, request: O::Request) -> anyhow::Result<Exit> {
     let part = O::Part::open(session)?;
-    match O::run(&part, request, Known::NOTHING)? {
-        Answered::New(answer, _) => output::answer(session.json(), &answer),
-        // Nobody who knows nothing has the answer.
-        Answered::Same(_) => Ok(()),
+    // Nobody who knows nothing has the answer.
+    let Answered::New(answer, _) = O::run(&part, request, Known::NOTHING)? else {
+        return Ok(Exit::Success);
+    };
+    output::answer(session.json(), &answer)?;
+    if let Some(advice) = answer.advice() {
+        output::note(advice);
     }
+    Ok(answer.fault().map_or(Exit::Success, |kind| Codes::of(kind).exit))
 }

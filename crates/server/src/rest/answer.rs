@@ -21,11 +21,16 @@ impl<S: Sync> FromRequestParts<S> for KnownTags {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(parts.headers.get_all(header::IF_NONE_MATCH).iter().cloned().collect()))
+        Ok(Self::of(&parts.headers))
     }
 }
 
 impl KnownTags {
+    /// Those of a request with these headers.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        Self(headers.get_all(header::IF_NONE_MATCH).iter().cloned().collect())
+    }
+
     /// The comparison is weak, as for every `If-None-Match`.
     pub(super) fn has(&self, hash: &str) -> bool {
         let wanted = format!("\"{hash}\"");
@@ -41,11 +46,6 @@ impl KnownTags {
 /// An answer that belongs to a block.
 pub(super) fn tagged(mark: &Mark, answer: &impl Serialize) -> Result<Response, ApiError> {
     Ok((headers(mark)?, Json(answer)).into_response())
-}
-
-/// An answer that belongs to none.
-pub(super) fn plain(answer: &impl Serialize) -> Response {
-    Json(answer).into_response()
 }
 
 /// Says that the client has the answer of this block.

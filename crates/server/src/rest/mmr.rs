@@ -22,7 +22,7 @@ use utxokeep::{
     json::{MmrRootAnswer, Point, UtreexoDocument},
     mmr::{self, Proof},
     ops::{
-        Mark,
+        Effect, Mark,
         chain::{At, ChainReadError},
     },
 };
@@ -181,7 +181,7 @@ pub(super) async fn root(
     known: KnownTags,
 ) -> Result<Response, ApiError> {
     state
-        .read(move |chain| {
+        .run(Effect::Reads, move |chain| {
             let index = chain.index();
             let view = index.view()?;
             let at = mmr::height_named(&view, params.at.as_ref().map(|At(name)| name))
@@ -242,7 +242,7 @@ pub(super) async fn proof(
     let outpoint = OutPoint::new(Txid::from_bytes(txid), position);
     let changes_max = state.mmr_proof_changes_max();
     state
-        .read(move |chain| {
+        .run(Effect::Reads, move |chain| {
             let index = chain.index();
             let view = index.view()?;
             let settings = index.settings();

@@ -9,16 +9,20 @@
 //! * Every error, unknown routes included, has one JSON shape; no input makes a handler panic.
 //! * Work runs on threads of their own and are bounded in number, rows and time.
 
+mod admission;
 mod answer;
+mod body;
 mod described;
 mod error;
 mod guard;
 mod memory;
+mod merged;
 mod meter;
 mod mmr;
 mod ops;
 mod params;
 mod pruner;
+mod request;
 mod server;
 mod state;
 mod table;

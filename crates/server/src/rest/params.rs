@@ -38,6 +38,9 @@ pub(super) fn in_our_words(fault: &str, path: &str) -> String {
             let is_asked = |name: &&&str| !path.contains(&format!("{{{name}}}"));
             let known: Vec<&str> = known.iter().filter(is_asked).copied().collect();
             match known.as_slice() {
+                [] if quoted.len() == 1 && !rest.contains("no fields") => {
+                    format!("there is no parameter {unknown} here")
+                }
                 [] => format!("there is no parameter {unknown} here; this route takes none"),
                 known => {
                     format!("there is no parameter {unknown} here; there are {}", known.join(", "))
@@ -93,6 +96,7 @@ mod tests {
                 "order: unknown variant `up`, expected `asc` or `desc`",
                 "order: up is none of asc, desc",
             ),
+            ("unknown field `x` at line 1 column 9", "there is no parameter x here"),
             ("missing field `value`", "the parameter value is missing"),
             ("duplicate field `page`", "page is given twice; send it once"),
             ("page: invalid digit found in string", "page: expected a whole number, not negative"),

@@ -1,13 +1,13 @@
 //! What handlers share, and the one way they reach the database.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use tokio::{task::spawn_blocking, time::timeout};
 use utxokeep::ops::chain::{Chain, ChainLimits};
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
 
-use super::{error::ApiError, meter, table::Serves};
+use super::{admission::Admission, error::ApiError, meter, table::Serves};
 use crate::{
     config::RestConfig,
     follow::{self, SourceState},
@@ -18,20 +18,14 @@ use crate::{
 /// What handlers share; clones share it too.
 #[derive(Clone)]
 pub struct RestState {
-    shared: Arc<Shared>,
+    admission: Admission,
+    mmr_proof_changes_max: u64,
     chain: Chain,
     source: Option<Followed>,
 }
 
 /// The source that is followed, and how long it may be silent, in seconds.
 type Followed = (SourceState, u32);
-
-struct Shared {
-    mmr_proof_changes_max: u64,
-    request_timeout: Duration,
-    /// One permit for each read that runs.
-    permits: Arc<Semaphore>,
-}
 
 impl std::fmt::Debug for RestState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -45,14 +39,12 @@ impl RestState {
     #[must_use]
     pub fn new(index: ChainIndex<RocksKv>, config: &RestConfig) -> Self {
         meter::install_recorder();
-        let requests_max = config.concurrent_requests_max.get() as usize;
-        let shared = Arc::new(Shared {
+        Self {
+            admission: Admission::new(config),
             mmr_proof_changes_max: config.mmr_proof_changes_max.get().into(),
-            request_timeout: Duration::from_millis(config.request_timeout_ms.get().into()),
-            permits: Arc::new(Semaphore::new(requests_max.min(Semaphore::MAX_PERMITS))),
-        });
-        let chain = Chain::new(index, ChainLimits::of_server(config));
-        Self { shared, chain, source: None }
+            chain: Chain::new(index, ChainLimits::of_server(config)),
+            source: None,
+        }
     }
 
     /// The same, beside a source that is followed and may be silent for so many seconds.
@@ -73,8 +65,8 @@ impl RestState {
         self.chain.index()
     }
 
-    pub(super) fn mmr_proof_changes_max(&self) -> u64 {
-        self.shared.mmr_proof_changes_max
+    pub(super) const fn mmr_proof_changes_max(&self) -> u64 {
+        self.mmr_proof_changes_max
     }
 
     /// Runs one of the few reads that have to get through under load.
@@ -83,26 +75,19 @@ impl RestState {
         work: impl FnOnce(&ChainIndex<RocksKv>) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let chain = self.chain.clone();
-        read_within(self.shared.request_timeout, move || work(chain.index())).await
+        read_within(self.admission.timeout(), move || work(chain.index())).await
     }
 }
 
 impl Serves for RestState {
     type Part = Chain;
 
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Chain) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let permits = Arc::clone(&self.shared.permits);
-        let permit = permits.try_acquire_owned().map_err(|_| ApiError::Overloaded)?;
-        let chain = self.chain.clone();
-        // The permit goes with the work: a read that outlives its request still counts.
-        read_within(self.shared.request_timeout, move || {
-            let _permit = permit;
-            work(&chain)
-        })
-        .await
+    fn part(&self) -> &Chain {
+        &self.chain
+    }
+
+    fn admission(&self) -> &Admission {
+        &self.admission
     }
 }
 

@@ -8,13 +8,31 @@ use serde::{
     de::{MapAccess, SeqAccess, Visitor},
 };
 
+use utxokeep_core::ErrorKind;
+
 use super::Described;
+use crate::times::utc;
 
 /// What an operation answers with.
 pub trait Answer: Serialize + Described + Send + 'static {
     /// Describes it for people. Without a layout of its own an answer shows its fields in order.
     fn show(&self, lines: &mut Lines) {
         lines.fields_of(self);
+    }
+
+    /// The answer itself, where it is lines of JSON: faces hand them on as they are.
+    fn lines(&self) -> Option<&str> {
+        None
+    }
+
+    /// What a person should do next, if anything; it is no part of the answer.
+    fn advice(&self) -> Option<String> {
+        None
+    }
+
+    /// What a command ends with, where the answer is not that all is well.
+    fn fault(&self) -> Option<ErrorKind> {
+        None
     }
 }
 
@@ -65,7 +83,7 @@ impl Lines {
     }
 
     fn named(&mut self, name: &str, value: &Shown) {
-        let label = name.replace('_', " ");
+        let label = label(name);
         match value {
             Shown::List(items) if items.iter().any(|item| matches!(item, Shown::Record(_))) => {
                 self.field(label, items.len());
@@ -73,7 +91,7 @@ impl Lines {
                     self.row(format!("  {}", item.inline()));
                 }
             }
-            other => _ = self.field(label, other.inline()),
+            other => _ = self.field(label, other.of(name)),
         }
     }
 
@@ -107,13 +125,46 @@ impl Shown {
             Self::List(items) if items.is_empty() => "none".to_owned(),
             Self::List(items) => items.iter().map(Self::inline).collect::<Vec<_>>().join(", "),
             Self::Record(fields) => {
-                let field = |(name, value): &(String, Self)| {
-                    format!("{} {}", name.replace('_', " "), value.inline())
-                };
+                let field =
+                    |(name, value): &(String, Self)| format!("{} {}", label(name), value.of(name));
                 fields.iter().map(field).collect::<Vec<_>>().join(" ")
             }
         }
     }
+
+    /// The value of a field of this name: microseconds since 1970 are shown as a time.
+    fn of(&self, name: &str) -> String {
+        match self {
+            Self::Plain(text) if name.ends_with(TIME) => {
+                text.parse().map_or_else(|_| text.clone(), utc)
+            }
+            other => other.inline(),
+        }
+    }
+}
+
+/// How names of fields end that hold microseconds since 1970.
+const TIME: &str = "_at_us";
+
+/// The name of a field for people.
+fn label(name: &str) -> String {
+    let name = name.strip_suffix(TIME).unwrap_or(name);
+    let name = name.strip_prefix("is_").unwrap_or(name);
+    name.replace('_', " ")
+}
+
+/// Text of somebody else, with control characters written out so that they cannot steer a terminal.
+#[must_use]
+pub fn safe(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            safe.extend(c.escape_debug());
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
 }
 
 impl<'de> Deserialize<'de> for Shown {
@@ -148,7 +199,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Shown, E> {
-        Ok(Shown::Plain(value.to_owned()))
+        Ok(Shown::Plain(safe(value)))
     }
 
     fn visit_unit<E>(self) -> Result<Shown, E> {
@@ -197,6 +248,7 @@ mod tests {
             items: Vec<Row>,
             names: Vec<&'static str>,
             at: Row,
+            created_at_us: i64,
         }
         let row = |tx_hash| Row { tx_hash, is_spent: true };
         let whole = Whole {
@@ -205,13 +257,14 @@ mod tests {
             items: vec![row("aa"), row("bb")],
             names: vec!["x", "y"],
             at: row("cc"),
+            created_at_us: 1_000_000,
         };
         let mut lines = Lines::default();
         lines.fields_of(&whole);
         assert_eq!(
             lines.render(),
-            "utxo count  2\nbest hash   -\nitems       2\n  tx hash aa is spent yes\n  tx hash bb is \
-             spent yes\nnames       x, y\nat          tx hash cc is spent yes\n"
+            "utxo count  2\nbest hash   -\nitems       2\n  tx hash aa spent yes\n  tx hash bb spent \
+             yes\nnames       x, y\nat          tx hash cc spent yes\ncreated     1970-01-01T00:00:01Z\n"
         );
     }
 }

@@ -77,6 +77,7 @@ impl Operation for ShowUtxo {
             ),
             (ErrorKind::Disabled, "The database does not keep the index"),
         ],
+        ..About::READ
     };
 
     fn run(

@@ -58,17 +58,6 @@ const fn balance(about: About) -> About {
     About { tag: TAG, mark: MARK, refusals: &[UNKNOWN, DISABLED], ..about }
 }
 
-const EMPTY: About = About {
-    command: "",
-    path: "",
-    also: &[],
-    tag: "",
-    summary: "",
-    description: "",
-    mark: None,
-    refusals: &[],
-};
-
 /// Owners by address, or by whatever else names one.
 #[derive(Debug)]
 pub enum Address {}
@@ -83,7 +72,7 @@ impl Whose for Address {
                       Bitcoin: an output script in hexadecimal may stand in its place. Cardano: \
                       bech32, base58 or hexadecimal; a stake address or a credential (`addr_vkh1…`, \
                       `script1…`, `stake_vkh1…`, `key:HEX`, `script:HEX`) may stand in its place.",
-        ..EMPTY
+        ..About::READ
     });
     const BALANCE: About = balance(About {
         command: "address balance",
@@ -91,7 +80,7 @@ impl Whose for Address {
         summary: "Add up the unspent outputs of an address",
         description: "Takes what the list of outputs takes. On Cardano every native asset is added up \
                       too.",
-        ..EMPTY
+        ..About::READ
     });
 
     fn find(text: &str, kind: Option<Kind>, network: Network) -> Result<Owner, ChainReadError> {
@@ -112,14 +101,14 @@ impl Whose for Credential {
                       (`addr_vkh1…`, `script1…`, `key:HEX`, `script:HEX`, or bare hexadecimal with \
                       `kind`) or stake credential (`stake_vkh1…`, or a stake address), while that \
                       index is kept.",
-        ..EMPTY
+        ..About::READ
     });
     const BALANCE: About = balance(About {
         command: "credential balance",
         path: "/api/v1/credentials/{owner}/balance",
         summary: "Add up the unspent outputs of a credential",
         description: "Cardano: takes what the list of outputs takes.",
-        ..EMPTY
+        ..About::READ
     });
 
     fn find(text: &str, kind: Option<Kind>, network: Network) -> Result<Owner, ChainReadError> {
@@ -143,14 +132,14 @@ impl Whose for Script {
         description: "Bitcoin: in chain order. The hash is the SHA-256 of the output script, in \
                       Electrum's reversed order or as it is; of the two readings, the one with outputs \
                       is taken.",
-        ..EMPTY
+        ..About::READ
     });
     const BALANCE: About = balance(About {
         command: "script balance",
         path: "/api/v1/scripts/{owner}/balance",
         summary: "Add up the unspent outputs of a script hash",
         description: "Bitcoin: takes what the list of outputs takes.",
-        ..EMPTY
+        ..About::READ
     });
 
     fn find(text: &str, kind: Option<Kind>, network: Network) -> Result<Owner, ChainReadError> {

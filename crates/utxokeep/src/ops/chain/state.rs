@@ -38,7 +38,6 @@ impl Operation for Status {
     const ABOUT: About = About {
         command: "chain status",
         path: "/api/v1/status",
-        also: &[],
         tag: TAG,
         summary: "Show what the database is and where it stands",
         description: "Network, tip, totals, rollback floor, what is kept, and sizes.",
@@ -46,7 +45,7 @@ impl Operation for Status {
             "Hash of the tip, as a weak tag: sizes may differ at the same tip. There is none where a \
              source is followed, because what is known of it changes at the same tip",
         ),
-        refusals: &[],
+        ..About::READ
     };
 
     fn run(
@@ -207,12 +206,11 @@ impl Operation for Tip {
     const ABOUT: About = About {
         command: "chain tip",
         path: "/api/v1/chain/tip",
-        also: &[],
         tag: TAG,
         summary: "Show the newest block",
         description: "",
         mark: Some("Hash of the block"),
-        refusals: &[],
+        ..About::READ
     };
 
     fn run(
@@ -257,12 +255,12 @@ impl Operation for Block {
     const ABOUT: About = About {
         command: "chain block",
         path: "/api/v1/chain/blocks/{height_or_hash}",
-        also: &[],
         tag: TAG,
         summary: "Show a block of the followed chain",
         description: "`point` is the tip of the chain that the block was found on.",
         mark: Some("Hash of the tip"),
         refusals: &[UNKNOWN_BLOCK],
+        ..About::READ
     };
 
     fn run(
@@ -406,7 +404,6 @@ impl Operation for Digest {
     const ABOUT: About = About {
         command: "chain digest",
         path: "/api/v1/chain/digest",
-        also: &[],
         tag: TAG,
         summary: "Show digests of the set of unspent outputs",
         description: "Bitcoin: as Bitcoin Core's `gettxoutsetinfo muhash`. Cardano: Blake2b-256 over the \
@@ -421,6 +418,7 @@ impl Operation for Digest {
                 "The set would have to be read, or the database does not keep it",
             ),
         ],
+        ..About::READ
     };
 
     fn run(
