@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check package bench bench-peers setup docs nightly features
+.PHONY: help run test check package bench bench-peers setup bitcoind docs nightly features
 
 CARGO := scripts/cargo
 # A developer may be in the middle of adding a dependency; CI must test the committed lock file.
@@ -22,7 +22,7 @@ help: ## List these targets.
 run: setup ## Build the program in release mode and start its demo; ARGS="..." adds arguments.
 	@exec $(CARGO) run $(LOCKED) --release -p utxokeep-server --bin utxokeep -- demo $(ARGS)
 
-test: check package ## Everything CI runs: formatting, lints, packages, all tests, documentation examples.
+test: check package $(if $(UTXOKEEP_REQUIRE_BITCOIND),bitcoind) ## Everything CI runs: formatting, lints, packages, all tests, documentation examples.
 	$(CARGO) test $(LOCKED) --workspace --doc --quiet
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run $(LOCKED) --workspace --status-level slow; \
@@ -43,7 +43,7 @@ package: setup ## Packages of all crates that are published, without compiling t
 features: setup ## Each library with one engine alone, and with none.
 	scripts/features
 
-nightly: setup features ## Long random histories, many crashes and failovers on every engine, with new seeds each day.
+nightly: setup features bitcoind ## Long random histories, many crashes and failovers on every engine, with new seeds each day.
 	$(CARGO) package $(LOCKED) --workspace $(UNPUBLISHED) --allow-dirty
 	UTXOKEEP_STEPS=100000 UTXOKEEP_ROUNDS=100 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test it histories::
@@ -55,6 +55,8 @@ nightly: setup features ## Long random histories, many crashes and failovers on 
 		$(CARGO) test $(LOCKED) -p utxokeep-server --test it standby::
 	UTXOKEEP_CLUSTER_ROUNDS=25 UTXOKEEP_CLUSTER_OUTPUTS=1000000 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_REDIS=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test it cluster:: -- --nocapture --test-threads 1
+	UTXOKEEP_BITCOIND_ROUNDS=50 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} UTXOKEEP_REQUIRE_BITCOIND=1 \
+		$(CARGO) test $(LOCKED) -p utxokeep-server --test it bitcoin_follow::
 	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 \
 		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test it simulation::
 	UTXOKEEP_SIM_SEEDS=20 UTXOKEEP_SIM_BLOCKS=10000 \
@@ -71,3 +73,6 @@ docs: setup ## Write the generated pages under docs/ anew; `make test` fails whi
 
 setup: ## Install missing system packages and compile RocksDB once for this machine.
 	@scripts/setup
+
+bitcoind: setup ## Compile the Bitcoin Core that tests follow, once for this machine.
+	@scripts/bitcoind >/dev/null
