@@ -9,11 +9,13 @@
 //! * Nothing here decides which branch is best; headers come in order of arrival.
 
 mod bitcoin;
+pub mod bitcoind;
 mod bodies;
 pub mod cardano;
 mod decoder;
 mod files;
 mod live;
+mod node_source;
 mod simulator;
 mod source;
 
@@ -30,6 +32,9 @@ pub use decoder::BlockDecoder;
 pub use files::{
     BlockFileWriter, BlockFiles, ScanOptions, ScanReport, UnpackLimits, XorKey, write_block_file,
 };
-pub use live::{Backoff, Contact, LiveCause, LiveConnection, LiveError, LiveEvent, LiveSource};
+pub use live::{
+    Backoff, Contact, LiveCause, LiveConnection, LiveError, LiveEvent, LiveSource, QueueLimits,
+};
+pub use node_source::NodeSource;
 pub use simulator::{HeavyBlocks, SimCoin, SimTip, Simulator, SimulatorConfig, TxMix};
 pub use source::{BlockList, BlockSource, SourceError, TooLarge};

@@ -18,12 +18,15 @@
 //!   A new one that is offered the newest blocks goes on where the old one ended.
 
 mod backoff;
+mod feed;
 
 use std::{error::Error, fmt, time::Duration};
 
 use utxokeep_core::{BlockHash, ChainPoint, ErrorKind};
 
 pub use backoff::Backoff;
+pub use feed::QueueLimits;
+pub(crate) use feed::{Feed, Heard, Left, NotStarted, Outbox};
 
 /// A source of blocks that can be followed.
 pub trait LiveSource: fmt::Debug + Send + Sync {

@@ -56,6 +56,11 @@ impl HandTx {
         bytes
     }
 
+    /// The transaction as it stands in a block.
+    pub fn raw(&self) -> Vec<u8> {
+        self.bytes(None)
+    }
+
     /// Id of the transaction.
     pub fn txid(&self) -> Txid {
         Txid::from_bytes(sha256d(&self.bytes(None)))

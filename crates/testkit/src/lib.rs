@@ -1,6 +1,7 @@
 //! Fixtures and the reference model that the tests of utxokeep compare against.
 
 mod answers;
+pub mod bitcoind;
 pub mod cardano;
 pub mod cardano_node;
 #[cfg(test)]

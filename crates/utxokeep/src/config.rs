@@ -28,7 +28,7 @@ pub use schema::{
     MmrRuleName, PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, ServerConfig, Setting,
     StorageConfig, Store, TxStoreConfig, WalletConfig,
 };
-pub use source::Source;
+pub use source::{BitcoindSource, Source};
 
 use crate::owners::{self, OwnerError};
 

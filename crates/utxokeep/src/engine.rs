@@ -12,9 +12,7 @@ mod place;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use utxokeep_chains::{
-    BlockFiles, BodyFinder, RecentBlocks, ScanOptions, XorKey, cardano::NodeOptions,
-};
+use utxokeep_chains::{BlockFiles, BodyFinder, NodeSource, RecentBlocks, ScanOptions, XorKey};
 use utxokeep_core::{Height, OpenMode};
 use utxokeep_index::{ChainWriter, FollowReport, import_files};
 use utxokeep_kv::RocksKv;
@@ -442,7 +440,7 @@ struct WalletPart {
     /// The chain to follow.
     chain: Option<Index>,
     /// The node that is followed, and what has just arrived from it.
-    live: Option<(NodeOptions, RecentBlocks)>,
+    live: Option<(NodeSource, RecentBlocks)>,
     following: Option<ConsumerThread>,
     upkeep: Option<WalletUpkeep>,
 }

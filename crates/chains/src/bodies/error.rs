@@ -2,7 +2,7 @@
 
 use utxokeep_core::ErrorKind;
 
-use crate::{DecodeError, SourceError, cardano::NodeError};
+use crate::{DecodeError, SourceError, bitcoind::BitcoindError, cardano::NodeError};
 
 /// Why a body could not be fetched. Nothing was changed; the same question may be asked again.
 #[derive(Debug, thiserror::Error)]
@@ -11,9 +11,12 @@ pub enum BodyError {
     /// Files could not be read.
     #[error(transparent)]
     Files(#[from] SourceError),
-    /// The node could not be asked.
+    /// The Cardano node could not be asked.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// The Bitcoin node could not be asked.
+    #[error(transparent)]
+    Bitcoind(#[from] BitcoindError),
     /// The bytes of the block are damaged.
     #[error(transparent)]
     Undecodable(#[from] DecodeError),
@@ -28,7 +31,7 @@ impl BodyError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Files(error) => error.kind(),
-            Self::Node(_) => ErrorKind::Unavailable,
+            Self::Node(_) | Self::Bitcoind(_) => ErrorKind::Unavailable,
             Self::Undecodable(_) => ErrorKind::Failed,
             Self::Stopped => ErrorKind::Cancelled,
         }

@@ -21,7 +21,7 @@ use super::{BodyError, WantedBlock};
 use crate::{BlockFiles, BlockSource, ScanOptions, SourceError, XorKey};
 
 /// Files that blocks are looked for in.
-pub(super) struct BitcoinBodies {
+pub(crate) struct BitcoinBodies {
     paths: Vec<PathBuf>,
     network: Network,
     xor_key: Option<XorKey>,
@@ -51,7 +51,7 @@ impl fmt::Debug for BitcoinBodies {
 
 impl BitcoinBodies {
     /// Looks into nothing yet.
-    pub(super) fn new(
+    pub(crate) fn new(
         paths: &[PathBuf],
         network: Network,
         xor_key: Option<XorKey>,
@@ -68,7 +68,7 @@ impl BitcoinBodies {
     }
 
     /// The bytes of a block; `None` when it is in none of the files.
-    pub(super) fn raw(
+    pub(crate) fn raw(
         &mut self,
         wanted: &WantedBlock,
         is_stopped: &dyn Fn() -> bool,

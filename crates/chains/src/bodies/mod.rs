@@ -25,12 +25,13 @@ use std::{
 
 use utxokeep_core::{Block, ChainPoint, Height};
 
+pub(crate) use self::files::BitcoinBodies;
 pub use self::{
     error::BodyError,
     recent::{RecentBlocks, RecentLimits},
 };
-use self::{files::BitcoinBodies, immutable::CardanoBodies, node::NodeBodies};
-use crate::{BlockDecoder, XorKey, cardano::NodeOptions};
+use self::{immutable::CardanoBodies, node::NodeBodies};
+use crate::{BlockDecoder, NodeSource, XorKey};
 
 /// A block that is looked for, by its place on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,10 +107,10 @@ impl BodyFinder {
         self
     }
 
-    /// Asks a Cardano node too, over a connection of its own.
+    /// Asks a node too, over a connection of its own.
     #[must_use]
-    pub fn with_node(mut self, options: NodeOptions) -> Self {
-        let node = NodeBodies::new(options, self.decoder.clone());
+    pub fn with_node(mut self, source: NodeSource) -> Self {
+        let node = NodeBodies::new(source, self.decoder.clone());
         self.names.push(format!("the node at {}", node.address()));
         self.node = Some(node);
         self

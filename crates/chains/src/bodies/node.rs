@@ -1,4 +1,4 @@
-//! Bodies from a Cardano node.
+//! Bodies from a node.
 //!
 //! A consumer that was not there when a block arrived, or was held up, asks the node for the block
 //! again, over a connection of its own.
@@ -9,7 +9,8 @@ use utxokeep_core::{BlockHash, Height};
 
 use super::{BodyError, WantedBlock};
 use crate::{
-    BlockDecoder, LiveEvent,
+    BlockDecoder, LiveEvent, NodeSource,
+    bitcoind::NodeBlocks,
     cardano::{NodeConnection, NodeError, NodeOptions, NodePoint, decode_header},
 };
 
@@ -17,37 +18,71 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A node that is asked for blocks.
-pub(super) struct NodeBodies {
+#[derive(Debug)]
+pub(super) enum NodeBodies {
+    Bitcoin(NodeBlocks),
+    Cardano(CardanoNodeBodies),
+}
+
+impl NodeBodies {
+    /// Connects when it is needed.
+    pub(super) fn new(source: NodeSource, decoder: BlockDecoder) -> Self {
+        match source {
+            NodeSource::Bitcoin(options) => Self::Bitcoin(NodeBlocks::new(&options)),
+            NodeSource::Cardano(options) => {
+                Self::Cardano(CardanoNodeBodies { options, decoder, connection: None })
+            }
+        }
+    }
+
+    /// Where the node is.
+    pub(super) fn address(&self) -> String {
+        match self {
+            Self::Bitcoin(node) => node.address(),
+            Self::Cardano(node) => node.options.address.to_string(),
+        }
+    }
+
+    /// Ends the connection: a node need not wait for a reader that reads elsewhere.
+    pub(super) fn close(&mut self) {
+        match self {
+            Self::Bitcoin(node) => node.close(),
+            Self::Cardano(node) => node.connection = None,
+        }
+    }
+
+    /// The bytes of a block; `None` when the node does not have it.
+    pub(super) fn raw(
+        &mut self,
+        wanted: &WantedBlock,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Vec<u8>>, BodyError> {
+        match self {
+            Self::Bitcoin(node) => node.raw(&wanted.point.hash, is_stopped),
+            Self::Cardano(node) => node.raw(wanted, is_stopped),
+        }
+    }
+}
+
+/// A Cardano node, whose blocks are found behind their parents.
+pub(super) struct CardanoNodeBodies {
     options: NodeOptions,
     decoder: BlockDecoder,
     /// Stands behind the last block that was asked for.
     connection: Option<NodeConnection>,
 }
 
-impl fmt::Debug for NodeBodies {
+impl fmt::Debug for CardanoNodeBodies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeBodies").field("address", &self.options.address).finish_non_exhaustive()
+        f.debug_struct("CardanoNodeBodies")
+            .field("address", &self.options.address)
+            .finish_non_exhaustive()
     }
 }
 
-impl NodeBodies {
-    /// Connects when it is needed.
-    pub(super) const fn new(options: NodeOptions, decoder: BlockDecoder) -> Self {
-        Self { options, decoder, connection: None }
-    }
-
-    /// Where the node is.
-    pub(super) fn address(&self) -> String {
-        self.options.address.to_string()
-    }
-
-    /// Ends the connection: a node need not wait for a reader that reads elsewhere.
-    pub(super) fn close(&mut self) {
-        self.connection = None;
-    }
-
+impl CardanoNodeBodies {
     /// The bytes of a block; `None` when it is not on the node's chain.
-    pub(super) fn raw(
+    fn raw(
         &mut self,
         wanted: &WantedBlock,
         is_stopped: &dyn Fn() -> bool,

@@ -24,6 +24,8 @@ mod wire;
 
 use utxokeep_core::{BlockHash, ChainPoint};
 
+use crate::live::QueueLimits;
+
 pub use connection::NodeConnection;
 pub use error::NodeError;
 pub use live::CardanoNode;
@@ -83,8 +85,8 @@ pub struct NodeOptions {
     pub address: NodeAddress,
     /// Number of the network; a node of another network refuses the connection.
     pub network_magic: u64,
-    /// Events that may wait for the consumer; at least one.
-    pub queue_blocks_max: usize,
+    /// How much may wait for the consumer.
+    pub queue: QueueLimits,
     /// Blocks asked for in one range (node-to-node); at least one. A range is held in memory.
     pub fetch_range_blocks_max: usize,
     /// How long connecting and each answer may take. Waiting for a new block at the tip is not

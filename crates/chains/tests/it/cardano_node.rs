@@ -13,7 +13,7 @@ use std::{
 use blocks::{chain_of, fork_of, hash_of, point_of};
 use tempfile::TempDir;
 use utxokeep_chains::{
-    Backoff, LiveEvent,
+    Backoff, LiveEvent, QueueLimits,
     cardano::{NodeAddress, NodeConnection, NodeError, NodeOptions, NodePoint},
 };
 use utxokeep_core::BlockHash;
@@ -37,7 +37,7 @@ fn options(address: NodeAddress) -> NodeOptions {
     NodeOptions {
         address,
         network_magic: MAGIC,
-        queue_blocks_max: 8,
+        queue: QueueLimits { events_max: 8, bytes_max: 64 << 20 },
         fetch_range_blocks_max: 20,
         answer_timeout_ms: 10_000,
     }

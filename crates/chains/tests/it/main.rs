@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod bitcoind;
 mod cardano_address;
 mod cardano_conformance;
 mod cardano_decode;

@@ -9,7 +9,7 @@ mod wallet;
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, builder::PossibleValuesParser};
-use utxokeep_chains::XorKey;
+use utxokeep_chains::{XorKey, bitcoind::BitcoindUrl};
 use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
 
 pub(super) use self::{
@@ -205,12 +205,23 @@ pub(super) struct Import {
 pub(super) struct Follow {
     /// Network of the node, to make a new database; by default that of the database or of the
     /// configuration.
-    #[arg(long, value_parser = PossibleValuesParser::new(cardano_names()))]
+    #[arg(long, value_parser = PossibleValuesParser::new(network_names()))]
     pub(super) network: Option<String>,
-    /// Port that the node has for other nodes; by default the source of the configuration.
+    /// Bitcoin: RPC and REST of the node, as `http://127.0.0.1:8332`; by default the source of the
+    /// configuration.
+    #[arg(long, value_name = "URL", requires = "cookie_file", conflicts_with_all = ["node", "socket"])]
+    pub(super) bitcoind: Option<BitcoindUrl>,
+    /// Bitcoin: the `.cookie` file in the node's data directory. A user and a password stand in the
+    /// configuration.
+    #[arg(long, value_name = "FILE", requires = "bitcoind")]
+    pub(super) cookie_file: Option<PathBuf>,
+    /// Bitcoin: directory of the node's block files, from which a first sync reads.
+    #[arg(long, value_name = "DIR", requires = "bitcoind")]
+    pub(super) blocks_dir: Option<PathBuf>,
+    /// Cardano: port that the node has for other nodes; by default the source of the configuration.
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "socket", value_parser = parse_node)]
     pub(super) node: Option<Source>,
-    /// Socket that the node has for local clients.
+    /// Cardano: socket that the node has for local clients.
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
     /// Stop as soon as everything the node has is applied.
@@ -274,11 +285,6 @@ fn network_names() -> Vec<&'static str> {
 
 fn parse_node(text: &str) -> Result<Source, &'static str> {
     Source::cardano_node(text).ok_or("expected a host, a colon and a port from 1 to 65535")
-}
-
-/// Names of the networks whose nodes can be followed.
-fn cardano_names() -> Vec<&'static str> {
-    Network::ALL.into_iter().filter(|network| network.is_cardano()).map(Network::name).collect()
 }
 
 /// Checks the form; the order of the bytes depends on the chain, which only the ledger knows.

@@ -15,8 +15,8 @@ pub(crate) enum CliError {
     NoNetwork,
     /// Nothing says which node to follow.
     #[error(
-        "nothing says which node to follow: add --node HOST:PORT or --socket PATH, or name a source in \
-         the configuration"
+        "nothing says which node to follow: add --bitcoind URL with --cookie-file FILE, --node HOST:PORT \
+         or --socket PATH, or name a source in the configuration"
     )]
     NoSource,
     /// A pruner that asks for a token.

@@ -5,6 +5,7 @@ use utxokeep::engine::{
     EngineError,
     chain::{self, place},
 };
+use utxokeep_chains::bitcoind::Credentials;
 use utxokeep_core::{Network, hex_encode};
 use utxokeep_index::{ChainWriter, LiveFollower, Readers};
 
@@ -18,7 +19,7 @@ use super::{
     progress::Progress,
 };
 use crate::{
-    config::{ConfigError, Source},
+    config::{BitcoindSource, ConfigError, Source},
     follow::{self, Happened},
     json::Partial,
 };
@@ -42,14 +43,10 @@ struct Report {
 /// Follows a node until Ctrl-C, or until its tip is reached.
 pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::watch()?;
-    let source = match (&args.node, &args.socket) {
-        (Some(node), _) => Some(node.clone()),
-        (None, Some(socket)) => Some(Source::CardanoNodeSocket(socket.clone())),
-        (None, None) => session.config().chain.source.clone(),
-    };
+    let source = named_source(args).or_else(|| session.config().chain.source.clone());
     let source = source.ok_or(CliError::NoSource)?;
     let asked = match &args.network {
-        Some(name) => Some(Network::find("cardano", name).map_err(ConfigError::from)?),
+        Some(name) => Some(Network::find(source.chain(), name).map_err(ConfigError::from)?),
         None => session.config().network()?,
     };
     let index = chain::open_or_create(session.config(), asked).map_err(|error| match error {
@@ -58,19 +55,19 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
     })?;
     let network = index.settings().network();
     let node = chain::node(session.config(), &index, &source)?;
-    let mut options = chain::follow_options(session.config(), node);
+    let mut options = chain::follow_options(session.config(), &node);
     options.until_tip = args.until_tip;
     let mut live = LiveFollower::new(ChainWriter::new(index)?, Readers::Absent);
     let mut progress = Progress::start("following", false);
-    let (mut seen, mut last) = (0, None);
+    let state = options.state.clone();
     let followed =
         follow::follow(&mut live, &options, &|| interrupt.is_asked(), &mut |what| match what {
             Happened::Arrived(_) => {}
             Happened::Moved(point) => {
-                let height = point.map(|point| point.height);
-                seen += u64::from(height > last);
-                last = height;
-                progress.update(seen, 0, || format!("blocks, {}", place(*point)));
+                let count = |height: u64| height + 1;
+                let done = point.map_or(0, |point| count(point.height.get().into()));
+                let total = state.status().height.map_or(0, count);
+                progress.update(done, total, || format!("blocks, {}", place(*point)));
             }
             Happened::Away(error, wait) => {
                 output::note(format_args!("{error}; trying again in {:.1} s", wait.as_secs_f64()));
@@ -98,6 +95,18 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
     };
     output::result(session.json(), &report)?;
     Ok(if interrupt.is_asked() { Exit::Interrupted } else { Exit::Success })
+}
+
+/// The node that the command line names.
+fn named_source(args: &Follow) -> Option<Source> {
+    if let (Some(url), Some(cookie_file)) = (&args.bitcoind, &args.cookie_file) {
+        return Some(Source::Bitcoind(BitcoindSource {
+            url: url.clone(),
+            credentials: Credentials::CookieFile(cookie_file.clone()),
+            blocks_dir: args.blocks_dir.clone(),
+        }));
+    }
+    args.node.clone().or_else(|| args.socket.clone().map(Source::CardanoNodeSocket))
 }
 
 impl Human for Report {

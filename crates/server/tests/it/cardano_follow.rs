@@ -4,7 +4,7 @@
 use std::{
     path::Path,
     sync::{
-        Arc, Mutex,
+        Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -14,12 +14,9 @@ use std::{
 use serde_json::Value;
 use utxokeep::{
     config::{FollowConfig, Source},
-    follow::{FollowOptions, follow, node_options},
+    follow::{FollowOptions, follow, node_source},
 };
-use utxokeep_chains::{
-    BlockDecoder,
-    cardano::{CardanoNode, Genesis},
-};
+use utxokeep_chains::{BlockDecoder, cardano::Genesis};
 use utxokeep_core::{BlockHash, Height, Network};
 use utxokeep_index::{
     ChainIndex, ChainWriter, Digest, IndexSettings, LiveFollower, Readers,
@@ -103,8 +100,8 @@ impl Hook for Tips {
 
 fn options(source: &Source) -> FollowOptions {
     let config = FollowConfig::default();
-    let node = CardanoNode::new(node_options(source, &config, MAGIC));
-    let mut options = FollowOptions::new(Arc::new(node), &config);
+    let node = node_source(source, &config, &settings().decoder).unwrap();
+    let mut options = FollowOptions::new(node.live(), &config);
     options.reconnect_first = Duration::from_millis(20);
     options
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use utxokeep_chains::{
-    BlockDecoder, LiveSource,
+    BlockDecoder, LiveSource, QueueLimits,
     cardano::{CardanoNode, Genesis, NodeAddress, NodeOptions},
     decode_header, genesis_block,
 };
@@ -62,16 +62,7 @@ impl LiveStage for SimulatedStage {
     }
 
     fn make(&self, below: Option<&MadeBlock>, branch: u8) -> MadeBlock {
-        let Some(below) = below else {
-            let raw = genesis_block(Network::BitcoinRegtest);
-            let hash = decode_header(&raw).unwrap().hash;
-            return MadeBlock { point: ChainPoint { height: Height::GENESIS, slot: 0, hash }, raw };
-        };
-        let height = below.point.height.plus(1);
-        let prev = decode_header(&below.raw).unwrap();
-        let block = mine(&prev, height.get(), branch.into(), &[(50, ANYONE)], &[]);
-        let (slot, hash) = (height.get().into(), block.header.hash);
-        MadeBlock { point: ChainPoint { height, slot, hash }, raw: block.raw }
+        make_bitcoin_block(below, branch)
     }
 
     fn switch(&self, keep: usize, blocks: &[MadeBlock]) {
@@ -81,6 +72,20 @@ impl LiveStage for SimulatedStage {
     fn cut_off(&self) {
         self.0.cut_off();
     }
+}
+
+/// A regtest block that pays 50 satoshi to anyone.
+pub(super) fn make_bitcoin_block(below: Option<&MadeBlock>, branch: u8) -> MadeBlock {
+    let Some(below) = below else {
+        let raw = genesis_block(Network::BitcoinRegtest);
+        let hash = decode_header(&raw).unwrap().hash;
+        return MadeBlock { point: ChainPoint { height: Height::GENESIS, slot: 0, hash }, raw };
+    };
+    let height = below.point.height.plus(1);
+    let prev = decode_header(&below.raw).unwrap();
+    let block = mine(&prev, height.get(), branch.into(), &[(50, ANYONE)], &[]);
+    let (slot, hash) = (height.get().into(), block.header.hash);
+    MadeBlock { point: ChainPoint { height, slot, hash }, raw: block.raw }
 }
 
 /// The client of Cardano nodes on a stage, against a [`FakeNode`].
@@ -120,7 +125,7 @@ impl LiveStage for CardanoStage {
         Arc::new(CardanoNode::new(NodeOptions {
             address,
             network_magic: MAGIC,
-            queue_blocks_max: 4,
+            queue: QueueLimits { events_max: 4, bytes_max: 64 << 20 },
             fetch_range_blocks_max: 10,
             answer_timeout_ms: 10_000,
         }))

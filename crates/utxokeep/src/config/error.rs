@@ -102,6 +102,14 @@ pub enum ConfigError {
         /// What stands there.
         value: String,
     },
+    /// A source that names no node. Its value is not repeated: it may hold a password.
+    #[error("{file}: chain.source is wrong: {reason}")]
+    Source {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A network nobody knows.
     #[error("{file}: {source}")]
     Network {

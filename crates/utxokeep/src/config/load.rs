@@ -15,6 +15,10 @@ const CACHE_MIB_MIN: u32 = 16;
 const OPEN_FILES_MIN: u32 = 64;
 /// Above this one message could take all the memory there is.
 const MESSAGE_MIB_MAX: u32 = 1_024;
+/// Bitcoin Core closes a connection after 30 seconds without a question.
+const POLL_INTERVAL_MS_MAX: u32 = 20_000;
+/// Bitcoin Core answers with 16 threads.
+const FETCH_CONNECTIONS_MAX: u32 = 16;
 
 impl Config {
     /// Reads a file.
@@ -92,6 +96,18 @@ impl Config {
                 "request_memory_mib_max",
                 self.server.request_memory_mib_max.get(),
                 16..=any,
+            ),
+            (
+                "follow",
+                "poll_interval_ms",
+                self.follow.poll_interval_ms.get(),
+                1..=POLL_INTERVAL_MS_MAX,
+            ),
+            (
+                "follow",
+                "fetch_connections_max",
+                self.follow.fetch_connections_max.get(),
+                1..=FETCH_CONNECTIONS_MAX,
             ),
             ("grpc", "message_mib_max", self.grpc.message_mib_max.get(), 1..=MESSAGE_MIB_MAX),
         ];
@@ -219,6 +235,14 @@ fn check_value(file: &str, setting: &Setting, value: &Value) -> Result<(), Confi
     let outer = Table::from_iter([(setting.section.to_owned(), Value::Table(inner))]);
     match outer.try_into::<Config>() {
         Ok(_) => Ok(()),
+        // A source may hold a password that does not belong there: its value is never shown.
+        Err(error) if setting.key() == "chain.source" => {
+            let reason = match value {
+                Value::Table(_) => error.message().replace('\n', " "),
+                _ => format!("it is a table such as {}", setting.example),
+            };
+            Err(ConfigError::Source { file: file.to_owned(), reason })
+        }
         Err(_) => Err(wrong_value(file, setting, value)),
     }
 }

@@ -182,18 +182,28 @@ settings! {
         /// from before it are counted as missing and passed over; `chain status` shows both.
         /// Cardano only.
         start_mid_chain: bool = false, "true or false";
-        /// The node to follow: `address` of its port for other nodes, or `socket` for local
-        /// clients.
+        /// The node to follow. Bitcoin Core: `url`, and `cookie_file`, or `user` with `password_file`
+        /// or `password_env`, which names a variable; `blocks_dir` is the directory of its block
+        /// files, where this machine can read them. Cardano: `address` of the node's port for other
+        /// nodes, or `socket` for local clients.
         source: Option<Source> = None,
-            "{ kind = \"cardano-node\", address = \"HOST:PORT\" } or { kind = \"cardano-node\", socket = \"PATH\" }",
-            example "{ kind = \"cardano-node\", address = \"127.0.0.1:3001\" }";
+            "{ kind = \"bitcoind\", url = \"http://HOST:PORT\", cookie_file = \"PATH\" }, { kind = \"cardano-node\", address = \"HOST:PORT\" } or { kind = \"cardano-node\", socket = \"PATH\" }",
+            example "{ kind = \"bitcoind\", url = \"http://127.0.0.1:8332\", cookie_file = \"/home/bitcoin/.bitcoin/.cookie\" }";
     }
     /// How a node is followed.
     [follow] FollowConfig {
         /// Blocks that may wait for the writer before the node is asked for no more.
         queue_blocks_max: NonZeroU32 = count(256), "a whole number from 1 on";
-        /// The most blocks asked for at once.
+        /// Memory of such blocks together, in MiB; one block may always wait.
+        queue_mib_max: NonZeroU32 = count(64), "a whole number from 1 on";
+        /// The most blocks asked for at once; Cardano nodes only.
         fetch_range_blocks_max: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// Connections over which blocks are fetched from Bitcoin Core at the same time, one block
+        /// each.
+        fetch_connections_max: NonZeroU32 = count(4), "a whole number from 1 to 16";
+        /// Pause between questions to a Bitcoin Core that does not offer `waitfornewblock` with a
+        /// known tip, in milliseconds: one before 30.0, or one that does not allow it.
+        poll_interval_ms: NonZeroU32 = count(1_000), "a whole number from 1 to 20000";
         /// How long a node that has to answer may stay silent, in milliseconds. A node at its tip
         /// may take as long as the next block does.
         answer_timeout_ms: NonZeroU32 = count(10_000), "a whole number from 1 on";
@@ -203,7 +213,8 @@ settings! {
         /// The longest such wait, in milliseconds.
         reconnect_max_ms: NonZeroU32 = count(60_000), "a whole number from reconnect_first_ms on";
         /// How long the source may not be heard from before `/health` says `degraded`, in seconds.
-        /// A node shows life every 20 seconds; through its socket only with blocks.
+        /// Bitcoin Core shows life every 5 seconds, a Cardano node every 20; through its socket only
+        /// with blocks.
         stalled_secs: u32 = 120, "a whole number from 0 on";
     }
     /// The chain index. `enabled`, `store`, `mmr_rule`, `address_hash`, `payment_credential`,

@@ -10,10 +10,7 @@ use std::{
 };
 
 use tokio::sync::watch;
-use utxokeep_chains::{
-    RecentBlocks, RecentLimits,
-    cardano::{CardanoNode, NodeOptions},
-};
+use utxokeep_chains::{NodeSource, RecentBlocks, RecentLimits};
 use utxokeep_core::{ChainPoint, Network, OpenMode};
 use utxokeep_index::{
     ChainIndex, ChainWriter, IndexError, IndexOpenError, IndexSettings, LiveFollower, Readers,
@@ -76,17 +73,17 @@ pub fn open_or_create(config: &Config, asked: Option<Network>) -> Result<Index, 
 }
 
 /// How to reach the node that a database follows.
-pub fn node(config: &Config, index: &Index, source: &Source) -> Result<NodeOptions, EngineError> {
+pub fn node(config: &Config, index: &Index, source: &Source) -> Result<NodeSource, EngineError> {
     let settings = index.settings();
-    let genesis = settings.decoder.genesis();
-    let genesis = genesis.ok_or(EngineError::NotFollowed { network: settings.network() })?;
-    Ok(follow::node_options(source, &config.follow, genesis.network_magic()))
+    let (network, chain) = (settings.network(), source.chain());
+    follow::node_source(source, &config.follow, &settings.decoder)
+        .ok_or(EngineError::NotFollowed { network, chain })
 }
 
 /// How to follow a node.
 #[must_use]
-pub fn follow_options(config: &Config, node: NodeOptions) -> FollowOptions {
-    FollowOptions::new(Arc::new(CardanoNode::new(node)), &config.follow)
+pub fn follow_options(config: &Config, node: &NodeSource) -> FollowOptions {
+    FollowOptions::new(node.live(), &config.follow)
 }
 
 /// A place of a chain, for people.
@@ -94,7 +91,11 @@ pub fn follow_options(config: &Config, node: NodeOptions) -> FollowOptions {
 pub fn place(point: Option<ChainPoint>) -> String {
     point.map_or_else(
         || "the start of the chain".to_owned(),
-        |point| format!("height {} slot {}", point.height, point.slot),
+        |point| match point.slot {
+            // Chains without slots.
+            slot if slot == u64::from(point.height.get()) => format!("height {}", point.height),
+            slot => format!("height {} slot {slot}", point.height),
+        },
     )
 }
 
@@ -110,7 +111,7 @@ pub(super) struct ChainPart {
 #[derive(Debug)]
 struct Followed {
     options: FollowOptions,
-    node: NodeOptions,
+    node: NodeSource,
     /// Blocks that have just arrived, for a wallet ledger.
     recent: Option<RecentBlocks>,
     thread: Option<thread::JoinHandle<anyhow::Result<()>>>,
@@ -128,7 +129,7 @@ impl ChainPart {
         let source = config.chain.source.as_ref().map(|source| {
             let node = node(config, &index, source)?;
             let recent = has_ledger.then(|| RecentBlocks::new(recent_limits(&config.wallet)));
-            let options = follow_options(config, node.clone());
+            let options = follow_options(config, &node);
             let is_stopped = Arc::default();
             Ok::<_, EngineError>(Followed {
                 options,
@@ -150,7 +151,7 @@ impl ChainPart {
     }
 
     /// The node that is followed, and the blocks that have just arrived from it.
-    pub(super) fn live(&self) -> Option<(NodeOptions, RecentBlocks)> {
+    pub(super) fn live(&self) -> Option<(NodeSource, RecentBlocks)> {
         let source = self.source.as_ref()?;
         Some((source.node.clone(), source.recent.clone()?))
     }

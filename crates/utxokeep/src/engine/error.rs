@@ -45,11 +45,16 @@ pub enum EngineError {
         "there is no database yet, and nothing says which network it is for: set [chain] network"
     )]
     NoNetwork,
-    /// A network whose nodes cannot be followed yet.
-    #[error("nodes of {network} cannot be followed; import their block files instead")]
+    /// A source whose nodes have another chain.
+    #[error(
+        "the database is of {network}, and the source is a node of {chain}: name a source of the same \
+         chain, kind = \"bitcoind\" or kind = \"cardano-node\""
+    )]
     NotFollowed {
-        /// The network.
+        /// Network of the database.
         network: Network,
+        /// Chain of the source.
+        chain: &'static str,
     },
     /// The pruner is to follow a chain that is not there.
     #[error(

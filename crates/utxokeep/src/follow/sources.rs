@@ -1,21 +1,53 @@
 //! Sources of the configuration: the one place that knows which kinds there are.
 
-use utxokeep_chains::cardano::{NodeAddress, NodeOptions};
+use utxokeep_chains::{
+    BlockDecoder, NodeSource, QueueLimits,
+    bitcoind::BitcoindOptions,
+    cardano::{NodeAddress, NodeOptions},
+};
 
-use crate::config::{FollowConfig, Source};
+use crate::config::{BitcoindSource, FollowConfig, Source};
 
-/// How to reach the Cardano node of the configuration, on the network with this magic.
+/// How to reach the node of the configuration for the chain that `decoder` reads; `None` when nodes
+/// of that kind have another chain.
 #[must_use]
-pub fn node_options(source: &Source, config: &FollowConfig, network_magic: u32) -> NodeOptions {
-    let address = match source {
-        Source::CardanoNodeAddress(address) => NodeAddress::Tcp(address.clone()),
-        Source::CardanoNodeSocket(path) => NodeAddress::Socket(path.clone()),
+pub fn node_source(
+    source: &Source,
+    config: &FollowConfig,
+    decoder: &BlockDecoder,
+) -> Option<NodeSource> {
+    let network = decoder.network();
+    if network.chain() != source.chain() {
+        return None;
+    }
+    let queue = QueueLimits {
+        events_max: config.queue_blocks_max.get() as usize,
+        bytes_max: (config.queue_mib_max.get() as usize).saturating_mul(1 << 20),
     };
-    NodeOptions {
-        address,
-        network_magic: network_magic.into(),
-        queue_blocks_max: config.queue_blocks_max.get() as usize,
-        fetch_range_blocks_max: config.fetch_range_blocks_max.get() as usize,
-        answer_timeout_ms: config.answer_timeout_ms.get().into(),
+    let answer_timeout_ms = config.answer_timeout_ms.get().into();
+    let cardano = |address| {
+        Some(NodeSource::Cardano(NodeOptions {
+            address,
+            network_magic: decoder.genesis()?.network_magic().into(),
+            queue,
+            fetch_range_blocks_max: config.fetch_range_blocks_max.get() as usize,
+            answer_timeout_ms,
+        }))
+    };
+    match source.clone() {
+        Source::CardanoNodeAddress(address) => cardano(NodeAddress::Tcp(address)),
+        Source::CardanoNodeSocket(path) => cardano(NodeAddress::Socket(path)),
+        Source::Bitcoind(BitcoindSource { url, credentials, blocks_dir }) => {
+            Some(NodeSource::Bitcoin(BitcoindOptions {
+                url,
+                credentials,
+                network,
+                blocks_dir,
+                queue,
+                fetch_connections_max: config.fetch_connections_max.get() as usize,
+                poll_interval_ms: config.poll_interval_ms.get().into(),
+                answer_timeout_ms,
+            }))
+        }
     }
 }

@@ -42,7 +42,7 @@ impl LiveConnection for NodeConnection {
     }
 
     fn contact(&self) -> Contact {
-        Contact { messages: self.messages(), tip_height: self.tip_height() }
+        Self::contact(self)
     }
 }
 

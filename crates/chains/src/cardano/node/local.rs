@@ -12,9 +12,9 @@ use tracing::debug;
 
 use super::{
     NodeError, NodePoint,
-    wire::{self, AnswerLimit, Heard, Outbox, QUESTION_POINTS_MAX},
+    wire::{self, AnswerLimit, QUESTION_POINTS_MAX},
 };
-use crate::live::LiveEvent;
+use crate::live::{Heard, LiveEvent, Outbox};
 
 /// A connection to a local node that has shaken hands.
 pub(super) struct Local {

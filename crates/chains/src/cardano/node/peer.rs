@@ -17,9 +17,9 @@ use super::{
     announced::Announced,
     headers::{HeaderSync, Instruction, QUESTIONS_MAX},
     pending::{Pending, RollBack},
-    wire::{self, AnswerLimit, Heard, Outbox},
+    wire::{self, AnswerLimit},
 };
-use crate::live::LiveEvent;
+use crate::live::{Heard, LiveEvent, Outbox};
 
 /// Pause between signs of life. Nodes close a connection after 97 seconds without one.
 const KEEP_ALIVE_PAUSE: Duration = Duration::from_secs(20);

@@ -1,23 +1,14 @@
-//! What both protocols share: time limits, translated errors and points, the queue's near end.
+//! What both protocols share: time limits, translated errors and points.
 
-use std::{
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc,
-    },
-    time::Duration,
-};
+use std::{future::Future, time::Duration};
 
 use pallas_network::{
     miniprotocols::{Point, blockfetch, chainsync, handshake, keepalive},
     multiplexer,
 };
-use tokio::sync::Semaphore;
 
 use super::{NodeError, NodePoint};
-use crate::live::LiveEvent;
+use crate::live::{Left, NotStarted};
 
 /// Limit of one message with a block, the one nodes keep among themselves.
 const BLOCK_BYTES_MAX: usize = 2_500_000;
@@ -54,59 +45,6 @@ impl AnswerLimit {
             Ok(outcome) => outcome.map_err(Into::into),
             Err(_) => Err(self.missed(waiting_for)),
         }
-    }
-}
-
-/// The near end of the bounded queue to the consumer.
-///
-/// The channel itself is unbounded; a permit per event bounds it. The consumer returns permits,
-/// and closes the semaphore when it leaves.
-#[derive(Debug, Clone)]
-pub(super) struct Outbox {
-    permits: Arc<Semaphore>,
-    events: mpsc::Sender<LiveEvent>,
-    /// What was heard, whether or not it is an event.
-    pub(super) heard: Arc<Heard>,
-}
-
-/// Signs of life of a node, and how far it says it is.
-#[derive(Debug, Default)]
-pub(super) struct Heard {
-    messages: AtomicU64,
-    tip_height: AtomicU64,
-}
-
-impl Heard {
-    /// The node said something.
-    pub(super) fn message(&self) {
-        self.messages.fetch_add(1, Ordering::Release);
-    }
-
-    /// The node said how high its chain is.
-    pub(super) fn tip(&self, height: u64) {
-        self.tip_height.store(height, Ordering::Relaxed);
-        self.message();
-    }
-
-    pub(super) fn messages(&self) -> u64 {
-        self.messages.load(Ordering::Acquire)
-    }
-
-    pub(super) fn tip_height(&self) -> u64 {
-        self.tip_height.load(Ordering::Relaxed)
-    }
-}
-
-impl Outbox {
-    pub(super) fn new(permits: Arc<Semaphore>, events: mpsc::Sender<LiveEvent>) -> Self {
-        Self { permits, events, heard: Arc::default() }
-    }
-
-    /// Waits for room and hands `event` over.
-    pub(super) async fn send(&self, event: LiveEvent) -> Result<(), NodeError> {
-        let permit = self.permits.acquire().await.map_err(|_| NodeError::Closed)?;
-        permit.forget();
-        self.events.send(event).map_err(|_| NodeError::Closed)
     }
 }
 
@@ -175,6 +113,18 @@ pub(super) fn refused(network_magic: u64, reason: handshake::RefuseReason) -> No
 /// The error for a node that accepted the handshake on behalf of another network.
 pub(super) fn other_network(network_magic: u64) -> NodeError {
     NodeError::Handshake { network_magic, reason: "it answered for another network".to_owned() }
+}
+
+impl From<Left> for NodeError {
+    fn from(Left: Left) -> Self {
+        Self::Closed
+    }
+}
+
+impl From<NotStarted> for NodeError {
+    fn from(NotStarted(source): NotStarted) -> Self {
+        Self::Start { source }
+    }
 }
 
 impl From<multiplexer::Error> for NodeError {
