@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod alone;
+mod bitcoin_follow;
 mod cardano_cli;
 mod cardano_crash;
 mod cardano_follow;

@@ -5,5 +5,5 @@ mod bitcoin;
 mod branches;
 mod cardano;
 mod claims;
-mod program;
+pub(crate) mod program;
 mod verified;
