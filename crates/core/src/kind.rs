@@ -11,6 +11,9 @@ pub enum ErrorKind {
     Invalid,
     /// The request reaches beyond what is kept, or beyond what one answer may hold.
     OutOfRange,
+    /// The request goes on from a place behind which something was forgotten; start from the place
+    /// that the error names.
+    Gone,
     /// The request names something that does not exist, or that is not kept here.
     NotFound,
     /// The request would create something that exists already.
@@ -36,9 +39,10 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, in the order of the documents.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Invalid,
         Self::OutOfRange,
+        Self::Gone,
         Self::NotFound,
         Self::Exists,
         Self::Refused,
@@ -57,6 +61,7 @@ impl ErrorKind {
         match self {
             Self::Invalid => "invalid",
             Self::OutOfRange => "out_of_range",
+            Self::Gone => "gone",
             Self::NotFound => "not_found",
             Self::Exists => "exists",
             Self::Refused => "refused",

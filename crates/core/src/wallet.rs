@@ -25,6 +25,7 @@ mod lease;
 mod lock_plan;
 mod locks;
 mod lookahead;
+mod outbox;
 mod place;
 mod prune;
 mod script;
@@ -32,6 +33,7 @@ mod select;
 mod status;
 mod types;
 mod unsigned;
+mod webhook;
 mod weight;
 
 pub use archive::{ArchiveBlocker, ArchiveFacts, CannotArchive, check_archive};
@@ -59,6 +61,7 @@ pub use lookahead::{
     AskedReach, BadReach, BirthdayAboveTip, KeychainReach, LOOKAHEAD_DEFAULT, LOOKAHEAD_MAX,
     check_birthday, is_near_edge, scan_from, wider_lookahead,
 };
+pub use outbox::{BadDepths, EventDepths, TxChange, TxNotice, WalletEventKind};
 pub use place::{BadPlace, Relative, Surroundings, TxPlace, check_place};
 pub use prune::{AfterUndo, BadPrune, PrunedBlocks, check_prune_depth, prune_depth};
 pub use script::{ScriptKind, is_paid};
@@ -68,6 +71,7 @@ pub use select::{
 pub use status::{Event, Evidence, InvalidReason, Refused, TxState, TxStatus, made_anew, next};
 pub use types::{Amount, AmountTooLarge, LeaseId, Micros, WalletId};
 pub use unsigned::{CannotBuild, PsbtInput, PsbtOutput, PsbtRequest, ScriptOrigin, UnsignedPsbt};
+pub use webhook::{AfterFailure, RetryPolicy, WebhookState};
 pub use weight::{
     count_weight, dust_limit, estimated_spend_weight, output_weight, weight_without_inputs,
 };

@@ -44,6 +44,7 @@ impl Codes {
         match kind {
             ErrorKind::Invalid => Self::new(Exit::Usage, BAD, Code::InvalidArgument),
             ErrorKind::OutOfRange => Self::new(Exit::Refused, BAD, Code::OutOfRange),
+            ErrorKind::Gone => Self::new(Exit::Refused, StatusCode::GONE, Code::OutOfRange),
             ErrorKind::NotFound => Self::new(Exit::NotFound, StatusCode::NOT_FOUND, Code::NotFound),
             ErrorKind::Exists => Self::new(Exit::Refused, CONFLICT, Code::AlreadyExists),
             ErrorKind::Refused => Self::new(Exit::Refused, CONFLICT, Code::FailedPrecondition),
@@ -84,6 +85,9 @@ const fn meaning(kind: ErrorKind) -> &'static str {
         }
         ErrorKind::OutOfRange => {
             "the request reaches beyond what is kept, or beyond what one answer may hold"
+        }
+        ErrorKind::Gone => {
+            "the request goes on from a place behind which something was forgotten; the error names where to start"
         }
         ErrorKind::NotFound => {
             "the request names something that does not exist, or that is not kept here"

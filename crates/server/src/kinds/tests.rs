@@ -52,9 +52,10 @@ fn check(cases: Vec<Case>) {
 
 #[test]
 fn codes_of_every_kind_are_pinned() {
-    let pinned: [(ErrorKind, u8, u16, Code); 12] = [
+    let pinned: [(ErrorKind, u8, u16, Code); 13] = [
         (ErrorKind::Invalid, 2, 400, Code::InvalidArgument),
         (ErrorKind::OutOfRange, 4, 400, Code::OutOfRange),
+        (ErrorKind::Gone, 4, 410, Code::OutOfRange),
         (ErrorKind::NotFound, 3, 404, Code::NotFound),
         (ErrorKind::Exists, 4, 409, Code::AlreadyExists),
         (ErrorKind::Refused, 4, 409, Code::FailedPrecondition),
