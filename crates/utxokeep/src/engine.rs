@@ -32,6 +32,7 @@ use crate::{
     wallet_upkeep::WalletUpkeep,
     wallets::Wallets,
     watched::{Watched, any_stopped},
+    webhooks::WebhookDelivery,
 };
 
 pub use self::{error::EngineError, place::known_ledger};
@@ -443,6 +444,7 @@ struct WalletPart {
     live: Option<(NodeSource, RecentBlocks)>,
     following: Option<ConsumerThread>,
     upkeep: Option<WalletUpkeep>,
+    webhooks: Option<WebhookDelivery>,
 }
 
 impl WalletPart {
@@ -455,6 +457,7 @@ impl WalletPart {
             live: chain.and_then(ChainPart::live),
             following: None,
             upkeep: None,
+            webhooks: None,
         }
     }
 }
@@ -474,11 +477,13 @@ impl Part for WalletPart {
         }
         let failed = |source| EngineError::Thread { does: "looks after the wallet ledger", source };
         self.upkeep = WalletUpkeep::start(&self.wallets).map_err(failed)?;
+        let failed = |source| EngineError::Thread { does: "delivers to webhooks", source };
+        self.webhooks = WebhookDelivery::start(&self.wallets).map_err(failed)?;
         Ok(())
     }
 
     fn stop(&mut self) -> Result<(), EngineError> {
-        (self.following, self.upkeep) = (None, None);
+        (self.following, self.upkeep, self.webhooks) = (None, None, None);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! * Nothing here knows a transport: no HTTP, no gRPC, no command line.
+//! * Nothing here serves a transport: no HTTP, no gRPC, no command line. Webhooks are clients.
 //! * Every face answers with the same models.
 //! * Fixed settings of an existing database are taken from it, never guessed.
 
@@ -31,6 +31,7 @@ pub mod wallet_follow;
 pub mod wallet_upkeep;
 pub mod wallets;
 pub mod watched;
+pub mod webhooks;
 
 /// Compiles the example of the repository's README.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@
 
 use utxokeep_core::{Metric, MetricKind};
 
-use crate::{consumers, follow, store_gauges, wallet_follow, wallet_upkeep};
+use crate::{consumers, follow, store_gauges, wallet_follow, wallet_upkeep, webhooks};
 
 /// Every list of metrics of the engine and its parts, with its title in the documents.
 pub const LISTS: &[(&str, &[Metric])] = &[
@@ -17,6 +17,7 @@ pub const LISTS: &[(&str, &[Metric])] = &[
     ("Pruner", utxokeep_pruner::METRICS),
     ("Wallet ledger that follows", wallet_follow::METRICS),
     ("Wallet ledger that is served", wallet_upkeep::METRICS),
+    ("Webhooks of wallets", webhooks::METRICS),
 ];
 
 /// Tells the recorder that is installed what metrics mean.

@@ -1,5 +1,5 @@
-//! Upkeep of the wallet ledger beside the server: expired leases and old idempotency keys are
-//! removed, leases and rows are counted.
+//! Upkeep of the wallet ledger beside the server: expired leases, old idempotency keys and old
+//! events are removed, leases and rows are counted.
 //!
 //! # Invariants
 //!
@@ -35,8 +35,11 @@ metric_list! {
         "Rows of expired leases that were removed.";
     FORGOTTEN = "utxokeep_wallet_idempotency_keys_forgotten_total", Counter, "",
         "Idempotency keys that were old enough to be forgotten.";
+    EVENTS_FORGOTTEN = "utxokeep_wallet_events_forgotten_total", Counter, "",
+        "Wallet events that were too many or too old and were forgotten.";
     SECONDS = "utxokeep_wallet_cleanup_seconds", Histogram, "",
-        "How long it took to remove rows of expired leases and old idempotency keys, by pass.";
+        "How long it took to remove rows of expired leases, old idempotency keys and old events, \
+         by pass.";
     FAILURES = "utxokeep_wallet_cleanup_failures_total", Counter, "",
         "Passes that failed; the log says why.";
 }
@@ -88,6 +91,7 @@ fn describe() {
     // A counter that was never touched is not shown; these start at 0.
     counter!(CLEANED).increment(0);
     counter!(FORGOTTEN).increment(0);
+    counter!(EVENTS_FORGOTTEN).increment(0);
     counter!(FAILURES).increment(0);
 }
 
@@ -102,9 +106,11 @@ fn pass(wallets: &Wallets) {
 fn clean(wallets: &Wallets) -> Result<(), LedgerError> {
     let started = Instant::now();
     let (leases, keys) = wallets.clean_up()?;
+    let events = wallets.forget_events()?;
     histogram!(SECONDS).record(started.elapsed().as_secs_f64());
     counter!(CLEANED).increment(leases);
     counter!(FORGOTTEN).increment(keys);
+    counter!(EVENTS_FORGOTTEN).increment(events);
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod answers;
 mod chains;
 mod directory;
 mod error;
+mod events;
 mod history;
 mod leases;
 mod once;
@@ -24,6 +25,7 @@ mod requests;
 mod standing;
 mod texts;
 mod verify;
+mod webhooks;
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,7 +35,7 @@ use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
 use utxokeep_sql::{Database, Isolation, OpenMode, Options, RETRIES_METRIC, RETRIES_METRIC_HELP};
 use utxokeep_wallet::{
-    FeeRate, Ledger, LedgerError, Limits, Maturity, Micros, PaymentLimits, Wallet,
+    EventDepths, FeeRate, Ledger, LedgerError, Limits, Maturity, Micros, PaymentLimits, Wallet,
 };
 
 use crate::{clock::now_us, config::WalletConfig};
@@ -42,8 +44,10 @@ pub use self::once::merge_keys;
 pub use self::{
     answers::*,
     error::{LedgerOpenError, WalletsError},
+    events::{EventInfo, EventList, EventWait, ListEvents},
     requests::*,
     standing::{Lagging, RescanInfo, RescanWallet, SetAsideInfo, StandingInfo},
+    webhooks::{AddWebhook, WebhookAdded, WebhookInfo, WebhookRemoved, WebhookTested},
 };
 pub use crate::consumers::FollowerState;
 
@@ -162,7 +166,7 @@ fn sql_options(config: &WalletConfig) -> Options {
     })
 }
 
-const fn limits(config: &WalletConfig) -> Limits {
+fn limits(config: &WalletConfig) -> Limits {
     Limits {
         cascade_txs_max: config.cascade_txs_max.get() as usize,
         tx_inputs_max: config.tx_inputs_max.get() as usize,
@@ -179,6 +183,9 @@ const fn limits(config: &WalletConfig) -> Limits {
         lease_batch_max: config.lease_batch_max.get() as usize,
         change_min_max: config.change_min_sat_max,
         batch_txs_max: config.batch_txs_max.get() as usize,
+        // A configuration that was read was checked.
+        event_depths: EventDepths::new(&config.event_depths).unwrap_or_default(),
+        webhooks_max: config.webhooks_max.get() as usize,
         payment: payment_limits(config),
     }
 }

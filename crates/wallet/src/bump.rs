@@ -205,6 +205,9 @@ impl Session<'_, '_> {
         let mut coins: Vec<_> = plan.inputs.iter().map(|coin| (coin.id, coin.outpoint)).collect();
         coins.sort_unstable();
         if let Some(from) = from {
+            let ids: Vec<i64> = coins.iter().map(|(id, _)| *id).collect();
+            let now = self.lease_now()?;
+            self.clean_expired(&ids, now)?;
             for (id, _) in &coins {
                 let old = Value::from(from.as_bytes());
                 let new = Value::from(terms.owner.as_bytes());

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use utxokeep_core::{
     BlockHash, ChainHash, ChainWork, Height, Network,
-    wallet::{Evidence, Micros, WalletId, parents_first},
+    wallet::{EventDepths, Evidence, Micros, WalletId, parents_first},
 };
 use utxokeep_fault::crash_point;
 use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
@@ -22,6 +22,7 @@ use crate::{
     ingest::{check_block, check_shape},
     ledger::ensure_chain,
     lifecycle::family,
+    outbox::TipAfter,
     prune, rows,
     session::{CHAIN_LOCKS, Session},
     standing,
@@ -50,6 +51,13 @@ const DROP_DEEP_LEASES: &str = "DELETE FROM utxo_leases
         AND spent_height + hold_confirmations - 1 <= $2";
 const SELECT_TOUCHED: &str = "SELECT DISTINCT wallet_id FROM transactions
     WHERE chain_id = $1 AND block_height >= $2 ORDER BY wallet_id";
+
+/// Transactions in a block that a new tip makes deep enough to be told of.
+const SELECT_DEEPER: &str = "SELECT t.wallet_id, t.id FROM transactions t
+    JOIN wallets w ON w.id = t.wallet_id
+    WHERE t.chain_id = $1 AND t.block_height = $2 AND t.told_depth < $3
+        AND w.archived_at_us IS NULL
+    ORDER BY t.wallet_id, t.id";
 
 pub use self::scan::RescanStep;
 
@@ -148,22 +156,27 @@ impl Ledger {
             let reason = chain.set_wallet_aside(wallet, &block, error, now)?;
             applied.set_aside.insert(wallet, reason);
         }
-        for (wallet, places) in chain.concerned(block.height, txs)? {
-            if skipped.contains(&wallet) {
-                continue;
-            }
-            let wallet = WalletId::new(wallet);
+        let places = chain.concerned(block.height, txs)?;
+        let deeper = chain.deeper(block.height, self.limits.event_depths)?;
+        let wallets: BTreeSet<i64> = places.keys().chain(deeper.keys()).copied().collect();
+        for id in wallets.difference(&skipped) {
+            let (wallet, places) = (WalletId::new(*id), places.get(id));
             let recorded = chain.tx.savepoint(|tx| {
                 let mut session = Session::lock(tx, self.limits, wallet, now)?;
                 session.clock = self.lease_clock;
-                let recorded = session.record_block(&block, txs, &places)?;
+                session.outbox.tip_after = Some(TipAfter(Some(block.height)));
+                session.touch(deeper.get(id).map_or(&[], Vec::as_slice))?;
+                let recorded = match places {
+                    Some(places) => Some(session.record_block(&block, txs, places)?),
+                    None => None,
+                };
                 session.finish()?;
                 crash_point("in_block");
                 Ok(recorded)
             });
             match recorded {
                 Ok(recorded) => {
-                    applied.recorded.insert(wallet, recorded);
+                    applied.recorded.extend(recorded.map(|recorded| (wallet, recorded)));
                 }
                 Err(error) => {
                     let reason = chain.set_wallet_aside(wallet, &block, error, now)?;
@@ -375,6 +388,25 @@ impl<'t, 'c> LockedChain<'t, 'c> {
         Ok(places)
     }
 
+    /// Transactions that a block at `height` makes deep enough to be told of, by wallet.
+    fn deeper(
+        &mut self,
+        height: Height,
+        depths: EventDepths,
+    ) -> Result<BTreeMap<i64, Vec<i64>>, SqlError> {
+        let mut deeper: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+        // What is in the block itself is told when it is recorded.
+        for depth in depths.as_slice().iter().copied().filter(|depth| *depth > 1) {
+            let Some(below) = height.get().checked_sub(depth - 1) else { continue };
+            let key = [Value::from(self.id), Value::from(below), Value::from(depth)];
+            self.tx.query(SELECT_DEEPER, &key, |row| {
+                deeper.entry(row.int(0)?).or_default().push(row.int(1)?);
+                Ok(())
+            })?;
+        }
+        Ok(deeper)
+    }
+
     /// The highest block below a height whose hash the ledger knows.
     fn known_below(&mut self, height: Height) -> Result<Tip, SqlError> {
         let key = [Value::from(self.id), Value::from(height.get())];
@@ -403,6 +435,7 @@ impl<'t, 'c> LockedChain<'t, 'c> {
             let wallet = WalletId::new(wallet);
             let detached: Result<(), LedgerError> = self.tx.savepoint(|tx| {
                 let mut session = Session::lock(tx, limits, wallet, now)?;
+                session.outbox.tip_after = Some(TipAfter(tip.map(|(height, _)| height)));
                 session.detach_from(height)?;
                 session.finish()?;
                 Ok(())

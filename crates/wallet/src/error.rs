@@ -43,6 +43,20 @@ pub enum LedgerError {
         /// What is wrong.
         what: String,
     },
+    /// Events behind a cursor were forgotten.
+    #[error(
+        "events behind cursor {cursor} were forgotten, the oldest cursor to read from is {oldest}; \
+         read the state of the wallet anew, then its events from there"
+    )]
+    EventsGone {
+        /// The cursor that was given.
+        cursor: i64,
+        /// The oldest cursor behind which every event is kept.
+        oldest: i64,
+    },
+    /// The wallet does not have the webhook.
+    #[error("the wallet has no webhook {0}")]
+    WebhookNotFound(i64),
     /// The wallet does not have the transaction.
     #[error("the wallet does not know transaction {0}")]
     TxNotFound(ChainHash),

@@ -14,7 +14,9 @@ impl LedgerError {
             | Self::TxNotFound(_)
             | Self::UtxoNotFound(_)
             | Self::AddressIdNotFound(_)
+            | Self::WebhookNotFound(_)
             | Self::DescriptorNotFound(_) => ErrorKind::NotFound,
+            Self::EventsGone { .. } => ErrorKind::Gone,
             Self::WalletExists(_) => ErrorKind::Exists,
             Self::InvalidTx { .. }
             | Self::InvalidBlock { .. }

@@ -301,6 +301,7 @@ impl Session<'_, '_> {
         let claimed = Value::from(plan.state.block().is_some() && self.evidence == Evidence::Claim);
         if let Some(stored) = plan.stored {
             if !unchanged {
+                self.touch(&[stored.id])?;
                 let earlier = self.earlier_place(&stored, plan);
                 self.tx.execute(
                     UPDATE_TX,
@@ -324,6 +325,7 @@ impl Session<'_, '_> {
             return Ok(stored.id);
         }
         let id = self.next_tx_id()?;
+        self.note_new(id);
         let total: i64 = new.outputs.iter().map(|output| output.amount.to_column()).sum();
         self.tx.execute(
             INSERT_TX,

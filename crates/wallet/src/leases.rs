@@ -305,6 +305,10 @@ impl Session<'_, '_> {
         let expires_at = now.plus(terms.duration_us);
         let mut coins = coins.to_vec();
         coins.dedup();
+        if self.has_leases()? {
+            let ids: Vec<i64> = coins.iter().map(|(id, _)| *id).collect();
+            self.clean_expired(&ids, now)?;
+        }
         let owner = Value::from(terms.owner.as_bytes());
         let mut rows = Vec::with_capacity(coins.len() * 6);
         for (id, _) in &coins {
@@ -316,6 +320,7 @@ impl Session<'_, '_> {
         if leased < u64::try_from(coins.len()).unwrap_or(u64::MAX) {
             return Err(self.taken(&coins, owner)?);
         }
+        self.has_leases = Some(true);
         crash_point("after_lease");
         Ok(expires_at)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use utxokeep_core::{
@@ -45,6 +45,8 @@ pub struct Ledger {
     pub(crate) lease_clock: LeaseClock,
     pub(crate) codec: Option<Arc<dyn ChainCodec>>,
     closed: Arc<AtomicBool>,
+    /// Grows with every commit, for readers that wait for events.
+    pub(crate) commits: Arc<AtomicU64>,
     /// What the migrations make on this server, once it was asked for.
     schema: Arc<OnceLock<Option<Definitions>>>,
 }
@@ -62,6 +64,7 @@ impl Ledger {
             lease_clock: LeaseClock::default(),
             codec: None,
             closed: Arc::default(),
+            commits: Arc::default(),
             schema: Arc::default(),
         })
     }
@@ -229,6 +232,7 @@ impl Ledger {
     ) -> Result<T, E> {
         self.check_open()?;
         let answer = self.database.write_at(self.isolation, body)?;
+        self.commits.fetch_add(1, Ordering::Release);
         crash_point("after_commit");
         Ok(answer)
     }

@@ -21,6 +21,7 @@ mod chain;
 mod descriptors;
 mod error;
 mod error_kind;
+mod events;
 mod follow;
 mod idempotency;
 mod ingest;
@@ -31,6 +32,7 @@ mod ledger;
 mod lifecycle;
 mod list;
 mod open;
+mod outbox;
 mod payments;
 mod prune;
 mod rows;
@@ -38,6 +40,7 @@ mod schema;
 mod schema_archived;
 mod schema_claims;
 mod schema_descriptors;
+mod schema_events;
 mod schema_idempotency;
 mod schema_imported;
 mod schema_labels;
@@ -57,6 +60,7 @@ mod types;
 mod unseen;
 mod upkeep;
 mod verify;
+mod webhooks;
 
 pub use addresses::AddedAddresses;
 pub use balance::BalanceQuery;
@@ -67,6 +71,7 @@ pub use descriptors::{
     ScriptSource, WatchedDescriptor, suitable_change,
 };
 pub use error::LedgerError;
+pub use events::{EventPage, WalletEvent};
 pub use follow::{
     BlockBody, ChainError, FollowError, FollowOptions, FollowReport, FollowedChain, WorseBranch,
     block_ref, block_txs,
@@ -93,7 +98,9 @@ pub use unseen::{Unseen, UnseenReason};
 pub use upkeep::LeaseCounts;
 pub use utxokeep_core::wallet::{
     AllowedGuards, Amount, ArchiveBlocker, BadPlace, Balance, ChainCodec, ChangePolicy, CoinClass,
-    ConfirmationRange, FeeRate, Guard, GuardRefusal, InvalidReason, LOOKAHEAD_DEFAULT, LeaseId,
-    Maturity, Micros, PaymentLimits, PrunedBlocks, Refused, TxState, TxStatus, WalletId,
+    ConfirmationRange, EventDepths, FeeRate, Guard, GuardRefusal, InvalidReason, LOOKAHEAD_DEFAULT,
+    LeaseId, Maturity, Micros, PaymentLimits, PrunedBlocks, Refused, RetryPolicy, TxState,
+    TxStatus, WalletEventKind, WalletId, WebhookState,
 };
 pub use verify::{Verification, Violation};
+pub use webhooks::{Delivery, Holder, NewWebhook, Outcome, Webhook};

@@ -94,6 +94,7 @@ impl Ledger {
                 return Err(LedgerError::NotALeaf(session.network.hash(txid)));
             }
             let released = session.release_inputs(stored.id)?;
+            session.touch(&[stored.id])?;
             session.remove(&[stored.id])?;
             Ok(released)
         })

@@ -6,9 +6,10 @@
 use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down, migrate_up};
 
 use crate::{
-    Micros, labels::marks, schema_archived, schema_claims, schema_descriptors, schema_idempotency,
-    schema_imported, schema_labels, schema_leases, schema_lookahead, schema_marks, schema_pruned,
-    schema_rescans, schema_restored, schema_undone, schema_work, statistics,
+    Micros, labels::marks, schema_archived, schema_claims, schema_descriptors, schema_events,
+    schema_idempotency, schema_imported, schema_labels, schema_leases, schema_lookahead,
+    schema_marks, schema_pruned, schema_rescans, schema_restored, schema_undone, schema_work,
+    statistics,
 };
 
 /// Name of this part of the schema in the table of migrations.
@@ -100,6 +101,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "blocks that wallets were pruned from",
         up: schema_undone::UP,
         down: schema_undone::DOWN,
+    },
+    Migration {
+        version: 16,
+        name: "wallet events and webhooks",
+        up: schema_events::UP,
+        down: schema_events::DOWN,
     },
 ];
 

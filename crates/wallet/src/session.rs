@@ -11,24 +11,26 @@ use utxokeep_core::{
 };
 use utxokeep_sql::{Dialect, Row, SqlError, Transaction, Value};
 
-use crate::{BlockRef, LeaseClock, LedgerError, Limits, rows, standing::LackCause};
+use crate::{BlockRef, LeaseClock, LedgerError, Limits, outbox::Outbox, rows, standing::LackCause};
 
 const SELECT_WALLET: &str =
-    "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id, archived_at_us, birthday_height
+    "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id, archived_at_us, birthday_height,
+        next_event_id
     FROM wallets WHERE id = $1";
 /// Held by everybody who writes to a wallet, so that no block comes in between: see `chain`. Locks
 /// of this kind queue, so that a block is not kept waiting by writers who come later.
 const SHARE_CHAIN: &str =
     "SELECT pg_advisory_xact_lock_shared($2 + chain_id) FROM wallets WHERE id = $1";
 const LOCK_WALLET: &str = "SELECT chain_id, next_tx_id, next_utxo_id, next_address_id,
-        archived_at_us, birthday_height
+        archived_at_us, birthday_height, next_event_id
     FROM wallets WHERE id = $1 FOR NO KEY UPDATE";
 const SELECT_CHAIN: &str = "SELECT c.chain, c.network, c.tip_height, c.tip_hash,
         r.failed_height, r.failed_reason, r.restored_at_us, r.undone_at_us, r.next_height
     FROM wallets w JOIN chains c ON c.id = w.chain_id
     LEFT JOIN wallet_rescans r ON r.wallet_id = w.id WHERE w.id = $1";
 const UPDATE_COUNTERS: &str = "UPDATE wallets
-    SET next_tx_id = $2, next_utxo_id = $3, next_address_id = $4 WHERE id = $1";
+    SET next_tx_id = $2, next_utxo_id = $3, next_address_id = $4, next_event_id = $5
+    WHERE id = $1";
 const SELECT_TX: &str =
     "SELECT id, status, block_height, is_coinbase, is_waiting, owned_input_count, block_position,
         is_claimed
@@ -51,6 +53,7 @@ struct Counters {
     tx: i64,
     utxo: i64,
     address: i64,
+    event: i64,
 }
 
 /// A wallet and the transaction in which it is read or written.
@@ -81,8 +84,10 @@ pub(crate) struct Session<'t, 'c> {
     counters: Counters,
     stored_counters: Counters,
     pub(crate) known_block: Option<BlockRef>,
-    has_leases: Option<bool>,
+    pub(crate) has_leases: Option<bool>,
     pub(crate) has_held_back: Option<bool>,
+    /// What is told of this session when it is finished.
+    pub(crate) outbox: Outbox,
 }
 
 /// A stored transaction, as far as recording cares.
@@ -145,8 +150,12 @@ impl<'t, 'c> Session<'t, 'c> {
                 return Ok(());
             }
             if at == wallet_at {
-                let counters =
-                    Counters { tx: row.int(1)?, utxo: row.int(2)?, address: row.int(3)? };
+                let counters = Counters {
+                    tx: row.int(1)?,
+                    utxo: row.int(2)?,
+                    address: row.int(3)?,
+                    event: row.int(6)?,
+                };
                 let is_archived = row.opt_int(4)?.is_some();
                 found = Some((row.int(0)?, counters, is_archived, rows::height(row, 5)?));
             } else {
@@ -185,14 +194,17 @@ impl<'t, 'c> Session<'t, 'c> {
             known_block: None,
             has_leases: None,
             has_held_back: None,
+            outbox: Outbox::default(),
         })
     }
 
-    /// Stores the counters. Nothing may be written afterwards.
-    pub(crate) fn finish(self) -> Result<(), SqlError> {
+    /// Writes the events of what was changed, and stores the counters. Nothing may be written
+    /// afterwards.
+    pub(crate) fn finish(mut self) -> Result<(), SqlError> {
+        self.write_events()?;
         if self.counters != self.stored_counters {
-            let Counters { tx, utxo, address } = self.counters;
-            let row = [self.wallet, tx, utxo, address].map(Value::from);
+            let Counters { tx, utxo, address, event } = self.counters;
+            let row = [self.wallet, tx, utxo, address, event].map(Value::from);
             self.tx.execute(UPDATE_COUNTERS, &row)?;
         }
         // PostgreSQL plans by what it last measured, and may have measured empty tables.
@@ -214,6 +226,10 @@ impl<'t, 'c> Session<'t, 'c> {
 
     pub(crate) fn next_utxo_id(&mut self) -> Result<i64, SqlError> {
         take_number(&mut self.counters.utxo)
+    }
+
+    pub(crate) fn next_event_id(&mut self) -> Result<i64, SqlError> {
+        take_number(&mut self.counters.event)
     }
 
     pub(crate) fn next_address_id(&mut self) -> Result<i64, SqlError> {

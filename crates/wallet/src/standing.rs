@@ -338,6 +338,7 @@ impl Session<'_, '_> {
             let rescan = self.rescan_row()?.and_then(|row| row.rescan);
             self.tx.execute(DELETE, &key[..1])?;
             if let Some(rescan) = rescan {
+                self.touch_untold(rescan.from)?;
                 self.note_restored(rescan.from)?;
             }
         } else {

@@ -2,7 +2,7 @@
 
 use utxokeep_core::{
     BlockHash, Height, Network, OutPoint, Txid,
-    wallet::{Amount, LeaseId, Micros, PaymentLimits, TxState, WalletId},
+    wallet::{Amount, EventDepths, LeaseId, Micros, PaymentLimits, TxState, WalletId},
 };
 
 use crate::LedgerError;
@@ -204,6 +204,10 @@ pub struct Limits {
     pub change_min_max: u64,
     /// Transactions of one batch or block.
     pub batch_txs_max: usize,
+    /// Numbers of confirmations that wallet events tell of.
+    pub event_depths: EventDepths,
+    /// Webhooks of one wallet.
+    pub webhooks_max: usize,
     /// What a payment may pay, unless its caller allows more by name.
     pub payment: PaymentLimits,
 }
@@ -239,6 +243,8 @@ impl Default for Limits {
             lease_batch_max: 1_000,
             change_min_max: 10_000,
             batch_txs_max: 1_000_000,
+            event_depths: EventDepths::default(),
+            webhooks_max: 10,
             payment: PaymentLimits::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! What is done and counted for all wallets of a ledger together, by whoever runs it.
 
 use utxokeep_core::wallet::{Micros, WalletId};
-use utxokeep_sql::{Dialect, SqlError, Transaction, Value};
+use utxokeep_sql::{Dialect, Row, SqlError, Transaction, Value};
 
 use crate::{Cleaned, Ledger, LedgerError, rows, session::Session};
 
@@ -17,6 +17,16 @@ const COUNT_HELD: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM utxo_leases
 const DELETE_OLD_ANSWERS: &str = "DELETE FROM idempotency_keys WHERE created_at_us <= $1
     AND (wallet_id, request_key) IN (SELECT wallet_id, request_key FROM idempotency_keys
         WHERE created_at_us <= $1 ORDER BY created_at_us LIMIT $2)";
+/// Wallets with more events than are kept, or whose oldest is too old.
+const SELECT_OVERFULL: &str = "SELECT w.id FROM wallets w
+    JOIN wallet_events e ON e.wallet_id = w.id AND e.id = w.first_event_id
+    WHERE w.id > $1 AND (w.next_event_id - w.first_event_id > $2 OR e.at_us <= $3)
+    ORDER BY w.id LIMIT 1";
+const SELECT_DUE: &str = "SELECT h.wallet_id, h.id FROM wallet_webhooks h
+    JOIN wallets w ON w.id = h.wallet_id
+    WHERE h.state = 0 AND h.next_event_id < w.next_event_id AND h.next_attempt_us <= $1
+        AND (h.held_until_us IS NULL OR h.held_until_us <= $1)
+    ORDER BY h.next_attempt_us, h.wallet_id, h.id LIMIT $2";
 /// What PostgreSQL last measured; below 0 before it did.
 const ESTIMATE_ROWS: &str = "SELECT CAST(c.reltuples AS BIGINT) FROM pg_class c
     WHERE c.oid = to_regclass($1)";
@@ -39,6 +49,8 @@ const TABLES: &[&str] = &[
     "utxo_marks",
     "labels",
     "pruned_transactions",
+    "wallet_events",
+    "wallet_webhooks",
 ];
 
 /// Leases of all wallets, each figure up to the limit that was asked for.
@@ -84,6 +96,51 @@ impl Ledger {
             let key = [Value::from(now.plus(-keep_us).get()), Value::from(limit)];
             let rows = tx.execute(DELETE_OLD_ANSWERS, &key)?;
             Ok(Cleaned { rows, has_more: i64::try_from(rows) == Ok(limit) })
+        })
+    }
+
+    /// Forgets the oldest events of wallets that have more than `keep_rows`, and those that are older
+    /// than `keep_us`, at most `rows_max` of each wallet. Wallets are locked one at a time.
+    pub fn clean_events(
+        &self,
+        keep_rows: u64,
+        keep_us: i64,
+        rows_max: usize,
+        now: Micros,
+    ) -> Result<Cleaned, LedgerError> {
+        let keep_rows = i64::try_from(keep_rows).unwrap_or(i64::MAX);
+        let rows_max = i64::try_from(rows_max).unwrap_or(i64::MAX);
+        let mut done = Cleaned::default();
+        let mut after = 0;
+        loop {
+            let found = self.read(|tx| {
+                let young = Session::read_lease_time(tx, self.lease_clock, now)?.plus(-keep_us);
+                let key = [Value::from(after), Value::from(keep_rows), Value::from(young.get())];
+                Ok(tx.query_opt(SELECT_OVERFULL, &key, |row| row.int(0))?.map(|id| (id, young)))
+            })?;
+            let Some((wallet, young)) = found else { return Ok(done) };
+            after = wallet;
+            let wallet = WalletId::new(wallet);
+            let cleaned = self.write_wallet_even_archived(wallet, now, |session| {
+                session.forget_events(keep_rows, young, rows_max)
+            })?;
+            done.rows += cleaned.rows;
+            done.has_more |= cleaned.has_more;
+        }
+    }
+
+    /// Webhooks with events to deliver that no program holds, those that wait longest first. Asking
+    /// writes nothing.
+    pub fn due_webhooks(
+        &self,
+        limit: usize,
+        now: Micros,
+    ) -> Result<Vec<(WalletId, i64)>, LedgerError> {
+        let limit = self.page(limit);
+        self.read(|tx| {
+            let now = Session::read_lease_time(tx, self.lease_clock, now)?;
+            let read = |row: &Row<'_>| Ok((WalletId::new(row.int(0)?), row.int(1)?));
+            Ok(tx.query_all(SELECT_DUE, &[Value::from(now.get()), limit], read)?)
         })
     }
 

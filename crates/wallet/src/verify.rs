@@ -10,6 +10,7 @@ mod derived;
 mod fates;
 mod guards;
 mod keys;
+mod outbox;
 mod places;
 mod references;
 mod rules;
@@ -122,7 +123,13 @@ impl Ledger {
             }
             let mut violations = Vec::new();
             let of_keys = keys::KEYS.iter().map(|(.., rule)| rule);
-            for rule in RULES.iter().chain(fates::FATES).chain(places::PLACES).chain(of_keys) {
+            for rule in RULES
+                .iter()
+                .chain(fates::FATES)
+                .chain(places::PLACES)
+                .chain(outbox::OUTBOX)
+                .chain(of_keys)
+            {
                 violations.extend(session.check_rule(rule)?);
             }
             // Labels name outputs by text, so that this rule is no query.

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde::Serialize;
 use toml::{Table, Value};
-use utxokeep_core::wallet::FeeRate;
+use utxokeep_core::wallet::{EventDepths, FeeRate};
 
 use super::names;
 use super::{Config, ConfigError, SETTINGS, Setting, schema::SECTIONS};
@@ -90,6 +90,12 @@ impl Config {
             ("txstore", "cache_mib", self.txstore.cache_mib.get(), CACHE_MIB_MIN..=any),
             ("txstore", "sql_connections_max", self.txstore.sql_connections_max.get(), 2..=any),
             ("wallet", "sql_connections_max", self.wallet.sql_connections_max.get(), 2..=any),
+            (
+                "wallet",
+                "webhook_concurrency_max",
+                self.wallet.webhook_concurrency_max.get(),
+                1..=1000,
+            ),
             ("wallet", "lookahead_edge_percent", self.wallet.lookahead_edge_percent.get(), 1..=100),
             (
                 "server",
@@ -156,6 +162,10 @@ impl Config {
         if on_top_min.rate() > FeeRate::per_vbyte(on_top_max) {
             let setting = find(file, "wallet", "incremental_rate_sat_per_vbyte_min")?;
             return Err(wrong_value(file, setting, &on_top_min));
+        }
+        if EventDepths::new(&wallet.event_depths).is_err() {
+            let setting = find(file, "wallet", "event_depths")?;
+            return Err(wrong_value(file, setting, &wallet.event_depths));
         }
         if wallet.lease_secs_default > wallet.lease_secs_max {
             let setting = find(file, "wallet", "lease_secs_default")?;

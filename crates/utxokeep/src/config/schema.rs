@@ -477,6 +477,42 @@ settings! {
         idempotency_keep_secs: NonZeroU32 = count(86_400), "a whole number from 1 on";
         /// The most such answers of one wallet; a request with one more key is refused.
         idempotency_keys_max: NonZeroU32 = count(100_000), "a whole number from 1 on";
+        /// Numbers of confirmations that wallet events tell of, ascending from 1, which is the block
+        /// that holds the transaction.
+        event_depths: Vec<u32> = vec![1, 3, 6],
+            "a list of up to 8 whole numbers from 1 to 1000, ascending, the first is 1";
+        /// The most events of one wallet that are kept; the oldest are forgotten first. A pass of
+        /// `lease_cleanup_secs` forgets them.
+        event_keep_rows_max: NonZeroU32 = count(100_000), "a whole number from 1 on";
+        /// How long events are kept, in seconds.
+        event_keep_secs: NonZeroU32 = count(2_592_000), "a whole number from 1 on";
+        /// The longest a request may wait for an event, in milliseconds, beside `[rest]
+        /// request_timeout_ms`.
+        event_wait_ms_max: u32 = 20_000, "a whole number from 0 on";
+        /// How often a reader that waits asks the database for events of other programs, in
+        /// milliseconds. Events of its own program are noticed at once.
+        event_poll_ms: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// The most webhooks of one wallet.
+        webhooks_max: NonZeroU32 = count(10), "a whole number from 1 on";
+        /// Whether webhooks may lead to this machine and to private networks. Whoever may add
+        /// webhooks can then let this program call services that only it can reach.
+        webhook_private_addresses: bool = false, "true or false";
+        /// Pause between two looks for events to deliver, in milliseconds; events of its own program
+        /// are noticed earlier. 0: this program delivers nothing.
+        webhook_poll_ms: u32 = 1_000, "a whole number from 0 on";
+        /// The most webhooks that are delivered to at the same time.
+        webhook_concurrency_max: NonZeroU32 = count(8), "a whole number from 1 to 1000";
+        /// The longest a delivery may take, looking the host up included, in milliseconds.
+        webhook_timeout_ms: NonZeroU32 = count(10_000), "a whole number from 1 on";
+        /// The most events of one delivery.
+        webhook_batch_events_max: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// The longest pause before a failed delivery is tried again, in seconds. It starts at one
+        /// second and doubles.
+        webhook_retry_secs_max: NonZeroU32 = count(3_600), "a whole number from 1 on";
+        /// Deliveries that fail in a row until the webhook is disabled.
+        webhook_attempts_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// How long deliveries may fail until the webhook is disabled, in seconds.
+        webhook_give_up_secs: NonZeroU32 = count(432_000), "a whole number from 1 on";
         /// Blocks that must lie above a coinbase before its outputs count and are selected.
         coinbase_maturity_blocks: u32 = 100, "a whole number from 0 on";
         /// The most transactions that one operation may invalidate; more are refused.

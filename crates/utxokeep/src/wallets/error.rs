@@ -8,7 +8,7 @@ use utxokeep_index::{IndexError, QueryError};
 use utxokeep_sql::SqlError;
 use utxokeep_wallet::LedgerError;
 
-use crate::{memory::OverBudget, owners::OwnerError};
+use crate::{memory::OverBudget, owners::OwnerError, webhooks::BadTarget};
 
 /// URLs of a ledger.
 const ENGINES: &str = "sqlite:FILE or postgres://USER@HOST/DATABASE";
@@ -79,6 +79,12 @@ pub enum WalletsError {
     /// A network that is not known.
     #[error(transparent)]
     Network(#[from] UnknownNetwork),
+    /// No delivery may go to the URL of a webhook.
+    #[error("url: {0}; nothing was changed")]
+    Target(#[from] BadTarget),
+    /// This machine did not let a webhook be made or tried out.
+    #[error("this machine does not let webhooks be used; nothing was changed")]
+    Machine(#[source] std::io::Error),
     /// There is no chain database to compare with.
     #[error("there is no chain database here to compare with; nothing was checked")]
     NoChain,
@@ -157,7 +163,10 @@ impl WalletsError {
             Self::Sql(error) => error.kind(),
             Self::OverBudget(error) => error.kind(),
             Self::Owner(error) => error.kind(),
-            Self::Network(_) | Self::Field { .. } | Self::WrongChain { .. } => ErrorKind::Invalid,
+            Self::Network(_) | Self::Field { .. } | Self::Target(_) | Self::WrongChain { .. } => {
+                ErrorKind::Invalid
+            }
+            Self::Machine(_) => ErrorKind::Failed,
             Self::Chain(QueryError::Store(error)) => error.kind(),
             Self::NoChain
             | Self::FollowsChain
@@ -178,6 +187,8 @@ impl WalletsError {
             Self::Owner(_) => "bad_address",
             Self::Network(_) => "unknown_network",
             Self::Field { .. } => "bad_request",
+            Self::Target(_) => "bad_webhook_url",
+            Self::Machine(_) => "failed",
             Self::WrongChain { .. } => "wrong_chain",
             Self::NoChain => "no_chain_database",
             Self::FollowsChain => "follows_chain",
@@ -198,6 +209,8 @@ const fn code_of(error: &LedgerError) -> &'static str {
         LedgerError::InvalidArgument { .. }
         | LedgerError::BadReach(BadReach::Lookahead { .. } | BadReach::NotRanged) => "bad_request",
         LedgerError::TxNotFound(_) => "unknown_transaction",
+        LedgerError::EventsGone { .. } => "events_gone",
+        LedgerError::WebhookNotFound(_) => "unknown_webhook",
         LedgerError::OutputOutOfRange { .. } => "output_out_of_range",
         LedgerError::AddressNotFound { .. } => "address_not_watched",
         LedgerError::AddressIdNotFound(_) => "unknown_address",

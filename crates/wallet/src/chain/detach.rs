@@ -65,6 +65,7 @@ impl Session<'_, '_> {
         let key = [self.id(), Value::from(height.get())];
         let read = |row: &Row<'_>| Ok((row.int(0)?, rows::height(row, 1)?));
         for (id, earlier) in self.tx.query_all(SELECT_REPEATED, &key, read)? {
+            self.touch(&[id])?;
             self.tx.execute(BACK_TO_EARLIER, &[self.id(), Value::from(id)])?;
             self.set_class(id, CoinClass::Confirmed, earlier)?;
         }
@@ -97,6 +98,8 @@ impl Session<'_, '_> {
         if txs.is_empty() {
             return Ok(Vec::new());
         }
+        let ids: Vec<i64> = txs.iter().map(|tx| tx.id).collect();
+        self.touch(&ids)?;
         let fixed = [self.id()];
         let all: Vec<Value<'_>> = txs.iter().map(|tx| Value::from(tx.id)).collect();
         let payments: Vec<Value<'_>> =

@@ -83,6 +83,7 @@ impl Ledger {
                     let next = block.height.plus(1);
                     session.advance_rescan(next)?;
                     let next = Some(next).filter(|next| Some(*next) <= session.tip_height());
+                    session.finish()?;
                     Ok(RescanStep { recorded, next, failed: None })
                 }
                 Err(error) if error.is_of_wallet() => {

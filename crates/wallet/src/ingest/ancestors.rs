@@ -39,6 +39,7 @@ impl Session<'_, '_> {
             found.sort_unstable();
             for (id, txid, is_coinbase) in found {
                 if is_coinbase {
+                    self.touch(&[id])?;
                     self.remove(&[id])?;
                 } else if known.insert(txid) {
                     let inputs = self.inputs_of(id)?;

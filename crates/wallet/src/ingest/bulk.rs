@@ -34,7 +34,7 @@ const SELECT_SCRIPTS: &str = "SELECT script, id FROM addresses
     WHERE wallet_id = $1 AND is_archived = 0 AND script IN";
 const INSERT_TXS: &str = "INSERT INTO transactions (wallet_id, id, chain_id, txid, status,
     is_waiting, is_coinbase, block_height, block_position, received_at_us, input_count,
-    owned_input_count, output_total, raw_tx) VALUES";
+    owned_input_count, output_total, raw_tx, told_depth) VALUES";
 const INSERT_COINS: &str = "INSERT INTO utxos (wallet_id, id, tx_id, output_index, amount,
     address_id, parent_class, parent_height, parent_coinbase, spent_by_tx_id, spent_input_index)
     VALUES";
@@ -178,6 +178,8 @@ impl Session<'_, '_> {
         let (mut txs, mut inputs, mut coins) = (Vec::new(), Vec::new(), Vec::new());
         let (mut spends, mut used, mut spent) = (Vec::new(), FxHashSet::default(), Vec::new());
         let mut made = Vec::new();
+        let told = self.limits.event_depths.deepest_reached(height, self.tip_after());
+        let hash = self.known_block.filter(|block| block.height == height).map(|block| block.hash);
         let int = |count: usize| Value::from(i64::try_from(count).unwrap_or(i64::MAX));
         for ((new, position), id) in batch.iter().zip(&ids) {
             let total: i64 = new.outputs.iter().map(|output| output.amount.to_column()).sum();
@@ -197,7 +199,9 @@ impl Session<'_, '_> {
                 int(owned),
                 Value::from(total),
                 Value::from(new.raw.as_deref()),
+                Value::from(told),
             ]);
+            self.note_new_in_block((*id, new.txid), (height, hash), told);
             inputs.extend(self.input_rows(*id, &new.inputs, HOLDS));
             for (index, input) in (0i64..).zip(&new.inputs) {
                 if let Some(utxo) = facts.parents.get(input) {
@@ -229,7 +233,7 @@ impl Session<'_, '_> {
                 ]);
             }
         }
-        self.tx.insert_rows(INSERT_TXS, "", 14, &txs)?;
+        self.tx.insert_rows(INSERT_TXS, "", 15, &txs)?;
         self.tx.insert_rows(INSERT_INPUTS, "", 6, &inputs)?;
         self.tx.insert_rows(INSERT_COINS, "", 11, &coins)?;
         self.mark_held_back(&made)?;

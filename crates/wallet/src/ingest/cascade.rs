@@ -218,7 +218,9 @@ impl Session<'_, '_> {
 
     /// Frees what the transactions spend, and takes what they pay out of the balance.
     pub(super) fn let_go(&mut self, ids: impl Iterator<Item = i64>) -> Result<(), SqlError> {
-        let keys: Vec<Value<'_>> = ids.map(Value::from).collect();
+        let ids: Vec<i64> = ids.collect();
+        self.touch(&ids)?;
+        let keys: Vec<Value<'_>> = ids.into_iter().map(Value::from).collect();
         let fixed = [self.id()];
         if self.has_leases()? {
             self.tx.execute_in(RESET_LEASES, ")", &fixed, 1, &keys)?;

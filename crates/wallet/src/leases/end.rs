@@ -11,7 +11,6 @@ use crate::{Ledger, LedgerError, rows, session::Session};
 const DELETE_LEASES: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND utxo_id IN";
 const DELETE_OF: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND lease_id = $2
     AND (expires_at_us > $3 OR is_held = 1)";
-const DELETE_EXPIRED_OF: &str = "DELETE FROM utxo_leases WHERE wallet_id = $1 AND lease_id = $2";
 const HAND_BACK: &str =
     "UPDATE utxo_leases SET lease_id = $3 WHERE wallet_id = $1 AND utxo_id = $2";
 const SET_PAYER: &str = "UPDATE transactions SET lease_id = $3
@@ -59,7 +58,8 @@ impl Ledger {
         self.write_wallet(wallet, now, |session| session.release(owner, outpoint))
     }
 
-    /// Ends every lease of an owner in a wallet; returns how many were active.
+    /// Ends every active lease of an owner in a wallet; returns how many. Those that have expired
+    /// stay until [`Ledger::clean_leases`] removes them, which tells of their end.
     pub fn release_all(
         &self,
         wallet: WalletId,
@@ -69,9 +69,7 @@ impl Ledger {
         self.write_wallet(wallet, now, |session| {
             let now = Value::from(session.lease_now()?.get());
             let key = [session.id(), Value::from(owner.as_bytes())];
-            let active = session.tx.execute(DELETE_OF, &[key[0], key[1], now])?;
-            session.tx.execute(DELETE_EXPIRED_OF, &key)?;
-            Ok(active)
+            Ok(session.tx.execute(DELETE_OF, &[key[0], key[1], now])?)
         })
     }
 }

@@ -20,7 +20,9 @@ const TABLES: &[&str] = &[
     "utxo_leases",
     "utxo_marks",
     "utxos",
+    "wallet_events",
     "wallet_rescans",
+    "wallet_webhooks",
 ];
 
 const OWNERLESS: &str = "every row belongs to a wallet that exists";

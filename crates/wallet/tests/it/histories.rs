@@ -6,6 +6,7 @@
 mod model;
 mod rescans;
 mod run;
+mod told;
 
 use utxokeep_sql::{Database, Durability, Options};
 use utxokeep_testkit::postgres::TestDatabase;

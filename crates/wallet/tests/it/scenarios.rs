@@ -11,6 +11,7 @@ mod coins;
 mod columns;
 mod contention;
 mod credits;
+mod events;
 mod failing;
 mod held_back;
 mod horizons;
@@ -28,6 +29,7 @@ mod set_aside;
 mod spending;
 mod tampering;
 mod trust;
+mod webhooks;
 mod world;
 
 use world::on_both;

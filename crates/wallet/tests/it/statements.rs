@@ -15,7 +15,7 @@ use utxokeep_wallet::{Ledger, Limits, Micros};
 const BUILT: [&str; 3] = ["select/closed.rs", "select/window.rs", "verify/guards.rs"];
 /// Meant for all wallets: what an upgrade has to look at.
 const FOR_ALL_WALLETS: [&str; 1] = ["SELECT DISTINCT wallet_id FROM labels WHERE spendable = 0"];
-const TABLES_OF_WALLETS: [&str; 12] = [
+const TABLES_OF_WALLETS: [&str; 14] = [
     "addresses",
     "transactions",
     "tx_inputs",
@@ -28,6 +28,8 @@ const TABLES_OF_WALLETS: [&str; 12] = [
     "descriptors",
     "descriptor_scripts",
     "pruned_transactions",
+    "wallet_events",
+    "wallet_webhooks",
 ];
 
 /// What a text is part of.

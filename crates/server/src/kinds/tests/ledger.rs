@@ -41,8 +41,10 @@ fn what_is_not_there_exists_or_cannot_be_right() {
             LedgerError::UtxoNotFound(outpoint()),
             LedgerError::AddressIdNotFound(1),
             LedgerError::DescriptorNotFound(1),
+            LedgerError::WebhookNotFound(1),
         ],
     ));
+    check(cases(ErrorKind::Gone, vec![LedgerError::EventsGone { cursor: 1, oldest: 2 }]));
     check(cases(ErrorKind::Exists, vec![LedgerError::WalletExists(text())]));
     check(cases(ErrorKind::Corrupt, vec![LedgerError::Damaged { what: text() }]));
     check(cases(

@@ -1,6 +1,6 @@
 //! Random steps on ledger and model at once.
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
 use utxokeep_core::{BlockHash, Height, Network, OutPoint, Txid};
 use utxokeep_wallet::{
@@ -9,7 +9,10 @@ use utxokeep_wallet::{
     RecordOptions, Seen, Tip, TxState, TxSummary, WalletId,
 };
 
-use crate::histories::model::{self, FIRST, Met, Model, Stand};
+use crate::histories::{
+    model::{self, FIRST, Met, Model, Stand},
+    told::Reader,
+};
 
 pub(crate) const NETWORK: Network = Network::BitcoinRegtest;
 /// Steps of one history; short ones keep wallets small and reach many corners.
@@ -87,6 +90,7 @@ pub(crate) struct History<'l> {
     names: u64,
     steps: u64,
     pub(crate) now: Micros,
+    reader: RefCell<Reader>,
 }
 
 impl<'l> History<'l> {
@@ -117,6 +121,7 @@ impl<'l> History<'l> {
             names: seed << 32,
             steps: 0,
             now,
+            reader: RefCell::default(),
         }
     }
 
@@ -128,6 +133,7 @@ impl<'l> History<'l> {
             self.compare();
         }
         self.verify();
+        self.reader.borrow().read_again(&self.ledger, self.wallet);
         self.ledger.rollback_below_pruned(NETWORK, Height::GENESIS, self.now).unwrap();
     }
 
@@ -418,6 +424,8 @@ impl<'l> History<'l> {
             self.verify();
         }
         let history = self.ledger.history(self.wallet, &HistoryQuery::default()).unwrap();
+        let tip = self.ledger.tip(NETWORK).unwrap().map(|(height, _)| height);
+        self.reader.borrow_mut().compare(&self.ledger, self.wallet, &history, tip);
         let found: BTreeMap<Txid, Stand> =
             history.iter().map(|tx| (tx.txid, stand(tx.state, tx.waiting))).collect();
         let expected: BTreeMap<Txid, Stand> =
@@ -451,7 +459,7 @@ impl<'l> History<'l> {
             .map(|(_, coin)| coin.amount)
             .sum();
         assert_eq!(balance.leased, leased);
-        let tip = self.ledger.tip(NETWORK).unwrap().map(|(height, _)| height.get());
+        let tip = tip.map(Height::get);
         assert_eq!(tip, self.model.next_height().checked_sub(1).filter(|tip| *tip >= FIRST));
         self.compare_standing();
     }

@@ -7,7 +7,7 @@ use utxokeep_core::{Height, OutPoint, Txid, wallet::ChainCodec as _};
 use utxokeep_sql::{Dialect, SqlError, Transaction};
 use utxokeep_wallet::{
     Label, LabelKind, LeaseId, LeaseTerms, Ledger, Limits, NewAddress, NewDescriptor, NewTx,
-    PruneRule, Pruning, RecordOptions, Seen, TxDetail,
+    NewWebhook, Outcome, PruneRule, Pruning, RecordOptions, RetryPolicy, Seen, TxDetail,
 };
 
 use crate::scenarios::{
@@ -57,8 +57,30 @@ pub(crate) fn fill(ledger: &Ledger) -> World<'_> {
     let archive = ledger.descriptors_and_archived(w.wallet).unwrap()[1].id;
     ledger.archive_descriptor(w.wallet, archive, &[], w.now).unwrap();
     execute(ledger, BESIDE);
+    webhooks(&mut w);
     w.mine(&[]);
     w
+}
+
+/// A webhook that was added later, one whose delivery failed, one that a program holds, and a lease
+/// that has expired.
+fn webhooks(w: &mut World<'_>) {
+    let lease = LeaseTerms::until(LeaseId::from_bytes([5; 32]), SECOND);
+    let coin = w.coins().into_iter().find(|coin| !coin.leased && coin.spendable).unwrap().outpoint;
+    w.ledger.acquire_leases(w.wallet, &[coin], &lease, w.now).unwrap();
+    w.tick(SECOND);
+    w.ledger.clean_leases(w.wallet, 1, w.now).unwrap();
+    let secret = "s".repeat(64);
+    for after in [None, Some(0), Some(1)] {
+        let url = "https://example.com/".to_owned();
+        let new = NewWebhook { url, secret: secret.clone(), after };
+        let id = w.ledger.add_webhook(w.wallet, &new, w.now).unwrap().id;
+        w.ledger
+            .hold_webhook((w.wallet, id), &[u8::try_from(id).unwrap(); 16], SECOND, 1, w.now)
+            .unwrap();
+    }
+    let (failed, policy) = (Outcome::Failed("refused"), RetryPolicy::default());
+    w.ledger.end_delivery((w.wallet, 2), &[2; 16], 1, failed, &policy, w.now).unwrap();
 }
 
 pub(crate) fn execute(ledger: &Ledger, statements: &[&str]) {
