@@ -22,11 +22,11 @@ pub(super) use self::{
     tx::{Tx, TxAdoptBlobs, TxExplain, TxLock, TxRecover, TxSettings, TxShow, TxStatus, TxVerify},
     wallet::{
         AddressAdd, AddressNext, Allowed, Bump, Coins, ConfirmTx, DescriptorAdd, DescriptorArchive,
-        DescriptorList, Disconnect, Labels, LabelsExport, LabelsImport, Lease, LeaseAcquire,
-        LeaseRelease, OneCoin, OneDescriptor, OnePage, OneTx, Paging, Psbt, RecordTx, Replacements,
-        Select, SetTxLabel, Terms, Txs, Wallet, WalletAddress, WalletArchive, WalletBalance,
-        WalletCommand, WalletCreate, WalletDescriptor, WalletList, WalletPrune, WalletUtxos,
-        WalletVerify,
+        DescriptorList, Disconnect, Events, Labels, LabelsExport, LabelsImport, Lease,
+        LeaseAcquire, LeaseRelease, OneCoin, OneDescriptor, OnePage, OneTx, OneWebhook, Paging,
+        Psbt, RecordTx, Replacements, Select, SetTxLabel, Terms, Txs, Wallet, WalletAddress,
+        WalletArchive, WalletBalance, WalletCommand, WalletCreate, WalletDescriptor, WalletList,
+        WalletPrune, WalletUtxos, WalletVerify, Webhook, WebhookAdd,
     },
 };
 use super::exit::after_help;

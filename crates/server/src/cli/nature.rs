@@ -7,7 +7,7 @@ use utxokeep_core::OpenMode;
 
 use super::args::{
     Chain, Command, Consumers, Labels, Lease, Mmr, Prune, Pruner, StoreCommand, Tx, WalletAddress,
-    WalletCommand, WalletDescriptor,
+    WalletCommand, WalletDescriptor, Webhook,
 };
 
 /// A command that writes only if it is told to.
@@ -83,6 +83,8 @@ const fn of_wallet(command: &WalletCommand) -> OpenMode {
         | WalletCommand::Tx(_)
         | WalletCommand::Replacements(_)
         | WalletCommand::Lease(Lease::List(_))
+        | WalletCommand::Events(_)
+        | WalletCommand::Webhook(Webhook::List(_) | Webhook::Test(_))
         | WalletCommand::Labels(Labels::Export(_))
         | WalletCommand::Verify(_) => OpenMode::Read,
         WalletCommand::Select(args) => writes_if(args.lease),
@@ -103,6 +105,9 @@ const fn of_wallet(command: &WalletCommand) -> OpenMode {
         | WalletCommand::Label(_)
         | WalletCommand::Lease(
             Lease::Acquire(_) | Lease::Renew(_) | Lease::Release(_) | Lease::Clean(_),
+        )
+        | WalletCommand::Webhook(
+            Webhook::Add(_) | Webhook::Pause(_) | Webhook::Resume(_) | Webhook::Remove(_),
         )
         | WalletCommand::Psbt(_)
         | WalletCommand::Labels(Labels::Import(_))

@@ -5,6 +5,7 @@
 
 mod archive;
 mod directory;
+mod events;
 pub(super) mod files;
 mod history;
 mod payments;
@@ -77,6 +78,8 @@ pub(super) fn wallet(session: &Session, args: &Wallet) -> anyhow::Result<Exit> {
         WalletCommand::Prune(args) => desk()?.prune(args),
         WalletCommand::Verify(args) => desk()?.verify(&session, args),
         WalletCommand::Disconnect(args) => desk()?.disconnect(args),
+        WalletCommand::Events(args) => desk()?.events(args),
+        WalletCommand::Webhook(command) => desk()?.webhook(command),
         WalletCommand::Follow(args) => wallet_follow::follow(&session, args),
         WalletCommand::Scan(args) => wallet_follow::scan(&session, args),
     }

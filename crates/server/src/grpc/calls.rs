@@ -130,6 +130,11 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
         }
     }
 
+    /// What calls work on, for what does not block.
+    pub(super) fn store(&self) -> &S {
+        self.store.as_ref()
+    }
+
     /// Does `work` on a thread that may block, when its turn has come.
     pub(super) async fn run<T: Send + 'static>(
         &self,

@@ -28,6 +28,7 @@ mod to_proto;
 mod unmined;
 mod wallet;
 mod wallet_error;
+mod wallet_events;
 mod wallet_from_proto;
 mod wallet_operations;
 mod wallet_payments;

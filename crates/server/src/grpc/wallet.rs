@@ -13,6 +13,7 @@ use super::{
     calls::{CallError, Calls},
     proto,
     services::wallets_server,
+    wallet_events::{self as events, Events},
     wallet_operations::{self as operations, Limits},
     wallet_payments as payments,
     wallet_streams::{self as streams, Labels, Pruned},
@@ -63,6 +64,64 @@ pub(super) async fn watch_health(wallets: Wallets, health: HealthReporter) {
 impl wallets_server::Wallets for WalletService {
     type ExportLabelsStream = Labels;
     type PruneWalletStream = Pruned;
+    type WatchWalletEventsStream = Events;
+
+    async fn watch_wallet_events(
+        &self,
+        request: Request<proto::WatchWalletEventsRequest>,
+    ) -> Answer<Events> {
+        let events = events::watch_events(self.calls.clone(), request.into_inner(), self.limits);
+        Ok(Response::new(events.await?))
+    }
+
+    async fn list_wallet_events(
+        &self,
+        request: Request<proto::ListWalletEventsRequest>,
+    ) -> Answer<proto::ListWalletEventsResponse> {
+        self.answer(request, events::list_events).await
+    }
+
+    async fn add_webhook(
+        &self,
+        request: Request<proto::AddWebhookRequest>,
+    ) -> Answer<proto::AddWebhookResponse> {
+        self.answer(request, events::add_webhook).await
+    }
+
+    async fn list_webhooks(
+        &self,
+        request: Request<proto::ListWebhooksRequest>,
+    ) -> Answer<proto::ListWebhooksResponse> {
+        self.answer(request, events::list_webhooks).await
+    }
+
+    async fn pause_webhook(
+        &self,
+        request: Request<proto::PauseWebhookRequest>,
+    ) -> Answer<proto::PauseWebhookResponse> {
+        self.answer(request, events::pause_webhook).await
+    }
+
+    async fn resume_webhook(
+        &self,
+        request: Request<proto::ResumeWebhookRequest>,
+    ) -> Answer<proto::ResumeWebhookResponse> {
+        self.answer(request, events::resume_webhook).await
+    }
+
+    async fn remove_webhook(
+        &self,
+        request: Request<proto::RemoveWebhookRequest>,
+    ) -> Answer<proto::RemoveWebhookResponse> {
+        self.answer(request, events::remove_webhook).await
+    }
+
+    async fn test_webhook(
+        &self,
+        request: Request<proto::TestWebhookRequest>,
+    ) -> Answer<proto::TestWebhookResponse> {
+        self.answer(request, events::test_webhook).await
+    }
 
     async fn export_labels(&self, request: Request<proto::ExportLabelsRequest>) -> Answer<Labels> {
         let labels = streams::labels(self.calls.clone(), request.into_inner()).await?;

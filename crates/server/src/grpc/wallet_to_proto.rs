@@ -15,12 +15,20 @@ fn number<E: Into<i32>>(prefix: &str, word: &str, find: fn(&str) -> Option<E>) -
     find(&format!("{prefix}_{}", word.to_ascii_uppercase())).map_or(0, Into::into)
 }
 
-fn status(word: &str) -> i32 {
+pub(super) fn status(word: &str) -> i32 {
     number("WALLET_TX_STATUS", word, proto::WalletTxStatus::from_str_name)
 }
 
-fn reason(word: &str) -> i32 {
+pub(super) fn reason(word: &str) -> i32 {
     number("WALLET_INVALID_REASON", word, proto::WalletInvalidReason::from_str_name)
+}
+
+pub(super) fn event_kind(word: &str) -> i32 {
+    number("WALLET_EVENT_KIND", word, proto::WalletEventKind::from_str_name)
+}
+
+pub(super) fn webhook_state(word: &str) -> i32 {
+    number("WEBHOOK_STATE", word, proto::WebhookState::from_str_name)
 }
 
 fn class(word: &str) -> i32 {

@@ -11,6 +11,7 @@ mod admission;
 mod archive;
 mod body;
 mod directory;
+mod events;
 mod faults;
 mod history;
 mod idempotency;
@@ -102,6 +103,12 @@ fn routes_without_key() -> OpenApiRouter<WalletState> {
         .routes(routes!(prune::acknowledge_pruned))
         .routes(routes!(history::verify_wallet))
         .routes(routes!(history::verify_wallets))
+        .routes(routes!(events::list_events))
+        .routes(routes!(events::list_webhooks, events::add_webhook))
+        .routes(routes!(events::remove_webhook))
+        .routes(routes!(events::pause_webhook))
+        .routes(routes!(events::resume_webhook))
+        .routes(routes!(events::test_webhook))
         .routes(routes!(ledger::ledger_tip))
         .routes(routes!(ledger::apply_block))
         .routes(routes!(ledger::disconnect_block))

@@ -26,6 +26,7 @@ mod standby;
 mod store_bench;
 mod tx_cli;
 mod wallet_cli;
+mod wallet_events;
 mod wallet_follow;
 mod wallet_grpc;
 mod wallet_rest;

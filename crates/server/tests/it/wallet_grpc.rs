@@ -5,7 +5,7 @@ mod pages;
 mod program;
 mod refusals;
 mod rescan;
-mod served;
+pub(crate) mod served;
 mod story;
 mod watching;
 mod world;

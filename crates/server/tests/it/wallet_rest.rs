@@ -2,7 +2,7 @@
 
 mod access;
 mod browser;
-mod client;
+pub(crate) mod client;
 mod described;
 mod errors;
 mod lists;

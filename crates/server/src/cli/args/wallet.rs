@@ -1,5 +1,6 @@
 //! What the commands over the wallet ledger take.
 
+mod events;
 mod payments;
 mod transactions;
 
@@ -11,6 +12,7 @@ use clap::{
 };
 
 pub(in crate::cli) use self::{
+    events::{Events, OneWebhook, Webhook, WebhookAdd},
     payments::{Bump, Coins, Lease, LeaseAcquire, LeaseRelease, Once, Psbt, Select, Terms},
     transactions::{ConfirmTx, OneCoin, OneTx, RecordTx, SetTxLabel, WalletPrune},
 };
@@ -110,6 +112,11 @@ pub(in crate::cli) enum WalletCommand {
     /// Payments in those blocks are unconfirmed again. A ledger that follows a chain does this by
     /// itself.
     Disconnect(Disconnect),
+    /// List what happened to a wallet, or print it as it happens.
+    Events(Events),
+    /// Send events to other programs over HTTP; `serve` delivers them.
+    #[command(subcommand)]
+    Webhook(Webhook),
     /// Bring the ledger to the tip of the chain database, and keep it there until Ctrl-C.
     Follow(WalletFollow),
     /// Look again at blocks that the ledger has passed, for one wallet.

@@ -68,7 +68,7 @@ impl WalletState {
 
 /// A request that was let in. It takes its place among those that are worked on when its work begins:
 /// a client that sends its body slowly keeps nobody out.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Admitted(WalletState);
 
 impl FromRequestParts<WalletState> for Admitted {
@@ -96,6 +96,11 @@ impl Admitted {
     ) -> Answer<T> {
         let (limit, work) = self.begin(work)?;
         run_within(limit, ApiError::WriteTimeout, work).await.map(Json)
+    }
+
+    /// The ledger, for what does not block.
+    pub(super) fn wallets(&self) -> &Wallets {
+        &self.0.0.wallets
     }
 
     /// Takes a place; answers how long the work may take, and the work.

@@ -44,6 +44,18 @@ impl IntoResponses for ReadFaults {
     }
 }
 
+const FORGOTTEN: &[(u16, &str)] =
+    &[(410, "Events behind the cursor were forgotten; the text names the oldest cursor")];
+
+/// Errors of routes that go on from a cursor.
+pub(super) struct EventFaults;
+
+impl IntoResponses for EventFaults {
+    fn responses() -> Responses {
+        responses(&[ANY, FORGOTTEN])
+    }
+}
+
 /// Errors of routes that change something and take no body.
 pub(super) struct WriteFaults;
 
