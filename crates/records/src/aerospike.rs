@@ -19,6 +19,7 @@
 mod client;
 mod clock;
 mod encode;
+mod health;
 mod options;
 mod outcome;
 mod probe;

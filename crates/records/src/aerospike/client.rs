@@ -126,7 +126,18 @@ impl Cluster {
         make: &(dyn Fn(usize) -> Result<BatchOperation, RecordError> + Send + Sync),
         bytes: &(dyn Fn(usize) -> usize + Send + Sync),
     ) -> Result<Vec<Outcome>, RecordError> {
-        let until = Instant::now() + Duration::from_millis(self.options.retry_for_ms);
+        self.send_within(count, make, bytes, Duration::from_millis(self.options.retry_for_ms)).await
+    }
+
+    /// The same, for no longer than so.
+    pub(super) async fn send_within(
+        &self,
+        count: usize,
+        make: &(dyn Fn(usize) -> Result<BatchOperation, RecordError> + Send + Sync),
+        bytes: &(dyn Fn(usize) -> usize + Send + Sync),
+        retry_for: Duration,
+    ) -> Result<Vec<Outcome>, RecordError> {
+        let until = Instant::now() + retry_for;
         let mut outcomes: Vec<Option<Outcome>> = (0..count).map(|_| None).collect();
         let mut open: Vec<usize> = (0..count).collect();
         let mut wait_ms = self.options.retry_base_ms;

@@ -2,6 +2,10 @@
 
 use ::aerospike::{BatchOperation, Error, ErrorKind, Record, ResultCode};
 
+/// What to do about a record that the server does not take.
+const TOO_BIG: &str = " (max-record-size of the namespace). Give the store a place for large bodies, \
+                       [txstore] blobs, or raise max-record-size, at most to 8 MiB";
+
 /// What became of one operation in one attempt.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -64,8 +68,17 @@ const fn meaning(code: ResultCode) -> Meaning {
     }
 }
 
+/// What an error says to people.
+fn told(error: &Error) -> String {
+    let advice = match error.server_result_code() {
+        Some(ResultCode::RecordTooBig) => TOO_BIG,
+        _ => "",
+    };
+    format!("{error}{advice}")
+}
+
 fn of_error(error: &Error, is_write: bool) -> Outcome {
-    let reason = error.to_string();
+    let reason = told(error);
     if let Some(code) = error.server_result_code().filter(|code| *code != ResultCode::Timeout) {
         match meaning(code) {
             Meaning::NotFound => return Outcome::NotFound,

@@ -24,14 +24,8 @@ pub(super) fn field<'t>(text: &'t str, separator: char, name: &str) -> Option<&'
 /// Looks at the namespace on every node, and makes the secondary index.
 pub(super) async fn cluster(cluster: &Cluster) -> Result<(), RecordError> {
     let nodes = cluster.client().nodes();
-    for node in &nodes {
-        let about = cluster.info(node, &format!("namespace/{}", cluster.options.namespace)).await?;
-        namespace(&cluster.options, node.name(), &about)?;
-        let service = cluster.info(node, "get-config:context=service").await?;
-        let network = cluster.info(node, "get-config:context=network").await?;
-        let statistics = cluster.info(node, "statistics").await?;
-        let said = Said { service: &service, network: &network, statistics: &statistics };
-        failures(&cluster.options, node.name(), nodes.len(), &said)?;
+    for one in &nodes {
+        node(cluster, one, nodes.len()).await?;
     }
     create_index(cluster).await?;
     let until = Instant::now() + Duration::from_millis(cluster.options.index_wait_ms);
@@ -42,6 +36,22 @@ pub(super) async fn cluster(cluster: &Cluster) -> Result<(), RecordError> {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
+}
+
+/// Looks at a node, one of so many; answers what it says of its namespace.
+pub(super) async fn node(
+    cluster: &Cluster,
+    node: &Node,
+    nodes: usize,
+) -> Result<String, RecordError> {
+    let about = cluster.info(node, &format!("namespace/{}", cluster.options.namespace)).await?;
+    namespace(&cluster.options, node.name(), &about)?;
+    let service = cluster.info(node, "get-config:context=service").await?;
+    let network = cluster.info(node, "get-config:context=network").await?;
+    let statistics = cluster.info(node, "statistics").await?;
+    let said = Said { service: &service, network: &network, statistics: &statistics };
+    failures(&cluster.options, node.name(), nodes, &said)?;
+    Ok(about)
 }
 
 /// Refuses a namespace that cannot keep what the store promises.

@@ -7,6 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::{
     client::Cluster,
     encode::{self, Encoder, bytes_of},
+    health,
     options::AerospikeOptions,
     outcome::Outcome,
     probe,
@@ -321,6 +322,17 @@ impl RecordStore for AerospikeRecords {
 
     fn trouble(&self) -> Option<Trouble> {
         self.cluster.trouble().map(|reason| Trouble { reason, passes: true })
+    }
+
+    fn probe(&self, _shards: u16) -> Option<Trouble> {
+        let (cluster, encoder) = (Arc::clone(&self.cluster), Arc::clone(&self.encoder));
+        let looked = self.wait(async move {
+            // Without the time nothing can be written; why not, the writes say.
+            let _ = know_time(&cluster, &encoder).await;
+            health::look(&cluster, &encoder).await
+        });
+        let reason = looked.unwrap_or_else(|error| Some(error.to_string()))?;
+        Some(Trouble { reason, passes: true })
     }
 
     fn stored_bytes(&self) -> Result<Option<u64>, RecordError> {

@@ -111,7 +111,8 @@ fn a_record_that_is_too_large_for_the_server_is_not_written() {
     let write = WriteCell::create(key.clone(), versions.next()).set("b", vec![7; 9 << 20]);
     let written = store.write(&[write], Barrier::Safe).unwrap();
     assert_eq!(written, [Written::Unavailable]);
-    assert!(store.trouble().is_some());
+    let trouble = store.trouble().unwrap();
+    assert!(trouble.reason.contains("[txstore] blobs"), "it says what to do: {}", trouble.reason);
     assert_eq!(store.read(&[ReadCell::version(key)]).unwrap(), [None]);
 }
 
@@ -243,6 +244,7 @@ fn without_its_secondary_index_no_page_is_answered_and_the_store_says_why() {
     let from = std::ops::Bound::Unbounded;
     let scan = ScanIndex { shard: 1, index: 1, from, until: 9, limit: 10 };
     assert_eq!(store.scan(std::slice::from_ref(&scan)).unwrap()[0].len(), 1);
+    assert_eq!(store.probe(8), None);
     let (index, namespace) = place.index();
     let delete = format!("sindex-delete:namespace={namespace};indexname={index}");
     assert!(place.info(0, &delete).unwrap().eq_ignore_ascii_case("ok"));
@@ -250,11 +252,39 @@ fn without_its_secondary_index_no_page_is_answered_and_the_store_says_why() {
     let refused = store.scan(std::slice::from_ref(&scan)).unwrap_err();
     assert!(matches!(refused, RecordError::Unavailable { .. }), "{refused}");
     assert!(store.trouble().is_some_and(|trouble| trouble.passes));
+    let probed = store.probe(8).unwrap();
+    assert!(probed.passes && probed.reason.contains(&index), "{}", probed.reason);
     // Opening makes it, and waits for it.
     let again = open(&place.url()).unwrap();
     assert_eq!(again.scan(std::slice::from_ref(&scan)).unwrap()[0].len(), 1);
     assert_eq!(store.scan(&[scan]).unwrap()[0].len(), 1);
     assert_eq!(store.trouble(), None);
+    assert_eq!(store.probe(8), None);
+}
+
+#[test]
+fn a_probe_finds_a_node_that_takes_no_writes_and_leaves_nothing() {
+    let Some((_place, proxy, store, _direct)) =
+        behind_proxy("command_timeout_ms=1000&retry_for_ms=500")
+    else {
+        return;
+    };
+    let bytes = || store.stored_bytes().unwrap();
+    assert_eq!(store.probe(8), None);
+    let before = bytes();
+    assert_eq!(store.probe(8), None);
+    assert_eq!(bytes(), before, "a probe leaves nothing");
+    proxy.set(ProxyFault::RequestsHeld);
+    let probed = store.probe(8).unwrap();
+    assert!(probed.passes, "{}", probed.reason);
+    proxy.set(ProxyFault::None);
+    for _ in 0..50 {
+        if store.probe(8).is_none() {
+            return;
+        }
+        sleep(Duration::from_millis(200));
+    }
+    panic!("it stays in trouble: {:?}", store.probe(8));
 }
 
 /// Whoever runs it kills nodes meanwhile: one at a time, since there are two copies of each record, and

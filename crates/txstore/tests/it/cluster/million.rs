@@ -10,11 +10,12 @@ use utxokeep_core::{
         SpendStatus,
     },
 };
-use utxokeep_kv::OpenMode;
+use utxokeep_kv::{Durability, OpenMode};
 use utxokeep_records::testing::{AerospikePlace, shared_url_or_skip};
 use utxokeep_testkit::txstore::{seed, spending};
 use utxokeep_txstore::{
-    Fields, NodeStore, PruneStore as _, RecordContext, RecordSettings, StoreSettings, TxStore,
+    Blobs, Fields, NodeStore, PruneStore as _, RecordContext, RecordSettings, StoreSettings,
+    TxStore,
 };
 
 use super::{connect, number};
@@ -43,20 +44,28 @@ fn taker(tx: &NodeTx, first: u32, count: u32) -> NodeTx {
 #[test]
 fn a_transaction_of_very_many_outputs_is_created_spent_mined_and_pruned() {
     if let Some(url) = shared_url_or_skip("ack=replica&command_timeout_ms=60000") {
-        created_spent_mined_and_pruned(&url);
+        created_spent_mined_and_pruned(&url, None);
     }
     if let Some(place) = AerospikePlace::new_or_skip("command_timeout_ms=60000") {
-        created_spent_mined_and_pruned(&place.url());
+        // A record has at most 8 MiB there, so that its body needs another place.
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("file:{}", directory.path().join("blobs").display());
+        let blobs = Blobs::open(&url, Durability::Buffered, 60_000, OpenMode::Create).unwrap();
+        created_spent_mined_and_pruned(&place.url(), Some(blobs));
     }
 }
 
-fn created_spent_mined_and_pruned(url: &str) {
+fn created_spent_mined_and_pruned(url: &str, blobs: Option<Blobs>) {
     let outputs = u32::try_from(number("UTXOKEEP_CLUSTER_OUTPUTS", 20_000)).unwrap();
     // A call over thousands of records takes its time.
     let records = RecordSettings::default().with(|settings| settings.shards = 64);
     let (settings, context) = (StoreSettings::default(), RecordContext::default());
     let store =
         NodeStore::on_records(connect(url), settings, records, context, OpenMode::Create).unwrap();
+    let store = match blobs {
+        Some(blobs) => store.with_blobs(blobs),
+        None => store,
+    };
     let (tx, started) = (seed(1, &vec![1; outputs as usize]), Instant::now());
     eprintln!("{outputs} outputs, {} in a record", records.outputs_per_record);
     let mined = vec![MinedBlock { id: 1, height: AT, subtree: 0 }];
