@@ -347,6 +347,13 @@ impl TestCluster {
         self.namespaces.as_ref().ok_or_else(missing)?.cut_off(number, is_cut)
     }
 
+    /// A program that reaches a server as long as that runs, and the other servers only while the server
+    /// is not cut off from them. Only where the servers are apart.
+    pub fn command_beside(&self, number: usize, program: &Path) -> io::Result<Command> {
+        let missing = || io::Error::other("the servers share one network");
+        Ok(self.namespaces.as_ref().ok_or_else(missing)?.command(number, program))
+    }
+
     /// The primary of a slot, as it sees itself.
     pub fn holder(&self, slot: u16) -> Option<usize> {
         (0..SERVERS).find(|&number| self.holds(number, slot) == Some(true))

@@ -11,6 +11,7 @@ mod ledger;
 mod lists;
 mod load;
 mod million;
+mod sides;
 mod sweep;
 
 use std::sync::Arc;
