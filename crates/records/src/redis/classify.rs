@@ -42,9 +42,31 @@ pub(crate) fn meaning(error: &str, asked: &Address) -> Meaning {
     }
 }
 
+/// What to tell people of an error that is [`Meaning::Refused`]: who said it, and what to do.
+pub(crate) fn refused(error: &str, asked: &Address) -> String {
+    let advice = match error.split_whitespace().next() {
+        Some("OOM") => ": raise maxmemory there, add servers, or let the pruner delete more",
+        Some("MISCONF") => ": see to its disk, where it cannot write its log or snapshot",
+        Some("NOPERM") => ": its user lacks the right to that command or key",
+        Some("NOAUTH" | "WRONGPASS") => ": user and password stand in the URL",
+        _ => "",
+    };
+    let error = error.trim_end_matches('.');
+    format!("{error} (said {asked}){advice}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_refuses_is_named_with_what_to_do() {
+        let asked = Address { host: "h".to_owned(), port: 1 };
+        let said = refused("OOM command not allowed when used memory > 'maxmemory'.", &asked);
+        assert!(said.starts_with("OOM") && said.contains("(said h:1): raise maxmemory"), "{said}");
+        assert!(refused("MISCONF Errors writing to the AOF file", &asked).contains("its disk"));
+        assert_eq!(refused("NEW of the future", &asked), "NEW of the future (said h:1)");
+    }
 
     #[test]
     fn an_error_that_is_not_known_says_nothing_about_its_write() {

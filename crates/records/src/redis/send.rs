@@ -9,7 +9,7 @@ use std::{
 use futures_util::future::join_all;
 
 use super::{
-    classify::{Meaning, meaning},
+    classify::{Meaning, meaning, refused},
     client::{Address, Command, Reply},
     cluster::Cluster,
 };
@@ -236,6 +236,10 @@ impl Cluster {
                 Reply::Error(error) => {
                     let meaning = meaning(&error, address);
                     lacks_library |= meaning == Meaning::NoLibrary;
+                    let error = match meaning {
+                        Meaning::Refused => refused(&error, address),
+                        _ => error,
+                    };
                     Self::attempt_of(meaning, error, kind)
                 }
                 reply => match &missed {

@@ -154,6 +154,16 @@ fn a_probe_finds_what_keeps_servers_from_taking_writes_and_leaves_nothing() {
     assert!(trouble.passes && trouble.reason.contains(&cluster.port(4).to_string()));
     policy("noeviction");
     wait_until_well(&store);
+    let memory = |value: &str| {
+        let mut wire = cluster.wire(1).unwrap();
+        wire.call(&["CONFIG", "SET", "maxmemory", value]).unwrap();
+    };
+    memory("1");
+    let trouble = store.probe(64).unwrap().reason;
+    let advice = format!("(said 127.0.0.1:{}): raise maxmemory", cluster.port(1));
+    assert!(trouble.contains(&advice), "{trouble}");
+    memory("0");
+    wait_until_well(&store);
 
     cluster.kill(3).unwrap();
     let trouble = store.probe(64).unwrap().reason;
