@@ -122,7 +122,7 @@ pub(super) enum Chain {
     /// refused together with its descendants, reported as a warning, and does not change the exit
     /// code. Ctrl-C stops at the next batch.
     Import(Import),
-    /// Follow a live Cardano node: apply its blocks and undo what it undoes, until Ctrl-C.
+    /// Follow a live node of Bitcoin or Cardano: apply its blocks and undo what it undoes, until Ctrl-C.
     ///
     /// A lost connection is opened again, with longer and longer waits. Nobody may read the database
     /// meanwhile; to follow and serve at once, name the node in the configuration and use `serve`.

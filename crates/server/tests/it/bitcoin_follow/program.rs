@@ -27,12 +27,12 @@ fn source_of(node: &Bitcoind) -> String {
     )
 }
 
-fn config_of(dir: &Path, source: &str) -> PathBuf {
+/// Writes a configuration; `more` are other sections.
+fn config_of(dir: &Path, source: &str, more: &str) -> PathBuf {
     let config = dir.join("utxokeep.toml");
     let text = format!(
         "[chain]\nnetwork = \"regtest\"\nsource = {source}\n\
-         [follow]\nreconnect_first_ms = 20\nreconnect_max_ms = 200\nstalled_secs = 3600\n\
-         [index]\nmuhash = true\n"
+         [follow]\nreconnect_first_ms = 20\nreconnect_max_ms = 200\nstalled_secs = 3600\n{more}"
     );
     std::fs::write(&config, text).unwrap();
     config
@@ -74,7 +74,8 @@ fn set_of(digest: &Value) -> NodeSet {
 fn serve_follows_the_node_through_forks_and_kills_of_either_side() {
     let Some(mut node) = Bitcoind::start_or_skip(&["-rest"]) else { return };
     let dir = tempfile::tempdir().unwrap();
-    let (config, data) = (config_of(dir.path(), &source_of(&node)), dir.path().join("data"));
+    let config = config_of(dir.path(), &source_of(&node), "[index]\nmuhash = true\n");
+    let data = dir.path().join("data");
     node.generate(120);
     for round in 1..4u64 {
         let program = serve(&config, &data);
@@ -142,7 +143,8 @@ fn a_first_sync_by_command_reads_files_or_rest_and_ends_with_the_set_of_the_node
         assert_eq!(set_of(&digest), node.set(), "{name}");
     }
     let data = dir.path().join("by-rest");
-    let follow = |config: &Path| {
+    let follow = |source: &str| {
+        let config = config_of(dir.path(), source, "");
         let mut command = utxokeep(&["chain", "follow", "--until-tip", "--config"]);
         let output = command.arg(config).arg("--data").arg(&data).output().unwrap();
         assert!(!output.status.success(), "{output:?}");
@@ -156,17 +158,17 @@ fn a_first_sync_by_command_reads_files_or_rest_and_ends_with_the_set_of_the_node
         "{{ kind = \"bitcoind\", url = {:?}, user = \"me\", password_file = {secret:?} }}",
         node.url()
     );
-    let said = follow(&config_of(dir.path(), &source));
+    let said = follow(&source);
     assert!(said.contains("the node refused the credentials"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
     let cardano = "{ kind = \"cardano-node\", address = \"127.0.0.1:1\" }";
-    let said = follow(&config_of(dir.path(), cardano));
+    let said = follow(cardano);
     assert!(said.contains("the database is of bitcoin/regtest"), "{said}");
-    let said = follow(&config_of(dir.path(), "{ kind = \"bitcoind\", password = \"hunter2\" }"));
+    let said = follow("{ kind = \"bitcoind\", password = \"hunter2\" }");
     assert!(said.contains("chain.source is wrong") && !said.contains("hunter2"), "{said}");
     node.stop();
     node.start_with(&[]);
-    let said = follow(&config_of(dir.path(), &source_of(&node)));
+    let said = follow(&source_of(&node));
     assert!(said.contains("add rest=1 to its bitcoin.conf"), "{said}");
 }
 
