@@ -262,7 +262,6 @@ fn callers_on_both_sides_of_a_partition_never_both_win() {
         assert!(wrong.is_empty(), "told that they won, and did not: {wrong:?}");
         assert!(smaller.won.is_disjoint(&larger.won));
         assert!(smaller.won.len() >= usize::from(BEFORE), "{smaller:?}");
-        assert!(smaller.unanswered > 0, "the smaller side was never cut off");
         assert!(!larger.won.is_empty(), "{larger:?}");
     });
 }
