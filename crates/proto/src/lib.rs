@@ -1,7 +1,8 @@
 //! The gRPC contract of utxokeep: messages and clients, generated from the `.proto` files of this
 //! package. A client needs nothing else of utxokeep.
 
-/// The first version of the contract: the node store, the pruner and the wallet ledger.
+/// The first version of the contract: the node store, the pruner, the wallet ledger and the chain
+/// index.
 #[allow(
     missing_docs,
     unreachable_pub,
@@ -13,9 +14,10 @@ pub mod v1 {
     tonic::include_proto!("utxokeep.v1");
 
     /// The files that this module is generated from: name, text.
-    pub const CONTRACT: [(&str, &str); 3] = [
+    pub const CONTRACT: [(&str, &str); 4] = [
         ("txstore.proto", include_str!("../proto/utxokeep/v1/txstore.proto")),
         ("pruner.proto", include_str!("../proto/utxokeep/v1/pruner.proto")),
         ("wallet.proto", include_str!("../proto/utxokeep/v1/wallet.proto")),
+        ("chain.proto", include_str!("../proto/utxokeep/v1/chain.proto")),
     ];
 }

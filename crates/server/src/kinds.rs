@@ -10,7 +10,7 @@ use std::{error::Error, fmt::Write as _};
 
 use axum::http::StatusCode;
 use tonic::Code;
-use utxokeep::kinds;
+use utxokeep::{kinds, ops::chain::ChainReadError};
 use utxokeep_core::ErrorKind;
 
 use crate::{
@@ -58,6 +58,25 @@ impl Codes {
             ErrorKind::Failed => Self::new(Exit::Failure, FAILED, Code::Internal),
             ErrorKind::Cancelled => Self::new(Exit::Interrupted, UNAVAILABLE, Code::Cancelled),
         }
+    }
+}
+
+/// An error of operations, which says what it means and has a name for programs.
+pub(crate) trait Coded: Error {
+    /// What a caller can do about it.
+    fn kind(&self) -> ErrorKind;
+
+    /// A name for programs; it does not change.
+    fn code(&self) -> &'static str;
+}
+
+impl Coded for ChainReadError {
+    fn kind(&self) -> ErrorKind {
+        self.kind()
+    }
+
+    fn code(&self) -> &'static str {
+        self.code()
     }
 }
 

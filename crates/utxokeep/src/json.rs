@@ -2,13 +2,13 @@
 //!
 //! # Invariants
 //!
-//! * Amounts are decimal strings: JSON numbers lose digits above 2^53.
+//! * Amounts are decimal strings in JSON, whose numbers lose digits above 2^53 ([`Units`]).
 //! * Hashes are in the order people of the chain read them; on Bitcoin that is reversed.
 
 mod mmr;
 mod utxo;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use utxokeep_chains::cardano::asset_fingerprint;
 use utxokeep_core::{
     BlockEntry, ChainPoint, Height, Network, Partial as PartialIndex, cardano::era, hex_encode,
@@ -87,6 +87,29 @@ impl Partial {
     }
 }
 
+/// An amount in the smallest unit of a chain: satoshi or lovelace.
+///
+/// Formats for people (JSON) have it as a decimal string, because their numbers lose digits above
+/// 2^53; others (messages of gRPC) as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Units(pub u128);
+
+impl std::fmt::Display for Units {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Serialize for Units {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            serializer.serialize_u128(self.0)
+        }
+    }
+}
+
 /// A quantity of one unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -138,12 +161,12 @@ impl Amount {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Balance {
     /// Sum of the amounts in the smallest unit (satoshi or lovelace), as a decimal string.
-    #[cfg_attr(feature = "schema", schema(example = "5000000000"))]
-    pub amount: String,
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "5000000000"))]
+    pub amount: Units,
     /// Cardano: the same sum.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(nullable = false))]
-    pub lovelace_amount: Option<String>,
+    #[cfg_attr(feature = "schema", schema(value_type = String, nullable = false, required = false))]
+    pub lovelace_amount: Option<Units>,
     /// The same sum by unit; on Cardano the sum of every native asset follows, in order of policy
     /// and name.
     pub amounts: Vec<Amount>,
@@ -157,10 +180,10 @@ impl Balance {
     #[must_use]
     pub fn new(balance: &AddressBalance, network: Network) -> Self {
         let assets = balance.assets.iter().map(|(asset, quantity)| (asset, *quantity));
-        let amount = balance.value.to_string();
+        let amount = Units(balance.value);
         Self {
             amounts: Amount::list(balance.value, assets, network),
-            lovelace_amount: network.is_cardano().then(|| amount.clone()),
+            lovelace_amount: network.is_cardano().then_some(amount),
             amount,
             utxo_count: balance.utxos,
         }
@@ -203,8 +226,8 @@ pub struct Block {
     /// Outputs in the set after the block.
     pub utxo_count: u64,
     /// Sum of their amounts in the smallest unit, as a decimal string.
-    #[cfg_attr(feature = "schema", schema(example = "1500000000000"))]
-    pub total_amount: String,
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "1500000000000"))]
+    pub total_amount: Units,
 }
 
 impl Block {
@@ -225,7 +248,7 @@ impl Block {
             outputs_created: entry.created,
             outputs_spent: entry.spent,
             utxo_count: entry.totals.txouts,
-            total_amount: entry.totals.total_amount.to_string(),
+            total_amount: Units(entry.totals.total_amount.into()),
         }
     }
 }
@@ -282,8 +305,11 @@ pub struct ChainStatus {
     #[cfg_attr(feature = "schema", schema(example = 30_690))]
     pub utxo_count: Option<u64>,
     /// Sum of their amounts in the smallest unit, as a decimal string.
-    #[cfg_attr(feature = "schema", schema(example = "1124999990000"))]
-    pub total_amount: Option<String>,
+    #[cfg_attr(
+        feature = "schema",
+        schema(value_type = Option<String>, example = "1124999990000")
+    )]
+    pub total_amount: Option<Units>,
     /// The source that is followed, if one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false))]
@@ -364,7 +390,7 @@ impl ChainStatus {
             point,
             block_time: status.tip_time,
             utxo_count: status.totals.map(|totals| totals.txouts),
-            total_amount: status.totals.map(|totals| totals.total_amount.to_string()),
+            total_amount: status.totals.map(|totals| Units(totals.total_amount.into())),
             source: None,
             rollback_floor: status.rollback_floor.map(Height::get),
             undo_base: status.undo_base.map(Height::get),

@@ -35,7 +35,10 @@ use std::{path::Path, process::ExitCode};
 
 use clap::{FromArgMatches as _, parser::ValueSource};
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
-use utxokeep::engine::{Engine, Parts, Presence};
+use utxokeep::{
+    engine::{Engine, Parts, Presence},
+    ops::{self, chain::ChainLimits},
+};
 use utxokeep_core::ErrorKind;
 
 use self::{
@@ -147,8 +150,9 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
     }
 }
 
-/// Answers REST requests about a database, and gRPC calls to the node store and the wallet ledger
-/// if the configuration names them. When it names a source, that is followed at the same time; a
+/// Answers REST requests about a database, and gRPC calls to the node store and the wallet ledger if
+/// the configuration names them; to the database where there is one of them, or where gRPC is asked
+/// for. When it names a source, that is followed at the same time; a
 /// wallet ledger follows the database.
 fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     rest::install_recorder();
@@ -173,6 +177,18 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
             None => GrpcServer::of_wallets(wallets, &config.grpc),
         });
     }
+    if let Some(index) = engine.index() {
+        let source = engine.source().map(|(state, _)| state);
+        let limits = ChainLimits::of_server(&config.rest);
+        let chain = ops::chain::Chain::new(index.clone(), limits).with_source(source);
+        answering = match answering {
+            Some(others) => Some(others.with_chain(chain)),
+            None if args.grpc_listen.is_some() || config.grpc.chain_alone => {
+                Some(GrpcServer::of_chain(chain, &config.grpc))
+            }
+            None => None,
+        };
+    }
     let grpc_listen = args.grpc_listen.unwrap_or(config.grpc.listen);
     let grpc = answering.map(|answering| (answering, grpc_listen));
     let rest_listen = args.listen.unwrap_or(config.rest.listen);
@@ -187,6 +203,7 @@ fn announce(engine: &Engine, servers: &Servers) {
     let (rest, data) = (servers.rest.address, engine.config().storage.data.display());
     if let Some(grpc) = &servers.grpc {
         let served = [
+            engine.index().map(|_| "the chain"),
             engine.node_store().map(|_| "the node store"),
             engine.pruning().map(|_| "the pruner"),
             engine.wallets().map(|_| "wallets"),

@@ -16,7 +16,7 @@ use utxokeep_txstore::{StoreError, TxStore};
 use super::{fault::Fault, memory::refused, wallet_error};
 use crate::{
     config::GrpcConfig,
-    kinds::Codes,
+    kinds::{Coded, Codes},
     memory::{self, OverBudget},
     waiting::{self, Waiting},
     wallets::WalletsError,
@@ -31,6 +31,10 @@ pub(super) enum CallError {
     Store(StoreError),
     /// The wallet ledger refused or failed.
     Wallets(Box<WalletsError>),
+    /// An operation of the tables refused or failed.
+    Operation { kind: ErrorKind, code: &'static str, text: String },
+    /// The server made an answer that does not fit the contract.
+    Broken(String),
     /// Not possible now; the text says why.
     Refused(String),
     /// The answer is too large.
@@ -39,6 +43,13 @@ pub(super) enum CallError {
     Gone,
     /// There is no memory for the answer.
     OverBudget(OverBudget),
+}
+
+impl CallError {
+    /// Why an operation of the tables was not carried out.
+    pub(super) fn of(error: impl Coded) -> Self {
+        Self::Operation { kind: error.kind(), code: error.code(), text: error.to_string() }
+    }
 }
 
 impl From<OverBudget> for CallError {
@@ -73,6 +84,11 @@ impl From<CallError> for Status {
                 }
             }
             CallError::Wallets(error) => wallet_error::status(&error),
+            CallError::Operation { kind, code, text } => wallet_error::with_code(kind, code, text),
+            CallError::Broken(text) => {
+                tracing::error!(text, "an answer does not fit the contract");
+                Self::internal("the answer does not fit the contract; see the log of the server")
+            }
             CallError::Refused(reason) => {
                 Self::failed_precondition(format!("{reason}; nothing was changed"))
             }
@@ -180,6 +196,11 @@ impl<S: ?Sized + Send + Sync + 'static> Calls<S> {
                 let status = ServingStatus::NotServing;
                 self.health.set_service_status(self.service, status).await;
             }
+        }
+        if let CallError::Operation { kind, text, .. } = &error
+            && kind.is_fault_of_the_server()
+        {
+            tracing::error!(text, "a call failed");
         }
         if let CallError::Wallets(ledger) = &error
             && ledger.kind().is_fault_of_the_server()

@@ -15,6 +15,11 @@ impl Fault {
         Self { path: String::new(), problem: problem.into() }
     }
 
+    /// One whose place is known already.
+    pub(super) fn at(path: String, problem: String) -> Self {
+        Self { path, problem }
+    }
+
     /// The same, seen from one level higher.
     fn within(mut self, field: &str) -> Self {
         self.path = match self.path.as_str() {
@@ -27,7 +32,8 @@ impl Fault {
 
 impl From<Fault> for Status {
     fn from(Fault { path, problem }: Fault) -> Self {
-        Self::invalid_argument(format!("{path}: {problem}; nothing was changed"))
+        let place = if path.is_empty() { path } else { format!("{path}: ") };
+        Self::invalid_argument(format!("{place}{problem}; nothing was changed"))
     }
 }
 

@@ -11,7 +11,7 @@ use tonic::{Code, codegen::http};
 use tower::{Layer, Service};
 use utxokeep_core::{Metric, MetricKind};
 
-use super::{proto::ErrorCode, services::tx_store_server::SERVICE_NAME};
+use super::{proto::ErrorCode, services::tx_store_server::SERVICE_NAME, table};
 
 const CALLS: &str = "utxokeep_grpc_calls_total";
 const REFUSALS: &str = "utxokeep_grpc_refusals_total";
@@ -167,7 +167,8 @@ fn method_of(path: &str) -> &'static str {
         .and_then(|rest| rest.strip_prefix(SERVICE_NAME))
         .and_then(|rest| rest.strip_prefix('/'));
     let with_service = path.strip_prefix(PACKAGE);
-    let mut others = PRUNER_METHODS.iter().chain(WALLET_METHODS).copied();
+    let by_hand = PRUNER_METHODS.iter().chain(WALLET_METHODS).copied();
+    let mut others = by_hand.chain(table::labels());
     let found = METHODS.iter().copied().find(|known| Some(*known) == method);
     found.or_else(|| others.find(|known| Some(*known) == with_service)).unwrap_or(OTHER)
 }
@@ -291,13 +292,15 @@ mod tests {
 
     #[test]
     fn every_method_of_the_contract_has_a_label() {
-        let [(_, contract), (_, pruner), (_, wallets)] = utxokeep_proto::v1::CONTRACT;
+        let [(_, contract), (_, pruner), (_, wallets), (_, chain)] = utxokeep_proto::v1::CONTRACT;
         let methods = contract.lines().filter_map(|line| line.trim().strip_prefix("rpc "));
         let methods: Vec<_> = methods.filter_map(|line| line.split('(').next()).collect();
         assert_eq!(methods, METHODS);
         assert_eq!(method_of("/utxokeep.v1.TxStore/GetSpend"), "GetSpend");
         assert_eq!(methods_with_services(pruner), PRUNER_METHODS);
         assert_eq!(methods_with_services(wallets), WALLET_METHODS);
+        assert_eq!(methods_with_services(chain), table::labels().collect::<Vec<_>>());
+        assert_eq!(method_of("/utxokeep.v1.Chain/ChainTip"), "Chain/ChainTip");
         assert_eq!(method_of("/utxokeep.v1.Pruner/DryRun"), "Pruner/DryRun");
         assert_eq!(method_of("/utxokeep.v1.Wallets/GetTip"), "Wallets/GetTip");
         for path in

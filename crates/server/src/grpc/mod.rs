@@ -1,7 +1,9 @@
-//! The gRPC server: the node store, the pruner and the wallet ledger for programs in any language.
+//! The gRPC server: the node store, the pruner, the wallet ledger and the chain index for programs in
+//! any language.
 //!
-//! The contracts are `txstore.proto`, `pruner.proto` and `wallet.proto` of `utxokeep-proto`, which
-//! has the messages; [`services`] is generated from the same files.
+//! The contracts are the `.proto` files of `utxokeep-proto`, which has the messages; [`services`] is
+//! generated from the same files. The service of the chain index comes from the table of operations
+//! ([`table`]).
 //!
 //! # Invariants
 //!
@@ -24,6 +26,7 @@ pub(crate) mod pruner_to_proto;
 mod refusal;
 mod server;
 mod service;
+mod table;
 mod to_proto;
 mod unmined;
 mod wallet;

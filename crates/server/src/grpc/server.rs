@@ -1,4 +1,5 @@
-//! Serving the node store, the pruner and the wallet ledger on a socket until told to stop.
+//! Serving the node store, the pruner, the wallet ledger and the chain index on a socket until told to
+//! stop.
 
 use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
@@ -12,6 +13,7 @@ use tonic_health::{
     ServingStatus,
     server::{HealthReporter, health_reporter},
 };
+use utxokeep::ops::chain::Chain;
 use utxokeep_kv::Trouble;
 use utxokeep_txstore::TxStore;
 
@@ -29,6 +31,7 @@ use super::{
         tx_store_server::{self, TxStoreServer},
         wallets_server::{self, WalletsServer},
     },
+    table::{Served as _, TableService},
     wallet::{self, WalletService},
     wallet_operations,
 };
@@ -51,12 +54,13 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// How often a silent client is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// A node store, a pruner, a wallet ledger, or several of them, ready to be served.
+/// A node store, a pruner, a wallet ledger, a chain index, or several of them, ready to be served.
 #[derive(Clone)]
 pub struct GrpcServer {
     store: Option<Arc<dyn TxStore>>,
     pruning: Option<Pruning>,
     wallets: Option<Wallets>,
+    chain: Option<Chain>,
     /// The most items of calls of the node store and the pruner.
     items_max: usize,
     config: GrpcConfig,
@@ -93,6 +97,12 @@ impl GrpcServer {
         Self { wallets: Some(wallets), ..Self::of_nothing(0, config) }
     }
 
+    /// The same for a chain index that is served alone.
+    #[must_use]
+    pub fn of_chain(chain: Chain, config: &GrpcConfig) -> Self {
+        Self { chain: Some(chain), ..Self::of_nothing(0, config) }
+    }
+
     fn of_nothing(items_max: usize, config: &GrpcConfig) -> Self {
         rest::install_recorder();
         let config = config.clone();
@@ -100,6 +110,7 @@ impl GrpcServer {
             store: None,
             pruning: None,
             wallets: None,
+            chain: None,
             items_max,
             config,
             token: None,
@@ -117,6 +128,12 @@ impl GrpcServer {
     #[must_use]
     pub fn with_wallets(self, wallets: Wallets) -> Self {
         Self { wallets: Some(wallets), ..self }
+    }
+
+    /// Answers questions to a chain index as well.
+    #[must_use]
+    pub fn with_chain(self, chain: Chain) -> Self {
+        Self { chain: Some(chain), ..self }
     }
 
     /// Asks every call for a token, but not health checks.
@@ -139,7 +156,8 @@ impl GrpcServer {
             .iter()
             .flat_map(|_| [pruner_server::SERVICE_NAME, chain_events_server::SERVICE_NAME]);
         let wallets = self.wallets.iter().map(|_| wallets_server::SERVICE_NAME);
-        store.chain(pruner).chain(wallets).collect()
+        let index = self.chain.iter().map(|_| Chain::SERVICE);
+        store.chain(pruner).chain(wallets).chain(index).collect()
     }
 
     fn store_service(&self, health: &HealthReporter) -> Option<TxStoreServer<Service>> {
@@ -180,6 +198,12 @@ impl GrpcServer {
         Some(WalletsServer::new(service).max_decoding_message_size(self.message_bytes_max()))
     }
 
+    fn chain_service(&self, health: &HealthReporter) -> Option<TableService<Chain>> {
+        let chain = Arc::new(self.chain.clone()?);
+        let calls = Calls::new(chain, Chain::SERVICE, &self.config, health.clone());
+        Some(TableService::new(calls, self.message_bytes_max()))
+    }
+
     const fn message_bytes_max(&self) -> usize {
         self.config.message_mib_max.get() as usize * MIB
     }
@@ -209,7 +233,13 @@ impl GrpcServer {
                 None => std::future::pending().await,
             }
         };
-        tokio::join!(store, pruner, wallets);
+        let chain = async {
+            match self.chain.as_ref().map(|chain| Watched::chain_index(chain.index())) {
+                Some(index) => index.follow(|trouble| set_chain_health(health, trouble)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::join!(store, pruner, wallets, chain);
     }
 
     /// Answers calls until `shutdown` is done, then finishes those that are being answered.
@@ -244,6 +274,7 @@ impl GrpcServer {
             .add_optional_service(pruner.map(|it| self.guarded(it)))
             .add_optional_service(events.map(|it| self.guarded(it)))
             .add_optional_service(self.wallet_service(&health).map(|it| self.guarded(it)))
+            .add_optional_service(self.chain_service(&health).map(|it| self.guarded(it)))
             .serve_with_incoming_shutdown(
                 admitted(Door::new(listener, &doors), doors.idle_max),
                 async {
@@ -280,6 +311,11 @@ fn admitted(
         let admitted = door.admit().await.with_preface_within(idle_max);
         Some((Ok(admitted), door))
     })
+}
+
+async fn set_chain_health(health: &HealthReporter, trouble: Option<Trouble>) {
+    let status = trouble.map_or(ServingStatus::Serving, |_| ServingStatus::NotServing);
+    health.set_service_status(Chain::SERVICE, status).await;
 }
 
 async fn set_store_health(health: &HealthReporter, trouble: Option<Trouble>) {

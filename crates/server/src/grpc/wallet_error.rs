@@ -4,6 +4,7 @@ use tonic::{
     Status,
     metadata::{MetadataMap, MetadataValue},
 };
+use utxokeep_core::ErrorKind;
 use utxokeep_wallet::LedgerError;
 
 use super::calls::CallError;
@@ -16,6 +17,13 @@ impl From<WalletsError> for CallError {
     fn from(error: WalletsError) -> Self {
         Self::Wallets(Box::new(error))
     }
+}
+
+/// A status with its word.
+pub(super) fn with_code(kind: ErrorKind, code: &'static str, text: String) -> Status {
+    let mut metadata = MetadataMap::new();
+    metadata.insert(CODE, MetadataValue::from_static(code));
+    Status::with_metadata(Codes::of(kind).grpc, text, metadata)
 }
 
 pub(super) fn status(error: &WalletsError) -> Status {

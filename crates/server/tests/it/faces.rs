@@ -1,5 +1,7 @@
 //! Every operation of the tables gives the same answer on every face.
 
+mod messages;
+
 use std::{collections::BTreeMap, path::Path};
 
 use clap::Args as _;
@@ -82,6 +84,27 @@ fn route_of(about: &About, fields: &[(&str, String)]) -> String {
     format!("{path}?{}", query.join("&"))
 }
 
+/// A question to each operation.
+fn questions(coin: String) -> BTreeMap<&'static str, Vec<(&'static str, String)>> {
+    let owner = ("owner", "51".to_owned());
+    let script_hash = utxokeep::json::script_hash(ANYONE);
+    let page = ("page_size", "2".to_owned());
+    BTreeMap::from([
+        ("chain status", vec![]),
+        ("chain tip", vec![]),
+        ("chain block", vec![("height_or_hash", "3".to_owned())]),
+        ("chain digest", vec![("at", "4".to_owned())]),
+        ("utxo show", vec![("outpoint", coin)]),
+        ("address utxos", vec![owner.clone(), page.clone(), ("order", "desc".to_owned())]),
+        ("address balance", vec![owner, ("at", "2".to_owned())]),
+        ("script utxos", vec![("owner", script_hash.clone()), page]),
+        ("script balance", vec![("owner", script_hash)]),
+        // On this chain both faces refuse.
+        ("credential utxos", vec![("owner", "key:00".to_owned())]),
+        ("credential balance", vec![("owner", "key:00".to_owned())]),
+    ])
+}
+
 /// Sizes of tables are of the moment, on any face.
 fn without_sizes(text: &str) -> String {
     let mut json: Value = serde_json::from_str(text).unwrap();
@@ -96,24 +119,7 @@ fn without_sizes(text: &str) -> String {
 fn a_command_with_json_and_its_route_answer_with_the_same_bytes() {
     let home = TempDir::new().unwrap();
     let (data, coin) = database(home.path());
-    let owner = ("owner", "51".to_owned());
-    let script_hash = utxokeep::json::script_hash(ANYONE);
-    let page = ("page_size", "2".to_owned());
-    let questions: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::from([
-        ("chain status", vec![]),
-        ("chain tip", vec![]),
-        ("chain block", vec![("height_or_hash", "3".to_owned())]),
-        ("chain digest", vec![("at", "4".to_owned())]),
-        ("utxo show", vec![("outpoint", coin)]),
-        ("address utxos", vec![owner.clone(), page.clone(), ("order", "desc".to_owned())]),
-        ("address balance", vec![owner, ("at", "2".to_owned())]),
-        ("script utxos", vec![("owner", script_hash.clone()), page]),
-        ("script balance", vec![("owner", script_hash)]),
-        // On this chain both faces refuse.
-        ("credential utxos", vec![("owner", "key:00".to_owned())]),
-        ("credential balance", vec![("owner", "key:00".to_owned())]),
-    ]);
-    let table = table();
+    let (questions, table) = (questions(coin), table());
     assert_eq!(table.len(), questions.len(), "every operation is asked here");
     let config = ["--data", &data, "--config", "utxokeep.toml"];
     let mut printed = Vec::new();

@@ -576,6 +576,9 @@ settings! {
         /// Address and port to listen on.
         listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 8_097)),
             "an address and a port";
+        /// Answer questions about the chain over gRPC also where `serve` has neither a node store nor a
+        /// wallet ledger. With one of them, or with `--grpc-listen`, it does so anyway.
+        chain_alone: bool = false, "true or false";
         /// The largest request that is read, and the largest answer to a read, in MiB.
         message_mib_max: NonZeroU32 = count(64), "a whole number from 1 to 1024";
         /// The most entries of one page of unmined transactions.

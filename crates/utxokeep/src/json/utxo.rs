@@ -13,7 +13,7 @@ use utxokeep_core::{
 };
 use utxokeep_index::{OutputDetails, Utxo as IndexUtxo};
 
-use super::Amount;
+use super::{Amount, Units};
 
 /// An output. Fields of the other chain, and fields that say what this output does not have, are
 /// absent. The `spent_*` fields are present only when it is spent.
@@ -78,12 +78,12 @@ pub struct Utxo {
     )]
     pub script_hash: Option<String>,
     /// Amount in the smallest unit (satoshi or lovelace), as a decimal string.
-    #[cfg_attr(feature = "schema", schema(example = "5000000000"))]
-    pub amount: String,
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "5000000000"))]
+    pub amount: Units,
     /// Cardano: the same amount.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(nullable = false))]
-    pub lovelace_amount: Option<String>,
+    #[cfg_attr(feature = "schema", schema(value_type = String, nullable = false, required = false))]
+    pub lovelace_amount: Option<Units>,
     /// The same amount by unit; on Cardano native assets follow, in order of policy and name.
     pub amounts: Vec<Amount>,
     /// Cardano: hash of the datum; of an inline datum too.
@@ -167,7 +167,7 @@ impl Utxo {
             let assets = assets.map(|(asset, quantity)| (asset, u128::from(*quantity)));
             Self {
                 amounts: Amount::list(utxo.value.into(), assets, network),
-                lovelace_amount: Some(utxo.value.to_string()),
+                lovelace_amount: Some(Units(utxo.value.into())),
                 ..shared.with_owner(&utxo.address).with_details(&utxo.details)
             }
         } else {
@@ -190,7 +190,7 @@ impl Utxo {
         Self {
             tx_hash: network.hash_text(utxo.outpoint.txid().as_bytes()),
             output_index: utxo.outpoint.index(),
-            amount: utxo.value.to_string(),
+            amount: Units(utxo.value.into()),
             slot: utxo.created.slot,
             block: utxo.created.height.get(),
             block_hash: network.hash_text(utxo.created.hash.as_bytes()),

@@ -107,7 +107,7 @@ impl Answer for UtxoAnswer {
         lines
             .field("output", format!("{}:{}", utxo.tx_hash, utxo.output_index))
             .field("state", if utxo.is_spent() { "spent" } else { "unspent" })
-            .field("amount", &utxo.amount)
+            .field("amount", utxo.amount)
             .optional("address", utxo.owner_addr.as_ref());
         assets(lines, &utxo.amounts);
         if let (Some(script), Some(form)) = (&utxo.script_pub_key, utxo.script_type) {

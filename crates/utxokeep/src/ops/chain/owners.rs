@@ -338,7 +338,7 @@ impl Answer for UtxosAnswer {
                 2 => " and 1 asset".to_owned(),
                 units => format!(" and {} assets", units - 1),
             };
-            let (amount, height) = (&utxo.amount, utxo.block);
+            let (amount, height) = (utxo.amount, utxo.block);
             lines.row(format!("{outpoint:<70} {amount:>20} height {height}{owner}{assets}"));
         }
         lines.field("rows", self.items.len());
@@ -423,7 +423,7 @@ pub struct BalanceAnswer {
 
 impl Answer for BalanceAnswer {
     fn show(&self, lines: &mut Lines) {
-        lines.field("amount", &self.balance.amount);
+        lines.field("amount", self.balance.amount);
         assets(lines, &self.balance.amounts);
         lines.field("outputs", self.balance.utxo_count);
         as_of(lines, &self.point, self.partial.as_ref());

@@ -6,7 +6,7 @@ use utxokeep_index::{Digest as SetDigest, QueryError};
 
 use super::{At, Chain, ChainReadError, exactly};
 use crate::{
-    json::{self, ChainStatus, Partial, Point},
+    json::{self, ChainStatus, Partial, Point, Units},
     ops::{About, Answer, Answered, Known, Lines, Mark, Operation},
     times::utc,
 };
@@ -77,10 +77,7 @@ impl Answer for ChainStatus {
             lines.field("source", &source.address);
         }
         partial(lines, self.partial.as_ref());
-        lines.optional(
-            "total amount",
-            self.total_amount.as_ref().map(|sum| coins(sum, &self.chain)),
-        );
+        lines.optional("total amount", self.total_amount.map(|sum| coins(sum, &self.chain)));
         if let Some(slot) = self.slot {
             lines.field("slot", slot).optional("epoch", self.epoch);
         }
@@ -139,9 +136,9 @@ fn time(seconds: u64) -> String {
 }
 
 /// A sum in whole coins, with their name.
-fn coins(sum: &str, chain: &str) -> String {
+fn coins(sum: Units, chain: &str) -> String {
     let (decimals, name) = if chain == "cardano" { (6, "ADA") } else { (8, "BTC") };
-    let digits = format!("{sum:0>width$}", width = decimals + 1);
+    let digits = format!("{sum:0width$}", width = decimals + 1);
     let (whole, part) = digits.split_at(digits.len() - decimals);
     format!("{whole}.{part} {name}")
 }
@@ -189,7 +186,7 @@ impl Answer for BlockAnswer {
             .field("created", self.block.outputs_created)
             .field("spent", self.block.outputs_spent)
             .field("outputs", self.block.utxo_count)
-            .field("total amount", coins(total_amount, self.chain));
+            .field("total amount", coins(*total_amount, self.chain));
         partial(lines, self.partial.as_ref());
     }
 }
@@ -315,8 +312,8 @@ pub struct DigestAnswer {
     /// Outputs in the set.
     utxo_count: u64,
     /// Sum of their amounts in the smallest unit, as a decimal string.
-    #[cfg_attr(feature = "schema", schema(example = "1124999990000"))]
-    total_amount: String,
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "1124999990000"))]
+    total_amount: Units,
     /// Bitcoin: what nodes call the size of the set, whatever the database takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false))]
@@ -352,7 +349,7 @@ impl DigestAnswer {
             point,
             partial,
             utxo_count: digest.totals.txouts,
-            total_amount: digest.totals.total_amount.to_string(),
+            total_amount: Units(digest.totals.total_amount.into()),
             bogosize: (!is_cardano).then_some(digest.totals.bogosize),
             asset_entries: digest.asset_entries.filter(|_| is_cardano),
             muhash: digest.muhash.map(text),
@@ -370,7 +367,7 @@ impl Answer for DigestAnswer {
             .field("height", self.point.height)
             .field("best hash", &self.point.hash)
             .field("outputs", self.utxo_count)
-            .field("total amount", coins(&self.total_amount, chain));
+            .field("total amount", coins(self.total_amount, chain));
         let counts = [("bogosize", self.bogosize), ("asset entries", self.asset_entries)];
         for (label, count) in counts {
             if let Some(count) = count {
@@ -441,13 +438,13 @@ impl Operation for Digest {
 
 #[cfg(test)]
 mod tests {
-    use super::coins;
+    use super::{Units, coins};
 
     #[test]
     fn sums_have_the_decimals_of_their_coin() {
-        assert_eq!(coins("313560806831", "bitcoin"), "3135.60806831 BTC");
-        assert_eq!(coins("1", "bitcoin"), "0.00000001 BTC");
-        assert_eq!(coins("1234567", "cardano"), "1.234567 ADA");
-        assert_eq!(coins("0", "cardano"), "0.000000 ADA");
+        assert_eq!(coins(Units(313560806831), "bitcoin"), "3135.60806831 BTC");
+        assert_eq!(coins(Units(1), "bitcoin"), "0.00000001 BTC");
+        assert_eq!(coins(Units(1234567), "cardano"), "1.234567 ADA");
+        assert_eq!(coins(Units(0), "cardano"), "0.000000 ADA");
     }
 }
