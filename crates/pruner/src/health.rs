@@ -108,7 +108,7 @@ impl Facts<'_> {
         (max > 0 && age_secs > max && !missing.is_empty()).then(|| {
             format!(
                 "the node has not reported {} since the start {age_secs} s ago, and runs wait for \
-                 it; if it never will again, run `utxokeep prune forget-node-state`",
+                 it; if it never will again, run `utxokeep pruner forget-node-state`",
                 missing.join(", ")
             )
         })

@@ -10,7 +10,10 @@ use std::{error::Error, fmt::Write as _};
 
 use axum::http::StatusCode;
 use tonic::Code;
-use utxokeep::{kinds, ops::chain::ChainReadError};
+use utxokeep::{
+    kinds,
+    ops::{chain::ChainReadError, pruner::PrunerReadError, transactions::TransactionReadError},
+};
 use utxokeep_core::ErrorKind;
 
 use crate::{
@@ -70,15 +73,22 @@ pub(crate) trait Coded: Error {
     fn code(&self) -> &'static str;
 }
 
-impl Coded for ChainReadError {
-    fn kind(&self) -> ErrorKind {
-        self.kind()
-    }
+/// Errors that say both themselves.
+macro_rules! coded {
+    ($($error:ty),+) => {
+        $(impl Coded for $error {
+            fn kind(&self) -> ErrorKind {
+                self.kind()
+            }
 
-    fn code(&self) -> &'static str {
-        self.code()
-    }
+            fn code(&self) -> &'static str {
+                self.code()
+            }
+        })+
+    };
 }
+
+coded!(ChainReadError, PrunerReadError, TransactionReadError);
 
 /// What one error means; `None` where it is not one of ours.
 fn kind_of(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
@@ -151,7 +161,7 @@ pub fn page() -> String {
         "\nThe node store promises that a call may be repeated after its storage failed, so a failed \
          engine is `unavailable` there and not `failed`. A body that the blob store does not take \
          refuses its item alone, with the code `STORAGE` (69) of gRPC: nothing of the item was stored, \
-         no lock is held, and the item may be repeated. `prune restore` ends with `unavailable` then.\n\n\
+         no lock is held, and the item may be repeated. `pruner restore` ends with `unavailable` then.\n\n\
          Statuses of a transport are not part of the table. REST: 401 (token), 403 (foreign host or \
          page), 405, 408, 413, 415, and 503 with the code `timeout`. gRPC: `UNAUTHENTICATED` (token), \
          `DEADLINE_EXCEEDED`, and `RESOURCE_EXHAUSTED` for an answer that is too large.\n",

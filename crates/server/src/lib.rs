@@ -13,7 +13,6 @@ pub mod doors;
 pub mod grpc;
 mod held;
 pub mod kinds;
-mod pruner_runs;
 pub mod rest;
 mod server;
 

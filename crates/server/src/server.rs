@@ -10,7 +10,7 @@ use tokio::{
     sync::oneshot,
     task::JoinHandle,
 };
-use utxokeep::engine::Engine;
+use utxokeep::{engine::Engine, ops::transactions::Transactions};
 
 use crate::{
     access::{Access, Faces},
@@ -62,7 +62,12 @@ impl Servers {
         });
         let wallets = engine.wallets().cloned();
         let wallets = wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));
-        let routes = rest::router_of(chain, wallets, engine.pruning().cloned(), engine.watched());
+        let transactions = engine.node_store().map(|store| {
+            let window = config.pruner.safety_window_blocks;
+            Transactions::new(store.clone(), &config.txstore.url, window)
+        });
+        let node = rest::NodeState::new(transactions, engine.pruning().cloned(), &config.rest);
+        let routes = rest::router_of(chain, wallets, Some(node), engine.watched());
         let memory = Budget::new(config.server.request_memory_mib_max);
         let doors = Doors::new(config.rest.connections_max, config.rest.idle_secs_max);
         let (doors, asked) = (Doors { memory: memory.clone(), ..doors }, access.rest);

@@ -11,7 +11,9 @@
 //! * `--json` and REST print the same bytes for the same question to the same data.
 
 pub mod chain;
+pub mod pruner;
 mod shown;
+pub mod transactions;
 
 use serde::de::DeserializeOwned;
 use utxokeep_core::ErrorKind;

@@ -140,7 +140,7 @@ impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Paused => {
-                f.write_str("the pruner is paused; `utxokeep prune resume` lets runs start again")
+                f.write_str("the pruner is paused; `utxokeep pruner resume` lets runs start again")
             }
             Self::SettingsChanged(disagreement) => disagreement.fmt(f),
             Self::NoHeight => f.write_str(
@@ -153,7 +153,7 @@ impl fmt::Display for Waiting {
                     f,
                     "height {height} ({by}) lies far above the newest that is known ({newest}) and \
                      waits for a second witness: the next block, the block state, the log, or \
-                     `prune confirm`"
+                     `pruner confirm`"
                 )
             }
             Self::BelowMinHeight { height, min_height } => {
@@ -161,7 +161,7 @@ impl fmt::Display for Waiting {
             }
             Self::PersisterSilent => f.write_str(
                 "the block persister has never reported a block that the chain has; send \
-                 BlockPersisted, or, if there is none any more, run `utxokeep prune \
+                 BlockPersisted, or, if there is none any more, run `utxokeep pruner \
                  forget-persister`",
             ),
             Self::PersisterBehind { persisted, newest } => write!(
@@ -173,7 +173,7 @@ impl fmt::Display for Waiting {
                 f,
                 "the consumer {name} of the chain log has reached height {height}, the chain \
                  {newest}; nothing above height {height} is pruned. If {name} is gone for good, run \
-                 `utxokeep chain consumers forget {name}`, or `utxokeep prune forget-node-state` \
+                 `utxokeep chain consumers forget {name}`, or `utxokeep pruner forget-node-state` \
                  where no chain database is followed any more"
             ),
             Self::CatchingUp { is_known: true } => {

@@ -15,11 +15,10 @@ use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
 pub(super) use self::{
     mmr::{Mmr, MmrCheck, MmrEnable, MmrProve, MmrRootOf, ProofFormat},
     prune::{
-        Connect, Prune, PruneBacklog, PruneConfirm, PruneExplain, PruneJobs, PrunePreserve,
-        PruneRestore, PruneRun, Pruner, PrunerServe, Target,
+        Connect, PruneConfirm, PrunePreserve, PruneRestore, PruneRun, Pruner, PrunerServe, Target,
     },
     store::{StoreBench, StoreCommand, StoreMove, StoreVerify},
-    tx::{Tx, TxAdoptBlobs, TxExplain, TxLock, TxRecover, TxSettings, TxShow, TxStatus, TxVerify},
+    tx::{Store, Tx, TxAdoptBlobs, TxRecover, TxSettings, TxVerify},
     wallet::{
         AddressAdd, AddressNext, Allowed, Bump, Coins, ConfirmTx, DescriptorAdd, DescriptorArchive,
         DescriptorList, Disconnect, Events, Labels, LabelsExport, LabelsImport, Lease,
@@ -84,11 +83,8 @@ pub(super) enum Command {
     Store(StoreCommand),
     /// Delete transactions of the node store that nobody needs any more, and watch the pruner.
     ///
-    /// `run`, `explain`, `backlog`, `preserve` and `restore` work on a store, or ask a running pruner with
-    /// --connect. The other commands need a running pruner.
-    #[command(subcommand)]
-    Prune(Prune),
-    /// Run the pruner alone.
+    /// Most commands work on a store, or ask a running pruner with --connect. `pause` and `resume` need
+    /// a running pruner. `serve` runs one alone.
     #[command(subcommand)]
     Pruner(Pruner),
     /// Watch wallets: balances, coins, payments to be signed elsewhere.

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use utxokeep_core::{ErrorKind, Height, Network, Txid};
+use utxokeep_core::{ErrorKind, Height, Network};
 
 /// What only the command line can complain about.
 #[derive(Debug, thiserror::Error)]
@@ -51,19 +51,10 @@ pub(crate) enum CliError {
          theirs themselves"
     )]
     NoLogToRecover,
-    /// The node store has no such transaction.
-    #[error("transaction {txid} is not in the node store: it never was, or it was pruned")]
-    UnknownTransaction {
-        /// The transaction.
-        txid: Txid,
-    },
-    /// Nothing says at which height.
-    #[error("the node store was never told a height: add --height HEIGHT")]
-    NoHeight,
     /// No height is believed.
     #[error(
         "the node store knows no height that two witnesses agree on: let its node report blocks \
-         (ChainEvents.Block, SetBlockState), or add `utxokeep prune confirm HEIGHT` to one report; \
+         (ChainEvents.Block, SetBlockState), or add `utxokeep pruner confirm HEIGHT` to one report; \
          nothing was changed"
     )]
     HeightUnknown,
@@ -266,9 +257,7 @@ impl CliError {
     /// What a caller can do about it.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
-            Self::UnknownTransaction { .. } | Self::NotPreserved | Self::NotRestored => {
-                ErrorKind::NotFound
-            }
+            Self::NotPreserved | Self::NotRestored => ErrorKind::NotFound,
             // One code for every file that exists already.
             Self::WriteFile { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 ErrorKind::Exists
@@ -297,7 +286,6 @@ impl CliError {
             | Self::SameStore { .. }
             | Self::NoBlobStore
             | Self::NoLogToRecover
-            | Self::NoHeight
             | Self::ArchiveIsLedger { .. }
             | Self::BadAddress { .. }
             | Self::WrongChain { .. }

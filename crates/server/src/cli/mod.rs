@@ -27,7 +27,6 @@ mod store;
 mod store_move;
 mod table;
 mod tx;
-mod tx_status;
 mod wallet;
 mod wallet_follow;
 
@@ -42,7 +41,7 @@ use utxokeep::{
 use utxokeep_core::ErrorKind;
 
 use self::{
-    args::{Chain, Cli, Command, Demo, Global, Pruner, Serve, StoreCommand, Tx},
+    args::{Chain, Cli, Command, Demo, Global, Serve, StoreCommand, Tx},
     open::Session,
 };
 use crate::{
@@ -128,10 +127,6 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Chain::Recover(args) => recover::chain(&session, &args),
         },
         Command::Tx(command) => match command {
-            Tx::Show(args) => tx::show(&session, &args),
-            Tx::Explain(args) => tx::explain(&session, &args),
-            Tx::Lock(args) => tx::lock(&session, &args),
-            Tx::Status(args) => tx_status::run(&session, &args),
             Tx::Verify(args) => tx::verify(&session, &args),
             Tx::Settings(args) => settings::run(&session, &args),
             Tx::AdoptBlobs(args) => tx::adopt_blobs(&session, &args),
@@ -142,8 +137,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             StoreCommand::Move(args) => store_move::move_to(&session, &args),
             StoreCommand::Verify(args) => store_move::verify(&session, &args),
         },
-        Command::Prune(command) => prune::prune(&session, &command),
-        Command::Pruner(Pruner::Serve(args)) => prune::serve(&session, &args),
+        Command::Pruner(command) => prune::pruner(&session, &command),
         Command::Wallet(args) => wallet::wallet(&session, &args),
         Command::Serve(args) => serve(&session, &args),
         Command::Demo(args) => run_demo(&session, &args),

@@ -6,7 +6,7 @@
 use utxokeep_core::OpenMode;
 
 use super::args::{
-    Chain, Command, Consumers, Labels, Lease, Mmr, Prune, Pruner, StoreCommand, Tx, WalletAddress,
+    Chain, Command, Consumers, Labels, Lease, Mmr, Pruner, StoreCommand, Tx, WalletAddress,
     WalletCommand, WalletDescriptor, Webhook,
 };
 
@@ -23,12 +23,11 @@ pub(super) const fn of(command: &Command) -> OpenMode {
         Command::Tx(command) => of_tx(command),
         // A bench makes stores of its own and opens none that exists. Of a move this is the target;
         // its source is opened as the options need it.
-        Command::Store(StoreCommand::Bench(_) | StoreCommand::Move(_)) => OpenMode::Create,
-        Command::Prune(command) => of_prune(command),
+        Command::Store(StoreCommand::Bench(_) | StoreCommand::Move(_))
+        | Command::Serve(_)
+        | Command::Demo(_) => OpenMode::Create,
+        Command::Pruner(command) => of_pruner(command),
         Command::Wallet(args) => of_wallet(&args.command),
-        Command::Pruner(Pruner::Serve(_)) | Command::Serve(_) | Command::Demo(_) => {
-            OpenMode::Create
-        }
     }
 }
 
@@ -48,7 +47,6 @@ const fn of_chain(command: &Chain) -> OpenMode {
 
 const fn of_tx(command: &Tx) -> OpenMode {
     match command {
-        Tx::Show(_) | Tx::Explain(_) | Tx::Lock(_) | Tx::Status(_) => OpenMode::Read,
         Tx::Verify(args) => writes_if(args.repair_blobs),
         Tx::Settings(args) => writes_if(args.change),
         Tx::AdoptBlobs(_) => OpenMode::Existing,
@@ -56,17 +54,17 @@ const fn of_tx(command: &Tx) -> OpenMode {
     }
 }
 
-const fn of_prune(command: &Prune) -> OpenMode {
+const fn of_pruner(command: &Pruner) -> OpenMode {
     match command {
-        Prune::Run(args) => writes_if(!args.dry_run),
-        Prune::Status(_) | Prune::Jobs(_) | Prune::Explain(_) | Prune::Backlog(_) => OpenMode::Read,
-        Prune::Pause(_)
-        | Prune::Resume(_)
-        | Prune::Preserve(_)
-        | Prune::Restore(_)
-        | Prune::Confirm(_)
-        | Prune::ForgetPersister(_)
-        | Prune::ForgetNodeState(_) => OpenMode::Existing,
+        Pruner::Serve(_) => OpenMode::Create,
+        Pruner::Run(_)
+        | Pruner::Pause(_)
+        | Pruner::Resume(_)
+        | Pruner::Preserve(_)
+        | Pruner::Restore(_)
+        | Pruner::Confirm(_)
+        | Pruner::ForgetPersister(_)
+        | Pruner::ForgetNodeState(_) => OpenMode::Existing,
     }
 }
 

@@ -1,30 +1,27 @@
-//! `prune …` and `pruner serve`: the pruner on a store, or one that runs elsewhere.
+//! `pruner …`: the pruner on a store, or one that runs elsewhere.
 
 mod answers;
 mod remote;
+mod remote_answers;
 mod run;
-mod shown;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use utxokeep::engine::{Engine, Parts};
-use utxokeep_core::{
-    Height, Txid,
-    node::{ChainReport, KeepReason},
+use utxokeep::{
+    engine::{Engine, Parts},
+    ops::pruner::PrunerPart,
 };
+use utxokeep_core::{Txid, node::ChainReport};
 use utxokeep_pruner::{Pruner, PrunerError};
 
 use self::{
-    answers::{
-        Backlog, Confirmed, Explained, NodeStateForgotten, Paused, PersisterForgotten, Preserved,
-        PrintedPrunerStatus, Restored,
-    },
+    answers::{Confirmed, NodeStateForgotten, Paused, PersisterForgotten, Preserved, Restored},
     remote::Remote,
+    remote_answers::RemoteReads,
 };
 use super::{
     args::{
-        Connect, Prune, PruneBacklog, PruneConfirm, PruneExplain, PruneJobs, PrunePreserve,
-        PruneRestore, PrunerServe, Target,
+        Connect, PruneConfirm, PrunePreserve, PruneRestore, Pruner as Command, PrunerServe, Target,
     },
     error::CliError,
     exit::Exit,
@@ -33,28 +30,39 @@ use super::{
     output, tx,
 };
 use crate::{
-    grpc::{GrpcServer, proto, pruner_to_proto as to},
-    pruner_runs::Jobs,
+    grpc::{GrpcServer, proto},
     pruning::{self, WallClock},
     rest, server,
 };
 
 /// Does what a command asks.
-pub(super) fn prune(session: &Session, command: &Prune) -> anyhow::Result<Exit> {
+pub(super) fn pruner(session: &Session, command: &Command) -> anyhow::Result<Exit> {
     match command {
-        Prune::Run(args) => run::run(session, args),
-        Prune::Status(args) => status(session, args),
-        Prune::Jobs(args) => jobs(session, args),
-        Prune::Explain(args) => explain(session, args),
-        Prune::Backlog(args) => backlog(session, args),
-        Prune::Pause(args) => set_paused(session, args, true),
-        Prune::Resume(args) => set_paused(session, args, false),
-        Prune::Preserve(args) => preserve(session, args),
-        Prune::Restore(args) => restore(session, args),
-        Prune::Confirm(args) => confirm(session, args),
-        Prune::ForgetPersister(args) => forget_persister(session, args),
-        Prune::ForgetNodeState(args) => forget_node_state(session, args),
+        Command::Serve(args) => serve(session, args),
+        Command::Run(args) => run::run(session, args),
+        Command::Pause(args) => set_paused(session, args, true),
+        Command::Resume(args) => set_paused(session, args, false),
+        Command::Preserve(args) => preserve(session, args),
+        Command::Restore(args) => restore(session, args),
+        Command::Confirm(args) => confirm(session, args),
+        Command::ForgetPersister(args) => forget_persister(session, args),
+        Command::ForgetNodeState(args) => forget_node_state(session, args),
     }
+}
+
+/// Whom the questions of the table go to. `is_running` says that only a pruner that runs can answer,
+/// unless a store is named.
+pub(super) fn asked(
+    session: &Session,
+    target: &Target,
+    is_running: bool,
+) -> anyhow::Result<PrunerPart> {
+    let Target { store, connect } = target;
+    if connect.is_none() && (store.store.is_some() || !is_running) {
+        return Ok(PrunerPart::new(Arc::new(here(session, store.store.as_deref())?)));
+    }
+    let remote = Remote::named_or_configured(session, connect.as_deref())?;
+    Ok(PrunerPart::new(Arc::new(RemoteReads::new(remote))))
 }
 
 /// Who is asked.
@@ -101,68 +109,14 @@ fn in_our_words(error: PrunerError) -> anyhow::Error {
     }
 }
 
-fn status(session: &Session, args: &Connect) -> anyhow::Result<Exit> {
-    let mut remote = Remote::named_or_configured(session, args)?;
-    let health = remote.health(proto::PrunerHealthRequest {})?;
-    let status = remote.status(proto::PrunerStatusRequest {})?;
-    output::result(session.json(), &PrintedPrunerStatus::new(status, health))?;
-    Ok(Exit::Success)
-}
-
-fn jobs(session: &Session, args: &PruneJobs) -> anyhow::Result<Exit> {
-    let jobs = if let Some(url) = &args.store {
-        let pruner = here(session, Some(url))?;
-        let jobs = pruner.jobs(args.count as usize).map_err(in_our_words)?;
-        proto::PrunerJobsResponse { jobs: jobs.iter().map(to::job).collect() }
-    } else {
-        let mut remote = Remote::named_or_configured(session, &args.connect)?;
-        remote.jobs(proto::PrunerJobsRequest { limit: args.count })?
-    };
-    output::result(session.json(), &Jobs::from(jobs))?;
-    Ok(Exit::Success)
-}
-
 fn set_paused(session: &Session, args: &Connect, paused: bool) -> anyhow::Result<Exit> {
-    let mut remote = Remote::named_or_configured(session, args)?;
+    let mut remote = Remote::named_or_configured(session, args.connect.as_deref())?;
     if paused {
         remote.pause(proto::PrunerPauseRequest {})?;
     } else {
         remote.resume(proto::PrunerResumeRequest {})?;
     }
-    output::result(session.json(), &Paused { paused })?;
-    Ok(Exit::Success)
-}
-
-fn explain(session: &Session, args: &PruneExplain) -> anyhow::Result<Exit> {
-    let answer = match Asked::new(session, &args.target)? {
-        Asked::Here(pruner) => {
-            let height = pruner.height(args.height).map_err(in_our_words)?;
-            let facts = pruner.explain(&args.txid, Some(height)).map_err(in_our_words)?;
-            to::explained(height, &facts)
-        }
-        Asked::There(mut remote) => remote.explain(proto::PrunerExplainRequest {
-            txid: args.txid.as_bytes().to_vec(),
-            height: args.height.map(Height::get),
-        })?,
-    };
-    if answer.blocking.iter().any(|fact| fact.reason == KeepReason::Missing.name()) {
-        return Err(CliError::UnknownTransaction { txid: args.txid }.into());
-    }
-    output::result(session.json(), &Explained::new(args.txid, answer))?;
-    Ok(Exit::Success)
-}
-
-fn backlog(session: &Session, args: &PruneBacklog) -> anyhow::Result<Exit> {
-    let answer = match Asked::new(session, &args.target)? {
-        Asked::Here(pruner) => {
-            let height = pruner.height(args.height).map_err(in_our_words)?;
-            to::backlog(height, &pruner.backlog(Some(height)).map_err(in_our_words)?)
-        }
-        Asked::There(mut remote) => {
-            remote.backlog(proto::PrunerBacklogRequest { height: args.height.map(Height::get) })?
-        }
-    };
-    output::result(session.json(), &Backlog::from(answer))?;
+    output::result(session.json(), &Paused { is_paused: paused })?;
     Ok(Exit::Success)
 }
 
@@ -190,17 +144,20 @@ fn restore(session: &Session, args: &PruneRestore) -> anyhow::Result<Exit> {
     let asked = Asked::new(session, &args.target)?;
     let answer = match (asked, &args.txid, args.height) {
         (Asked::Here(pruner), Some(txid), newest) => {
-            to::restored_one(txid, pruner.restore(txid, newest)).map_err(in_our_words)?
+            Restored::one(txid, pruner.restore(txid, newest)).map_err(in_our_words)?
         }
         (Asked::Here(pruner), None, Some(height)) => {
-            to::restored(&pruner.restore_height(height).map_err(in_our_words)?)
+            Restored::from(&pruner.restore_height(height).map_err(in_our_words)?)
         }
-        (Asked::There(mut remote), Some(txid), newest) => remote.restore_txid(txid, newest)?,
-        (Asked::There(mut remote), None, Some(height)) => remote.restore_height(height)?,
+        (Asked::There(mut remote), Some(txid), newest) => {
+            Restored::new(remote.restore_txid(txid, newest)?)
+        }
+        (Asked::There(mut remote), None, Some(height)) => {
+            Restored::new(remote.restore_height(height)?)
+        }
         // The definition of the command asks for one of them.
-        (_, None, None) => proto::PrunerRestoreResponse::default(),
+        (_, None, None) => Restored::default(),
     };
-    let answer = Restored::new(answer);
     output::result(session.json(), &answer)?;
     if answer.refused > 0 {
         return Err(CliError::RestoreRefused { refused: answer.refused }.into());
@@ -214,14 +171,14 @@ fn restore(session: &Session, args: &PruneRestore) -> anyhow::Result<Exit> {
 fn confirm(session: &Session, args: &PruneConfirm) -> anyhow::Result<Exit> {
     let answer = match Asked::new(session, &args.target)? {
         Asked::Here(pruner) => {
-            to::confirmed(&pruner.confirm_height(args.height).map_err(in_our_words)?)
+            Confirmed::from(&pruner.confirm_height(args.height).map_err(in_our_words)?)
         }
         Asked::There(mut remote) => {
             let height = args.height.get();
-            remote.confirm_height(proto::PrunerConfirmHeightRequest { height })?
+            Confirmed::from(remote.confirm_height(proto::PrunerConfirmHeightRequest { height })?)
         }
     };
-    output::result(session.json(), &Confirmed::from(answer))?;
+    output::result(session.json(), &answer)?;
     match answer.held_height {
         Some(held) => Err(CliError::HeightHeld { held }.into()),
         None => Ok(Exit::Success),

@@ -7,12 +7,19 @@
 
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use utxokeep::ops::{
-    Answer as _, Answered, Effect, Known, Operation, Part, Visitor,
+    About, Answer as _, Answered, Effect, Known, Operation, Part, Visitor,
     chain::{self, Chain, ChainLimits},
+    pruner::{self, PrunerPart},
+    transactions::{self, Transactions},
 };
 use utxokeep_core::OpenMode;
 
-use super::{exit::Exit, open::Session, output};
+use super::{
+    args::{Store, Target},
+    exit::Exit,
+    open::Session,
+    output, prune, tx,
+};
 use crate::kinds::Codes;
 
 /// Groups of commands that consist of operations alone.
@@ -36,12 +43,45 @@ type Run = Box<dyn FnOnce(&Session) -> anyhow::Result<Exit>>;
 
 /// A part that a command can open.
 trait Opens: Part + Sized {
-    fn open(session: &Session) -> anyhow::Result<Self>;
+    /// Adds options that say which one, where the configuration does not.
+    fn with_options(command: Command) -> Command {
+        command
+    }
+
+    /// Opens it for an operation, as the options say.
+    fn open(session: &Session, about: &About, options: &ArgMatches) -> anyhow::Result<Self>;
 }
 
 impl Opens for Chain {
-    fn open(session: &Session) -> anyhow::Result<Self> {
+    fn open(session: &Session, _: &About, _: &ArgMatches) -> anyhow::Result<Self> {
         Ok(Self::new(session.open()?, ChainLimits::ALONE))
+    }
+}
+
+impl Opens for Transactions {
+    fn with_options(command: Command) -> Command {
+        Store::augment_args(command)
+    }
+
+    fn open(session: &Session, _: &About, options: &ArgMatches) -> anyhow::Result<Self> {
+        let Store { store } = Store::from_arg_matches(options)?;
+        let url = tx::url_of(session, store.as_deref())?;
+        let window = session.config().pruner.safety_window_blocks;
+        Ok(Self::new(tx::open(session, Some(url))?, url, window))
+    }
+}
+
+/// Operations that a store alone answers only where it is named.
+const OF_A_RUNNING_PRUNER: &[&str] = &["pruner status", "pruner jobs"];
+
+impl Opens for PrunerPart {
+    fn with_options(command: Command) -> Command {
+        Target::augment_args(command)
+    }
+
+    fn open(session: &Session, about: &About, options: &ArgMatches) -> anyhow::Result<Self> {
+        let target = Target::from_arg_matches(options)?;
+        prune::asked(session, &target, OF_A_RUNNING_PRUNER.contains(&about.command))
     }
 }
 
@@ -58,6 +98,8 @@ const fn mode(effect: Effect) -> OpenMode {
 pub(super) fn with_operations(root: Command) -> Command {
     let mut adding = Adding { root };
     chain::operations(&mut adding);
+    transactions::operations(&mut adding);
+    pruner::operations(&mut adding);
     adding.root
 }
 
@@ -65,14 +107,15 @@ struct Adding {
     root: Command,
 }
 
-impl<P: Part> Visitor<P> for Adding {
+impl<P: Opens> Visitor<P> for Adding {
     fn operation<O: Operation<Part = P>>(&mut self) {
         let about = O::ABOUT;
         if about.is_command_by_hand {
             return;
         }
         let (groups, verb) = about.command.rsplit_once(' ').expect("a noun and a verb");
-        let mut command = O::Request::augment_args(Command::new(verb)).about(about.summary);
+        let command = P::with_options(O::Request::augment_args(Command::new(verb)));
+        let mut command = command.about(about.summary);
         if !about.description.is_empty() {
             command = command.long_about(format!("{}.\n\n{}", about.summary, about.description));
         }
@@ -108,6 +151,8 @@ pub(super) fn chosen(matches: &ArgMatches) -> Result<Option<Chosen>, clap::Error
     }
     let mut choosing = Choosing { words: words.join(" "), matches, chosen: Ok(None) };
     chain::operations(&mut choosing);
+    transactions::operations(&mut choosing);
+    pruner::operations(&mut choosing);
     choosing.chosen
 }
 
@@ -121,16 +166,20 @@ impl<P: Opens> Visitor<P> for Choosing<'_> {
     fn operation<O: Operation<Part = P>>(&mut self) {
         if O::ABOUT.command == self.words && !O::ABOUT.is_command_by_hand {
             self.chosen = O::Request::from_arg_matches(self.matches).map(|request| {
-                let mode = mode(O::effect(&request));
-                let run = Box::new(|session: &Session| run::<O>(session, request));
-                Some(Chosen { mode, run })
+                let (mode, options) = (mode(O::effect(&request)), self.matches.clone());
+                let run = move |session: &Session| run::<O>(session, &options, request);
+                Some(Chosen { mode, run: Box::new(run) })
             });
         }
     }
 }
 
-fn run<O: Operation<Part: Opens>>(session: &Session, request: O::Request) -> anyhow::Result<Exit> {
-    let part = O::Part::open(session)?;
+fn run<O: Operation<Part: Opens>>(
+    session: &Session,
+    options: &ArgMatches,
+    request: O::Request,
+) -> anyhow::Result<Exit> {
+    let part = O::Part::open(session, &O::ABOUT, options)?;
     // Nobody who knows nothing has the answer.
     let Answered::New(answer, _) = O::run(&part, request, Known::NOTHING)? else {
         return Ok(Exit::Success);

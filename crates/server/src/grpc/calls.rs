@@ -47,7 +47,7 @@ pub(super) enum CallError {
 
 impl CallError {
     /// Why an operation of the tables was not carried out.
-    pub(super) fn of(error: impl Coded) -> Self {
+    pub(super) fn of(error: &impl Coded) -> Self {
         Self::Operation { kind: error.kind(), code: error.code(), text: error.to_string() }
     }
 }

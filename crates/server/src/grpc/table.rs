@@ -107,7 +107,7 @@ fn ask<O: Operation<Part: Served>>(
     request: &[u8],
 ) -> Result<Vec<u8>, CallError> {
     let request = decode::message::<O::Request>(method.request, request)?;
-    match O::run(part, request, Known::NOTHING).map_err(CallError::of)? {
+    match O::run(part, request, Known::NOTHING).map_err(|error| CallError::of(&error))? {
         Answered::New(answer, _) => Ok(encode::message(method.answer, &answer)?),
         // Nobody who knows nothing has the answer.
         Answered::Same(_) => Ok(Vec::new()),

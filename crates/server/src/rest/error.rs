@@ -7,7 +7,9 @@ use axum::{
 };
 use serde::Serialize;
 use utoipa::ToSchema;
-use utxokeep::ops::chain::ChainReadError;
+use utxokeep::ops::{
+    chain::ChainReadError, pruner::PrunerReadError, transactions::TransactionReadError,
+};
 use utxokeep_core::ErrorKind;
 use utxokeep_index::{IndexError, MmrError, QueryError};
 use utxokeep_wallet::LedgerError;
@@ -155,9 +157,10 @@ pub(super) enum ApiError {
     SlowBody,
     #[error(transparent)]
     Mmr(#[from] MmrError),
-    /// The node store does not answer.
-    #[error("{0}")]
-    NodeStore(String),
+    #[error(transparent)]
+    Transactions(#[from] TransactionReadError),
+    #[error(transparent)]
+    Pruner(#[from] PrunerReadError),
     #[error("too many requests at the same time; come back in a second")]
     Overloaded,
     #[error("{0}; nothing was changed")]
@@ -200,7 +203,9 @@ impl ApiError {
             Self::Mmr(error) => error.kind(),
             Self::OverBudget(error) => error.kind(),
             Self::Overloaded => ErrorKind::Overloaded,
-            Self::NodeStore(_) | Self::Timeout | Self::WriteTimeout => ErrorKind::Unavailable,
+            Self::Transactions(error) => error.kind(),
+            Self::Pruner(error) => error.kind(),
+            Self::Timeout | Self::WriteTimeout => ErrorKind::Unavailable,
             Self::Internal => ErrorKind::Failed,
         }
     }
@@ -236,7 +241,8 @@ impl ApiError {
             Self::BadBody(_) => "bad_request",
             Self::BodyTooLarge { .. } => "body_too_large",
             Self::SlowBody => "slow_body",
-            Self::NodeStore(_) => "node_store",
+            Self::Transactions(error) => error.code(),
+            Self::Pruner(error) => error.code(),
             Self::Overloaded | Self::OverBudget(_) => "overloaded",
             Self::Timeout | Self::WriteTimeout => "timeout",
             Self::Internal => "internal",

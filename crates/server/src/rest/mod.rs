@@ -19,9 +19,9 @@ mod memory;
 mod merged;
 mod meter;
 mod mmr;
+mod node;
 mod ops;
 mod params;
-mod pruner;
 mod request;
 mod server;
 mod state;
@@ -33,11 +33,17 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::{Config as UiConfig, SwaggerUi};
 
-use self::{ops::Operations, pruner::pruner_routes, table::Routes, wallets::wallet_routes};
-use crate::{pruning::Pruning, watched::Watched};
+use self::{
+    node::{pruner_routes, transaction_routes},
+    ops::Operations,
+    table::Routes,
+    wallets::wallet_routes,
+};
+use crate::watched::Watched;
 
 pub use meter::METRICS;
 pub(crate) use meter::install_recorder;
+pub use node::NodeState;
 pub use server::{serve, serve_routes};
 pub use state::RestState;
 pub use wallets::WalletState;
@@ -94,6 +100,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     let routes = Description::openapi()
         .merge_from(chain_routes().into_openapi())
         .merge_from(wallet_routes().into_openapi())
+        .merge_from(transaction_routes().into_openapi())
         .merge_from(pruner_routes().into_openapi())
         .merge_from(operations_routes().into_openapi());
     described::finished(routes)
@@ -110,10 +117,11 @@ pub fn router(state: RestState) -> Router {
 pub fn router_of(
     chain: Option<RestState>,
     wallets: Option<WalletState>,
-    pruning: Option<Pruning>,
+    node: Option<NodeState>,
     watched: Vec<Watched>,
 ) -> Router {
-    let operations = Operations::new(chain.clone(), wallets.clone(), pruning.clone(), watched);
+    let NodeState { transactions, pruner, pruning } = node.unwrap_or_default();
+    let operations = Operations::new(chain.clone(), wallets.clone(), pruning, watched);
     let mut routes = OpenApiRouter::with_openapi(Description::openapi());
     if let Some(chain) = chain {
         routes = routes.merge(chain_routes().with_state(chain));
@@ -122,8 +130,11 @@ pub fn router_of(
     if let Some(wallets) = wallets {
         routes = routes.merge(wallet_routes().with_state(wallets));
     }
-    if let Some(pruning) = pruning {
-        routes = routes.merge(pruner_routes().with_state(pruning));
+    if let Some(transactions) = transactions {
+        routes = routes.merge(transaction_routes().with_state(transactions));
+    }
+    if let Some(pruner) = pruner {
+        routes = routes.merge(pruner_routes().with_state(pruner));
     }
     let (routes, description) =
         routes.merge(operations_routes().with_state(operations)).split_for_parts();

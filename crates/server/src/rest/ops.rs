@@ -10,11 +10,10 @@ use axum::{
 };
 use serde::Serialize;
 use utoipa::ToSchema;
+use utxokeep::ops::pruner::PrunerWaiting;
 
-use super::{error::ApiError, meter, pruner, state::RestState, wallets::WalletState};
-use crate::{
-    clock::now_s, pruner_runs::Waits, pruning::Pruning, wallets::Lagging, watched::Watched,
-};
+use super::{error::ApiError, meter, node, state::RestState, wallets::WalletState};
+use crate::{clock::now_s, pruning::Pruning, wallets::Lagging, watched::Watched};
 
 /// How long the pruner may fail to follow the chain database before health says so.
 const PRUNER_STALLED: Duration = Duration::from_secs(60);
@@ -190,7 +189,7 @@ pub(super) struct Ready {
     /// fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
-    pruner_waits_for: Option<Vec<Waits>>,
+    pruner_waits_for: Option<Vec<PrunerWaiting>>,
 }
 
 /// Whether the program lives
@@ -220,7 +219,7 @@ pub(super) async fn ready(State(operations): State<Operations>) -> Response {
     let mut dependencies = operations.dependencies().await;
     let mut pruner_waits_for = None;
     if let Some(pruning) = operations.pruning {
-        let (needs, waits_for) = pruner::health(pruning).await;
+        let (needs, waits_for) = node::health(pruning).await;
         dependencies.extend(needs);
         pruner_waits_for = Some(waits_for);
     }

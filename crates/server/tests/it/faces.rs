@@ -1,23 +1,30 @@
 //! Every operation of the tables gives the same answer on every face.
 
 mod messages;
+mod node;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use clap::Args as _;
 use serde_json::Value;
 use tempfile::TempDir;
-use utxokeep::ops::{About, Operation, Part, Visitor, chain};
+use utoipa::{PartialSchema as _, ToSchema as _};
+use utxokeep::ops::{About, Operation, Part, Visitor, chain, pruner, transactions};
 use utxokeep_chains::write_block_file;
 use utxokeep_core::Network;
 use utxokeep_testkit::{ANYONE, mine, regtest_genesis};
 
 use crate::program::{Serving, told, utxokeep};
 
-/// An operation, and which fields of its request a command takes without a name.
+/// An operation, which fields of its request a command takes without a name, and all names of its
+/// request and answer.
 struct Listed {
     about: About,
     positional: Vec<String>,
+    names: BTreeSet<String>,
 }
 
 #[derive(Default)]
@@ -27,7 +34,25 @@ impl<P: Part> Visitor<P> for Table {
     fn operation<O: Operation<Part = P>>(&mut self) {
         let command = O::Request::augment_args(clap::Command::new("x"));
         let positional = command.get_positionals().map(|arg| arg.get_id().to_string()).collect();
-        self.0.push(Listed { about: O::ABOUT, positional });
+        let (mut schemas, mut names) = (Vec::new(), BTreeSet::new());
+        O::Answer::schemas(&mut schemas);
+        let schemas = schemas.into_iter().map(|(_, schema)| schema);
+        for schema in schemas.chain([O::Request::schema(), O::Answer::schema()]) {
+            names_in(&serde_json::to_value(schema).unwrap(), &mut names);
+        }
+        self.0.push(Listed { about: O::ABOUT, positional, names });
+    }
+}
+
+/// Names of fields anywhere in a schema.
+fn names_in(schema: &Value, names: &mut BTreeSet<String>) {
+    if let Some(fields) = schema["properties"].as_object() {
+        names.extend(fields.keys().cloned());
+    }
+    match schema {
+        Value::Array(inner) => inner.iter().for_each(|schema| names_in(schema, names)),
+        Value::Object(inner) => inner.values().for_each(|schema| names_in(schema, names)),
+        _ => {}
     }
 }
 
@@ -173,4 +198,48 @@ fn an_output_is_found_by_one_segment_and_by_two_and_pages_have_two_names() {
     assert!(message.contains("there is no parameter count here; there are "), "{message}");
     assert!(message.contains("page_size") && !message.contains("owner"), "{message}");
     serving.stop();
+}
+
+#[test]
+fn operations_use_one_vocabulary() {
+    let mut table = Table::default();
+    chain::operations(&mut table);
+    transactions::operations(&mut table);
+    pruner::operations(&mut table);
+    // Names that one thing had beside the one that it has now.
+    let other_names = [
+        "txid",
+        "vout",
+        "satoshis",
+        "txouts",
+        "coinbase",
+        "utxos",
+        "jobs",
+        "limit",
+        "page_entries",
+        "pageSize",
+        "exact",
+        "ready",
+        "paused",
+        "complete",
+        "dry_run",
+        "last_run",
+        "spent_by",
+    ];
+    for Listed { about, names, .. } in &table.0 {
+        let wrong: Vec<_> = names.iter().filter(|&name| other_names.contains(&&**name)).collect();
+        assert!(wrong.is_empty(), "{}: {wrong:?}", about.command);
+    }
+    let all: BTreeSet<_> = table.0.iter().flat_map(|listed| &listed.names).collect();
+    for name in ["tx_hash", "output_index", "page_size", "items", "next_cursor", "is_coinbase"] {
+        assert!(all.contains(&name.to_owned()), "{name} in {all:?}");
+    }
+}
+
+#[test]
+fn one_group_of_commands_is_named_after_pruning() {
+    let tree = utxokeep_server::cli::tree();
+    let groups = tree.get_subcommands().map(clap::Command::get_name);
+    let pruning: Vec<_> = groups.filter(|name| name.contains("prun")).collect();
+    assert_eq!(pruning, ["pruner"]);
 }

@@ -78,8 +78,8 @@ fn a_transaction_is_shown_explained_and_verified() {
         let shown = user.json(&["tx", "show", &txid]);
         assert_eq!(shown["delete_at_height"], 1_288);
         assert_eq!(shown["outputs"][0]["state"], "spent");
-        assert_eq!(shown["outputs"][0]["spent_by"], Value::from(child.clone()));
-        assert_eq!(shown["body"], "in the blob store");
+        assert_eq!(shown["outputs"][0]["spent_tx_hash"], Value::from(child.clone()));
+        assert_eq!(shown["body"], "blob_store");
         let (_, text, _) = user.run(&["tx", "show", &txid, "--store", &user.url]);
         assert!(text.contains("state        mined\n"), "{text}");
 
@@ -94,7 +94,7 @@ fn a_transaction_is_shown_explained_and_verified() {
 
         let status = user.json(&["tx", "status"]);
         assert_eq!(status["engine"], engine);
-        let exact = |count: u64| serde_json::json!({ "count": count, "exact": true });
+        let exact = |count: u64| serde_json::json!({ "count": count, "is_exact": true });
         assert_eq!((&status["records"], &status["body_files"]), (&exact(2), &exact(2)));
         assert_eq!((&status["due_records"], &status["held_height"]), (&exact(0), &1_500.into()));
         assert!(status["disk_bytes"].as_u64() > Some(0), "{status}");
@@ -372,10 +372,10 @@ fn settings_of_the_store_are_compared_at_every_open_and_changed_on_purpose() {
         let (user, parent, _) = User::with_family(engine);
         let txid = parent.txid.to_string();
         let made = user.json(&["tx", "settings"]);
-        user.json(&["prune", "explain", &txid, "--height", "1500"]);
+        user.json(&["pruner", "explain", &txid, "--height", "1500"]);
         assert_eq!(user.json(&["tx", "settings"]), made, "looking changes nothing");
         // The first pruner that writes says what its window is.
-        user.json(&["prune", "forget-persister"]);
+        user.json(&["pruner", "forget-persister"]);
         let before = user.json(&["tx", "settings"]);
         let named = |shown: &Value, name: &str| {
             let settings = shown["settings"].as_array().unwrap();
@@ -387,7 +387,7 @@ fn settings_of_the_store_are_compared_at_every_open_and_changed_on_purpose() {
         let text = fs::read_to_string(&user.config).unwrap();
         let text = format!("{text}retention_blocks = 400\n[pruner]\nsafety_window_blocks = 300\n");
         fs::write(&user.config, text).unwrap();
-        for command in [["tx", "show"], ["prune", "explain"], ["tx", "explain"]] {
+        for command in [["tx", "show"], ["pruner", "explain"], ["tx", "explain"]] {
             let store = ["--store", &user.url];
             let (code, _, told) = user.run(&[&command[..], &[&txid], &store].concat());
             assert_eq!(code, Some(4), "{told}");
@@ -407,7 +407,7 @@ fn settings_of_the_store_are_compared_at_every_open_and_changed_on_purpose() {
         );
         assert!(changes[0]["at_ms"].as_u64().unwrap() > 1_600_000_000_000);
         user.json(&["tx", "show", &txid]);
-        user.json(&["prune", "explain", &txid, "--height", "1500"]);
-        assert_eq!(user.json(&["prune", "jobs"])["jobs"], Value::Array(Vec::new()));
+        user.json(&["pruner", "explain", &txid, "--height", "1500"]);
+        assert_eq!(user.json(&["pruner", "jobs"])["items"], Value::Array(Vec::new()));
     }
 }

@@ -7,14 +7,6 @@ use utxokeep_core::{Height, Txid};
 
 use super::tx::{Store, parse_txid};
 
-#[derive(Debug, Subcommand)]
-pub(in crate::cli) enum Pruner {
-    /// Prune a node store until Ctrl-C, with gRPC, and health and metrics over HTTP.
-    ///
-    /// A store on RocksDB belongs to one process: prune it in `serve`, which also serves it.
-    Serve(PrunerServe),
-}
-
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PrunerServe {
     #[command(flatten)]
@@ -28,20 +20,16 @@ pub(in crate::cli) struct PrunerServe {
 }
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum Prune {
+pub(in crate::cli) enum Pruner {
+    /// Prune a node store until Ctrl-C, with gRPC, and health and metrics over HTTP.
+    ///
+    /// A store on RocksDB belongs to one process: prune it in `serve`, which also serves it.
+    Serve(PrunerServe),
     /// Delete what nobody needs any more.
     ///
     /// On a store, Ctrl-C stops at the next chunk; what is deleted stays deleted, and the next run
     /// goes on. With --connect the pruner there runs, and Ctrl-C only stops waiting for it.
     Run(PruneRun),
-    /// Say what a running pruner is doing, and whether it keeps up.
-    Status(Connect),
-    /// List the last runs of a running pruner, newest first.
-    Jobs(PruneJobs),
-    /// Say what keeps a transaction from being deleted, and until when.
-    Explain(PruneExplain),
-    /// Count what is past due, exactly, by age.
-    Backlog(PruneBacklog),
     /// Let a running pruner start no further run.
     Pause(Connect),
     /// Let a paused pruner go on, beginning with the newest height.
@@ -75,7 +63,8 @@ pub(in crate::cli) struct Connect {
 pub(in crate::cli) struct Target {
     #[command(flatten)]
     pub(in crate::cli) store: Store,
-    /// Ask a running pruner in place of a store.
+    /// Ask a running pruner in place of a store. Where neither is named, `status` and `jobs` ask the
+    /// one at `[pruner] listen`, or else at `[grpc] listen`.
     #[arg(long, value_name = "http://HOST:PORT", conflicts_with = "store")]
     pub(in crate::cli) connect: Option<String>,
 }
@@ -83,42 +72,6 @@ pub(in crate::cli) struct Target {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PruneRun {
     /// Height of the run; by default the newest that is safe. One above that is refused.
-    #[arg(long, value_name = "HEIGHT")]
-    pub(in crate::cli) height: Option<Height>,
-    /// Say what a run would delete and why it would keep the rest; change nothing.
-    #[arg(long)]
-    pub(in crate::cli) dry_run: bool,
-    #[command(flatten)]
-    pub(in crate::cli) target: Target,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct PruneJobs {
-    /// The most runs to list.
-    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(in crate::cli) count: u32,
-    /// Read the runs that this node store remembers, in place of asking a running pruner.
-    #[arg(long, value_name = "URL", conflicts_with = "connect")]
-    pub(in crate::cli) store: Option<String>,
-    #[command(flatten)]
-    pub(in crate::cli) connect: Connect,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct PruneExplain {
-    /// The transaction, as nodes print it.
-    #[arg(value_parser = parse_txid)]
-    pub(in crate::cli) txid: Txid,
-    /// Height to ask for, which may lie ahead; by default that of the newest block.
-    #[arg(long, value_name = "HEIGHT")]
-    pub(in crate::cli) height: Option<Height>,
-    #[command(flatten)]
-    pub(in crate::cli) target: Target,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct PruneBacklog {
-    /// Height to ask for, which may lie ahead; by default that of the newest block.
     #[arg(long, value_name = "HEIGHT")]
     pub(in crate::cli) height: Option<Height>,
     #[command(flatten)]

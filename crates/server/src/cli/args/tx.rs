@@ -1,21 +1,10 @@
 //! What the commands over the node store take.
 
 use clap::{Args, Subcommand};
-use utxokeep_core::{HashParseError, Height, Txid};
+use utxokeep_core::{HashParseError, Txid};
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Tx {
-    /// Show a transaction with its outputs as they stand.
-    Show(TxShow),
-    /// Say what keeps a transaction from being deleted, and until when.
-    Explain(TxExplain),
-    /// Say who creates a transaction of several records at present: since when, until when, and for
-    /// how many records.
-    ///
-    /// Only a store on a cluster has such locks; a lock ends by itself when its process dies.
-    Lock(TxLock),
-    /// Say about how much a node store holds, and what it knows of its chain.
-    Status(TxStatus),
     /// Recount the node store and list what is wrong; with a blob store, look for files that no
     /// record names.
     Verify(TxVerify),
@@ -47,42 +36,6 @@ pub(in crate::cli) struct Store {
     /// that of the configuration.
     #[arg(long, value_name = "URL")]
     pub(in crate::cli) store: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct TxShow {
-    /// The transaction, as nodes print it.
-    #[arg(value_parser = parse_txid)]
-    pub(in crate::cli) txid: Txid,
-    #[command(flatten)]
-    pub(in crate::cli) store: Store,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct TxExplain {
-    /// The transaction, as nodes print it.
-    #[arg(value_parser = parse_txid)]
-    pub(in crate::cli) txid: Txid,
-    /// Height to ask for; by default that of the store's newest block.
-    #[arg(long, value_name = "HEIGHT")]
-    pub(in crate::cli) height: Option<Height>,
-    #[command(flatten)]
-    pub(in crate::cli) store: Store,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct TxLock {
-    /// The transaction, as nodes print it.
-    #[arg(value_parser = parse_txid)]
-    pub(in crate::cli) txid: Txid,
-    #[command(flatten)]
-    pub(in crate::cli) store: Store,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct TxStatus {
-    #[command(flatten)]
-    pub(in crate::cli) store: Store,
 }
 
 #[derive(Debug, Args)]

@@ -15,7 +15,7 @@ use utxokeep_core::{Height, Txid};
 
 use crate::{
     access,
-    cli::{args::Connect, error::CliError, open::Session},
+    cli::{error::CliError, open::Session},
     grpc::{
         TokenSender,
         proto::{self, pruner_client::PrunerClient},
@@ -89,8 +89,11 @@ impl Remote {
     }
 
     /// Connects to the one that is named, or to where the configuration would have one listen.
-    pub(super) fn named_or_configured(session: &Session, named: &Connect) -> anyhow::Result<Self> {
-        if let Some(address) = &named.connect {
+    pub(super) fn named_or_configured(
+        session: &Session,
+        named: Option<&str>,
+    ) -> anyhow::Result<Self> {
+        if let Some(address) = named {
             return Self::connect(session, address);
         }
         let config = session.config();

@@ -1,21 +1,18 @@
-//! `prune run`: on a store, or by a pruner that runs elsewhere.
+//! `pruner run`: on a store, or by a pruner that runs elsewhere.
 
 use std::{thread, time::Duration};
 
+use utxokeep::ops::pruner::PruneJob;
 use utxokeep_core::Height;
 use utxokeep_pruner::{Job, JobState, Pruner};
 
-use super::{Asked, in_our_words, remote::Remote};
+use super::{Asked, in_our_words, remote::Remote, remote_answers};
 use crate::{
     cli::{
         args::PruneRun, error::CliError, exit::Exit, interrupt::Interrupt, open::Session, output,
         progress::Progress,
     },
-    grpc::{
-        proto::{self, PrunerJobState},
-        pruner_to_proto as to,
-    },
-    pruner_runs::{Job as Shown, Report},
+    grpc::proto::{self, PrunerJobState},
 };
 
 /// How often progress is looked at here.
@@ -23,26 +20,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often a pruner elsewhere is asked.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
-/// Runs, or rehearses.
+/// Runs.
 pub(super) fn run(session: &Session, args: &PruneRun) -> anyhow::Result<Exit> {
-    let height = args.height;
-    match (Asked::new(session, &args.target)?, args.dry_run) {
-        (Asked::Here(pruner), true) => {
-            let report = pruner.dry_run(height).map_err(in_our_words)?;
-            show_dry_run(session, to::report(&report))
-        }
-        (Asked::There(mut remote), true) => {
-            let request = proto::PrunerDryRunRequest { height: height.map(Height::get) };
-            show_dry_run(session, remote.dry_run(request)?.report.unwrap_or_default())
-        }
-        (Asked::Here(pruner), false) => run_here(session, &pruner, height),
-        (Asked::There(remote), false) => run_there(session, *remote, height),
+    match Asked::new(session, &args.target)? {
+        Asked::Here(pruner) => run_here(session, &pruner, args.height),
+        Asked::There(remote) => run_there(session, *remote, args.height),
     }
-}
-
-fn show_dry_run(session: &Session, report: proto::PrunerReport) -> anyhow::Result<Exit> {
-    output::result(session.json(), &Report::new(report, true))?;
-    Ok(Exit::Success)
 }
 
 fn run_here(session: &Session, pruner: &Pruner, asked: Option<Height>) -> anyhow::Result<Exit> {
@@ -64,14 +47,14 @@ fn run_here(session: &Session, pruner: &Pruner, asked: Option<Height>) -> anyhow
     });
     progress.finish();
     let job: Job = job.map_err(|_| anyhow::anyhow!("the run broke down; see the log"))?;
-    let mut shown = Shown::from(to::job(&job));
+    let mut shown = PruneJob::from(&job);
     let is_over = matches!(job.state, JobState::Completed(_));
     if is_over && !pruner.settings().skip_blob_deletions {
         let files = pruner.delete_blobs().map_err(in_our_words)?;
         shown.files_deleted = Some(files.deleted);
         shown.files_waiting = Some(files.failed.len() as u64);
     }
-    output::result(session.json(), &shown)?;
+    output::answer(session.json(), &shown)?;
     match job.state {
         JobState::Cancelled(_) => Ok(Exit::Interrupted),
         JobState::Skipped(reason) => {
@@ -118,7 +101,7 @@ fn run_there(session: &Session, mut remote: Remote, asked: Option<Height>) -> an
     progress.finish();
     let state = job.state();
     let (skipped, error) = (job.skip_reason.clone(), job.error.clone());
-    output::result(session.json(), &Shown::from(job))?;
+    output::answer(session.json(), &remote_answers::job(job))?;
     match state {
         PrunerJobState::Skipped => {
             let waits_for = remote.status(proto::PrunerStatusRequest {})?.waits_for;

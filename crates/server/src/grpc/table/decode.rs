@@ -228,7 +228,7 @@ struct Value<'de> {
     raw: Raw<'de>,
 }
 
-impl<'de> Value<'de> {
+impl Value<'_> {
     /// The word that a number stands for.
     fn word(words: &[(u32, &'static str)], number: u64) -> Result<&'static str, WireError> {
         let known = words.iter().find(|(of, _)| u64::from(*of) == number);

@@ -62,41 +62,32 @@ impl<'o> Writer<'o> {
         }
     }
 
-    fn varint(self, field: &Field, value: u64, is_always: bool) -> Written {
+    fn varint(self, field: &Field, value: u64, is_always: bool) {
         if value != 0 || is_always {
             encode_key(field.number, WireType::Varint, self.out);
             encode_varint(value, self.out);
         }
-        Ok(())
     }
 
-    fn bytes(self, field: &Field, value: &[u8], is_always: bool) -> Written {
+    fn bytes(self, field: &Field, value: &[u8], is_always: bool) {
         if !value.is_empty() || is_always {
             encode_key(field.number, WireType::LengthDelimited, self.out);
             encode_varint(value.len() as u64, self.out);
             self.out.extend_from_slice(value);
         }
-        Ok(())
     }
 
     fn number(self, value: i128) -> Written {
         let (field, is_always) = self.field()?;
-        let too_large = |_| WireError::new("", format!("{value} does not fit the contract"));
-        match field.kind {
-            Kind::Uint32 => {
-                let value = u32::try_from(value).map_err(too_large)?;
-                self.varint(field, value.into(), is_always)
-            }
-            Kind::Uint64 => {
-                let value = u64::try_from(value).map_err(too_large)?;
-                self.varint(field, value, is_always)
-            }
-            Kind::Int64 => {
-                let value = i64::try_from(value).map_err(too_large)?;
-                self.varint(field, value.cast_unsigned(), is_always)
-            }
-            _ => Err(WireError::new("", "the contract has no number")),
-        }
+        let fitting = match field.kind {
+            Kind::Uint32 => u32::try_from(value).ok().map(u64::from),
+            Kind::Uint64 => u64::try_from(value).ok(),
+            Kind::Int64 => i64::try_from(value).ok().map(i64::cast_unsigned),
+            _ => return Err(WireError::new("", "the contract has no number")),
+        };
+        let too_large = || WireError::new("", format!("{value} does not fit the contract"));
+        self.varint(field, fitting.ok_or_else(too_large)?, is_always);
+        Ok(())
     }
 
     fn text(self, value: &str) -> Written {
@@ -109,13 +100,13 @@ impl<'o> Writer<'o> {
             Kind::Text => self.bytes(field, value.as_bytes(), is_always),
             Kind::Enum(words) => {
                 let known = words.iter().find(|(_, word)| *word == value);
-                let (number, _) = known.ok_or_else(|| {
-                    WireError::new("", format!("{value} is no word of the contract"))
-                })?;
-                self.varint(field, u64::from(*number), is_always)
+                let unknown = || WireError::new("", format!("{value} is no word of the contract"));
+                let (number, _) = known.ok_or_else(unknown)?;
+                self.varint(field, u64::from(*number), is_always);
             }
-            _ => Err(WireError::new("", "the contract has no text")),
+            _ => return Err(WireError::new("", "the contract has no text")),
         }
+        Ok(())
     }
 
     fn record(self) -> Result<Record<'o>, WireError> {
@@ -179,10 +170,11 @@ impl<'o> Serializer for Writer<'o> {
 
     fn serialize_bool(self, value: bool) -> Written {
         let (field, is_always) = self.field()?;
-        match field.kind {
-            Kind::Bool => self.varint(field, value.into(), is_always),
-            _ => Err(WireError::new("", "the contract has no yes or no")),
-        }
+        let Kind::Bool = field.kind else {
+            return Err(WireError::new("", "the contract has no yes or no"));
+        };
+        self.varint(field, value.into(), is_always);
+        Ok(())
     }
 
     fn serialize_f32(self, value: f32) -> Written {
@@ -210,10 +202,11 @@ impl<'o> Serializer for Writer<'o> {
 
     fn serialize_bytes(self, value: &[u8]) -> Written {
         let (field, is_always) = self.field()?;
-        match field.kind {
-            Kind::Bytes => self.bytes(field, value, is_always),
-            _ => Err(WireError::new("", "the contract has no bytes")),
-        }
+        let Kind::Bytes = field.kind else {
+            return Err(WireError::new("", "the contract has no bytes"));
+        };
+        self.bytes(field, value, is_always);
+        Ok(())
     }
 
     fn serialize_none(self) -> Written {
@@ -499,6 +492,10 @@ mod tests {
         struct Wrong<T> {
             utxo_count: T,
         }
+        #[derive(Serialize)]
+        struct Unknown {
+            no_such_field: u32,
+        }
         let told =
             |value: &dyn Fn() -> Result<Vec<u8>, WireError>| value().unwrap_err().to_string();
         let of = of("OwnerBalanceResponse");
@@ -509,10 +506,6 @@ mod tests {
         assert_eq!(text, format!("{path}the contract has no text"));
         let absent = told(&|| message(of, &Wrong { utxo_count: None::<u64> }));
         assert!(absent.starts_with(path), "{absent}");
-        #[derive(Serialize)]
-        struct Unknown {
-            no_such_field: u32,
-        }
         let unknown = told(&|| message(of, &Unknown { no_such_field: 1 }));
         assert_eq!(unknown, "OwnerBalanceResponse.no_such_field: not in the contract");
     }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use utxokeep::ops::chain::ChainReadError;
 use utxokeep_core::{Height, Network, Txid};
 
 use super::*;
@@ -34,7 +33,6 @@ fn usage_that_cannot_be_right() {
             CliError::SameStore { place: text() },
             CliError::NoBlobStore,
             CliError::NoLogToRecover,
-            CliError::NoHeight,
             CliError::ArchiveIsLedger { path: path() },
             CliError::BadAddress { text: text() },
             CliError::WrongChain { chain: text(), network: NETWORK },
@@ -51,14 +49,7 @@ fn commands_that_are_refused_or_fail() {
     let path = || "x".into();
     let exists = || io::ErrorKind::AlreadyExists.into();
     let (asked, newest) = (Height::new(2), Height::new(1));
-    check(cases(
-        ErrorKind::NotFound,
-        vec![
-            CliError::UnknownTransaction { txid: Txid::from_bytes([7; 32]) },
-            CliError::NotPreserved,
-            CliError::NotRestored,
-        ],
-    ));
+    check(cases(ErrorKind::NotFound, vec![CliError::NotPreserved, CliError::NotRestored]));
     check(cases(ErrorKind::Exists, vec![CliError::WriteFile { path: path(), source: exists() }]));
     check(cases(
         ErrorKind::Refused,
@@ -108,6 +99,13 @@ fn errors_of_configuration_and_access() {
         case(ErrorKind::Invalid, ChainReadError::BadOutput { text: text() }),
         case(ErrorKind::Disabled, ChainReadError::ReadsWholeSet),
         case(ErrorKind::NotFound, ChainReadError::from(unknown)),
+        case(ErrorKind::Invalid, TransactionReadError::BadTxid { text: text() }),
+        case(ErrorKind::Invalid, TransactionReadError::NoHeight),
+        case(ErrorKind::NotFound, TransactionReadError::Unknown { txid: Txid::default() }),
+        case(ErrorKind::NotFound, PrunerReadError::Unknown { txid: Txid::default() }),
+        case(ErrorKind::Invalid, PrunerReadError::BadParameter(text())),
+        case(ErrorKind::Refused, PrunerReadError::from(PrunerError::NoHeight)),
+        case(ErrorKind::Refused, PrunerReadError::from(PrunerError::NothingPersisted)),
         case(ErrorKind::Invalid, open),
         case(ErrorKind::Invalid, AccessError::from(token)),
         case(ErrorKind::Invalid, TokenError::NotAFile { file: file() }),

@@ -143,7 +143,7 @@ fn same_value(field: &Field, json: &Value, path: &str) -> usize {
         Field::I64(value) => assert_eq!(Some(*value), json.as_i64(), "{path}"),
         // JSON has amounts as texts and other numbers as numbers.
         Field::U64(value) => {
-            assert_eq!(value.to_string(), json.to_string().trim_matches('"'), "{path}")
+            assert_eq!(value.to_string(), json.to_string().trim_matches('"'), "{path}");
         }
         other => panic!("{path}: {other:?}"),
     }

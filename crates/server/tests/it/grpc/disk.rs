@@ -414,7 +414,7 @@ fn looks() -> [Vec<String>; 4] {
         words(&["tx", "verify"]),
         words(&["tx", "show", &txid]),
         words(&["tx", "status"]),
-        words(&["prune", "jobs"]),
+        words(&["pruner", "jobs"]),
     ]
 }
 

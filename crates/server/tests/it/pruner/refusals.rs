@@ -176,7 +176,7 @@ fn a_wrong_height_deletes_nothing_and_silences_nobody() {
     assert_eq!(status.held_source.as_deref(), Some("block"));
     let health = served.ok(served.pruner().health(proto::PrunerHealthRequest {}));
     let fault = health.dependencies[1].fault.as_ref().unwrap();
-    assert!(fault.contains("4000000000") && fault.contains("prune confirm"), "{fault}");
+    assert!(fault.contains("4000000000") && fault.contains("pruner confirm"), "{fault}");
     served.refused(served.pruner().trigger(trigger(4_000_000_000)));
     assert_eq!(served.world.due_left(served.store.as_ref()), 1);
     assert_eq!(served.block(HEIGHT), Some(HEIGHT), "runs go on");

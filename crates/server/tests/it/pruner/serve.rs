@@ -50,36 +50,36 @@ fn every_command_reaches_the_pruner_that_runs() {
     let world = World::make(&user.url, 4, None);
     let program = user.serve();
     let url = program.grpc_url();
-    let ask = |args: &[&str]| user.json(&[&["prune"], args, &["--connect", &url]].concat());
-    let (code, _, told) = user.run(&["prune", "run"]);
+    let ask = |args: &[&str]| user.json(&[&["pruner"], args, &["--connect", &url]].concat());
+    let (code, _, told) = user.run(&["pruner", "run"]);
     assert_eq!(code, Some(4), "the store belongs to the server: {told}");
     assert!(told.contains("--connect"), "{told}");
 
-    assert_eq!(ask(&["pause"]), json!({ "paused": true }));
+    assert_eq!(ask(&["pause"]), json!({ "is_paused": true }));
     program.block(HEIGHT);
-    until("the run is skipped", || !ask(&["jobs"])["jobs"].as_array().unwrap().is_empty());
+    until("the run is skipped", || !ask(&["jobs"])["items"].as_array().unwrap().is_empty());
     let status = ask(&["status"]);
-    assert_eq!((&status["paused"], &status["backlog_state"]), (&json!(true), &json!("OK")));
-    until("the reason is told", || ask(&["jobs"])["jobs"][0]["skip_reason"] == "paused");
-    let said = ask(&["run", "--dry-run"]);
+    assert_eq!((&status["is_paused"], &status["backlog_state"]), (&json!(true), &json!("OK")));
+    until("the reason is told", || ask(&["jobs"])["items"][0]["skip_reason"] == "paused");
+    let said = ask(&["dry-run"]);
     assert_eq!(said["deleted"], 4);
     assert_eq!(ask(&["backlog"])["records"], 5);
     let why = ask(&["explain", &world.parent.to_string()]);
     assert_eq!(why["blocking"][0]["reason"], "child_young");
 
-    assert_eq!(ask(&["resume"]), json!({ "paused": false }));
+    assert_eq!(ask(&["resume"]), json!({ "is_paused": false }));
     program.wait_for(HEIGHT);
     program.block(HEIGHT + 1);
     program.wait_for(HEIGHT + 1);
     // Complete already, so there is nothing to wait for.
-    let (code, out, told) = user.run(&["prune", "run", "--connect", &url]);
+    let (code, out, told) = user.run(&["pruner", "run", "--connect", &url]);
     assert_eq!((code, out.as_str()), (Some(0), ""), "{told}");
     assert!(told.contains("complete up to height 339"), "{told}");
     assert_eq!(ask(&["restore", &world.due[0].to_string()])["restored"], 1);
     assert_eq!(ask(&["restore", "--height", "338"])["restored"], 3);
-    let (code, _, told) = user.run(&["prune", "run", "--height", "900", "--connect", &url]);
+    let (code, _, told) = user.run(&["pruner", "run", "--height", "900", "--connect", &url]);
     assert_eq!(code, Some(4), "{told}");
-    let (_, out, _) = user.run(&["prune", "jobs", "--connect", &url]);
+    let (_, out, _) = user.run(&["pruner", "jobs", "--connect", &url]);
     assert!(out.contains("completed, 4 of 5 deleted"), "{out}");
     program.terminate();
 }
@@ -93,7 +93,7 @@ fn a_run_by_hand_is_waited_for() {
     World::tell_height(&user.url, HEIGHT - 1);
     World::tell_height(&user.url, HEIGHT);
     let url = program.grpc_url();
-    let did = user.json(&["prune", "run", "--height", "338", "--connect", &url]);
+    let did = user.json(&["pruner", "run", "--height", "338", "--connect", &url]);
     assert_eq!((&did["state"], &did["report"]["deleted"]), (&json!("completed"), &json!(300)));
     assert_eq!(world.due_left_at(&user.url), 0);
     program.terminate();
@@ -164,7 +164,7 @@ fn without_the_pruner_its_services_are_not_there() {
     let world = World::make(&user.url, 2, Some(HEIGHT));
     let program = user.serve();
     let url = program.grpc_url();
-    let (code, _, told) = user.run(&["prune", "status", "--connect", &url]);
+    let (code, _, told) = user.run(&["pruner", "status", "--connect", &url]);
     assert_eq!(code, Some(1), "{told}");
     assert!(told.contains("has no pruner"), "{told}");
     assert!(program.get("/pruner/jobs").contains(" 404 "));

@@ -13,7 +13,7 @@ fn waits_for(user: &User, program: &Program) -> Value {
     let one = |one: &proto::PrunerWaiting| json!({ "reason": one.reason, "detail": one.detail });
     let over_grpc: Vec<Value> = program.status().waits_for.iter().map(one).collect();
     let over_rest: Value = serde_json::from_str(&program.body("/health/ready")).unwrap();
-    let typed = user.json(&["prune", "status", "--connect", &program.grpc_url()]);
+    let typed = user.json(&["pruner", "status", "--connect", &program.grpc_url()]);
     assert_eq!(over_rest["pruner_waits_for"], json!(over_grpc));
     assert_eq!(typed["waits_for"], json!(over_grpc));
     json!(over_grpc)
@@ -45,7 +45,7 @@ fn a_run_that_waits_says_for_what_on_every_face() {
     let told = |reasons: &[&str]| until_waiting(&user, &program, reasons);
     assert!(told(&["no_height"]).contains("ChainEvents.Block"));
     program.one_block(HEIGHT);
-    assert!(told(&["held_height"]).contains("prune confirm"));
+    assert!(told(&["held_height"]).contains("pruner confirm"));
     program.block(HEIGHT + 1);
     program.wait_for(HEIGHT + 1);
     told(&[]);
@@ -65,9 +65,9 @@ fn a_run_that_waits_says_for_what_on_every_face() {
     program.assembly(true, HEIGHT + 6);
     program.wait_for(HEIGHT + 5);
 
-    user.json(&["prune", "pause", "--connect", &program.grpc_url()]);
-    assert!(told(&["paused", "persister_behind"]).contains("prune resume"));
-    let (_, out, _) = user.run(&["prune", "status", "--connect", &program.grpc_url()]);
+    user.json(&["pruner", "pause", "--connect", &program.grpc_url()]);
+    assert!(told(&["paused", "persister_behind"]).contains("pruner resume"));
+    let (_, out, _) = user.run(&["pruner", "status", "--connect", &program.grpc_url()]);
     assert!(out.contains("waits for") && out.contains("the pruner is paused"), "{out}");
     program.terminate();
 
@@ -75,7 +75,7 @@ fn a_run_that_waits_says_for_what_on_every_face() {
     program.persisted(HEIGHT + 6);
     let text = until_waiting(&user, &program, &["paused", "mined_set", "assembly"]);
     assert_eq!(text.matches("since this service started").count(), 2, "{text}");
-    let (code, _, told) = user.run(&["prune", "run", "--connect", &program.grpc_url()]);
+    let (code, _, told) = user.run(&["pruner", "run", "--connect", &program.grpc_url()]);
     assert_eq!(code, Some(4), "{told}");
     assert!(told.contains("the pruner is paused"), "{told}");
     program.terminate();
@@ -87,7 +87,7 @@ fn a_mode_that_needs_a_persister_says_that_it_waits_for_one() {
     World::make(&user.url, 1, Some(HEIGHT));
     let program = user.serve();
     let told = until_waiting(&user, &program, &["persister_silent"]);
-    assert!(told.contains("prune forget-persister"), "{told}");
+    assert!(told.contains("pruner forget-persister"), "{told}");
     program.persisted(HEIGHT);
     program.wait_for(HEIGHT);
     until_waiting(&user, &program, &[]);

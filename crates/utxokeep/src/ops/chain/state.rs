@@ -442,9 +442,9 @@ mod tests {
 
     #[test]
     fn sums_have_the_decimals_of_their_coin() {
-        assert_eq!(coins(Units(313560806831), "bitcoin"), "3135.60806831 BTC");
+        assert_eq!(coins(Units(313_560_806_831), "bitcoin"), "3135.60806831 BTC");
         assert_eq!(coins(Units(1), "bitcoin"), "0.00000001 BTC");
-        assert_eq!(coins(Units(1234567), "cardano"), "1.234567 ADA");
+        assert_eq!(coins(Units(1_234_567), "cardano"), "1.234567 ADA");
         assert_eq!(coins(Units(0), "cardano"), "0.000000 ADA");
     }
 }
