@@ -26,7 +26,7 @@ use crate::wallets::{
 pub(super) type Events = ReceiverStream<Result<proto::WatchWalletEventsResponse, Status>>;
 
 /// A stream asks again after this time, whatever happened: it has no end of its own.
-const FOREVER: Duration = Duration::from_hours(24);
+const FOREVER: Duration = Duration::from_secs(86_400);
 
 pub(super) fn list_events(
     wallets: &Wallets,
