@@ -20,7 +20,7 @@ impl Message {
     /// Reads one; `None` at the end of the connection.
     pub(super) fn read(stream: &mut TcpStream) -> io::Result<Option<Self>> {
         let mut bytes = Vec::new();
-        let mut buffer = [0; 16 << 10];
+        let mut buffer = [0; 8 << 10];
         let end = loop {
             if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;

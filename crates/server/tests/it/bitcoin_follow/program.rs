@@ -21,9 +21,9 @@ use crate::{
 
 fn source_of(node: &Bitcoind) -> String {
     format!(
-        "{{ kind = \"bitcoind\", url = {:?}, cookie_file = {:?} }}",
+        "{{ kind = \"bitcoind\", url = {:?}, cookie_file = \"{}\" }}",
         node.url(),
-        node.cookie_file()
+        node.cookie_file().display()
     )
 }
 
@@ -155,8 +155,9 @@ fn a_first_sync_by_command_reads_files_or_rest_and_ends_with_the_set_of_the_node
     let secret = dir.path().join("password");
     std::fs::write(&secret, "hunter2").unwrap();
     let source = format!(
-        "{{ kind = \"bitcoind\", url = {:?}, user = \"me\", password_file = {secret:?} }}",
-        node.url()
+        "{{ kind = \"bitcoind\", url = {:?}, user = \"me\", password_file = \"{}\" }}",
+        node.url(),
+        secret.display()
     );
     let said = follow(&source);
     assert!(said.contains("the node refused the credentials"), "{said}");
