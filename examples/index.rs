@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (blocks, data, owner) = (next("BLOCKS")?, next("DATA")?, next("OWNER")?);
 
     let mut config = Config::default();
-    config.chain.network = "regtest".to_owned();
+    config.chain.network = "regtest".into();
     config.storage.data = PathBuf::from(data);
 
     // Opening makes the database the first time; a second import resumes behind its last block.

@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (blocks, dir, address) = (next("BLOCKS")?, PathBuf::from(next("DIR")?), next("ADDRESS")?);
 
     let mut config = Config::default();
-    config.chain.network = "regtest".to_owned();
+    config.chain.network = "regtest".into();
     config.storage.data = dir.join("chain");
     config.wallet.url = format!("sqlite:{}", dir.join("ledger").display());
     // The ledger reads bodies of blocks; the chain index does not keep them.
