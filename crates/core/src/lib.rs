@@ -27,6 +27,7 @@ pub use chain::{
     block::{Block, Header, Output, SlotInfo, Tx},
     block_name::{BlockName, BlockNameError},
     cardano,
+    changes::{Change, ChangeKind, ChangePart, Changes, Direction, PartLimits, WatchFilter},
     check::{
         Checked, CoinFacts, InvalidBlock, MissingInput, Prevout, check_block, in_block_prevouts,
     },
@@ -40,6 +41,7 @@ pub use chain::{
         AddressRow, AddressRowKey, BlockEntry, IndexKey, IndexTag, SpentAddressRow, row_outpoint,
     },
     sigops::legacy_sigops,
+    stream_cursor::StreamCursor,
     tree::{HeaderTree, Inserted, Node, Path},
     window::Window,
 };
