@@ -130,7 +130,8 @@ pub struct OutputDetails {
 }
 
 impl OutputDetails {
-    fn new(details: &Details<'_>) -> Result<Self, Corrupt> {
+    /// Takes the details of a record apart.
+    pub fn new(details: &Details<'_>) -> Result<Self, Corrupt> {
         let parsed = details.parse()?;
         let assets = parsed.assets.iter();
         let (datum_hash, inline_datum) = match parsed.datum {

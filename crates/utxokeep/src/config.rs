@@ -26,7 +26,7 @@ pub use page::{example_file, page};
 pub use schema::{
     ChainConfig, Config, Delta, FollowConfig, GrpcConfig, IndexConfig, IndexingStrategy,
     MmrRuleName, PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, ServerConfig, Setting,
-    StorageConfig, Store, TxStoreConfig, WalletConfig,
+    StorageConfig, Store, StreamConfig, TxStoreConfig, WalletConfig,
 };
 pub use source::{BitcoindSource, Source};
 

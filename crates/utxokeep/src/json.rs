@@ -6,6 +6,7 @@
 //! * Hashes are in the order people of the chain read them; on Bitcoin that is reversed.
 
 mod mmr;
+mod stream;
 mod utxo;
 
 use serde::{Serialize, Serializer};
@@ -18,7 +19,8 @@ use utxokeep_index::{AddressBalance, AssetId, IndexSettings, IndexStatus, MmrBui
 pub use mmr::{
     MmrRootAnswer, MmrStatus, UtreexoBlockProof, UtreexoDocument, UtreexoInclusion, UtreexoRoots,
 };
-pub use utxo::{Utxo, script_hash};
+pub use stream::{StreamBlock, StreamChanges, StreamCut, StreamEvent, StreamOutput, StreamPlace};
+pub use utxo::{Utxo, address_of, script_hash};
 
 use crate::follow::SourceStatus;
 

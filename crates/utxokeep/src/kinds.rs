@@ -24,6 +24,7 @@ use crate::{
     ops::{chain::ChainReadError, pruner::PrunerReadError, transactions::TransactionReadError},
     owners::{OwnerError, UnknownOutput},
     store_bench::StoreBenchError,
+    stream::StreamError,
     wallet_follow::WalletFollowError,
     wallets::{self, WalletsError},
 };
@@ -68,6 +69,7 @@ pub fn kind_of(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
         LogError,
         IndexError,
         StoreBenchError,
+        StreamError,
         node_store::NodeStoreOpenError,
         BlobUrlError,
         WrongBlobStore,

@@ -25,6 +25,7 @@ pub mod pruning;
 mod readers;
 pub mod store_bench;
 pub mod store_gauges;
+pub mod stream;
 pub mod times;
 pub mod waiting;
 pub mod wallet_follow;

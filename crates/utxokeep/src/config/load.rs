@@ -116,6 +116,7 @@ impl Config {
                 1..=FETCH_CONNECTIONS_MAX,
             ),
             ("grpc", "message_mib_max", self.grpc.message_mib_max.get(), 1..=MESSAGE_MIB_MAX),
+            ("stream", "consumers_max", self.stream.consumers_max.get(), 1..=48),
         ];
         for (section, name, value, allowed) in bounds {
             if !allowed.contains(&value) {

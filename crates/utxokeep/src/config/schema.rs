@@ -336,6 +336,36 @@ settings! {
         /// or sends no other one.
         idle_secs_max: NonZeroU32 = count(60), "a whole number from 1 on";
     }
+    /// The change stream: what every block changed, over REST and gRPC.
+    [stream] StreamConfig {
+        /// Streams that are open at the same time; further ones are told to come back. Each also is a
+        /// connection of `[rest]` or a call of `[grpc]`.
+        connections_max: NonZeroU32 = count(64), "a whole number from 1 on";
+        /// The most that waits for one client, in KiB. Nothing is read ahead beyond it.
+        buffer_kib_max: NonZeroU32 = count(4_096), "a whole number from 1 on";
+        /// Seconds after which a client is cut off that takes nothing of what waits for it. To be told
+        /// so it needs less than `[rest] idle_secs_max`, after which its connection is closed.
+        slow_reader_secs_max: NonZeroU32 = count(20), "a whole number from 1 on";
+        /// Seconds of silence after which a stream says that it is alive.
+        heartbeat_secs: NonZeroU32 = count(15), "a whole number from 1 on";
+        /// Blocks without anything that is watched after which a filtered stream tells how far it has
+        /// come. It does so with every heartbeat too.
+        checkpoint_blocks: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// The most outputs of one event; a larger block comes in parts.
+        event_outputs_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// The most that the outputs of one event take in the database, in KiB. As JSON they take about
+        /// four times as much.
+        event_kib_max: NonZeroU32 = count(256), "a whole number from 1 on";
+        /// Outputs that are looked at for one stream in a second, watched or not.
+        outputs_per_sec_max: NonZeroU32 = count(200_000), "a whole number from 1 on";
+        /// Streams that read the database at the same time; others wait for their turn.
+        concurrent_reads_max: NonZeroU32 = count(2), "a whole number from 1 on";
+        /// Addresses, credentials, scripts and assets that one stream may watch.
+        filter_entries_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
+        /// Consumers that may be registered by name. Each holds the window up to
+        /// `[index] consumer_lag_blocks_max` blocks.
+        consumers_max: NonZeroU32 = count(16), "a whole number from 1 to 48";
+    }
     /// What the REST and the gRPC server have in common: who may use them, and the memory that their
     /// requests share.
     [server] ServerConfig {

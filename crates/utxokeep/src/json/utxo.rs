@@ -246,6 +246,16 @@ impl Utxo {
     }
 }
 
+/// The text of an address; `None` for scripts of Bitcoin that have none.
+#[must_use]
+pub fn address_of(address: &[u8], network: Network) -> Option<String> {
+    if network.is_cardano() {
+        Some(address_text(address))
+    } else {
+        script_to_address(address, network)
+    }
+}
+
 /// The Electrum form of a script: its SHA-256, reversed.
 #[must_use]
 pub fn script_hash(script: &[u8]) -> String {
