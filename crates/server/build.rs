@@ -20,8 +20,8 @@ const BYTES: i32 = 12;
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = env::var("DEP_UTXOKEEP_PROTO_DIR")?;
     println!("cargo::rerun-if-changed={dir}");
-    let contract =
-        ["txstore", "pruner", "wallet", "chain"].map(|name| format!("utxokeep/v1/{name}.proto"));
+    let contract = ["txstore", "pruner", "wallet", "chain", "stream"];
+    let contract = contract.map(|name| format!("utxokeep/v1/{name}.proto"));
     let mut files = protox::compile(contract, [dir])?;
     let mut messages = BTreeMap::new();
     for message in files.file.iter().flat_map(|file| &file.message_type) {

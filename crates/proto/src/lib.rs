@@ -1,8 +1,8 @@
 //! The gRPC contract of utxokeep: messages and clients, generated from the `.proto` files of this
 //! package. A client needs nothing else of utxokeep.
 
-/// The first version of the contract: the node store, the pruner, the wallet ledger and the chain
-/// index.
+/// The first version of the contract: the node store, the pruner, the wallet ledger, the chain index
+/// and its change stream.
 #[allow(
     missing_docs,
     unreachable_pub,
@@ -19,5 +19,6 @@ pub mod v1 {
         ("pruner.proto", include_str!("../proto/utxokeep/v1/pruner.proto")),
         ("wallet.proto", include_str!("../proto/utxokeep/v1/wallet.proto")),
         ("chain.proto", include_str!("../proto/utxokeep/v1/chain.proto")),
+        ("stream.proto", include_str!("../proto/utxokeep/v1/stream.proto")),
     ];
 }

@@ -10,7 +10,7 @@ use tokio::{
     sync::oneshot,
     task::JoinHandle,
 };
-use utxokeep::{engine::Engine, ops::transactions::Transactions};
+use utxokeep::{engine::Engine, ops::transactions::Transactions, stream::Streams};
 
 use crate::{
     access::{Access, Faces},
@@ -38,6 +38,7 @@ pub(crate) struct Servers {
     pub(crate) grpc: Option<Server>,
     /// File of the token that clients need, if they need one.
     pub(crate) token_file: Option<PathBuf>,
+    streams: Option<Streams>,
 }
 
 impl Servers {
@@ -57,8 +58,10 @@ impl Servers {
             grpc: grpc.as_ref().map(|(_, listen)| *listen),
         };
         let access = Access::prepare(config, &config.storage.data, faces)?;
-        let chain = engine.index().map(|index| {
-            rest::RestState::new(index.clone(), &config.rest).with_source(engine.source())
+        let streams = engine.index().map(|index| Streams::new(index.clone(), &config.stream));
+        let chain = engine.index().zip(streams.clone()).map(|(index, streams)| {
+            let state = rest::RestState::new(index.clone(), &config.rest);
+            state.with_source(engine.source()).with_streams(streams)
         });
         let wallets = engine.wallets().cloned();
         let wallets = wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));
@@ -82,15 +85,18 @@ impl Servers {
         )?;
         let grpc = grpc.map(|(answering, listen)| {
             let answering = answering.with_token(access.grpc.clone()).with_memory(memory);
+            let answering = answering.with_streams(streams.clone());
             Server::spawn(runtime, listen, "--grpc-listen", "gRPC", |listener, stopped| async {
                 Ok(answering.serve(listener, stopped).await?)
             })
         });
-        Ok(Self { rest, grpc: grpc.transpose()?, token_file: access.token_file })
+        Ok(Self { rest, grpc: grpc.transpose()?, token_file: access.token_file, streams })
     }
 
     /// Asks the servers to stop; both finish what they are answering at the same time.
     pub(crate) fn ask_to_stop(self) -> Vec<Stopping> {
+        // Streams end with a last event that says where to go on.
+        self.streams.iter().for_each(Streams::stop);
         self.grpc.into_iter().chain([self.rest]).map(Server::ask_to_stop).collect()
     }
 }

@@ -9,6 +9,7 @@ mod wallet;
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, builder::PossibleValuesParser};
+use utxokeep::stream::{ConsumerPlace, StreamRequest};
 use utxokeep_chains::{XorKey, bitcoind::BitcoindUrl};
 use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
 
@@ -136,6 +137,11 @@ pub(super) enum Chain {
     /// has not seen.
     #[command(subcommand)]
     Consumers(Consumers),
+    /// Print what every block changed: the change stream.
+    ///
+    /// Of a server that runs (--connect), until Ctrl-C. Without it the database is read from the start
+    /// that is named up to its tip. With --json each event is a line.
+    Watch(Watch),
     /// One root over the whole UTXO set, and proofs that anybody can check.
     ///
     /// A Merkle mountain range over the outputs, kept where `[index] store = "mmr"` says so or
@@ -149,10 +155,31 @@ pub(super) enum Chain {
     Recover(ChainRecover),
 }
 
+#[derive(Debug, Args)]
+pub(super) struct Watch {
+    /// Address of the REST server to ask, such as 127.0.0.1:8080.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) connect: Option<String>,
+    #[command(flatten)]
+    pub(super) request: StreamRequest,
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Consumers {
     /// List them, with how many blocks each lies behind the tip.
     List,
+    /// Register a consumer of the change stream, or say how far it has come.
+    ///
+    /// Its name begins with `stream-`. What it has not read yet stays, up to `[index]
+    /// consumer_lag_blocks_max` blocks. A server that runs takes the same over REST (`PUT
+    /// /api/v1/consumers/NAME`).
+    Register {
+        /// Name of the consumer, such as stream-accounting.
+        name: String,
+        /// How far it has come; without it, to the tip.
+        #[command(flatten)]
+        place: ConsumerPlace,
+    },
     /// Forget one that is not used any more, so that it holds nothing back.
     ///
     /// A part of the program that still follows the log registers itself again when it starts.
@@ -247,7 +274,8 @@ pub(super) struct Serve {
     /// Address and port to listen on; by default those of the configuration.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(super) listen: Option<SocketAddr>,
-    /// Address and port of the gRPC server; by default those of the configuration.
+    /// Address and port of the gRPC server; by default those of the configuration. Where neither a
+    /// node store nor a ledger is served, it starts the server for the change stream.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(super) grpc_listen: Option<SocketAddr>,
 }

@@ -1,7 +1,7 @@
 //! `chain consumers`: who follows the chain log, how far each has come, and what to forget.
 
-use serde::Serialize;
-use utxokeep_index::{ConsumerNeeds, ConsumerState, ConsumerStatus};
+use utxokeep::stream::{Consumer, ConsumerList, StreamConsumers};
+use utxokeep_core::Height;
 
 use super::{
     args,
@@ -10,62 +10,34 @@ use super::{
     output::{self, Human, Lines},
 };
 
-#[derive(Debug, Serialize)]
-struct Listed {
-    tip_height: Option<u32>,
-    consumers: Vec<Consumer>,
-}
-
-#[derive(Debug, Serialize)]
-struct Consumer {
-    name: String,
-    /// What the consumer reads: `blocks`, or `changes` with their contents.
-    needs: &'static str,
-    height: Option<u32>,
-    lag_blocks: u64,
-    /// Height of the tip when the consumer had fallen too far behind; absent while it is attached.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detached_at_height: Option<u32>,
-}
-
-impl Consumer {
-    fn new(status: ConsumerStatus, tip: Option<utxokeep_core::Height>) -> Self {
-        Self {
-            needs: match status.needs {
-                ConsumerNeeds::Blocks => "blocks",
-                ConsumerNeeds::Changes => "changes",
-            },
-            height: status.cursor.height().map(utxokeep_core::Height::get),
-            lag_blocks: tip.map_or(0, |tip| status.lag_blocks(tip)),
-            detached_at_height: match status.state {
-                ConsumerState::Attached => None,
-                ConsumerState::Detached { at } => Some(at.get()),
-            },
-            name: status.name,
-        }
-    }
-}
-
-/// Lists the named consumers, or forgets one.
+/// Lists the named consumers, registers one of the stream, or forgets one.
 pub(super) fn run(session: &Session, command: &args::Consumers) -> anyhow::Result<Exit> {
     let index = session.open()?;
-    let tip = index.view()?.tip().map(|(height, _)| height);
-    let found = match command {
-        args::Consumers::List => index.consumers()?,
-        args::Consumers::Forget { name } => vec![index.forget_consumer(name)?],
+    let max = session.config().stream.consumers_max.get();
+    let stream = StreamConsumers::new(index.clone(), max);
+    let list = match command {
+        args::Consumers::List => stream.list()?,
+        args::Consumers::Register { name, place } => {
+            let consumer = stream.register(name, place.start()?)?;
+            ConsumerList { consumers: vec![consumer], ..stream.list()? }
+        }
+        args::Consumers::Forget { name } => {
+            let tip = index.view()?.tip().map(|(height, _)| height);
+            let consumer = Consumer::new(index.forget_consumer(name)?, tip);
+            ConsumerList { tip_height: tip.map(Height::get), consumers: vec![consumer] }
+        }
     };
-    let consumers = found.into_iter().map(|status| Consumer::new(status, tip)).collect();
-    let tip_height = tip.map(utxokeep_core::Height::get);
-    output::result(session.json(), &Listed { tip_height, consumers })?;
+    output::result(session.json(), &list)?;
     Ok(Exit::Success)
 }
 
-impl Human for Listed {
+impl Human for ConsumerList {
     fn describe(&self, lines: &mut Lines) {
         if self.consumers.is_empty() {
             lines.row("no consumer of the chain log has a name".to_owned());
         }
-        for Consumer { name, needs, height, lag_blocks, detached_at_height } in &self.consumers {
+        for Consumer { name, needs, height, lag_blocks, detached_at_height, .. } in &self.consumers
+        {
             let at = height.map_or_else(|| "the start".to_owned(), |height| height.to_string());
             let state = detached_at_height
                 .map_or_else(String::new, |tip| format!(", detached when the tip was {tip}"));

@@ -28,6 +28,33 @@ pub(crate) enum CliError {
         /// Where it answers.
         address: String,
     },
+    /// No stream.
+    #[error("the stream of {address} cannot be read")]
+    NoStream {
+        /// Where it was looked for.
+        address: String,
+        /// What the connection says.
+        #[source]
+        source: io::Error,
+    },
+    /// A server that opens no stream.
+    #[error("{address} opens no stream (HTTP {status}): {message}")]
+    StreamRefused {
+        /// Where it answers.
+        address: String,
+        /// Its status.
+        status: u16,
+        /// What it says.
+        message: String,
+    },
+    /// A server that ended a stream.
+    #[error("the server ended the stream: {message}; go on with --from {cursor}")]
+    StreamCut {
+        /// What it says.
+        message: String,
+        /// Behind the last event.
+        cursor: String,
+    },
     /// Nothing says which node store.
     #[error("nothing says which node store: add --store URL, or set [txstore] url")]
     NoNodeStore,
@@ -273,7 +300,15 @@ impl CliError {
             | Self::NoBlocks { .. }
             | Self::PrunerRefused { .. }
             | Self::PrunerWantsToken { .. } => ErrorKind::Refused,
-            Self::NoPruner { .. } | Self::NoPrunerThere { .. } => ErrorKind::Unavailable,
+            Self::StreamRefused { status: 400, .. } => ErrorKind::Invalid,
+            Self::StreamRefused { status: 404, .. } => ErrorKind::NotFound,
+            Self::StreamRefused { status: 410, .. } => ErrorKind::OutOfRange,
+            Self::StreamRefused { status: 401 | 403 | 409, .. } => ErrorKind::Refused,
+            Self::StreamRefused { .. }
+            | Self::NoStream { .. }
+            | Self::StreamCut { .. }
+            | Self::NoPruner { .. }
+            | Self::NoPrunerThere { .. } => ErrorKind::Unavailable,
             Self::RunFailed { .. }
             | Self::ReadFile { .. }
             | Self::WriteFile { .. }

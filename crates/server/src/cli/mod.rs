@@ -29,6 +29,7 @@ mod table;
 mod tx;
 mod wallet;
 mod wallet_follow;
+mod watch;
 
 use std::{path::Path, process::ExitCode};
 
@@ -123,6 +124,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Chain::Verify => chain::verify(&session),
             Chain::Prune(args) => chain::prune(&session, &args),
             Chain::Consumers(command) => consumers::run(&session, &command),
+            Chain::Watch(args) => watch::run(&session, &args),
             Chain::Mmr(command) => mmr::run(&session, &command),
             Chain::Recover(args) => recover::chain(&session, &args),
         },
@@ -201,6 +203,7 @@ fn announce(engine: &Engine, servers: &Servers) {
             engine.node_store().map(|_| "the node store"),
             engine.pruning().map(|_| "the pruner"),
             engine.wallets().map(|_| "wallets"),
+            engine.index().map(|_| "the change stream"),
         ];
         let served: Vec<_> = served.into_iter().flatten().collect();
         let what = match served.split_last() {

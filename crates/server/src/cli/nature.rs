@@ -35,11 +35,12 @@ const fn of_chain(command: &Chain) -> OpenMode {
     match command {
         Chain::Import(_) | Chain::Follow(_) => OpenMode::Create,
         Chain::Verify
+        | Chain::Watch(_)
         | Chain::Consumers(Consumers::List)
         | Chain::Mmr(Mmr::Root(_) | Mmr::Prove(_) | Mmr::Check(_)) => OpenMode::Read,
         Chain::Rollback(args) => writes_if(!args.dry_run),
         Chain::Prune(_)
-        | Chain::Consumers(Consumers::Forget { .. })
+        | Chain::Consumers(Consumers::Register { .. } | Consumers::Forget { .. })
         | Chain::Mmr(Mmr::Enable(_) | Mmr::Disable) => OpenMode::Existing,
         Chain::Recover(args) => writes_if(args.accept_loss),
     }

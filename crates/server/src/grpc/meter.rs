@@ -100,6 +100,14 @@ const PRUNER_METHODS: &[&str] = &[
     "ChainEvents/AssemblyState",
 ];
 
+/// Methods of the contract of the change stream, likewise.
+const STREAM_METHODS: &[&str] = &[
+    "ChainStream/Follow",
+    "ChainStream/RegisterConsumer",
+    "ChainStream/ListConsumers",
+    "ChainStream/ForgetConsumer",
+];
+
 /// Methods of the contract of wallets, likewise.
 const WALLET_METHODS: &[&str] = &[
     "Wallets/CreateWallet",
@@ -167,7 +175,7 @@ fn method_of(path: &str) -> &'static str {
         .and_then(|rest| rest.strip_prefix(SERVICE_NAME))
         .and_then(|rest| rest.strip_prefix('/'));
     let with_service = path.strip_prefix(PACKAGE);
-    let by_hand = PRUNER_METHODS.iter().chain(WALLET_METHODS).copied();
+    let by_hand = PRUNER_METHODS.iter().chain(WALLET_METHODS).chain(STREAM_METHODS).copied();
     let mut others = by_hand.chain(table::labels());
     let found = METHODS.iter().copied().find(|known| Some(*known) == method);
     found.or_else(|| others.find(|known| Some(*known) == with_service)).unwrap_or(OTHER)
@@ -292,7 +300,8 @@ mod tests {
 
     #[test]
     fn every_method_of_the_contract_has_a_label() {
-        let [(_, contract), (_, pruner), (_, wallets), (_, chain)] = utxokeep_proto::v1::CONTRACT;
+        let [(_, contract), (_, pruner), (_, wallets), (_, chain), (_, stream)] =
+            utxokeep_proto::v1::CONTRACT;
         let methods = contract.lines().filter_map(|line| line.trim().strip_prefix("rpc "));
         let methods: Vec<_> = methods.filter_map(|line| line.split('(').next()).collect();
         assert_eq!(methods, METHODS);
@@ -301,6 +310,7 @@ mod tests {
         assert_eq!(methods_with_services(wallets), WALLET_METHODS);
         assert_eq!(methods_with_services(chain), table::labels().collect::<Vec<_>>());
         assert_eq!(method_of("/utxokeep.v1.Chain/ChainTip"), "Chain/ChainTip");
+        assert_eq!(methods_with_services(stream), STREAM_METHODS);
         assert_eq!(method_of("/utxokeep.v1.Pruner/DryRun"), "Pruner/DryRun");
         assert_eq!(method_of("/utxokeep.v1.Wallets/GetTip"), "Wallets/GetTip");
         for path in

@@ -26,6 +26,7 @@ pub(crate) mod pruner_to_proto;
 mod refusal;
 mod server;
 mod service;
+mod stream;
 mod table;
 mod to_proto;
 mod unmined;

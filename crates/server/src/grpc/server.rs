@@ -13,7 +13,7 @@ use tonic_health::{
     ServingStatus,
     server::{HealthReporter, health_reporter},
 };
-use utxokeep::ops::chain::Chain;
+use utxokeep::{ops::chain::Chain, stream::Streams};
 use utxokeep_kv::Trouble;
 use utxokeep_txstore::TxStore;
 
@@ -27,10 +27,12 @@ use super::{
     service::Service,
     services::{
         chain_events_server::{self, ChainEventsServer},
+        chain_stream_server::{self, ChainStreamServer},
         pruner_server::{self, PrunerServer},
         tx_store_server::{self, TxStoreServer},
         wallets_server::{self, WalletsServer},
     },
+    stream::StreamService,
     table::{Served as _, TableService},
     wallet::{self, WalletService},
     wallet_operations,
@@ -61,6 +63,7 @@ pub struct GrpcServer {
     pruning: Option<Pruning>,
     wallets: Option<Wallets>,
     chain: Option<Chain>,
+    streams: Option<Streams>,
     /// The most items of calls of the node store and the pruner.
     items_max: usize,
     config: GrpcConfig,
@@ -111,6 +114,7 @@ impl GrpcServer {
             pruning: None,
             wallets: None,
             chain: None,
+            streams: None,
             items_max,
             config,
             token: None,
@@ -136,6 +140,12 @@ impl GrpcServer {
         Self { chain: Some(chain), ..self }
     }
 
+    /// Answers for the change stream of a chain as well.
+    #[must_use]
+    pub fn with_streams(self, streams: Option<Streams>) -> Self {
+        Self { streams, ..self }
+    }
+
     /// Asks every call for a token, but not health checks.
     #[must_use]
     pub fn with_token(self, token: Option<Token>) -> Self {
@@ -157,7 +167,8 @@ impl GrpcServer {
             .flat_map(|_| [pruner_server::SERVICE_NAME, chain_events_server::SERVICE_NAME]);
         let wallets = self.wallets.iter().map(|_| wallets_server::SERVICE_NAME);
         let index = self.chain.iter().map(|_| Chain::SERVICE);
-        store.chain(pruner).chain(wallets).chain(index).collect()
+        let streams = self.streams.iter().map(|_| chain_stream_server::SERVICE_NAME);
+        store.chain(pruner).chain(wallets).chain(index).chain(streams).collect()
     }
 
     fn store_service(&self, health: &HealthReporter) -> Option<TxStoreServer<Service>> {
@@ -259,6 +270,9 @@ impl GrpcServer {
         let bytes_max = self.message_bytes_max();
         let pruner =
             pruner.map(|pruner| PrunerServer::new(pruner).max_decoding_message_size(bytes_max));
+        let streams = self.streams.clone();
+        let ending = streams.clone();
+        let streams = streams.map(|streams| ChainStreamServer::new(StreamService(streams)));
         let (stop, stopped) = oneshot::channel::<()>();
         let doors = Doors::new(config.connections_max, config.idle_secs_max);
         // The time of a call starts when its message is there; to send it may take as long again.
@@ -275,6 +289,7 @@ impl GrpcServer {
             .add_optional_service(events.map(|it| self.guarded(it)))
             .add_optional_service(self.wallet_service(&health).map(|it| self.guarded(it)))
             .add_optional_service(self.chain_service(&health).map(|it| self.guarded(it)))
+            .add_optional_service(streams.map(|it| self.guarded(it)))
             .serve_with_incoming_shutdown(
                 admitted(Door::new(listener, &doors), doors.idle_max),
                 async {
@@ -290,6 +305,9 @@ impl GrpcServer {
             }
             for service in services {
                 health.set_service_status(service, ServingStatus::NotServing).await;
+            }
+            if let Some(streams) = ending {
+                streams.stop();
             }
             let _ = stop.send(());
             // A client that keeps a stream open must not keep the program from ending.

@@ -30,11 +30,17 @@ const PATTERNS: &[(&str, &str)] = &[
     ("txid", "^[0-9a-fA-F]{64}$"),
     // Each list has cursors of its own: numbers, places in a list, or bytes in base64.
     ("cursor", "^[A-Za-z0-9_:.-]{1,200}$"),
+    ("from", "^[A-Za-z0-9_-]{2,60}$"),
+    ("Last-Event-ID", "^[A-Za-z0-9_-]{2,60}$"),
+    ("consumer", "^stream-[a-z0-9-]{1,57}$"),
+    ("script", "^[0-9a-fA-F]{64}$"),
 ];
 
 /// Lengths of texts that can have any form, by name.
 const LENGTHS: &[(&str, u32, u32)] = &[
     ("Idempotency-Key", 1, 200),
+    ("address", 1, 20_000),
+    ("credential", 1, 200),
     // Who leases outputs, or whose outputs are asked for: a script may stand for an address.
     ("owner", 1, 20_000),
     ("wallet", 1, 100),
@@ -124,7 +130,7 @@ fn restrict(operation: &mut Operation) {
     let token = || SecurityRequirement::new(TOKEN, [""; 0]);
     let (security, faults) = if is_of("operations") {
         (None, vec![FOREIGN])
-    } else if is_of("wallets") {
+    } else if is_of("wallets") || is_of("consumers") {
         (Some(vec![token()]), vec![WITHOUT_TOKEN, FOREIGN])
     } else {
         // Only beyond the loopback address.

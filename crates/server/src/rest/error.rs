@@ -7,8 +7,9 @@ use axum::{
 };
 use serde::Serialize;
 use utoipa::ToSchema;
-use utxokeep::ops::{
-    chain::ChainReadError, pruner::PrunerReadError, transactions::TransactionReadError,
+use utxokeep::{
+    ops::{chain::ChainReadError, pruner::PrunerReadError, transactions::TransactionReadError},
+    stream::StreamError,
 };
 use utxokeep_core::ErrorKind;
 use utxokeep_index::{IndexError, MmrError, QueryError};
@@ -42,6 +43,10 @@ pub(super) struct ErrorDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = 300)]
     tip: Option<u32>,
+    /// The stream: the lowest height to start from, when the place asked for is not kept any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = 12)]
+    start_from: Option<u32>,
     /// What the database keeps, when what is asked about is not part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -158,6 +163,8 @@ pub(super) enum ApiError {
     #[error(transparent)]
     Mmr(#[from] MmrError),
     #[error(transparent)]
+    Stream(#[from] StreamError),
+    #[error(transparent)]
     Transactions(#[from] TransactionReadError),
     #[error(transparent)]
     Pruner(#[from] PrunerReadError),
@@ -201,6 +208,7 @@ impl ApiError {
             Self::Chain(error) => error.kind(),
             Self::Wallets(error) => error.kind(),
             Self::Mmr(error) => error.kind(),
+            Self::Stream(error) => error.kind(),
             Self::OverBudget(error) => error.kind(),
             Self::Overloaded => ErrorKind::Overloaded,
             Self::Transactions(error) => error.kind(),
@@ -219,6 +227,7 @@ impl ApiError {
             Self::ForeignHost | Self::ForeignPage => StatusCode::FORBIDDEN,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
+            Self::Stream(error) if error.start_from().is_some() => StatusCode::GONE,
             other => Codes::of(other.kind()).http,
         }
     }
@@ -231,6 +240,7 @@ impl ApiError {
             Self::UnknownRoute(_) | Self::NoWallets(_) => "unknown_route",
             Self::WrongMethod(_) => "wrong_method",
             Self::Mmr(error) => mmr_code(error),
+            Self::Stream(error) => error.code(),
             Self::Wallets(error) => error.code(),
             Self::NotJson | Self::NotJsonLines => "unsupported_media_type",
             Self::NoToken => "token_missing",
@@ -253,6 +263,7 @@ impl ApiError {
     fn may_pass(&self) -> bool {
         match self {
             Self::Overloaded | Self::OverBudget(_) => true,
+            Self::Stream(error) => error.kind() == ErrorKind::Overloaded,
             Self::Wallets(error) => {
                 matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Overloaded)
             }
@@ -282,6 +293,9 @@ impl ErrorDetail {
     /// Adds what a client can count with.
     fn add_numbers(&mut self, error: &ApiError) {
         match error {
+            ApiError::Stream(error) => {
+                self.start_from = error.start_from().map(utxokeep_core::Height::get);
+            }
             ApiError::Chain(ChainReadError::Query(
                 QueryError::OutsideWindow { floor, tip, .. }
                 | QueryError::SlotOutsideWindow { floor, tip, .. },

@@ -4,7 +4,7 @@
 //!
 //! * An answer about the chain comes from one snapshot, names the block it is true of, and carries
 //!   that block's hash as its entity tag.
-//! * Nothing here writes to the chain index.
+//! * Nothing here writes to the chain index, but for the names and places of consumers.
 //! * Nothing is read or carried out before [`guard`] has let a request in.
 //! * Every error, unknown routes included, has one JSON shape; no input makes a handler panic.
 //! * Work runs on threads of their own and are bounded in number, rows and time.
@@ -25,6 +25,7 @@ mod params;
 mod request;
 mod server;
 mod state;
+mod stream;
 mod table;
 mod wallets;
 
@@ -70,7 +71,9 @@ struct Description;
 #[openapi(tags(
     (name = "outputs", description = "Outputs and balances"),
     (name = "chain", description = "The followed chain"),
-    (name = "mmr", description = "One root over the whole UTXO set, and proofs under it")
+    (name = "mmr", description = "One root over the whole UTXO set, and proofs under it"),
+    (name = "stream", description = "What every block changed, as it happens"),
+    (name = "consumers", description = "Programs that read the stream, by name")
 ))]
 struct ChainDescription;
 
@@ -82,7 +85,8 @@ struct OperationsDescription;
 fn chain_routes() -> OpenApiRouter<RestState> {
     let mut routes = Routes { router: OpenApiRouter::with_openapi(ChainDescription::openapi()) };
     utxokeep::ops::chain::operations(&mut routes);
-    routes.router.routes(routes!(mmr::root)).routes(routes!(mmr::proof))
+    let routes = routes.router.routes(routes!(mmr::root)).routes(routes!(mmr::proof));
+    routes.merge(stream::routes())
 }
 
 /// Routes that are always there.

@@ -32,6 +32,11 @@ pub async fn serve(
     doors: Doors,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
+    let streams = state.streams().clone();
+    let shutdown = async move {
+        shutdown.await;
+        streams.stop();
+    };
     serve_routes(listener, router(state), access, doors, shutdown).await
 }
 

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use tokio::{task::spawn_blocking, time::timeout};
-use utxokeep::ops::chain::{Chain, ChainLimits};
+use utxokeep::{
+    config::StreamConfig,
+    ops::chain::{Chain, ChainLimits},
+    stream::Streams,
+};
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
 
@@ -22,6 +26,7 @@ pub struct RestState {
     mmr_proof_changes_max: u64,
     chain: Chain,
     source: Option<Followed>,
+    streams: Streams,
 }
 
 /// The source that is followed, and how long it may be silent, in seconds.
@@ -42,6 +47,7 @@ impl RestState {
         Self {
             admission: Admission::new(config),
             mmr_proof_changes_max: config.mmr_proof_changes_max.get().into(),
+            streams: Streams::new(index.clone(), &StreamConfig::default()),
             chain: Chain::new(index, ChainLimits::of_server(config)),
             source: None,
         }
@@ -55,6 +61,16 @@ impl RestState {
         }
         let chain = self.chain.clone().with_source(source.clone().map(|(state, _)| state));
         Self { chain, source, ..self }
+    }
+
+    /// The same, with change streams within other limits, which somebody else may stop.
+    #[must_use]
+    pub fn with_streams(self, streams: Streams) -> Self {
+        Self { streams, ..self }
+    }
+
+    pub(super) const fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     pub(super) const fn source(&self) -> Option<&Followed> {
