@@ -24,6 +24,7 @@ mod rest;
 mod serving;
 mod standby;
 mod store_bench;
+mod stream;
 mod tx_cli;
 mod wallet_cli;
 mod wallet_events;
