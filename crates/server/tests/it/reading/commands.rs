@@ -68,7 +68,9 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry("chain verify", &[], Place::Chain, DONE),
     entry("chain prune", &[], Place::Chain, Does::Change),
     entry("chain consumers list", &[], Place::Chain, DONE),
+    entry("chain consumers register", &["stream-a"], Place::Chain, Does::Change),
     entry("chain consumers forget", &["nobody"], Place::Chain, Does::Change),
+    entry("chain watch", &["--from-height", "0"], Place::Chain, DONE),
     entry("chain mmr enable", &[], Place::Chain, Does::Change),
     entry("chain mmr disable", &[], Place::Chain, Does::Change),
     // The chain has no tree, which is refused after looking.
