@@ -14,7 +14,7 @@ pub mod v1 {
     tonic::include_proto!("utxokeep.v1");
 
     /// The files that this module is generated from: name, text.
-    pub const CONTRACT: [(&str, &str); 4] = [
+    pub const CONTRACT: [(&str, &str); 5] = [
         ("txstore.proto", include_str!("../proto/utxokeep/v1/txstore.proto")),
         ("pruner.proto", include_str!("../proto/utxokeep/v1/pruner.proto")),
         ("wallet.proto", include_str!("../proto/utxokeep/v1/wallet.proto")),

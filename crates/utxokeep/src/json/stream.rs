@@ -4,7 +4,7 @@ use serde::Serialize;
 use utxokeep_core::{BlockHash, ChainPoint, Direction, Network, StreamCursor};
 use utxokeep_index::{LoggedBlock, Utxo as IndexUtxo};
 
-use super::{Amount, Utxo};
+use super::{Amount, Units, Utxo};
 use crate::stream::{BlockChanges, ChangedOutput, Cut, cursor_text};
 
 /// An output that a block created, spent or replaced. Fields have the names that they have elsewhere;
@@ -35,7 +35,8 @@ pub struct StreamOutput {
     #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub script_pub_key: Option<String>,
     /// Amount in the smallest unit (satoshi or lovelace), as a decimal string.
-    pub amount: String,
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "5000000000"))]
+    pub amount: Units,
     /// The same amount by unit; on Cardano native assets follow, in order of policy and name.
     pub amounts: Vec<Amount>,
     /// Cardano: hash of the datum; of an inline datum too.
