@@ -1,42 +1,23 @@
 //! Files of bodies that are too large for a row: in a directory, or in a bucket.
 
 use std::{
-    fmt, fs,
-    path::{Path, PathBuf},
+    fs,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use object_store::{
-    ObjectStore, ObjectStoreExt, local::LocalFileSystem, memory::InMemory, path::Path as Key,
-};
-use tokio::runtime::Runtime;
+use object_store::ObjectStore;
+use utxokeep_blobs::{BlobError, BlobOptions, BlobStore, BlobUrlError};
 use utxokeep_core::{Corrupt, Txid, node::BlobKind};
 use utxokeep_kv::{Durability, OpenMode};
 
-use crate::error::{BlobUrlError, StoreError};
+use crate::error::StoreError;
 
 /// Where large bodies are kept.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Blobs {
-    store: Arc<dyn ObjectStore>,
-    runtime: Arc<OwnRuntime>,
-    timeout: Duration,
-    /// The directory, where it is one: it can be moved away under a running program.
-    dir: Option<PathBuf>,
+    store: BlobStore,
     /// The number that the place must have, once it is known to be the right one.
     claimed: Arc<Mutex<Option<[u8; 16]>>>,
-}
-
-/// The runtime. Dropping it must not wait, because that is refused on asynchronous threads.
-struct OwnRuntime(Option<Runtime>);
-
-impl Drop for OwnRuntime {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
 }
 
 /// Length of the file by which a directory is tried out.
@@ -55,28 +36,10 @@ pub struct FoundBlob {
     pub written_at_s: i64,
 }
 
-impl fmt::Debug for Blobs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Blobs({})", self.store)
+impl From<BlobError> for StoreError {
+    fn from(BlobError { what, reason, .. }: BlobError) -> Self {
+        Self::Blob { what, reason }
     }
-}
-
-/// Objects below the prefix of `BUCKET/PREFIX`.
-#[cfg(feature = "s3")]
-fn in_bucket(url: &str, place: &str) -> Result<Arc<dyn ObjectStore>, BlobUrlError> {
-    let (_, prefix) = place.split_once('/').unwrap_or_default();
-    let builder = object_store::aws::AmazonS3Builder::from_env().with_url(url);
-    let bucket = builder.build().map_err(|error| BlobUrlError::Refused {
-        url: url.to_owned(),
-        reason: error.to_string(),
-    })?;
-    Ok(Arc::new(object_store::prefix::PrefixStore::new(bucket, prefix)))
-}
-
-#[cfg(not(feature = "s3"))]
-fn in_bucket(url: &str, _place: &str) -> Result<Arc<dyn ObjectStore>, BlobUrlError> {
-    let reason = "this build has no S3 client: it was compiled without the feature `s3`";
-    Err(BlobUrlError::Refused { url: url.to_owned(), reason: reason.to_owned() })
 }
 
 impl Blobs {
@@ -88,51 +51,19 @@ impl Blobs {
         timeout_ms: u64,
         mode: OpenMode,
     ) -> Result<Self, BlobUrlError> {
-        let refused = |error: object_store::Error| BlobUrlError::Refused {
-            url: url.to_owned(),
-            reason: error.to_string(),
-        };
-        let mut place = None;
-        let store: Arc<dyn ObjectStore> = match url.split_once(':') {
-            // Nothing is there, and nothing may be made. What is empty answers the same.
-            Some(("file", dir)) if !mode.may_write() && !Path::new(dir).exists() => {
-                place = Some(PathBuf::from(dir));
-                Arc::new(InMemory::new())
-            }
-            Some(("file", dir)) if !dir.is_empty() => {
-                let io = |error: std::io::Error| BlobUrlError::Refused {
-                    url: url.to_owned(),
-                    reason: error.to_string(),
-                };
-                fs::create_dir_all(Path::new(dir)).map_err(io)?;
-                // Another working directory later must not mean another place.
-                place = Some(fs::canonicalize(dir).map_err(io)?);
-                let files = LocalFileSystem::new_with_prefix(dir).map_err(refused)?;
-                Arc::new(files.with_fsync(durability == Durability::Synced))
-            }
-            Some(("s3", bucket)) if bucket.starts_with("//") => in_bucket(url, &bucket[2..])?,
-            Some(("memory", "")) => Arc::new(InMemory::new()),
-            _ => return Err(BlobUrlError::Unknown(url.to_owned())),
-        };
-        Ok(Self { dir: place, ..Self::on(store, timeout_ms)? })
+        let durable = durability == Durability::Synced;
+        let options = BlobOptions { durable, timeout_ms, mode, client_retries: true };
+        Ok(Self { store: BlobStore::open(url, &options)?, claimed: Arc::default() })
     }
 
     /// Uses a store of objects that exists.
     pub fn on(store: Arc<dyn ObjectStore>, timeout_ms: u64) -> Result<Self, std::io::Error> {
-        // Calls of this store come from ordinary threads; two threads carry what they wait for.
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(2).thread_name("blobs").enable_all().build()?;
-        let timeout = Duration::from_millis(timeout_ms);
-        let (runtime, claimed) = (Arc::new(OwnRuntime(Some(runtime))), Arc::default());
-        Ok(Self { store, runtime, timeout, dir: None, claimed })
+        Ok(Self { store: BlobStore::on(store, timeout_ms)?, claimed: Arc::default() })
     }
 
     /// Where it is, in words.
     pub(crate) fn place(&self) -> String {
-        match &self.dir {
-            Some(dir) => dir.display().to_string(),
-            None => self.store.to_string(),
-        }
+        self.store.place()
     }
 
     /// Name of the file by which a place is known again.
@@ -140,7 +71,7 @@ impl Blobs {
 
     /// The number of the store that the place belongs to, if it belongs to one.
     pub(crate) fn mark(&self) -> Result<Option<[u8; 16]>, StoreError> {
-        let Some(bytes) = self.read(&Key::from(Self::MARK))? else { return Ok(None) };
+        let Some(bytes) = self.store.get(Self::MARK)? else { return Ok(None) };
         let damaged = || Corrupt::new("mark of the blob store", "not 32 hexadecimal digits");
         Ok(Some(parse_mark(&bytes).ok_or_else(damaged)?))
     }
@@ -154,7 +85,7 @@ impl Blobs {
     /// more, or was exchanged since it was claimed.
     pub(crate) fn fault(&self) -> Option<String> {
         let claimed = *self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(dir), Some(number)) = (&self.dir, claimed) else { return None };
+        let (Some(dir), Some(number)) = (self.store.dir(), claimed) else { return None };
         let what = match fs::read(dir.join(Self::MARK)) {
             Ok(bytes) if parse_mark(&bytes) == Some(number) => return None,
             Ok(_) => "says another number".to_owned(),
@@ -171,7 +102,7 @@ impl Blobs {
     /// Why no file can be written, found out by trying. A directory gets a file that is deleted at once;
     /// of a bucket, where each file costs, the mark is read.
     pub(crate) fn probe(&self) -> Option<String> {
-        let Some(dir) = &self.dir else {
+        let Some(dir) = self.store.dir() else {
             let asked = self.mark().err()?;
             return Some(format!("{} does not answer: {asked}", self.place()));
         };
@@ -195,23 +126,7 @@ impl Blobs {
     /// Says which store the place belongs to.
     pub(crate) fn put_mark(&self, number: &[u8; 16]) -> Result<(), StoreError> {
         let text = format!("{:032x}\n", u128::from_be_bytes(*number));
-        self.write(&Key::from(Self::MARK), text.into_bytes())
-    }
-
-    fn wait<T>(
-        &self,
-        what: &'static str,
-        work: impl Future<Output = object_store::Result<T>>,
-    ) -> Result<Option<T>, StoreError> {
-        let failed = |reason: String| StoreError::Blob { what, reason };
-        let timed = async { tokio::time::timeout(self.timeout, work).await };
-        let runtime = self.runtime.0.as_ref().expect("taken only when dropped");
-        match runtime.block_on(timed) {
-            Ok(Ok(answer)) => Ok(Some(answer)),
-            Ok(Err(object_store::Error::NotFound { .. })) => Ok(None),
-            Ok(Err(error)) => Err(failed(error.to_string())),
-            Err(_) => Err(failed(format!("no answer in {} ms", self.timeout.as_millis()))),
-        }
+        Ok(self.store.put(Self::MARK, text.into_bytes())?)
     }
 
     /// Writes a file. One that is there already is written again: it holds the same.
@@ -222,66 +137,41 @@ impl Blobs {
         bytes: Vec<u8>,
     ) -> Result<(), StoreError> {
         self.check_place("writing")?;
-        self.write(&key(txid, kind), bytes)?;
+        self.store.put(&key(txid, kind), bytes)?;
         // It may have been moved meanwhile, and the file have made the directory anew.
         self.check_place("writing")
     }
 
-    fn write(&self, key: &Key, bytes: Vec<u8>) -> Result<(), StoreError> {
-        let missing = || StoreError::Blob { what: "writing", reason: "the place is gone".into() };
-        self.wait("writing", self.store.put(key, bytes.into()))?.ok_or_else(missing)?;
-        Ok(())
-    }
-
     /// Reads a file.
     pub(crate) fn get(&self, txid: &Txid, kind: BlobKind) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(&key(txid, kind))
-    }
-
-    fn read(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        let bytes = self.wait("reading", async {
-            let found = self.store.get(key).await?;
-            found.bytes().await
-        })?;
-        Ok(bytes.map(|bytes| bytes.to_vec()))
+        Ok(self.store.get(&key(txid, kind))?)
     }
 
     /// Deletes a file; answers whether it was there.
     pub fn delete(&self, txid: &Txid, kind: BlobKind) -> Result<bool, StoreError> {
-        self.delete_named(key(txid, kind).as_ref())
+        self.delete_named(&key(txid, kind))
     }
 
     /// Deletes a file by its name.
     pub(crate) fn delete_named(&self, name: &str) -> Result<bool, StoreError> {
         // A file that is not in the wrong place is not gone.
         self.check_place("deleting")?;
-        let key = Key::from(name);
-        // Not every store says whether something was there.
-        let found = self.wait("deleting", async {
-            self.store.head(&key).await?;
-            self.store.delete(&key).await
-        })?;
-        Ok(found.is_some())
+        Ok(self.store.delete(name)?)
     }
 
     /// Hands every file to `each`.
     pub(crate) fn list(&self, each: &mut dyn FnMut(FoundBlob)) -> Result<(), StoreError> {
-        use futures_util::StreamExt as _;
-        // The limit holds for each step: a large store takes its time.
-        let mut files = self.store.list(None);
-        loop {
-            let next = self.wait("listing", async { files.next().await.transpose() })?.flatten();
-            let Some(found) = next else { return Ok(()) };
-            if found.location.as_ref() == Self::MARK {
-                continue;
+        self.store.list(None, &mut |found| {
+            if found.name != Self::MARK {
+                each(FoundBlob {
+                    txid: parse(&found.name),
+                    name: found.name,
+                    bytes: found.bytes,
+                    written_at_s: found.written_at_s,
+                });
             }
-            each(FoundBlob {
-                txid: parse(found.location.as_ref()),
-                name: found.location.to_string(),
-                bytes: found.size,
-                written_at_s: found.last_modified.timestamp(),
-            });
-        }
+        })?;
+        Ok(())
     }
 }
 
@@ -291,9 +181,9 @@ fn parse_mark(bytes: &[u8]) -> Option<[u8; 16]> {
 }
 
 /// Directories by the first byte keep each of them small.
-fn key(txid: &Txid, kind: BlobKind) -> Key {
+fn key(txid: &Txid, kind: BlobKind) -> String {
     let name = txid.to_reversed_hex();
-    Key::from(format!("{}/{name}.{}", &name[..2], kind.extension()))
+    format!("{}/{name}.{}", &name[..2], kind.extension())
 }
 
 fn parse(name: &str) -> Option<(Txid, BlobKind)> {
@@ -329,23 +219,6 @@ mod tests {
             assert!(blobs.delete(&named(1), BlobKind::Tx).unwrap());
             assert!(!blobs.delete(&named(1), BlobKind::Tx).unwrap(), "gone already");
         }
-    }
-
-    #[test]
-    fn urls_of_nothing_we_know_are_refused() {
-        for url in ["", "file:", "ftp://host/dir", "s3:bucket", "memory:x"] {
-            let error =
-                Blobs::open(url, Durability::Buffered, 1_000, OpenMode::Create).unwrap_err();
-            assert!(error.to_string().contains("file:DIR"), "{error}");
-        }
-    }
-
-    #[cfg(not(feature = "s3"))]
-    #[test]
-    fn a_bucket_is_refused_where_its_client_is_absent() {
-        let opened = Blobs::open("s3://bucket/a", Durability::Synced, 1_000, OpenMode::Create);
-        let told = opened.unwrap_err().to_string();
-        assert!(told.contains("this build has no S3 client"), "{told}");
     }
 
     #[test]

@@ -161,26 +161,6 @@ impl From<KvError> for StoreOpenError {
     }
 }
 
-/// Why a blob store could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BlobUrlError {
-    /// No kind of blob store that we know.
-    #[error("{0:?} is no blob store; write file:DIR, s3://BUCKET/PREFIX or memory:")]
-    Unknown(String),
-    /// It is there, but refused.
-    #[error("the blob store {url} cannot be opened: {reason}")]
-    Refused {
-        /// As it was given.
-        url: String,
-        /// What it said.
-        reason: String,
-    },
-    /// No threads for it.
-    #[error("the blob store's threads could not be started: {0}")]
-    Threads(#[from] std::io::Error),
-}
-
 impl StoreError {
     /// What a caller can do about it. The store's contract promises that a call whose engine failed
     /// may be repeated, so such a failure is [`ErrorKind::Unavailable`] here.
@@ -228,13 +208,5 @@ impl StoreOpenError {
             | Self::Disagreement(_) => ErrorKind::Refused,
             Self::RecordSettings(_) => ErrorKind::Invalid,
         }
-    }
-}
-
-impl BlobUrlError {
-    /// What a caller can do about it: set `[txstore] blobs` to a place that can be opened.
-    #[must_use]
-    pub const fn kind(&self) -> ErrorKind {
-        ErrorKind::Invalid
     }
 }

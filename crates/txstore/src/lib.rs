@@ -47,7 +47,7 @@ pub use blob_place::WrongBlobStore;
 pub use blobs::{Blobs, FoundBlob};
 pub use check::{Finding, VerifyReport};
 pub use engine::{NodeStore, StoreSettings};
-pub use error::{BlobUrlError, StoreError, StoreOpenError};
+pub use error::{StoreError, StoreOpenError};
 #[cfg(feature = "testing")]
 pub use faults::ProofFault;
 pub use kv::KvOptions;
@@ -67,4 +67,5 @@ pub use sample::{Amount, Sample};
 pub use sql::{COMPONENT as SQL_COMPONENT, MIGRATIONS as SQL_MIGRATIONS};
 pub use store::{Decorated, Fields, ParentOutput, PerItem, StoredTx, TxStore};
 pub use tables::{FORMAT_VERSION, TABLES};
+pub use utxokeep_blobs::BlobUrlError;
 pub use utxokeep_core::node::BlockState;
