@@ -3,6 +3,7 @@
 mod address;
 mod asset;
 mod cbor;
+mod cut;
 mod decode;
 mod error;
 mod files;
@@ -19,6 +20,7 @@ pub use address::{
     CardanoAddressError, Owner, address_text, parse_credential, parse_owner, stake_address_text,
 };
 pub use asset::{AssetParseError, AssetProblem, asset_fingerprint, parse_asset};
+pub use cut::cut_block;
 pub use decode::{DecodedTx, decode_block, decode_tx};
 pub use error::{CardanoDecodeError, GenesisError};
 pub use files::{CardanoFiles, CardanoFilesReport};

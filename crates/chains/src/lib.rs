@@ -12,6 +12,7 @@ mod bitcoin;
 pub mod bitcoind;
 mod bodies;
 pub mod cardano;
+mod cut;
 mod decoder;
 mod files;
 mod live;
@@ -28,6 +29,7 @@ pub use self::bitcoin::{
     script_type, tx_places,
 };
 pub use bodies::{BodyError, BodyFinder, RecentBlocks, RecentLimits, WantedBlock};
+pub use cut::cut_block;
 pub use decoder::BlockDecoder;
 pub use files::{
     BlockFileWriter, BlockFiles, ScanOptions, ScanReport, UnpackLimits, XorKey, write_block_file,

@@ -200,6 +200,12 @@ pub enum SourceError {
         /// The block asked for.
         hash: ChainHash,
     },
+    /// A persisted block could not be read.
+    #[error("{reason}")]
+    Persisted {
+        /// Which file, where, and what is wrong.
+        reason: String,
+    },
     /// A block too long to be framed in a file.
     #[error("block of {len} bytes is too long for a block file")]
     BlockTooLong {

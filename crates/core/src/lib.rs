@@ -14,6 +14,7 @@ mod metric;
 mod network;
 pub mod node;
 mod open_mode;
+pub mod persisted;
 mod stored;
 mod types;
 pub mod wallet;
