@@ -60,8 +60,12 @@ impl Servers {
         let access = Access::prepare(config, &config.storage.data, faces)?;
         let streams = engine.index().map(|index| Streams::new(index.clone(), &config.stream));
         let chain = engine.index().zip(streams.clone()).map(|(index, streams)| {
-            let state = rest::RestState::new(index.clone(), &config.rest);
-            state.with_source(engine.source()).with_streams(streams)
+            let stalled = Duration::from_secs(config.persister.stalled_secs.into());
+            let persister = engine.persisting().map(|state| (state.clone(), stalled));
+            rest::RestState::new(index.clone(), &config.rest)
+                .with_source(engine.source())
+                .with_streams(streams)
+                .with_persister(persister)
         });
         let wallets = engine.wallets().cloned();
         let wallets = wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));

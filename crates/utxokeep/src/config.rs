@@ -25,8 +25,8 @@ pub use names::{is_host_name, is_origin};
 pub use page::{example_file, page};
 pub use schema::{
     ChainConfig, Config, Delta, FollowConfig, GrpcConfig, IndexConfig, IndexingStrategy,
-    MmrRuleName, PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, ServerConfig, Setting,
-    StorageConfig, Store, StreamConfig, TxStoreConfig, WalletConfig,
+    MmrRuleName, PersisterConfig, PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, ServerConfig,
+    Setting, StorageConfig, Store, StreamConfig, TxStoreConfig, WalletConfig,
 };
 pub use source::{BitcoindSource, Source};
 

@@ -3,11 +3,13 @@
 //! # Invariants
 //!
 //! * Opening starts nothing; what is opened can be asked at once.
-//! * The ledger follows the chain before the pruner starts, which deletes nothing that it has not seen.
+//! * Ledger and persister follow the chain before the pruner starts, which deletes nothing that they
+//!   have not seen.
 //! * The pruner stops first. An engine that is dropped stops, also on a thread of a caller's runtime.
 
 pub mod chain;
 mod error;
+mod persister;
 mod place;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -18,10 +20,13 @@ use utxokeep_index::{ChainWriter, FollowReport, import_files};
 use utxokeep_kv::RocksKv;
 use utxokeep_txstore::NodeStore;
 
-use self::chain::{ChainPart, Index, block_places};
+use self::{
+    chain::{ChainPart, Index, block_places},
+    persister::PersisterPart,
+};
 use crate::{
     config::{Config, PrunerConfig},
-    consumers::ConsumerThread,
+    consumers::{ConsumerThread, FollowerState},
     follow::SourceState,
     ops::{
         Answered, Known, Operation,
@@ -56,6 +61,8 @@ pub enum Presence {
 /// The parts that an engine is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(clippy::struct_excessive_bools, reason = "each says whether a part is there")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a part of its own")]
 pub struct Parts {
     /// The chain index, and its source.
     pub chain: Presence,
@@ -65,6 +72,8 @@ pub struct Parts {
     pub pruner: bool,
     /// The wallet ledger.
     pub wallets: bool,
+    /// The block persister; it needs a chain index.
+    pub persister: bool,
     /// What opening them may do; [`OpenMode::Create`] makes store and ledger where they do not exist.
     pub mode: OpenMode,
 }
@@ -76,6 +85,7 @@ impl Parts {
         node_store: false,
         pruner: false,
         wallets: false,
+        persister: false,
         mode: OpenMode::Create,
     };
 
@@ -90,6 +100,7 @@ impl Parts {
             node_store,
             pruner: node_store && config.pruner.enabled,
             wallets: !config.wallet.url.is_empty(),
+            persister: config.persister.enabled,
             mode: OpenMode::Create,
         }
     }
@@ -150,6 +161,7 @@ pub struct Engine {
     config: Config,
     chain: Option<ChainPart>,
     wallets: Option<WalletPart>,
+    persister: Option<PersisterPart>,
     node_store: Option<StorePart>,
     pruner: Option<PrunerPart>,
 }
@@ -170,8 +182,17 @@ impl Engine {
             Presence::Existing => Some(chain::open(config, mode)?),
             Presence::OrNew => Some(chain::open_or_create(config, config.network()?)?),
         };
+        if parts.persister && index.is_none() {
+            return Err(EngineError::NothingToPersist);
+        }
+        // Blocks that arrive are kept for those that read bodies.
         let has_ledger = wallets.is_some() && config.wallet.follow_chain;
-        let chain = index.map(|index| ChainPart::new(index, config, has_ledger)).transpose()?;
+        let reads_bodies = has_ledger || parts.persister;
+        let chain = index.map(|index| ChainPart::new(index, config, reads_bodies)).transpose()?;
+        let persister = match chain.as_ref().filter(|_| parts.persister) {
+            Some(chain) => Some(PersisterPart::new(config, chain, mode)?),
+            None => None,
+        };
         let wallets = wallets.map(|wallets| WalletPart::new(wallets, config, chain.as_ref()));
         let opens_store = parts.node_store || parts.pruner;
         let store = opens_store.then(|| place::node_store(config, mode)).transpose()?;
@@ -182,7 +203,7 @@ impl Engine {
             index: chain.as_ref().map(|part| part.index.clone()),
             pruning: None,
         });
-        Ok(Self { config: config.clone(), chain, wallets, node_store, pruner })
+        Ok(Self { config: config.clone(), chain, wallets, persister, node_store, pruner })
     }
 
     /// In the order in which they start.
@@ -190,6 +211,7 @@ impl Engine {
         [
             self.chain.as_ref().map(|part| part as &dyn Part),
             self.wallets.as_ref().map(|part| part as &dyn Part),
+            self.persister.as_ref().map(|part| part as &dyn Part),
             self.node_store.as_ref().map(|part| part as &dyn Part),
             self.pruner.as_ref().map(|part| part as &dyn Part),
         ]
@@ -201,6 +223,7 @@ impl Engine {
         [
             self.chain.as_mut().map(|part| part as &mut dyn Part),
             self.wallets.as_mut().map(|part| part as &mut dyn Part),
+            self.persister.as_mut().map(|part| part as &mut dyn Part),
             self.node_store.as_mut().map(|part| part as &mut dyn Part),
             self.pruner.as_mut().map(|part| part as &mut dyn Part),
         ]
@@ -209,7 +232,7 @@ impl Engine {
     }
 
     /// Starts what runs beside the caller: following the source, the ledger's follower and its upkeep,
-    /// the pruner. What was started is stopped again when a part refuses.
+    /// the persister, the pruner. What was started is stopped again when a part refuses.
     pub fn start(&mut self) -> Result<(), EngineError> {
         let started = self.parts_mut().try_for_each(Part::start);
         if started.is_err() {
@@ -282,6 +305,12 @@ impl Engine {
     #[must_use]
     pub fn pruning(&self) -> Option<&Pruning> {
         self.pruner.as_ref()?.pruning.as_ref()
+    }
+
+    /// How the persister gets on, while it runs.
+    #[must_use]
+    pub fn persisting(&self) -> Option<&FollowerState> {
+        self.persister.as_ref().map(|part| &part.state).filter(|state| state.runs())
     }
 
     /// The wallet ledger, if there is one.

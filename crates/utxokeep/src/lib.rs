@@ -21,6 +21,7 @@ pub mod mmr;
 pub mod node_store;
 pub mod ops;
 pub mod owners;
+pub mod persister;
 pub mod pruning;
 mod readers;
 pub mod store_bench;

@@ -5,12 +5,15 @@
 
 use utxokeep_core::{Metric, MetricKind};
 
-use crate::{consumers, follow, store_gauges, stream, wallet_follow, wallet_upkeep, webhooks};
+use crate::{
+    consumers, follow, persister, store_gauges, stream, wallet_follow, wallet_upkeep, webhooks,
+};
 
 /// Every list of metrics of the engine and its parts, with its title in the documents.
 pub const LISTS: &[(&str, &[Metric])] = &[
     ("Chain index", utxokeep_index::METRICS),
     ("Consumers of the chain log", consumers::METRICS),
+    ("Block persister", persister::METRICS),
     ("Source that is followed", follow::METRICS),
     ("Change stream", stream::METRICS),
     ("Node store", store_gauges::METRICS),

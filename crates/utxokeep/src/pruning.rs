@@ -16,7 +16,7 @@ use std::{
 
 use utxokeep_core::{
     Height,
-    node::{Assembly, ChainReport, ConsumerBound, Sighting, Witness},
+    node::{Assembly, ChainReport, Sighting, Witness},
 };
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::Kv;
@@ -28,7 +28,7 @@ pub use settings::settings;
 
 use crate::{
     config::PrunerConfig,
-    consumers::{self, ConsumerThread, FollowerState, PrunerConsumer},
+    consumers::{ConsumerThread, FollowerState, Others, PrunerConsumer},
     engine::EngineError,
 };
 
@@ -84,9 +84,14 @@ impl Pruning {
         config: &PrunerConfig,
         index: &ChainIndex<K>,
     ) -> Result<Self, EngineError> {
-        let slowest = consumers::slowest(index)?;
+        // The store may have heard of a higher block than the log has: no more than that is persisted.
+        let heard = store.heights()?.newest();
+        let Others { slowest, persisted } = Others::of(index, heard)?;
+        // Without a height there is no run.
+        let persisted = persisted.filter(|_| heard.is_some()).map(ChainReport::Persisted);
+        let reports = [ChainReport::Consumers(slowest)].into_iter().chain(persisted);
         // Nobody heard from the node by this, so that the time does not matter.
-        store.report(&[ChainReport::Consumers(slowest)], 0)?;
+        store.report(&reports.collect::<Vec<_>>(), 0)?;
         let pruning = Self::start(store, config)?;
         let failed = |source| EngineError::Thread { does: "tells the pruner of blocks", source };
         pruning.follow_log(index).map_err(failed)?;
@@ -130,19 +135,19 @@ impl Pruning {
     }
 
     /// A chain log moved: blocks above `fork` left it, and `newest` joined. A log has the block below
-    /// its newest as well: two witnesses. `slowest` is the consumer of the log that has come least
-    /// far.
+    /// its newest as well: two witnesses. `others` is how far the other consumers of the log are.
     pub(crate) fn chain_moved(
         &self,
-        slowest: Option<ConsumerBound>,
+        others: Others,
         fork: Option<Height>,
         newest: Option<Height>,
     ) -> Result<Reported, PrunerError> {
         let seen = |height| ChainReport::Newest(Sighting { height, by: Witness::Log });
         let below = newest.and_then(Height::parent).filter(|below| *below > Height::GENESIS);
         let back = fork.map(ChainReport::Reorganised);
-        let reports = [ChainReport::Consumers(slowest)].into_iter().chain(back);
+        let reports = [ChainReport::Consumers(others.slowest)].into_iter().chain(back);
         let reports = reports.chain(below.map(seen)).chain(newest.map(seen));
+        let reports = reports.chain(others.persisted.map(ChainReport::Persisted));
         self.0.pruner.report(&reports.collect::<Vec<_>>())
     }
 

@@ -295,6 +295,16 @@ impl<K: Kv> ChainIndex<K> {
         Ok(slowest)
     }
 
+    /// The highest block of the chain whose effects one consumer has committed, attached or not;
+    /// `None` where there is none of that name. One whose branch is not known any more has reached
+    /// nothing.
+    pub fn reached(&self, name: &str) -> Result<Option<Height>, IndexError> {
+        let view = self.view()?;
+        let own = all(&view.read)?.into_iter().find(|consumer| consumer.name == name);
+        let own = own.map(|own| needed(&view, &own)).transpose()?;
+        Ok(own.map(Option::unwrap_or_default))
+    }
+
     fn consumer(&self, name: &str) -> Result<ConsumerStatus, LogError> {
         let key = ConsumerStatus::key(name);
         match META.get(self.kv.as_ref(), &key)? {

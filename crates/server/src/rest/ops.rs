@@ -51,6 +51,12 @@ impl Operations {
                     None => Dependency::new("chain_source", None),
                 });
             }
+            if let Some((persister, stalled)) = chain.persister() {
+                dependencies.push(match persister.fault(*stalled) {
+                    Some(fault) => Dependency::degraded("persister", fault),
+                    None => Dependency::new("persister", None),
+                });
+            }
         }
         if let Some(wallets) = &self.wallets {
             dependencies.push(match wallets.lagging().await {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::{task::spawn_blocking, time::timeout};
 use utxokeep::{
     config::StreamConfig,
+    consumers::FollowerState,
     ops::chain::{Chain, ChainLimits},
     stream::Streams,
 };
@@ -27,6 +28,7 @@ pub struct RestState {
     chain: Chain,
     source: Option<Followed>,
     streams: Streams,
+    persister: Option<(FollowerState, Duration)>,
 }
 
 /// The source that is followed, and how long it may be silent, in seconds.
@@ -50,6 +52,7 @@ impl RestState {
             streams: Streams::new(index.clone(), &StreamConfig::default()),
             chain: Chain::new(index, ChainLimits::of_server(config)),
             source: None,
+            persister: None,
         }
     }
 
@@ -71,6 +74,16 @@ impl RestState {
 
     pub(super) const fn streams(&self) -> &Streams {
         &self.streams
+    }
+
+    /// The same, beside a persister that may stand still for so long.
+    #[must_use]
+    pub fn with_persister(self, persister: Option<(FollowerState, Duration)>) -> Self {
+        Self { persister, ..self }
+    }
+
+    pub(super) const fn persister(&self) -> Option<&(FollowerState, Duration)> {
+        self.persister.as_ref()
     }
 
     pub(super) const fn source(&self) -> Option<&Followed> {

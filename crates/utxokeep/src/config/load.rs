@@ -115,6 +115,14 @@ impl Config {
                 self.follow.fetch_connections_max.get(),
                 1..=FETCH_CONNECTIONS_MAX,
             ),
+            ("persister", "parallel_files", self.persister.parallel_files.get(), 1..=256),
+            ("persister", "subtree_txs_log2", self.persister.subtree_txs_log2.into(), 0..=20),
+            (
+                "persister",
+                "retry_wait_ms_max",
+                self.persister.retry_wait_ms_max,
+                self.persister.retry_wait_ms..=any,
+            ),
             ("grpc", "message_mib_max", self.grpc.message_mib_max.get(), 1..=MESSAGE_MIB_MAX),
             ("stream", "consumers_max", self.stream.consumers_max.get(), 1..=48),
         ];
@@ -127,12 +135,34 @@ impl Config {
             .check()
             .map_err(|source| ConfigError::Pruner { file: file(), source })?;
         self.check_node_store(&file())?;
+        self.check_persister(&file())?;
         self.check_server(&file())?;
         if self.follow.reconnect_max_ms < self.follow.reconnect_first_ms {
             let setting = find(&file(), "follow", "reconnect_max_ms")?;
             return Err(wrong_value(&file(), setting, &self.follow.reconnect_max_ms));
         }
         self.check_wallet(&file())
+    }
+
+    /// A persister needs a place, and a pruner beside it that listens to it.
+    fn check_persister(&self, file: &str) -> Result<(), ConfigError> {
+        let persister = &self.persister;
+        if !persister.enabled {
+            return Ok(());
+        }
+        if persister.url.is_empty() {
+            return Err(wrong_value(file, find(file, "persister", "url")?, &persister.url));
+        }
+        let window = self.index.rollback_window_blocks.unwrap_or(0);
+        if persister.retention_blocks > 0 && persister.retention_blocks < window {
+            let setting = find(file, "persister", "retention_blocks")?;
+            return Err(wrong_value(file, setting, &persister.retention_blocks));
+        }
+        if self.pruner.trigger == super::PrunerTrigger::BlockMined && self.pruner.follow_chain {
+            let setting = find(file, "pruner", "trigger")?;
+            return Err(wrong_value(file, setting, &"block_mined beside [persister] enabled"));
+        }
+        Ok(())
     }
 
     /// Names that could never match would keep everybody out.

@@ -736,5 +736,42 @@ settings! {
         /// Not ready while behind.
         backlog_fails_readiness: bool = true, "true or false",
             elsewhere "pruner_backlogFailReadiness";
+    }    /// The block persister: files of every block in a blob store, from which `chain import
+    /// --from-persisted` builds a database (docs/persister.md).
+    [persister] PersisterConfig {
+        /// Persist blocks of the chain database in `serve`. From then on the pruner deletes nothing
+        /// above the newest block whose files are complete, if it follows the same database.
+        enabled: bool = false, "true or false";
+        /// Where the files are: a directory, or a bucket with the credentials of the environment
+        /// (`AWS_…`). Nothing else may be in it.
+        url: String = String::new(), "\"file:DIR\", \"s3://BUCKET/PREFIX\" or \"\"",
+            elsewhere "blockPersister_store";
+        /// Where bodies of blocks are, that do not come from a followed node; empty: where
+        /// `[wallet] blocks` says.
+        blocks: String = String::new(), "the path of a file or directory";
+        /// Transactions of a full subtree, as a power of two: 10 for 1,024. Holds for blocks that are
+        /// persisted from now on.
+        subtree_txs_log2: u8 = 10, "a whole number from 0 to 20",
+            elsewhere "initial_merkle_items_per_subtree";
+        /// Blocks below the newest whose files are kept, in whole thousands; 0 for all. At least as many
+        /// as a rollback may undo.
+        retention_blocks: u32 = 0, "a whole number from 0 on";
+        /// The most blocks whose files are written before the watermark moves.
+        batch_blocks_max: NonZeroU32 = count(32), "a whole number from 1 on";
+        /// The most bytes of such blocks, in MiB; a larger block is written alone.
+        batch_mib_max: NonZeroU32 = count(32), "a whole number from 1 on";
+        /// Files that are written or read at the same time.
+        parallel_files: NonZeroU32 = count(16), "a whole number from 1 to 256";
+        /// How long writing or reading one file may take, in milliseconds.
+        timeout_ms: NonZeroU32 = count(30_000), "a whole number from 1 on";
+        /// Attempts for a file after the first. When all fail, health names it and the batch is tried
+        /// again later.
+        retry_max: u32 = 5, "a whole number from 0 on";
+        /// Wait before the first such attempt, in milliseconds; doubles each time.
+        retry_wait_ms: u32 = 100, "a whole number from 0 on";
+        /// The longest such wait, in milliseconds.
+        retry_wait_ms_max: u32 = 5_000, "a whole number from retry_wait_ms on";
+        /// How long the persister may stand still before `/health` says `degraded`, in seconds.
+        stalled_secs: u32 = 60, "a whole number from 0 on";
     }
 }

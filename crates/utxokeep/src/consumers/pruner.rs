@@ -5,6 +5,8 @@
 //!
 //! * The pruner is told of a reorganisation before it is told of a block above the fork, also when the
 //!   reorganisation happened while it was down: its cursor is kept in the chain database.
+//! * It is told how far a persister of the same log has come, in the same commit as of a block, or
+//!   before: also of one that is so far behind that the log does not wait for it any more.
 //! * It is told how far the slowest of the other named consumers is in the same commit as of a block,
 //!   or before. The store keeps that: it bounds every run, whoever asks for it.
 
@@ -27,10 +29,33 @@ const STEP_EVENTS_MAX: usize = 256;
 const NAME: &str = "pruner";
 
 /// The consumer of a log that has come least far, the pruner apart.
-pub(crate) fn slowest<K: Kv>(index: &ChainIndex<K>) -> Result<Option<ConsumerBound>, IndexError> {
+fn slowest<K: Kv>(index: &ChainIndex<K>) -> Result<Option<ConsumerBound>, IndexError> {
     let slowest = index.slowest_consumer(&[NAME])?;
     Ok(slowest
         .and_then(|(name, height)| Some(ConsumerBound { name: ConsumerName::new(&name)?, height })))
+}
+
+/// How far the other consumers of a log are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Others {
+    /// The one that has come least far.
+    pub slowest: Option<ConsumerBound>,
+    /// The newest block that a persister has written; `None` where there is no persister.
+    pub persisted: Option<Height>,
+}
+
+impl Others {
+    /// As the log knows them. What is persisted above `newest`, the newest block that the pruner has
+    /// heard of, it is told of later.
+    pub(crate) fn of<K: Kv>(
+        index: &ChainIndex<K>,
+        newest: Option<Height>,
+    ) -> Result<Self, IndexError> {
+        let persisted = index.reached(crate::persister::NAME)?;
+        let heard = newest.unwrap_or(Height::GENESIS);
+        let persisted = persisted.map(|persisted| persisted.min(heard));
+        Ok(Self { slowest: slowest(index)?, persisted })
+    }
 }
 
 /// Tells a pruner what becomes of the chain.
@@ -41,8 +66,7 @@ pub(crate) struct PrunerConsumer<K> {
     /// `None` until it has been registered.
     cursor: Option<Cursor>,
     /// What the pruner was last told of the other consumers; `None` before that.
-    #[allow(clippy::option_option, reason = "not told yet is not the same as told of nobody")]
-    told: Option<Option<ConsumerBound>>,
+    told: Option<Others>,
 }
 
 impl<K: Kv> PrunerConsumer<K> {
@@ -52,31 +76,32 @@ impl<K: Kv> PrunerConsumer<K> {
 
     fn tell(
         &mut self,
-        slowest: Option<ConsumerBound>,
+        others: Others,
         fork: Option<Height>,
         newest: Option<Height>,
     ) -> Result<(), StepFailed> {
-        self.pruning.chain_moved(slowest, fork, newest)?;
-        self.told = Some(slowest);
+        self.pruning.chain_moved(others, fork, newest)?;
+        self.told = Some(others);
         Ok(())
     }
 
     /// Where it left off. One that never followed this chain starts at the tip; `None` when there is
     /// no block.
     fn resume(&mut self) -> Result<Option<Cursor>, StepFailed> {
-        let slowest = slowest(&self.index)?;
         let known = self.index.consumers()?;
         if let Some(own) = known.into_iter().find(|consumer| consumer.name == NAME) {
             if own.state != ConsumerState::Attached {
                 self.index.register_consumer(NAME, ConsumerNeeds::Blocks, own.cursor)?;
             }
             // A store that is newer than the cursor has heard of no height yet.
-            self.tell(slowest, None, own.cursor.height())?;
+            let others = Others::of(&self.index, own.cursor.height())?;
+            self.tell(others, None, own.cursor.height())?;
             return Ok(Some(own.cursor));
         }
         let view = self.index.view()?;
         let Some(tip) = view.log().tip() else { return Ok(None) };
-        self.pruning.chain_moved(slowest, None, Some(tip.height))?;
+        let others = Others::of(&self.index, Some(tip.height))?;
+        self.pruning.chain_moved(others, None, Some(tip.height))?;
         self.index.register_consumer(NAME, ConsumerNeeds::Blocks, tip.cursor())?;
         Ok(Some(tip.cursor()))
     }
@@ -93,26 +118,28 @@ impl<K: Kv + 'static> LogConsumer for PrunerConsumer<K> {
             self.cursor = self.resume()?;
             return Ok(Stepped { is_done: self.cursor.is_none(), hindrance: None });
         };
-        let slowest = slowest(&self.index)?;
         let index = self.index.clone();
         let view = index.view()?;
         let events = match view.log().events(cursor, STEP_EVENTS_MAX) {
             Err(LogError::UnknownCursor { height, start_from }) => {
                 // Nobody knows where the branches part: what was said above the floor is void.
                 let Some(fork) = view.log().block(start_from.min(height))? else { return Ok(idle) };
-                self.tell(slowest, Some(fork.height), None)?;
+                let others = Others::of(&self.index, Some(fork.height))?;
+                self.tell(others, Some(fork.height), None)?;
                 self.cursor = Some(fork.cursor());
                 return Ok(Stepped::default());
             }
             events => events?,
         };
         let Some(moved) = Moved::over(&events) else {
-            if self.told != Some(slowest) {
-                self.tell(slowest, None, None)?;
+            let others = Others::of(&self.index, cursor.height())?;
+            if self.told != Some(others) {
+                self.tell(others, None, None)?;
             }
             return Ok(idle);
         };
-        self.tell(slowest, moved.fork, moved.newest)?;
+        let others = Others::of(&self.index, moved.cursor.height())?;
+        self.tell(others, moved.fork, moved.newest)?;
         self.index.publish_cursor(NAME, moved.cursor)?;
         self.cursor = Some(moved.cursor);
         Ok(Stepped::default())

@@ -9,7 +9,7 @@ use utxokeep_txstore::StoreError;
 
 use crate::{
     config::ConfigError, kinds, node_store::NodeStoreOpenError, ops::chain::ChainReadError,
-    wallets::LedgerOpenError,
+    persister::PersisterError, wallets::LedgerOpenError,
 };
 
 /// Why an engine, or a part of it, does not work.
@@ -62,6 +62,15 @@ pub enum EngineError {
          ChainEvents tell the heights"
     )]
     NothingToFollow,
+    /// The persister is to follow a chain that is not there.
+    #[error(
+        "[persister] enabled = true needs a chain database, and there is none: import one, or name a \
+         source"
+    )]
+    NothingToPersist,
+    /// The place of the persister does not open.
+    #[error(transparent)]
+    Persister(#[from] PersisterError),
     /// What was served before is not there any more.
     #[error(
         "the {what} at {place} is gone: it was served from there before, and nothing was made in its \
@@ -133,9 +142,11 @@ impl EngineError {
             Self::NoChain(source) | Self::Chain { source, .. } | Self::Create { source, .. } => {
                 source.kind()
             }
-            Self::NoNetwork | Self::NotFollowed { .. } | Self::NothingToFollow => {
-                ErrorKind::Invalid
-            }
+            Self::NoNetwork
+            | Self::NotFollowed { .. }
+            | Self::NothingToFollow
+            | Self::NothingToPersist => ErrorKind::Invalid,
+            Self::Persister(error) => error.kind(),
             Self::Gone { .. } => ErrorKind::Corrupt,
             Self::Absent { .. } => ErrorKind::Disabled,
             Self::NodeStore(error) => error.kind(),

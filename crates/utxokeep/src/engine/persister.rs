@@ -1,0 +1,88 @@
+//! The block persister as a part of an engine.
+
+use std::{path::PathBuf, time::Duration};
+
+use utxokeep_chains::{BodyFinder, RecentBlocks, cardano::NodeOptions};
+use utxokeep_core::OpenMode;
+
+use super::{
+    EngineError, Health, Part,
+    chain::{ChainPart, Index, block_places},
+};
+use crate::{
+    config::Config,
+    consumers::{ConsumerThread, FollowerState},
+    persister::{PersistedPlace, Persister, PersisterSettings},
+};
+
+/// Writes the blocks of the chain index to a blob store.
+#[derive(Debug)]
+pub(super) struct PersisterPart {
+    config: Config,
+    index: Index,
+    place: PersistedPlace,
+    /// The node that is followed, and what has just arrived from it.
+    live: Option<(NodeOptions, RecentBlocks)>,
+    thread: Option<ConsumerThread>,
+    pub(super) state: FollowerState,
+}
+
+impl PersisterPart {
+    pub(super) fn new(
+        config: &Config,
+        chain: &ChainPart,
+        mode: OpenMode,
+    ) -> Result<Self, EngineError> {
+        Ok(Self {
+            config: config.clone(),
+            index: chain.index.clone(),
+            place: place(config, &chain.index, mode)?,
+            live: chain.live(),
+            thread: None,
+            state: FollowerState::default(),
+        })
+    }
+}
+
+/// The place that a configuration names.
+fn place(config: &Config, index: &Index, mode: OpenMode) -> Result<PersistedPlace, EngineError> {
+    let persister = &config.persister;
+    let (network, timeout) = (index.settings().network(), persister.timeout_ms.get().into());
+    let retry = PersisterSettings::of(persister).retry;
+    Ok(PersistedPlace::open(&persister.url, network, timeout, mode, retry)?)
+}
+
+impl Part for PersisterPart {
+    fn start(&mut self) -> Result<(), EngineError> {
+        let config = &self.config;
+        let own = &config.persister.blocks;
+        let paths =
+            if own.is_empty() { block_places(&config.wallet) } else { vec![PathBuf::from(own)] };
+        let mut bodies = BodyFinder::new(self.index.settings().decoder.clone()).with_files(
+            &paths,
+            None,
+            &config.storage.data,
+        );
+        if let Some((node, recent)) = self.live.clone() {
+            bodies = bodies.with_recent(recent).with_node(node);
+        }
+        let settings = PersisterSettings::of(&config.persister);
+        let persister = Persister::new(self.index.clone(), self.place.clone(), bodies, settings);
+        let failed = |source| EngineError::Thread { does: "persists blocks", source };
+        self.thread = Some(persister.in_background(self.state.clone()).map_err(failed)?);
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), EngineError> {
+        self.thread = None;
+        Ok(())
+    }
+
+    fn health(&self) -> Vec<Health> {
+        if self.thread.is_none() {
+            return Vec::new();
+        }
+        let stalled = Duration::from_secs(self.config.persister.stalled_secs.into());
+        vec![Health { part: "persister", fault: self.state.fault(stalled) }]
+    }
+}
