@@ -1,6 +1,7 @@
 //! What the commands take.
 
 mod mmr;
+mod persister;
 mod prune;
 mod store;
 mod tx;
@@ -15,6 +16,7 @@ use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
 
 pub(super) use self::{
     mmr::{Mmr, MmrCheck, MmrEnable, MmrProve, MmrRootOf, ProofFormat},
+    persister::{PersisterCommand, PersisterVerify},
     prune::{
         Connect, PruneConfirm, PrunePreserve, PruneRestore, PruneRun, Pruner, PrunerServe, Target,
     },
@@ -88,6 +90,9 @@ pub(super) enum Command {
     /// a running pruner. `serve` runs one alone.
     #[command(subcommand)]
     Pruner(Pruner),
+    /// Look at the files that the block persister has written.
+    #[command(subcommand)]
+    Persister(PersisterCommand),
     /// Watch wallets: balances, coins, payments to be signed elsewhere.
     ///
     /// The ledger is an SQL database that several programs may use at the same time. `create` and
@@ -219,8 +224,12 @@ pub(super) struct Import {
     /// Write every block with its undo data, also those far below the window.
     #[arg(long)]
     pub(super) no_bulk: bool,
+    /// Build from the files of a block persister: `file:DIR` or `s3://BUCKET/PREFIX`. What is in the
+    /// database already is passed over, so that a stopped import is resumed by the same command.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["sources", "xor_key"])]
+    pub(super) from_persisted: Option<String>,
     /// Files of blocks, or directories: with blk*.dat files, or of a Cardano node.
-    #[arg(required = true, value_name = "SOURCE")]
+    #[arg(required_unless_present = "from_persisted", value_name = "SOURCE")]
     pub(super) sources: Vec<PathBuf>,
 }
 

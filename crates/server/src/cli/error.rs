@@ -69,6 +69,9 @@ pub(crate) enum CliError {
         /// Where it is.
         place: String,
     },
+    /// Nothing says where persisted blocks are.
+    #[error("nothing says where persisted blocks are: set [persister] url")]
+    NoPersistedPlace,
     /// No place for large bodies is configured.
     #[error("no place for large bodies is configured: set [txstore] blobs")]
     NoBlobStore,
@@ -320,6 +323,7 @@ impl CliError {
             | Self::NoEngine
             | Self::SameStore { .. }
             | Self::NoBlobStore
+            | Self::NoPersistedPlace
             | Self::NoLogToRecover
             | Self::ArchiveIsLedger { .. }
             | Self::BadAddress { .. }

@@ -75,7 +75,8 @@ pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
         Some(index) => index.settings().clone(),
         None => session.config().settings(network, None)?,
     };
-    let sources = Sources::open(session, args, &settings.decoder, &interrupt)?;
+    let first = first_missing(existing.as_ref())?;
+    let sources = Sources::open(session, args, &settings.decoder, first, &interrupt)?;
     let index = match existing {
         Some(index) => index,
         None => chain::create(session.config(), settings)?,
@@ -95,6 +96,14 @@ pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
     warn(&report);
     output::result(session.json(), &report)?;
     Ok(if is_interrupted { Exit::Interrupted } else { report.exit() })
+}
+
+/// The lowest height of which a block may be missing or another one: all below are settled.
+fn first_missing(existing: Option<&Index>) -> anyhow::Result<Height> {
+    let Some(index) = existing else { return Ok(Height::GENESIS) };
+    let tip = index.view()?.tip().map(|(height, _)| height);
+    let horizon = index.settings().window.horizon();
+    Ok(tip.map_or(Height::GENESIS, |tip| tip.minus(horizon)))
 }
 
 /// The network the arguments name, else the one the configuration names.

@@ -18,6 +18,7 @@ mod mmr;
 mod nature;
 mod open;
 mod output;
+mod persister;
 mod progress;
 mod prune;
 mod recover;
@@ -42,7 +43,7 @@ use utxokeep::{
 use utxokeep_core::ErrorKind;
 
 use self::{
-    args::{Chain, Cli, Command, Demo, Global, Serve, StoreCommand, Tx},
+    args::{Chain, Cli, Command, Demo, Global, PersisterCommand, Serve, StoreCommand, Tx},
     open::Session,
 };
 use crate::{
@@ -140,6 +141,8 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
             StoreCommand::Verify(args) => store_move::verify(&session, &args),
         },
         Command::Pruner(command) => prune::pruner(&session, &command),
+        Command::Persister(PersisterCommand::Status) => persister::status(&session),
+        Command::Persister(PersisterCommand::Verify(args)) => persister::verify(&session, &args),
         Command::Wallet(args) => wallet::wallet(&session, &args),
         Command::Serve(args) => serve(&session, &args),
         Command::Demo(args) => run_demo(&session, &args),
@@ -212,6 +215,10 @@ fn announce(engine: &Engine, servers: &Servers) {
             None => String::new(),
         };
         output::note(format_args!("serving {what} over gRPC on {}", grpc.address));
+    }
+    if engine.persisting().is_some() {
+        let url = &engine.config().persister.url;
+        output::note(format_args!("blocks are persisted to {url}"));
     }
     if engine.ledger_follows() {
         output::note("the wallet ledger follows the chain database");

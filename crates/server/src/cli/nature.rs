@@ -6,8 +6,8 @@
 use utxokeep_core::OpenMode;
 
 use super::args::{
-    Chain, Command, Consumers, Labels, Lease, Mmr, Pruner, StoreCommand, Tx, WalletAddress,
-    WalletCommand, WalletDescriptor, Webhook,
+    Chain, Command, Consumers, Labels, Lease, Mmr, PersisterCommand, Pruner, StoreCommand, Tx,
+    WalletAddress, WalletCommand, WalletDescriptor, Webhook,
 };
 
 /// A command that writes only if it is told to.
@@ -20,6 +20,9 @@ pub(super) const fn of(command: &Command) -> OpenMode {
     match command {
         Command::Chain(command) => of_chain(command),
         Command::Store(StoreCommand::Verify(_)) => OpenMode::Read,
+        Command::Persister(PersisterCommand::Status | PersisterCommand::Verify(_)) => {
+            OpenMode::Read
+        }
         Command::Tx(command) => of_tx(command),
         // A bench makes stores of its own and opens none that exists. Of a move this is the target;
         // its source is opened as the options need it.

@@ -4,14 +4,16 @@ use std::{fmt, fs, path::PathBuf};
 
 use anyhow::Context;
 use serde::Serialize;
+use utxokeep::persister::PersistedList;
 use utxokeep_chains::{
     BlockDecoder, BlockFiles, BlockList, ScanOptions, UnpackLimits,
     cardano::{CardanoDecodeError, CardanoFiles, ImmutableDb},
 };
-use utxokeep_core::Network;
+use utxokeep_core::{Height, Network};
 
 use super::{
-    args::Import, error::CliError, interrupt::Interrupt, open::Session, progress::Progress,
+    args::Import, error::CliError, interrupt::Interrupt, open::Session, persister,
+    progress::Progress,
 };
 
 /// What was found; fields that have no meaning on a chain are absent.
@@ -48,18 +50,42 @@ impl fmt::Debug for Sources {
 }
 
 impl Sources {
-    /// Finds the blocks.
+    /// Finds the blocks. Persisted ones below `first` are not looked for: the database has them.
     pub(super) fn open(
         session: &Session,
         args: &Import,
         decoder: &BlockDecoder,
+        first: Height,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
+        if let Some(url) = &args.from_persisted {
+            return Self::persisted(session, url, decoder.network(), first, interrupt);
+        }
         if decoder.network().is_cardano() {
             Self::cardano(&args.sources, decoder)
         } else {
             Self::bitcoin(session, args, decoder.network(), interrupt)
         }
+    }
+
+    fn persisted(
+        session: &Session,
+        url: &str,
+        network: Network,
+        first: Height,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let place = persister::at_url(session, url, network)?;
+        let parallel = session.config().persister.parallel_files.get() as usize;
+        let mut progress = Progress::start("reading", false);
+        let list = PersistedList::open(place, first, parallel, &mut |read| {
+            progress.update(read, 0, || "headers".to_owned());
+            !interrupt.is_asked()
+        });
+        progress.finish();
+        let list = list?;
+        let scan = Scan { blocks: list.headers().len() as u64, ..Scan::default() };
+        Ok(Self { immutable: Vec::new(), files: Some(Box::new(list)), scan })
     }
 
     /// Compressed files are unpacked beside the database, where there is room.

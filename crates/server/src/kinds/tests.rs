@@ -10,6 +10,7 @@ use utxokeep::{
     cursor::CursorError,
     node_store,
     owners::{OwnerError, UnknownOutput},
+    persister::PersisterError,
     wallet_follow::WalletFollowError,
     wallets::{self, WalletsError},
 };

@@ -182,6 +182,7 @@ fn open_sources(
         return Err(crate::cli::CliError::WrongFlag { flag, network }.into());
     }
     let args = Import {
+        from_persisted: None,
         chain: None,
         network: None,
         genesis: Vec::new(),
@@ -190,7 +191,7 @@ fn open_sources(
         no_bulk: false,
         sources: args.sources.clone(),
     };
-    Sources::open(session, &args, &settings.decoder, interrupt).map(Some)
+    Sources::open(session, &args, &settings.decoder, Height::GENESIS, interrupt).map(Some)
 }
 
 fn build(

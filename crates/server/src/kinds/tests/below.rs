@@ -280,6 +280,18 @@ fn errors_of_node_store_and_pruner() {
         case(ErrorKind::Refused, StoreOpenError::Disagreement(disagreement())),
         case(ErrorKind::Invalid, BlobUrlError::Unknown(text())),
         case(ErrorKind::Invalid, BlobUrlError::Refused { url: text(), reason: text() }),
+        case(ErrorKind::NotFound, PersisterError::Empty { place: text() }),
+        case(ErrorKind::Corrupt, PersisterError::Lost { place: text(), height: height(1) }),
+        case(ErrorKind::Corrupt, PersisterError::Missing { place: text(), file: text() }),
+        case(
+            ErrorKind::Refused,
+            PersisterError::NoCommonBlock { place: text(), height: height(1) },
+        ),
+        case(
+            ErrorKind::Failed,
+            PersisterError::MissingBody { height: height(1), looked_in: text() },
+        ),
+        case(ErrorKind::Cancelled, PersisterError::Stopped),
         case(ErrorKind::Corrupt, lost()),
         case(ErrorKind::Refused, WrongBlobStore::Foreign { place: text() }),
         case(ErrorKind::Invalid, node_store::NodeStoreOpenError::UnknownEngine { engine: text() }),

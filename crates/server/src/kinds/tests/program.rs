@@ -32,6 +32,7 @@ fn usage_that_cannot_be_right() {
             CliError::NoNodeStore,
             CliError::SameStore { place: text() },
             CliError::NoBlobStore,
+            CliError::NoPersistedPlace,
             CliError::NoLogToRecover,
             CliError::ArchiveIsLedger { path: path() },
             CliError::BadAddress { text: text() },
