@@ -5,6 +5,7 @@ mod clock;
 mod import;
 mod mmr;
 mod output;
+mod persister;
 mod pruner;
 mod reads;
 mod recorder;
@@ -77,6 +78,9 @@ struct Args {
     /// Exponent of two: the most leaves for which the cost of a block is measured.
     #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u32).range(20..=28))]
     mmr_leaves_log2: u32,
+    /// Measure only the block persister.
+    #[arg(long)]
+    persister_only: bool,
     /// Measure only the Cardano chain.
     #[arg(long)]
     cardano_only: bool,
@@ -113,6 +117,9 @@ fn main() -> anyhow::Result<()> {
     if args.wakeup_only {
         return wakeup::measure(dir.path());
     }
+    if args.persister_only {
+        return measure_persister(&args, dir.path());
+    }
     if args.mmr_only {
         return measure_mmr(&args, dir.path());
     }
@@ -135,6 +142,7 @@ fn main() -> anyhow::Result<()> {
     pruner::measure(dir.path(), args.prune_due)?;
     wakeup::measure(dir.path())?;
     measure_mmr(&args, dir.path())?;
+    measure_persister(&args, dir.path())?;
     wallet::measure(dir.path(), &[args.wallet_coins.unwrap_or(10_000)])
 }
 
@@ -160,6 +168,18 @@ fn files(args: &Args, dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     } else {
         Ok(args.files.clone())
     }
+}
+
+fn measure_persister(args: &Args, dir: &Path) -> anyhow::Result<()> {
+    let network = Network::find("bitcoin", &args.network)?;
+    let source = import::Source::Files(files(args, dir)?);
+    persister::measure(&import::Setup {
+        dir,
+        source,
+        network,
+        cache_mib: args.cache_mib,
+        mmr: None,
+    })
 }
 
 fn measure_mmr(args: &Args, dir: &Path) -> anyhow::Result<()> {

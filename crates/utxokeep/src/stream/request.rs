@@ -83,13 +83,11 @@ impl Start {
         if height < start_from {
             return Err(LogError::PastWindow { height: height.plus(1), start_from }.into());
         }
-        match log.block(height)? {
-            Some(block) => Ok(behind(block.cursor())),
-            None => {
-                let tip = tip.map(|tip| tip.height).unwrap_or_default();
-                Err(StreamError::AboveTip { height, tip })
-            }
+        if let Some(block) = log.block(height)? {
+            return Ok(behind(block.cursor()));
         }
+        let tip = tip.map(|tip| tip.height).unwrap_or_default();
+        Err(StreamError::AboveTip { height, tip })
     }
 }
 
