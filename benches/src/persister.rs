@@ -27,15 +27,15 @@ pub(crate) fn measure(setup: &Setup<'_>) -> anyhow::Result<()> {
         Source::Immutable(dir) => vec![dir.clone()],
     };
     let config = PersisterConfig::default();
-    let persister = PersisterSettings::of(&config);
+    let settings = PersisterSettings::of(&config);
     let url = format!("file:{}", setup.dir.join("persisted").display());
     let timeout_ms = config.timeout_ms.get().into();
     let place =
-        PersistedPlace::open(&url, setup.network, timeout_ms, OpenMode::Create, persister.retry)?;
+        PersistedPlace::open(&url, setup.network, timeout_ms, OpenMode::Create, settings.retry)?;
     let bodies =
         BodyFinder::new(index.settings().decoder.clone()).with_files(&paths, None, setup.dir);
     let clock = Clock::start();
-    let mut persisting = Persister::new(index.clone(), place.clone(), bodies, persister);
+    let mut persisting = Persister::new(index.clone(), place.clone(), bodies, settings);
     while !persisting.step(&|| false)? {}
     let persisted = clock.stop();
     let clock = Clock::start();

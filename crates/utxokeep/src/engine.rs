@@ -61,7 +61,6 @@ pub enum Presence {
 /// The parts that an engine is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(clippy::struct_excessive_bools, reason = "each says whether a part is there")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a part of its own")]
 pub struct Parts {
     /// The chain index, and its source.

@@ -125,7 +125,7 @@ fn bytes_are_pinned() {
     let (first, second) = ("00".repeat(32), "01".repeat(32));
     assert_eq!(
         hex(FileKind::Subtree),
-        format!("554b425002018558 20{hash}005820{first}5820{first}8102",).replace(' ', "")
+        format!("554b425002018558 20{hash}005820{first}5820{first}8102").replace(' ', "")
             + &sum_of(&hex(FileKind::Subtree))
     );
     assert_eq!(

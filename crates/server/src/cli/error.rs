@@ -303,12 +303,8 @@ impl CliError {
             | Self::NoBlocks { .. }
             | Self::PrunerRefused { .. }
             | Self::PrunerWantsToken { .. } => ErrorKind::Refused,
-            Self::StreamRefused { status: 400, .. } => ErrorKind::Invalid,
-            Self::StreamRefused { status: 404, .. } => ErrorKind::NotFound,
-            Self::StreamRefused { status: 410, .. } => ErrorKind::OutOfRange,
-            Self::StreamRefused { status: 401 | 403 | 409, .. } => ErrorKind::Refused,
-            Self::StreamRefused { .. }
-            | Self::NoStream { .. }
+            Self::StreamRefused { status, .. } => kind_of_refused_stream(*status),
+            Self::NoStream { .. }
             | Self::StreamCut { .. }
             | Self::NoPruner { .. }
             | Self::NoPrunerThere { .. } => ErrorKind::Unavailable,
@@ -333,5 +329,16 @@ impl CliError {
             | Self::FileTooLong { .. }
             | Self::BadParts { .. } => ErrorKind::Invalid,
         }
+    }
+}
+
+/// What a server meant that did not open a stream.
+const fn kind_of_refused_stream(status: u16) -> ErrorKind {
+    match status {
+        400 => ErrorKind::Invalid,
+        404 => ErrorKind::NotFound,
+        410 => ErrorKind::OutOfRange,
+        401 | 403 | 409 => ErrorKind::Refused,
+        _ => ErrorKind::Unavailable,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use utxokeep_chains::{BodyFinder, RecentBlocks, cardano::NodeOptions};
+use utxokeep_chains::{BodyFinder, NodeSource, RecentBlocks};
 use utxokeep_core::OpenMode;
 
 use super::{
@@ -22,7 +22,7 @@ pub(super) struct PersisterPart {
     index: Index,
     place: PersistedPlace,
     /// The node that is followed, and what has just arrived from it.
-    live: Option<(NodeOptions, RecentBlocks)>,
+    live: Option<(NodeSource, RecentBlocks)>,
     thread: Option<ConsumerThread>,
     pub(super) state: FollowerState,
 }

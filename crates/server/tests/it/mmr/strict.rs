@@ -298,7 +298,7 @@ fn both_verifiers_say_the_same_of_every_changed_proof() {
     cases.extend(everywhere("JSON", json(&good).as_bytes()));
     cases.extend(everywhere("CBOR", &good.to_cbor()));
     cases.extend(everywhere("spent, JSON", json(&proof(2, 1, ProvenState::Spent)).as_bytes()));
-    let mut names = Vec::new();
+    let mut files = Vec::new();
     for (number, case) in cases.iter().enumerate() {
         let ours = holds(&case.bytes);
         let text = String::from_utf8_lossy(&case.bytes);
@@ -308,9 +308,9 @@ fn both_verifiers_say_the_same_of_every_changed_proof() {
             case.name
         );
         fs::write(user.path(&number.to_string()), &case.bytes).unwrap();
-        names.push(number.to_string());
+        files.push(number.to_string());
     }
-    let args = ["--keep-going"].into_iter().chain(names.iter().map(String::as_str));
+    let args = ["--keep-going"].into_iter().chain(files.iter().map(String::as_str));
     let Some(output) = verifier(&user, &args.collect::<Vec<_>>()) else { return };
     let (taken, told) = (String::from_utf8_lossy(&output.stdout), told(&output));
     let mut theirs = vec![None; cases.len()];

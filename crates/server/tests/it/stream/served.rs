@@ -6,6 +6,7 @@ use tempfile::TempDir;
 use tokio::{net::TcpListener, runtime::Runtime, sync::oneshot, task::JoinHandle};
 use utxokeep::{
     config::{GrpcConfig, RestConfig, StreamConfig},
+    ops::chain::{Chain, ChainLimits},
     stream::{StreamCursor, Streams, cursor_text},
 };
 use utxokeep_chains::{Simulator, SimulatorConfig};
@@ -120,7 +121,9 @@ impl Servers {
             let stopped = async { drop(rest_stopped.await) };
             serve(rest, state, RestAccess::default(), doors, stopped).await.unwrap();
         });
-        let answering = GrpcServer::of_streams(streams, &GrpcConfig::default());
+        let chain = Chain::new(index.clone(), ChainLimits::ALONE);
+        let answering =
+            GrpcServer::of_chain(chain, &GrpcConfig::default()).with_streams(Some(streams));
         let grpc = runtime.spawn(async move {
             answering.serve(grpc, async { drop(grpc_stopped.await) }).await.unwrap();
         });
