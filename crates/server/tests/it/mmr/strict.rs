@@ -21,7 +21,7 @@ fn case(name: impl Into<String>, bytes: impl Into<Vec<u8>>, holds: Option<bool>)
 
 /// A sound proof in a tree of any size: the path is made up, and the root follows from it.
 fn proof(leaves: u64, leaf: u64, state: ProvenState) -> MmrProof {
-    let height = 63 - (leaf ^ leaves).leading_zeros();
+    let height = (leaf ^ leaves).ilog2();
     let has_right = leaves & ((1 << height) - 1) != 0;
     let lefts = leaves.checked_shr(height + 1).unwrap_or(0).count_ones();
     let len = height + u32::from(has_right) + lefts;

@@ -104,7 +104,9 @@ fn sets_kept_over_preview_equal_the_index_also_by_credential_and_policy() {
         if watchers.is_empty() {
             watchers.push(Watcher::new(&index, WatchFilter::default()));
         }
-        watchers.iter_mut().for_each(|watcher| watcher.read_to_tip(&index));
+        for watcher in &mut watchers {
+            watcher.read_to_tip(&index);
+        }
         compared += 1;
         let whole = watchers[0].set.clone();
         if watchers.len() == 1 {
@@ -125,6 +127,8 @@ fn sets_kept_over_preview_equal_the_index_also_by_credential_and_policy() {
     }
     let tip = index.view().unwrap().tip().unwrap().0;
     writer.rollback(Height::new(tip.get() - 700)).unwrap();
-    watchers.iter_mut().for_each(|watcher| watcher.read_to_tip(&index));
+    for watcher in &mut watchers {
+        watcher.read_to_tip(&index);
+    }
     assert!(compared > 10 && watchers.len() >= 2, "{compared} {}", watchers.len());
 }

@@ -91,7 +91,9 @@ fn beyond_the_window_a_stream_is_gone_and_a_consumer_holds_it() {
 fn more_streams_than_allowed_are_told_to_come_back() {
     let world = world(100, 5);
     let mut clients = [Client::new(Face::Rest, false, 0), Client::new(Face::Grpc, false, 0)];
-    clients.iter_mut().for_each(|client| client.connect(&world));
+    for client in &mut clients {
+        client.connect(&world);
+    }
     refused(&world, "", 503, "overloaded");
     clients[0].hang_up();
     crate::program::until("there is a place again", || {
