@@ -32,14 +32,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         network: "regtest".to_owned(),
         birthday_height: None,
     })?;
-    let addresses = vec![WatchAddress { address, spend_weight: None }];
-    wallets.add_addresses("savings", &AddAddresses { addresses })?;
+    wallets.add_addresses(&AddAddresses {
+        wallet: "savings".to_owned(),
+        addresses: vec![WatchAddress { address, spend_weight: None }],
+        spend_weight: None,
+    })?;
 
     // From here on the ledger follows the chain on a thread of its own.
     engine.start()?;
     let (tip, _) = engine.index().and_then(|index| index.view().ok()?.tip()).ok_or("no block")?;
+    let of = BalanceOf { wallet: "savings".to_owned(), ..BalanceOf::default() };
     let balance = loop {
-        let balance = wallets.balance("savings", &BalanceOf::default())?;
+        let balance = wallets.balance(&of)?;
         if balance.tip.as_ref().is_some_and(|ledger| ledger.height == tip.get()) {
             break balance;
         }

@@ -14,11 +14,12 @@ pub mod chain;
 pub mod pruner;
 mod shown;
 pub mod transactions;
+pub mod wallets;
 
 use serde::de::DeserializeOwned;
 use utxokeep_core::ErrorKind;
 
-pub use shown::{Answer, Lines, safe};
+pub use shown::{Answer, Lines};
 
 /// A part of the engine that operations work on.
 pub trait Part: Send + Sync + 'static {

@@ -18,10 +18,12 @@ mod events;
 mod history;
 mod leases;
 mod once;
+mod pages;
 mod payments;
 mod prune;
 mod records;
 mod requests;
+mod shown;
 mod standing;
 mod texts;
 mod verify;
@@ -40,14 +42,13 @@ use utxokeep_wallet::{
 
 use crate::{clock::now_us, config::WalletConfig};
 
-pub use self::once::merge_keys;
 pub use self::{
     answers::*,
     error::{LedgerOpenError, WalletsError},
     events::{EventInfo, EventList, EventWait, ListEvents},
     requests::*,
     standing::{Lagging, RescanInfo, RescanWallet, SetAsideInfo, StandingInfo},
-    webhooks::{AddWebhook, WebhookAdded, WebhookInfo, WebhookRemoved, WebhookTested},
+    webhooks::{AddWebhook, OneWebhook, WebhookAdded, WebhookInfo, WebhookRemoved, WebhookTested},
 };
 pub use crate::consumers::FollowerState;
 
@@ -59,7 +60,15 @@ pub struct Wallets {
     /// The chain database, where it is at hand.
     chain: Option<ChainIndex<RocksKv>>,
     follower: FollowerState,
+    /// Rows of a page that names no size, and the most that it may name.
+    page_rows: (u32, u32),
 }
+
+/// The most rows of an answer to one process that asks for itself.
+pub(crate) const ALONE_ROWS_MAX: u32 = 100_000;
+
+/// Rows of such an answer unless it is told how many.
+const ALONE_ROWS: u32 = 100;
 
 impl Wallets {
     /// Opens the ledger that `url` names.
@@ -90,7 +99,16 @@ impl Wallets {
         let ledger = ledger.map_err(failed)?.with_isolation(isolation);
         let codec = Arc::new(BitcoinCodec);
         let (ledger, config) = (ledger.with_codec(codec), config.clone());
-        Ok(Self { ledger, config, chain: None, follower: FollowerState::default() })
+        let page_rows = (config.page_rows_max.get(), config.page_rows_max.get());
+        Ok(Self { ledger, config, chain: None, follower: FollowerState::default(), page_rows })
+    }
+
+    /// The same ledger for one process that asks for itself, and may want longer lists than clients of
+    /// a server get.
+    #[must_use]
+    pub const fn alone(mut self) -> Self {
+        self.page_rows = (ALONE_ROWS, ALONE_ROWS_MAX);
+        self
     }
 
     /// The same ledger, able to compare its wallets with a chain database.

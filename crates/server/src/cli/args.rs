@@ -12,7 +12,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, builder::PossibleValuesParser};
 use utxokeep::stream::{ConsumerPlace, StreamRequest};
 use utxokeep_chains::{XorKey, bitcoind::BitcoindUrl};
-use utxokeep_core::{HashParseError, Height, Network, Txid, hex_decode};
+use utxokeep_core::{Height, Network, hex_decode};
 
 pub(super) use self::{
     mmr::{Mmr, MmrCheck, MmrEnable, MmrProve, MmrRootOf, ProofFormat},
@@ -23,12 +23,8 @@ pub(super) use self::{
     store::{StoreBench, StoreCommand, StoreMove, StoreVerify},
     tx::{Store, Tx, TxAdoptBlobs, TxRecover, TxSettings, TxVerify},
     wallet::{
-        AddressAdd, AddressNext, Allowed, Bump, Coins, ConfirmTx, DescriptorAdd, DescriptorArchive,
-        DescriptorList, Disconnect, Events, Labels, LabelsExport, LabelsImport, Lease,
-        LeaseAcquire, LeaseRelease, OneCoin, OneDescriptor, OnePage, OneTx, OneWebhook, Paging,
-        Psbt, RecordTx, Replacements, Select, SetTxLabel, Terms, Txs, Wallet, WalletAddress,
-        WalletArchive, WalletBalance, WalletCommand, WalletCreate, WalletDescriptor, WalletList,
-        WalletPrune, WalletUtxos, WalletVerify, Webhook, WebhookAdd,
+        Bump, Events, Labels, LabelsExport, LabelsImport, Psbt, Record, Wallet, WalletCommand,
+        WalletPrune, WalletVerify,
     },
 };
 use super::exit::after_help;
@@ -318,11 +314,6 @@ fn network_names() -> Vec<&'static str> {
 
 fn parse_node(text: &str) -> Result<Source, &'static str> {
     Source::cardano_node(text).ok_or("expected a host, a colon and a port from 1 to 65535")
-}
-
-/// Checks the form; the order of the bytes depends on the chain, which only the ledger knows.
-fn check_tx_hash(text: &str) -> Result<String, HashParseError> {
-    Txid::from_hex(text).map(|_| text.to_owned())
 }
 
 pub(super) fn parse_xor_key(text: &str) -> Result<XorKey, &'static str> {

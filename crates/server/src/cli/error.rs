@@ -208,15 +208,6 @@ pub(crate) enum CliError {
          postgres://USER@HOST/DATABASE, or set [wallet] url"
     )]
     NoLedger,
-    /// No keychain to hand addresses out from.
-    #[error(
-        "wallet {wallet:?} has no descriptor for payments by others: add one with `wallet descriptor \
-         add`, or name a keychain with --descriptor"
-    )]
-    NoKeychain {
-        /// Name of the wallet.
-        wallet: String,
-    },
     /// A source of an import that holds nothing.
     #[error(
         "{} has no block (it is empty, has only zeros, or ends inside its first block), so that none \
@@ -298,7 +289,6 @@ impl CliError {
             | Self::RunSkipped { .. }
             | Self::NoUndo
             | Self::RestoreRefused { .. }
-            | Self::NoKeychain { .. }
             | Self::OtherContent { .. }
             | Self::NoBlocks { .. }
             | Self::PrunerRefused { .. }

@@ -1,13 +1,13 @@
 //! What a command does to the data that it names: it reads, it changes what exists, or it may create.
 //!
 //! This is the only place that decides it, and every command is named here: there is no default that
-//! a new one could fall into. Operations of the tables read; they are not commands of this list.
+//! a new one could fall into. Operations of the tables say it of themselves.
 
 use utxokeep_core::OpenMode;
 
 use super::args::{
-    Chain, Command, Consumers, Labels, Lease, Mmr, PersisterCommand, Pruner, StoreCommand, Tx,
-    WalletAddress, WalletCommand, WalletDescriptor, Webhook,
+    Chain, Command, Consumers, Labels, Mmr, PersisterCommand, Pruner, StoreCommand, Tx,
+    WalletCommand,
 };
 
 /// A command that writes only if it is told to.
@@ -74,48 +74,15 @@ const fn of_pruner(command: &Pruner) -> OpenMode {
 
 const fn of_wallet(command: &WalletCommand) -> OpenMode {
     match command {
-        WalletCommand::Create(_) | WalletCommand::Follow(_) => OpenMode::Create,
-        WalletCommand::List(_)
-        | WalletCommand::Show(_)
-        | WalletCommand::Address(WalletAddress::List(_))
-        | WalletCommand::Descriptor(WalletDescriptor::List(_))
-        | WalletCommand::Balance(_)
-        | WalletCommand::Utxos(_)
-        | WalletCommand::Txs(_)
-        | WalletCommand::Tx(_)
-        | WalletCommand::Replacements(_)
-        | WalletCommand::Lease(Lease::List(_))
-        | WalletCommand::Events(_)
-        | WalletCommand::Webhook(Webhook::List(_) | Webhook::Test(_))
-        | WalletCommand::Labels(Labels::Export(_))
-        | WalletCommand::Verify(_) => OpenMode::Read,
-        WalletCommand::Select(args) => writes_if(args.lease),
-        WalletCommand::Bump(args) => writes_if(!args.dry_run),
+        WalletCommand::Follow(_) => OpenMode::Create,
+        WalletCommand::Labels(Labels::Export(_))
+        | WalletCommand::Verify(_)
+        | WalletCommand::Events(_) => OpenMode::Read,
+        WalletCommand::Bump(args) => writes_if(!args.request.dry_run),
         WalletCommand::Prune(args) => writes_if(!args.dry_run),
-        WalletCommand::Archive(_)
-        | WalletCommand::Restore(_)
-        | WalletCommand::Address(WalletAddress::Add(_) | WalletAddress::Next(_))
-        | WalletCommand::Descriptor(
-            WalletDescriptor::Add(_) | WalletDescriptor::Archive(_) | WalletDescriptor::Restore(_),
-        )
-        | WalletCommand::Record(_)
-        | WalletCommand::Publish(_)
-        | WalletCommand::Confirm(_)
-        | WalletCommand::Abandon(_)
-        | WalletCommand::Unconfirm(_)
-        | WalletCommand::Remove(_)
-        | WalletCommand::Label(_)
-        | WalletCommand::Lease(
-            Lease::Acquire(_) | Lease::Renew(_) | Lease::Release(_) | Lease::Clean(_),
-        )
-        | WalletCommand::Webhook(
-            Webhook::Add(_) | Webhook::Pause(_) | Webhook::Resume(_) | Webhook::Remove(_),
-        )
+        WalletCommand::Record(_)
         | WalletCommand::Psbt(_)
         | WalletCommand::Labels(Labels::Import(_))
-        | WalletCommand::Freeze(_)
-        | WalletCommand::Unfreeze(_)
-        | WalletCommand::Disconnect(_)
         | WalletCommand::Scan(_) => OpenMode::Existing,
     }
 }

@@ -6,11 +6,16 @@
 //! * An operation that only reads opens its data to read.
 
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
-use utxokeep::ops::{
-    About, Answer as _, Answered, Effect, Known, Operation, Part, Visitor,
-    chain::{self, Chain, ChainLimits},
-    pruner::{self, PrunerPart},
-    transactions::{self, Transactions},
+use utxokeep::{
+    engine::known_ledger,
+    ops::{
+        About, Answer as _, Answered, Effect, Known, Operation, Part, Visitor,
+        chain::{self, Chain, ChainLimits},
+        pruner::{self, PrunerPart},
+        transactions::{self, Transactions},
+        wallets,
+    },
+    wallets::Wallets,
 };
 use utxokeep_core::OpenMode;
 
@@ -27,6 +32,10 @@ const NOUNS: &[(&str, &str)] = &[
     ("utxo", "Look at single outputs"),
     ("address", "Look at what an address, script or credential owns"),
     ("credential", "Look at what a credential of Cardano owns"),
+    ("wallet address", "Watch addresses, and hand out new ones"),
+    ("wallet descriptor", "Watch output descriptors"),
+    ("wallet webhook", "Send events to other programs over HTTP; `serve` delivers them"),
+    ("wallet lease", "Take coins out of circulation for a while"),
     ("script", "Look at what an output script of Bitcoin owns, by its hash"),
 ];
 
@@ -50,6 +59,14 @@ trait Opens: Part + Sized {
 
     /// Opens it for an operation, as the options say.
     fn open(session: &Session, about: &About, options: &ArgMatches) -> anyhow::Result<Self>;
+}
+
+impl Opens for Wallets {
+    fn open(session: &Session, _: &About, options: &ArgMatches) -> anyhow::Result<Self> {
+        let ledger = options.get_one::<String>("ledger");
+        let session = session.with_ledger(ledger.map(String::as_str))?;
+        Ok(known_ledger(session.config(), session.mode())?.alone())
+    }
 }
 
 impl Opens for Chain {
@@ -100,6 +117,7 @@ pub(super) fn with_operations(root: Command) -> Command {
     chain::operations(&mut adding);
     transactions::operations(&mut adding);
     pruner::operations(&mut adding);
+    wallets::operations(&mut adding);
     adding.root
 }
 
@@ -142,17 +160,24 @@ fn with_command(parent: Command, above: &str, groups: &'static str, command: Com
     parent.mut_subcommand(group, |group| with_command(group, &name, rest, command))
 }
 
-/// The operation that the arguments name, if they name one.
-pub(super) fn chosen(matches: &ArgMatches) -> Result<Option<Chosen>, clap::Error> {
-    let (mut words, mut matches) = (Vec::new(), matches);
+/// The words of a command, and its own arguments.
+fn command(mut matches: &ArgMatches) -> (Vec<&str>, &ArgMatches) {
+    let mut words = Vec::new();
     while let Some((word, inner)) = matches.subcommand() {
         words.push(word);
         matches = inner;
     }
+    (words, matches)
+}
+
+/// The operation that the arguments name, if they name one.
+pub(super) fn chosen(matches: &ArgMatches) -> Result<Option<Chosen>, clap::Error> {
+    let (words, matches) = command(matches);
     let mut choosing = Choosing { words: words.join(" "), matches, chosen: Ok(None) };
     chain::operations(&mut choosing);
     transactions::operations(&mut choosing);
     pruner::operations(&mut choosing);
+    wallets::operations(&mut choosing);
     choosing.chosen
 }
 

@@ -19,7 +19,8 @@ use super::{
     wallet_to_proto as to,
 };
 use crate::wallets::{
-    AddWebhook, EventInfo, EventList, EventWait, ListEvents, Wallets, WebhookInfo,
+    AddWebhook, EventInfo, EventList, EventWait, InWallet, ListEvents, OneWebhook, Wallets,
+    WebhookInfo,
 };
 
 /// Events on their way to a client.
@@ -99,8 +100,8 @@ pub(super) fn add_webhook(
     request: proto::AddWebhookRequest,
     _: &Limits,
 ) -> Answer<proto::AddWebhookResponse> {
-    let add = AddWebhook { url: request.url, cursor: request.cursor };
-    let added = wallets.add_webhook(&request.wallet, &add)?;
+    let add = AddWebhook { wallet: request.wallet, url: request.url, cursor: request.cursor };
+    let added = wallets.add_webhook(&add)?;
     let webhook = Some(webhook(added.webhook));
     Ok(proto::AddWebhookResponse { webhook, secret: added.secret })
 }
@@ -110,7 +111,7 @@ pub(super) fn list_webhooks(
     request: proto::ListWebhooksRequest,
     _: &Limits,
 ) -> Answer<proto::ListWebhooksResponse> {
-    let found = wallets.list_webhooks(&request.wallet)?;
+    let found = wallets.list_webhooks(&InWallet { wallet: request.wallet })?;
     let webhooks = found.items.into_iter().map(webhook).collect();
     Ok(proto::ListWebhooksResponse { webhooks })
 }
@@ -120,7 +121,7 @@ pub(super) fn pause_webhook(
     request: proto::PauseWebhookRequest,
     _: &Limits,
 ) -> Answer<proto::PauseWebhookResponse> {
-    let paused = wallets.pause_webhook(&request.wallet, request.id)?;
+    let paused = wallets.pause_webhook(&OneWebhook { wallet: request.wallet, id: request.id })?;
     Ok(proto::PauseWebhookResponse { webhook: Some(webhook(paused)) })
 }
 
@@ -129,7 +130,7 @@ pub(super) fn resume_webhook(
     request: proto::ResumeWebhookRequest,
     _: &Limits,
 ) -> Answer<proto::ResumeWebhookResponse> {
-    let resumed = wallets.resume_webhook(&request.wallet, request.id)?;
+    let resumed = wallets.resume_webhook(&OneWebhook { wallet: request.wallet, id: request.id })?;
     Ok(proto::ResumeWebhookResponse { webhook: Some(webhook(resumed)) })
 }
 
@@ -138,7 +139,7 @@ pub(super) fn remove_webhook(
     request: proto::RemoveWebhookRequest,
     _: &Limits,
 ) -> Answer<proto::RemoveWebhookResponse> {
-    wallets.remove_webhook(&request.wallet, request.id)?;
+    wallets.remove_webhook(&OneWebhook { wallet: request.wallet, id: request.id })?;
     Ok(proto::RemoveWebhookResponse {})
 }
 
@@ -147,7 +148,7 @@ pub(super) fn test_webhook(
     request: proto::TestWebhookRequest,
     _: &Limits,
 ) -> Answer<proto::TestWebhookResponse> {
-    let tested = wallets.test_webhook(&request.wallet, request.id)?;
+    let tested = wallets.test_webhook(&OneWebhook { wallet: request.wallet, id: request.id })?;
     let (is_acknowledged, answer) = (tested.is_acknowledged, tested.answer);
     Ok(proto::TestWebhookResponse { is_acknowledged, answer })
 }

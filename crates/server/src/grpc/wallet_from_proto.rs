@@ -5,11 +5,12 @@ use utxokeep_core::{hex_encode, wallet::FeeRate};
 use super::{
     fault::{Fault, Within, each, required},
     from_proto as from, proto,
+    wallet_operations::Limits,
     wallet_texts::{Texts, lease_owner},
 };
 use crate::wallets::{
-    ApplyBlock, BlockPlace, BlockTx, BumpFee, Choose, CreatePsbt, DisconnectBlock, LeaseFor, Page,
-    PayTo, PlainTx, Rate, RecordTx, SeenIn, SelectCoins, Units, WatchAddress,
+    ApplyBlock, BlockPlace, BlockTx, BumpFee, Choose, CreatePsbt, DisconnectBlock, LeaseFor, PayTo,
+    Payment, PlainTx, Rate, RecordTx, SeenIn, Units, WalletPage, WatchAddress,
 };
 
 /// Entries of a page: what was asked for, or the most.
@@ -25,11 +26,13 @@ pub(super) fn entries(
 }
 
 pub(super) fn page(
+    wallet: String,
     cursor: Option<String>,
     asked: Option<u32>,
-    entries_max: usize,
-) -> Result<Page, Fault> {
-    Ok(Page { cursor, count: entries("page_entries", asked, entries_max)? })
+    limits: &Limits,
+) -> Result<WalletPage, Fault> {
+    let page_size = entries("page_entries", asked, limits.page_entries)?;
+    Ok(WalletPage { wallet, cursor, page_size })
 }
 
 /// The chain when the request does not say.
@@ -156,6 +159,7 @@ impl Texts {
             Transaction::Parts(parts) => (None, Some(self.plain_tx(parts).within("parts")?)),
         };
         Ok(RecordTx {
+            wallet: request.wallet,
             raw,
             parts,
             seen: seen(request.seen)?,
@@ -169,9 +173,9 @@ impl Texts {
         })
     }
 
-    pub(super) fn coins(self, request: proto::CoinRequest) -> Result<SelectCoins, Fault> {
+    pub(super) fn coins(self, request: proto::CoinRequest) -> Result<Payment, Fault> {
         let lease = request.lease.map(|terms| lease_for(Some(terms)));
-        Ok(SelectCoins {
+        Ok(Payment {
             outputs: each("outputs", request.outputs, pay_to)?,
             value: request.value.map(Units),
             fee_rate: rate("fee_per_kilo_weight", request.fee_per_kilo_weight)?,
@@ -185,7 +189,6 @@ impl Texts {
             change_min: request.change_min.map(Units),
             seed: request.seed,
             lease: lease.transpose().within("lease")?,
-            idempotency_key: None,
             allow: request.allow,
         })
     }
@@ -197,6 +200,7 @@ impl Texts {
         use proto::create_psbt_request::Change;
         let payment = required("payment", request.payment)?;
         Ok(CreatePsbt {
+            wallet: request.wallet,
             payment: self.coins(payment).within("payment")?,
             change_address: request.change.map(|change| match change {
                 Change::ChangeAddress(address) => address,
@@ -219,6 +223,8 @@ impl Texts {
             Transaction::Parts(parts) => self.plain_tx(parts).within("parts").map(BlockTx::Parts),
         };
         Ok(ApplyBlock {
+            chain: chain(request.chain),
+            network: request.network,
             block: self.block(request.block)?,
             parent: self.parent(request.parent)?,
             transactions: each("transactions", request.transactions, tx)?,
@@ -230,14 +236,22 @@ impl Texts {
         request: proto::DisconnectBlockRequest,
     ) -> Result<DisconnectBlock, Fault> {
         let parent = self.parent(request.parent)?;
-        Ok(DisconnectBlock { block: self.block(request.block)?, parent })
+        Ok(DisconnectBlock {
+            chain: chain(request.chain),
+            network: request.network,
+            block: self.block(request.block)?,
+            parent,
+        })
     }
 }
 
-pub(super) fn bump_fee(request: proto::BumpFeeRequest) -> Result<BumpFee, Fault> {
+pub(super) fn bump_fee(texts: Texts, request: proto::BumpFeeRequest) -> Result<BumpFee, Fault> {
     use proto::bump_fee_request::NewChange;
+    let tx_hash = texts.hash(&request.txid).within("txid")?;
     let lease_of = owner("lease_of", request.lease_of.as_deref(), request.lease_of_name)?;
     Ok(BumpFee {
+        wallet: request.wallet,
+        tx_hash,
         change_address: request.new_change.map(|change| match change {
             NewChange::ChangeAddress(address) => address,
             NewChange::ChangeScript(script) => script_text(&script),

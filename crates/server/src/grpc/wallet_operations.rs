@@ -16,10 +16,11 @@ use super::{
     wallet_to_proto as to,
 };
 use crate::wallets::{
-    AcknowledgePruned, AddAddresses, AddDescriptor, Archive, BalanceOf, ConfirmTx, CreateWallet,
-    DescriptorAdded, ListCoins, ListDescriptors, ListTransactions, ListWallets, Page,
-    PrunedAcknowledged, PrunedInfo, RescanWallet, Restored, RollBack, SetLabel, VerifiedWallet,
-    VerifyFailure, VerifyWallet, VerifyWallets, Wallets, Watched,
+    AcknowledgePruned, AddAddresses, AddDescriptor, Archive, ArchiveDescriptor, BalanceOf,
+    ConfirmTx, CreateWallet, DescriptorAdded, ImportLabels, InWallet, LineBytes, ListCoins,
+    ListDescriptors, ListReplacements, ListTransactions, ListWallets, NextAddress, OneCoin,
+    OneDescriptor, OneTx, PrunedAcknowledged, PrunedInfo, RescanWallet, RollBack, SetLabel,
+    TipAnswer, VerifiedWallet, VerifyFailure, VerifyWallet, VerifyWallets, Wallets, Watched,
 };
 
 /// The most that requests and answers may hold.
@@ -60,9 +61,8 @@ pub(super) fn list_wallets(
     request: proto::ListWalletsRequest,
     limits: &Limits,
 ) -> Answer<proto::ListWalletsResponse> {
-    let Page { cursor, count } =
-        from::page(request.cursor, request.page_entries, limits.page_entries)?;
-    let list = ListWallets { archived: request.archived, cursor, count };
+    let page_size = from::entries("page_entries", request.page_entries, limits.page_entries)?;
+    let list = ListWallets { archived: request.archived, cursor: request.cursor, page_size };
     let found = wallets.list_wallets(&list)?;
     let answer = proto::ListWalletsResponse {
         wallets: found.items.into_iter().map(to::wallet).collect(),
@@ -76,7 +76,7 @@ pub(super) fn get_wallet(
     request: proto::GetWalletRequest,
     _: &Limits,
 ) -> Answer<proto::GetWalletResponse> {
-    Ok(to::wallet_status(wallets.show_wallet(&request.wallet)?))
+    Ok(to::wallet_status(wallets.show_wallet(&InWallet { wallet: request.wallet })?))
 }
 
 pub(super) fn add_addresses(
@@ -85,8 +85,8 @@ pub(super) fn add_addresses(
     _: &Limits,
 ) -> Answer<proto::AddAddressesResponse> {
     let addresses = each("addresses", request.addresses, from::watch_address)?;
-    let watched = wallets.add_addresses(&request.wallet, &AddAddresses { addresses })?;
-    let Watched { address_ids, scan_from_height } = watched;
+    let add = AddAddresses { wallet: request.wallet, addresses, spend_weight: None };
+    let Watched { address_ids, scan_from_height, .. } = wallets.add_addresses(&add)?;
     Ok(proto::AddAddressesResponse { address_ids, scan_from_height })
 }
 
@@ -95,8 +95,8 @@ pub(super) fn list_addresses(
     request: proto::ListAddressesRequest,
     limits: &Limits,
 ) -> Answer<proto::ListAddressesResponse> {
-    let page = from::page(request.cursor, request.page_entries, limits.page_entries)?;
-    let found = wallets.list_addresses(&request.wallet, &page)?;
+    let list = from::page(request.wallet, request.cursor, request.page_entries, limits)?;
+    let found = wallets.list_addresses(&list)?;
     let answer = proto::ListAddressesResponse {
         addresses: found.items.into_iter().map(to::address).collect(),
         next_cursor: found.next_cursor,
@@ -110,13 +110,13 @@ pub(super) fn add_descriptor(
     _: &Limits,
 ) -> Answer<proto::AddDescriptorResponse> {
     let new = AddDescriptor {
+        wallet: request.wallet,
         descriptor: request.descriptor,
         keychain: request.keychain,
         lookahead: request.lookahead,
         next_index: request.next_index,
     };
-    let DescriptorAdded { items, scan_from_height } =
-        wallets.add_descriptor(&request.wallet, &new)?;
+    let DescriptorAdded { items, scan_from_height, .. } = wallets.add_descriptor(&new)?;
     let descriptors = items.into_iter().map(to::descriptor).collect();
     Ok(proto::AddDescriptorResponse { descriptors, scan_from_height })
 }
@@ -126,9 +126,9 @@ pub(super) fn list_descriptors(
     request: proto::ListDescriptorsRequest,
     limits: &Limits,
 ) -> Answer<proto::ListDescriptorsResponse> {
-    let list = ListDescriptors { archived: request.archived };
-    let descriptors = wallets.list_descriptors(&request.wallet, list)?;
-    let descriptors = descriptors.into_iter().map(to::descriptor).collect();
+    let list = ListDescriptors { wallet: request.wallet, archived: request.archived };
+    let descriptors =
+        wallets.list_descriptors(&list)?.items.into_iter().map(to::descriptor).collect();
     fitting(proto::ListDescriptorsResponse { descriptors }, limits.answer_bytes)
 }
 
@@ -137,7 +137,7 @@ pub(super) fn archive_wallet(
     request: proto::ArchiveWalletRequest,
     _: &Limits,
 ) -> Answer<proto::ArchiveWalletResponse> {
-    wallets.archive_wallet(&request.wallet, &Archive { allow: request.allow })?;
+    wallets.archive_wallet(&Archive { wallet: request.wallet, allow: request.allow })?;
     Ok(proto::ArchiveWalletResponse {})
 }
 
@@ -146,8 +146,8 @@ pub(super) fn restore_wallet(
     request: proto::RestoreWalletRequest,
     _: &Limits,
 ) -> Answer<proto::RestoreWalletResponse> {
-    let Restored { scan_from_height } = wallets.restore_wallet(&request.wallet)?;
-    Ok(proto::RestoreWalletResponse { scan_from_height })
+    let restored = wallets.restore_wallet(&InWallet { wallet: request.wallet })?;
+    Ok(proto::RestoreWalletResponse { scan_from_height: restored.scan_from_height })
 }
 
 pub(super) fn archive_descriptor(
@@ -155,8 +155,8 @@ pub(super) fn archive_descriptor(
     request: proto::ArchiveDescriptorRequest,
     _: &Limits,
 ) -> Answer<proto::ArchiveDescriptorResponse> {
-    let allow = Archive { allow: request.allow };
-    wallets.archive_descriptor(&request.wallet, request.descriptor_id, &allow)?;
+    let proto::ArchiveDescriptorRequest { wallet, descriptor_id, allow } = request;
+    wallets.archive_descriptor(&ArchiveDescriptor { wallet, descriptor_id, allow })?;
     Ok(proto::ArchiveDescriptorResponse {})
 }
 
@@ -165,9 +165,9 @@ pub(super) fn restore_descriptor(
     request: proto::RestoreDescriptorRequest,
     _: &Limits,
 ) -> Answer<proto::RestoreDescriptorResponse> {
-    let Restored { scan_from_height } =
-        wallets.restore_descriptor(&request.wallet, request.descriptor_id)?;
-    Ok(proto::RestoreDescriptorResponse { scan_from_height })
+    let proto::RestoreDescriptorRequest { wallet, descriptor_id } = request;
+    let restored = wallets.restore_descriptor(&OneDescriptor { wallet, descriptor_id })?;
+    Ok(proto::RestoreDescriptorResponse { scan_from_height: restored.scan_from_height })
 }
 
 pub(super) fn next_address(
@@ -175,8 +175,12 @@ pub(super) fn next_address(
     request: proto::NextAddressRequest,
     _: &Limits,
 ) -> Answer<proto::NextAddressResponse> {
-    let key = request.idempotency_key.as_deref();
-    Ok(to::new_address(wallets.next_address(&request.wallet, request.descriptor_id, key)?))
+    let next = NextAddress {
+        wallet: request.wallet,
+        descriptor_id: Some(request.descriptor_id),
+        idempotency_key: request.idempotency_key,
+    };
+    Ok(to::new_address(wallets.next_address(&next)?))
 }
 
 pub(super) fn get_balance(
@@ -185,10 +189,11 @@ pub(super) fn get_balance(
     _: &Limits,
 ) -> Answer<proto::GetBalanceResponse> {
     let of = BalanceOf {
+        wallet: request.wallet,
         min_confirmations: request.min_confirmations,
         max_confirmations: request.max_confirmations,
     };
-    Ok(to::balance(&wallets.balance(&request.wallet, &of)?))
+    Ok(to::balance(&wallets.balance(&of)?))
 }
 
 pub(super) fn list_coins(
@@ -196,18 +201,18 @@ pub(super) fn list_coins(
     request: proto::ListCoinsRequest,
     limits: &Limits,
 ) -> Answer<proto::ListCoinsResponse> {
-    let Page { cursor, count } =
-        from::page(request.cursor, request.page_entries, limits.page_entries)?;
+    let page_size = from::entries("page_entries", request.page_entries, limits.page_entries)?;
     let list = ListCoins {
+        wallet: request.wallet,
         min_confirmations: request.min_confirmations,
         max_confirmations: request.max_confirmations,
         only_free: request.only_free,
-        descriptor: request.descriptor_id,
-        address: request.address_id,
-        cursor,
-        count,
+        descriptor_id: request.descriptor_id,
+        address_id: request.address_id,
+        cursor: request.cursor,
+        page_size,
     };
-    let found = wallets.list_coins(&request.wallet, &list)?;
+    let found = wallets.list_coins(&list)?;
     let answer = proto::ListCoinsResponse {
         coins: found.items.iter().map(to::coin).collect(),
         set_aside: found.set_aside.as_ref().map(to::set_aside),
@@ -221,10 +226,7 @@ pub(super) fn get_coin(
     request: proto::GetCoinRequest,
     _: &Limits,
 ) -> Answer<proto::GetCoinResponse> {
-    let texts = texts(wallets, &request.wallet)?;
-    let outpoint = required("outpoint", request.outpoint)?;
-    let outpoint = texts.outpoint(&outpoint).within("outpoint")?;
-    let coin = wallets.show_coin(&request.wallet, &outpoint)?;
+    let coin = wallets.show_coin(&one_coin(wallets, request.wallet, request.outpoint)?)?;
     let set_aside = coin.set_aside.as_ref().map(to::set_aside);
     Ok(proto::GetCoinResponse { coin: Some(to::coin(&coin.item)), set_aside })
 }
@@ -234,17 +236,17 @@ pub(super) fn list_transactions(
     request: proto::ListTransactionsRequest,
     limits: &Limits,
 ) -> Answer<proto::ListTransactionsResponse> {
-    let Page { cursor, count } =
-        from::page(request.cursor, request.page_entries, limits.page_entries)?;
+    let page_size = from::entries("page_entries", request.page_entries, limits.page_entries)?;
     let list = ListTransactions {
+        wallet: request.wallet,
         unconfirmed: request.only_unconfirmed,
         from_height: request.from_height,
         to_height: request.to_height,
         newest_first: request.newest_first,
-        cursor,
-        count,
+        cursor: request.cursor,
+        page_size,
     };
-    let found = wallets.list_transactions(&request.wallet, &list)?;
+    let found = wallets.list_transactions(&list)?;
     let answer = proto::ListTransactionsResponse {
         transactions: found.items.iter().map(to::transaction).collect(),
         set_aside: found.set_aside.as_ref().map(to::set_aside),
@@ -259,8 +261,8 @@ pub(super) fn get_transaction(
     limits: &Limits,
 ) -> Answer<proto::GetTransactionResponse> {
     let texts = texts(wallets, &request.wallet)?;
-    let txid = texts.hash(&request.txid).within("txid")?;
-    let found = wallets.show_transaction(&request.wallet, &txid)?;
+    let tx_hash = texts.hash(&request.txid).within("txid")?;
+    let found = wallets.show_transaction(&OneTx { wallet: request.wallet, tx_hash })?;
     let set_aside = found.set_aside.as_ref().map(to::set_aside);
     let details = Some(to::details(found.item));
     fitting(proto::GetTransactionResponse { details, set_aside }, limits.answer_bytes)
@@ -271,22 +273,22 @@ pub(super) fn list_replacements(
     request: proto::ListReplacementsRequest,
     limits: &Limits,
 ) -> Answer<proto::ListReplacementsResponse> {
-    let page = from::page(None, request.page_entries, limits.page_entries)?;
+    let page_size = from::entries("page_entries", request.page_entries, limits.page_entries)?;
     let texts = texts(wallets, &request.wallet)?;
-    let txid = texts.hash(&request.txid).within("txid")?;
-    let edges = wallets.list_replacements(&request.wallet, &txid, &page)?;
-    let replacements = edges.iter().map(to::replacement).collect();
+    let tx_hash = texts.hash(&request.txid).within("txid")?;
+    let list = ListReplacements { wallet: request.wallet, tx_hash, page_size };
+    let replacements =
+        wallets.list_replacements(&list)?.items.iter().map(to::replacement).collect();
     fitting(proto::ListReplacementsResponse { replacements }, limits.answer_bytes)
 }
 
 pub(super) fn record_transaction(
     wallets: &Wallets,
-    mut request: proto::RecordTransactionRequest,
+    request: proto::RecordTransactionRequest,
     _: &Limits,
 ) -> Answer<proto::RecordTransactionResponse> {
-    let name = std::mem::take(&mut request.wallet);
-    let texts = texts(wallets, &name)?;
-    let recorded = wallets.record_tx(&name, &texts.record_tx(request)?)?;
+    let texts = texts(wallets, &request.wallet)?;
+    let recorded = wallets.record_tx(&texts.record_tx(request)?)?;
     Ok(proto::RecordTransactionResponse { recorded: Some(to::recorded(&recorded)) })
 }
 
@@ -296,8 +298,8 @@ pub(super) fn publish_transaction(
     _: &Limits,
 ) -> Answer<proto::PublishTransactionResponse> {
     let texts = texts(wallets, &request.wallet)?;
-    let txid = texts.hash(&request.txid).within("txid")?;
-    let recorded = wallets.publish_tx(&request.wallet, &txid)?;
+    let tx_hash = texts.hash(&request.txid).within("txid")?;
+    let recorded = wallets.publish_tx(&OneTx { wallet: request.wallet, tx_hash })?;
     Ok(proto::PublishTransactionResponse { recorded: Some(to::recorded(&recorded)) })
 }
 
@@ -307,9 +309,10 @@ pub(super) fn confirm_transaction(
     _: &Limits,
 ) -> Answer<proto::ConfirmTransactionResponse> {
     let texts = texts(wallets, &request.wallet)?;
-    let txid = texts.hash(&request.txid).within("txid")?;
-    let confirm = ConfirmTx { block: texts.block(request.block)?, position: request.position };
-    let recorded = wallets.confirm_tx(&request.wallet, &txid, &confirm)?;
+    let tx_hash = texts.hash(&request.txid).within("txid")?;
+    let (wallet, block) = (request.wallet, texts.block(request.block)?);
+    let confirm = ConfirmTx { wallet, tx_hash, block, position: request.position };
+    let recorded = wallets.confirm_tx(&confirm)?;
     Ok(proto::ConfirmTransactionResponse { recorded: Some(to::recorded(&recorded)) })
 }
 
@@ -319,8 +322,8 @@ pub(super) fn unconfirm_transaction(
     _: &Limits,
 ) -> Answer<proto::UnconfirmTransactionResponse> {
     let texts = texts(wallets, &request.wallet)?;
-    let txid = texts.hash(&request.txid).within("txid")?;
-    let recorded = wallets.unconfirm_tx(&request.wallet, &txid)?;
+    let tx_hash = texts.hash(&request.txid).within("txid")?;
+    let recorded = wallets.unconfirm_tx(&OneTx { wallet: request.wallet, tx_hash })?;
     Ok(proto::UnconfirmTransactionResponse { recorded: Some(to::recorded(&recorded)) })
 }
 
@@ -330,8 +333,8 @@ pub(super) fn abandon_transaction(
     _: &Limits,
 ) -> Answer<proto::AbandonTransactionResponse> {
     let texts = texts(wallets, &request.wallet)?;
-    let txid = texts.hash(&request.txid).within("txid")?;
-    Ok(to::abandoned(&wallets.abandon_tx(&request.wallet, &txid)?))
+    let tx_hash = texts.hash(&request.txid).within("txid")?;
+    Ok(to::abandoned(&wallets.abandon_tx(&OneTx { wallet: request.wallet, tx_hash })?))
 }
 
 pub(super) fn remove_transaction(
@@ -340,8 +343,8 @@ pub(super) fn remove_transaction(
     _: &Limits,
 ) -> Answer<proto::RemoveTransactionResponse> {
     let texts = texts(wallets, &request.wallet)?;
-    let txid = texts.hash(&request.txid).within("txid")?;
-    wallets.remove_tx(&request.wallet, &txid)?;
+    let tx_hash = texts.hash(&request.txid).within("txid")?;
+    wallets.remove_tx(&OneTx { wallet: request.wallet, tx_hash })?;
     Ok(proto::RemoveTransactionResponse {})
 }
 
@@ -351,8 +354,8 @@ pub(super) fn set_transaction_label(
     _: &Limits,
 ) -> Answer<proto::SetTransactionLabelResponse> {
     let texts = texts(wallets, &request.wallet)?;
-    let txid = texts.hash(&request.txid).within("txid")?;
-    wallets.set_tx_label(&request.wallet, &txid, &SetLabel { label: request.label })?;
+    let tx_hash = texts.hash(&request.txid).within("txid")?;
+    wallets.set_tx_label(&SetLabel { wallet: request.wallet, tx_hash, label: request.label })?;
     Ok(proto::SetTransactionLabelResponse {})
 }
 
@@ -361,19 +364,19 @@ pub(super) fn import_labels(
     request: proto::ImportLabelsRequest,
     _: &Limits,
 ) -> Answer<proto::ImportLabelsResponse> {
-    Ok(to::labels_imported(wallets.import_labels(&request.wallet, request.lines.as_bytes())?))
+    let lines = LineBytes(request.lines.into_bytes());
+    let import = ImportLabels { wallet: request.wallet, lines };
+    Ok(to::labels_imported(wallets.import_labels(&import)?))
 }
 
-fn set_spendable(
+fn one_coin(
     wallets: &Wallets,
-    wallet: &str,
+    wallet: String,
     outpoint: Option<proto::OutPoint>,
-    spendable: bool,
-) -> Answer<()> {
-    let texts = texts(wallets, wallet)?;
+) -> Answer<OneCoin> {
+    let texts = texts(wallets, &wallet)?;
     let outpoint = texts.outpoint(&required("outpoint", outpoint)?).within("outpoint")?;
-    wallets.set_spendable(wallet, &outpoint, spendable)?;
-    Ok(())
+    Ok(OneCoin { wallet, outpoint })
 }
 
 pub(super) fn freeze_coin(
@@ -381,7 +384,7 @@ pub(super) fn freeze_coin(
     request: proto::FreezeCoinRequest,
     _: &Limits,
 ) -> Answer<proto::FreezeCoinResponse> {
-    set_spendable(wallets, &request.wallet, request.outpoint, false)?;
+    wallets.freeze(&one_coin(wallets, request.wallet, request.outpoint)?)?;
     Ok(proto::FreezeCoinResponse {})
 }
 
@@ -390,7 +393,7 @@ pub(super) fn unfreeze_coin(
     request: proto::UnfreezeCoinRequest,
     _: &Limits,
 ) -> Answer<proto::UnfreezeCoinResponse> {
-    set_spendable(wallets, &request.wallet, request.outpoint, true)?;
+    wallets.unfreeze(&one_coin(wallets, request.wallet, request.outpoint)?)?;
     Ok(proto::UnfreezeCoinResponse {})
 }
 
@@ -399,8 +402,8 @@ pub(super) fn list_pruned(
     request: proto::ListPrunedRequest,
     limits: &Limits,
 ) -> Answer<proto::ListPrunedResponse> {
-    let page = from::page(request.cursor, request.page_entries, limits.page_entries)?;
-    let found = wallets.list_pruned(&request.wallet, &page)?;
+    let list = from::page(request.wallet, request.cursor, request.page_entries, limits)?;
+    let found = wallets.list_pruned(&list)?;
     let pruned = |row: &PrunedInfo| proto::PrunedTransaction {
         id: row.id,
         txid: to::hash(&row.txid),
@@ -419,7 +422,8 @@ pub(super) fn acknowledge_pruned(
     _: &Limits,
 ) -> Answer<proto::AcknowledgePrunedResponse> {
     let up_to = required("up_to", request.up_to)?;
-    let done = wallets.acknowledge_pruned(&request.wallet, AcknowledgePruned { up_to })?;
+    let done = AcknowledgePruned { wallet: request.wallet, up_to };
+    let done = wallets.acknowledge_pruned(&done)?;
     let PrunedAcknowledged { transactions, waiting } = done;
     Ok(proto::AcknowledgePrunedResponse { transactions, waiting })
 }
@@ -429,8 +433,8 @@ pub(super) fn verify_wallet(
     request: proto::VerifyWalletRequest,
     _: &Limits,
 ) -> Answer<proto::VerifyWalletResponse> {
-    let checks = VerifyWallet { with_chain: request.with_chain };
-    Ok(to::verified(wallets.verify_wallet(&request.wallet, checks)?))
+    let checks = VerifyWallet { wallet: request.wallet, with_chain: request.with_chain };
+    Ok(to::verified(wallets.verify_wallet(&checks)?))
 }
 
 pub(super) fn verify_wallets(
@@ -439,9 +443,8 @@ pub(super) fn verify_wallets(
     limits: &Limits,
 ) -> Answer<proto::VerifyWalletsResponse> {
     let asked = request.page_entries;
-    let Page { cursor, count } = from::page(request.cursor, asked, limits.page_entries)?;
-    let count = asked.and(count);
-    let list = VerifyWallets { with_chain: request.with_chain, cursor, count };
+    let page_size = asked.and(from::entries("page_entries", asked, limits.page_entries)?);
+    let list = VerifyWallets { with_chain: request.with_chain, cursor: request.cursor, page_size };
     let found = wallets.verify_wallets(&list)?;
     let each = |found: VerifiedWallet| {
         let VerifiedWallet { wallet, verified, error } = found;
@@ -471,21 +474,21 @@ pub(super) fn get_tip(
 
 pub(super) fn apply_block(
     wallets: &Wallets,
-    mut request: proto::ApplyBlockRequest,
+    request: proto::ApplyBlockRequest,
     _: &Limits,
 ) -> Answer<proto::ApplyBlockResponse> {
-    let texts = texts_of(std::mem::take(&mut request.chain), &request.network)?;
-    let applied = wallets.apply_block(texts.0, &texts.apply_block(request)?)?;
+    let texts = texts_of(request.chain.clone(), &request.network)?;
+    let applied = wallets.apply_block(&texts.apply_block(request)?)?;
     Ok(to::applied(&applied))
 }
 
 pub(super) fn disconnect_block(
     wallets: &Wallets,
-    mut request: proto::DisconnectBlockRequest,
+    request: proto::DisconnectBlockRequest,
     _: &Limits,
 ) -> Answer<proto::DisconnectBlockResponse> {
-    let texts = texts_of(std::mem::take(&mut request.chain), &request.network)?;
-    let tip = wallets.disconnect_block(texts.0, &texts.disconnect_block(request)?)?;
+    let texts = texts_of(request.chain.clone(), &request.network)?;
+    let TipAnswer { tip } = wallets.disconnect_block(&texts.disconnect_block(request)?)?;
     Ok(proto::DisconnectBlockResponse { tip: tip.as_ref().map(to::tip) })
 }
 
@@ -494,8 +497,8 @@ pub(super) fn rescan_wallet(
     request: proto::RescanWalletRequest,
     _: &Limits,
 ) -> Answer<proto::RescanWalletResponse> {
-    let asked = RescanWallet { from_height: request.from_height };
-    let rescan = wallets.rescan_wallet(&request.wallet, asked)?;
+    let asked = RescanWallet { wallet: request.wallet, from_height: request.from_height };
+    let rescan = wallets.rescan_wallet(&asked)?;
     Ok(proto::RescanWalletResponse { rescan: Some(to::rescan(rescan)) })
 }
 
@@ -504,8 +507,9 @@ pub(super) fn roll_back(
     request: proto::RollBackRequest,
     _: &Limits,
 ) -> Answer<proto::RollBackResponse> {
-    let texts = texts_of(request.chain, &request.network)?;
-    let from_height = required("from_height", request.from_height)?;
-    let tip = wallets.roll_back(texts.0, &RollBack { from_height, allow: request.allow })?;
+    let proto::RollBackRequest { chain, network, from_height, allow } = request;
+    let from_height = required("from_height", from_height)?;
+    let roll_back = RollBack { chain: from::chain(chain), network, from_height, allow };
+    let TipAnswer { tip } = wallets.roll_back(&roll_back)?;
     Ok(proto::RollBackResponse { tip: tip.as_ref().map(to::tip) })
 }

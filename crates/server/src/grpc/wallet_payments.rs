@@ -12,7 +12,7 @@ use super::{
     wallet_operations::{Answer, Limits, texts},
     wallet_to_proto as to,
 };
-use crate::wallets::{AcquireLeases, ReleaseLeases, Wallets};
+use crate::wallets::{AcquireLeases, InWallet, ReleaseLeases, SelectCoins, Wallets};
 
 pub(super) fn acquire_leases(
     wallets: &Wallets,
@@ -21,11 +21,12 @@ pub(super) fn acquire_leases(
 ) -> Answer<proto::AcquireLeasesResponse> {
     let texts = texts(wallets, &request.wallet)?;
     let acquire = AcquireLeases {
+        wallet: request.wallet,
         outpoints: texts.outpoints("outpoints", request.outpoints)?,
         lease: from::lease_for(request.terms).within("terms")?,
         idempotency_key: request.idempotency_key,
     };
-    let leased = wallets.acquire_leases(&request.wallet, &acquire)?;
+    let leased = wallets.acquire_leases(&acquire)?;
     Ok(proto::AcquireLeasesResponse { leased: Some(to::leased(&leased)) })
 }
 
@@ -36,11 +37,12 @@ pub(super) fn renew_leases(
 ) -> Answer<proto::RenewLeasesResponse> {
     let texts = texts(wallets, &request.wallet)?;
     let renew = AcquireLeases {
+        wallet: request.wallet,
         outpoints: texts.outpoints("outpoints", request.outpoints)?,
         lease: from::lease_for(request.terms).within("terms")?,
         idempotency_key: request.idempotency_key,
     };
-    let leased = wallets.renew_leases(&request.wallet, &renew)?;
+    let leased = wallets.renew_leases(&renew)?;
     Ok(proto::RenewLeasesResponse { leased: Some(to::leased(&leased)) })
 }
 
@@ -49,7 +51,7 @@ pub(super) fn clean_leases(
     request: proto::CleanLeasesRequest,
     _: &Limits,
 ) -> Answer<proto::CleanLeasesResponse> {
-    Ok(to::cleaned(wallets.clean_leases(&request.wallet)?))
+    Ok(to::cleaned(wallets.clean_leases(&InWallet { wallet: request.wallet })?))
 }
 
 pub(super) fn release_leases(
@@ -63,10 +65,11 @@ pub(super) fn release_leases(
     let bytes = Some(request.owner.as_slice()).filter(|bytes| !(bytes.is_empty() && is_named));
     let owner = from::owner("owner", bytes, request.owner_name)?;
     let release = ReleaseLeases {
+        wallet: request.wallet,
         owner: required("owner", owner)?,
         outpoint: outpoint.transpose().within("outpoint")?,
     };
-    let released = wallets.release_leases(&request.wallet, &release)?;
+    let released = wallets.release_leases(&release)?;
     Ok(proto::ReleaseLeasesResponse { leases: released.leases })
 }
 
@@ -75,8 +78,8 @@ pub(super) fn list_leases(
     request: proto::ListLeasesRequest,
     limits: &Limits,
 ) -> Answer<proto::ListLeasesResponse> {
-    let page = from::page(request.cursor, request.page_entries, limits.page_entries)?;
-    let found = wallets.list_leases(&request.wallet, &page)?;
+    let list = from::page(request.wallet, request.cursor, request.page_entries, limits)?;
+    let found = wallets.list_leases(&list)?;
     let answer = proto::ListLeasesResponse {
         leases: found.items.iter().map(to::lease).collect(),
         set_aside: found.set_aside.as_ref().map(to::set_aside),
@@ -91,29 +94,30 @@ pub(super) fn select_coins(
     _: &Limits,
 ) -> Answer<proto::SelectCoinsResponse> {
     let texts = texts(wallets, &request.wallet)?;
-    let mut coins = texts.coins(required("coins", request.coins)?).within("coins")?;
-    coins.idempotency_key = request.idempotency_key;
-    let selection = wallets.select_coins(&request.wallet, &coins)?;
+    let select = SelectCoins {
+        wallet: request.wallet,
+        payment: texts.coins(required("coins", request.coins)?).within("coins")?,
+        with_lease: false,
+        idempotency_key: request.idempotency_key,
+    };
+    let selection = wallets.select_coins(&select)?;
     Ok(proto::SelectCoinsResponse { selection: Some(to::selection(&selection)) })
 }
 
 pub(super) fn create_psbt(
     wallets: &Wallets,
-    mut request: proto::CreatePsbtRequest,
+    request: proto::CreatePsbtRequest,
     _: &Limits,
 ) -> Answer<proto::CreatePsbtResponse> {
-    let name = std::mem::take(&mut request.wallet);
-    let texts = texts(wallets, &name)?;
-    Ok(to::psbt(wallets.create_psbt(&name, &texts.create_psbt(request)?)?))
+    let texts = texts(wallets, &request.wallet)?;
+    Ok(to::psbt(wallets.create_psbt(&texts.create_psbt(request)?)?))
 }
 
 pub(super) fn bump_fee(
     wallets: &Wallets,
-    mut request: proto::BumpFeeRequest,
+    request: proto::BumpFeeRequest,
     _: &Limits,
 ) -> Answer<proto::BumpFeeResponse> {
-    let name = std::mem::take(&mut request.wallet);
-    let texts = texts(wallets, &name)?;
-    let txid = texts.hash(&request.txid).within("txid")?;
-    Ok(to::bump(wallets.bump_fee(&name, &txid, &from::bump_fee(request)?)?))
+    let texts = texts(wallets, &request.wallet)?;
+    Ok(to::bump(wallets.bump_fee(&from::bump_fee(texts, request)?)?))
 }

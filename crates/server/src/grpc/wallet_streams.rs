@@ -69,6 +69,7 @@ pub(super) async fn pruned(
     limits: &Limits,
 ) -> Result<Pruned, Status> {
     let rule = PruneWallet {
+        wallet: request.wallet,
         dead_older_than_secs: request.dead_older_than_secs,
         confirmed_up_to: request.confirmed_up_to_height,
         txs_max: from::entries("txs_max", request.txs_max, limits.page_entries)?,
@@ -76,7 +77,7 @@ pub(super) async fn pruned(
         dry_run: request.dry_run,
     };
     let prune = move |wallets: &Wallets| {
-        let archive = wallets.prune_wallet(&request.wallet, &rule)?;
+        let archive = wallets.prune_wallet(&rule)?;
         let removed = archive.transactions.into_iter().map(to::details);
         Ok(parts(removed, PART_BYTES))
     };

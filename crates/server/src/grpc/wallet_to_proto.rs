@@ -44,8 +44,9 @@ fn algorithm(word: &str) -> i32 {
 }
 
 pub(super) fn wallet(wallet: WalletInfo) -> proto::Wallet {
-    let WalletInfo { name, chain, network, created_at_us, set_aside, rescan, archived_at_us } =
-        wallet;
+    let WalletInfo {
+        name, chain, network, created_at_us, set_aside, rescan, archived_at_us, ..
+    } = wallet;
     let set_aside = set_aside.as_ref().map(self::set_aside);
     let rescan = rescan.map(self::rescan);
     proto::Wallet { name, chain, network, created_at_us, set_aside, rescan, archived_at_us }

@@ -2,28 +2,13 @@
 //!
 //! # Invariants
 //!
-//! * What a request means is said in [`crate::wallets`]; here is only its way over HTTP.
-//! * A request counts while it is worked on, also when nobody waits any more, and not while its body
-//!   arrives.
+//! * What a request means is said in [`crate::wallets`]; routes come from the table of operations,
+//!   but for events.
 //! * Nothing of a wallet is to be kept by caches on the way.
 
-mod admission;
-mod archive;
-mod body;
-mod directory;
 mod events;
-mod faults;
-mod history;
-mod idempotency;
-mod labels;
-mod ledger;
-mod payments;
-mod places;
-mod prune;
-mod records;
 
 use axum::{
-    Json,
     http::{HeaderValue, header},
     middleware::{from_fn, map_response},
     response::Response,
@@ -31,12 +16,60 @@ use axum::{
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{error::ApiError, guard::trusted_only};
+use super::{
+    admission::Admission,
+    error::ApiError,
+    guard::trusted_only,
+    state::read_within,
+    table::{Routes, Serves},
+};
+use crate::{
+    config::RestConfig,
+    wallets::{Lagging, Wallets},
+};
 
-pub use admission::WalletState;
+/// What wallet routes share; clones share it too.
+#[derive(Debug, Clone)]
+pub struct WalletState {
+    wallets: Wallets,
+    admission: Admission,
+}
 
-/// An answer in JSON, or why there is none.
-type Answer<T> = Result<Json<T>, ApiError>;
+impl WalletState {
+    /// Answers from a ledger within the limits of `config`.
+    #[must_use]
+    pub fn new(wallets: Wallets, config: &RestConfig) -> Self {
+        Self { wallets, admission: Admission::new(config) }
+    }
+
+    /// Whether the ledger follows a chain in this program.
+    pub(super) fn is_following(&self) -> bool {
+        self.wallets.follower().runs()
+    }
+
+    /// Why the ledger has not followed the chain for too long.
+    pub(super) fn follower_fault(&self) -> Option<String> {
+        self.wallets.follower_fault()
+    }
+
+    /// Which wallets lack blocks, if the ledger answers; gets through under load.
+    pub(super) async fn lagging(&self) -> Result<Lagging, ApiError> {
+        let wallets = self.wallets.clone();
+        read_within(self.admission.timeout(), move || Ok(wallets.lagging()?)).await
+    }
+}
+
+impl Serves for WalletState {
+    type Part = Wallets;
+
+    fn part(&self) -> &Wallets {
+        &self.wallets
+    }
+
+    fn admission(&self) -> &Admission {
+        &self.admission
+    }
+}
 
 #[derive(OpenApi)]
 #[openapi(
@@ -50,69 +83,15 @@ type Answer<T> = Result<Json<T>, ApiError>;
 )]
 struct Description;
 
-/// Routes and their description, made from the same list.
+/// Routes and their description, from the table of operations.
 pub(super) fn wallet_routes() -> OpenApiRouter<WalletState> {
-    OpenApiRouter::with_openapi(Description::openapi())
-        .merge(routes_without_key().route_layer(from_fn(idempotency::refuse_key)))
-        .merge(routes_with_key())
+    let mut routes = Routes { router: OpenApiRouter::with_openapi(Description::openapi()) };
+    utxokeep::ops::wallets::operations(&mut routes);
+    routes
+        .router
+        .routes(routes!(events::list_events))
         .route_layer(from_fn(trusted_only))
         .route_layer(map_response(keep_nowhere))
-}
-
-/// Routes that an idempotency key makes safe to repeat.
-fn routes_with_key() -> OpenApiRouter<WalletState> {
-    OpenApiRouter::new()
-        .routes(routes!(directory::next_address))
-        .routes(routes!(records::record_transaction))
-        .routes(routes!(payments::bump_fee))
-        .routes(routes!(payments::acquire_leases))
-        .routes(routes!(payments::renew_leases))
-        .routes(routes!(payments::select_coins))
-        .routes(routes!(payments::create_psbt))
-}
-
-fn routes_without_key() -> OpenApiRouter<WalletState> {
-    OpenApiRouter::new()
-        .routes(routes!(directory::list_wallets, directory::create_wallet))
-        .routes(routes!(directory::show_wallet))
-        .routes(routes!(directory::rescan_wallet))
-        .routes(routes!(directory::list_addresses, directory::add_addresses))
-        .routes(routes!(directory::list_descriptors, directory::add_descriptor))
-        .routes(routes!(archive::archive_wallet))
-        .routes(routes!(archive::restore_wallet))
-        .routes(routes!(archive::archive_descriptor))
-        .routes(routes!(archive::restore_descriptor))
-        .routes(routes!(history::wallet_balance))
-        .routes(routes!(history::list_wallet_utxos))
-        .routes(routes!(history::show_wallet_utxo))
-        .routes(routes!(history::list_transactions))
-        .routes(routes!(history::show_transaction, records::remove_transaction))
-        .routes(routes!(history::list_replacements))
-        .routes(routes!(records::publish_transaction))
-        .routes(routes!(records::confirm_transaction))
-        .routes(routes!(records::abandon_transaction))
-        .routes(routes!(records::unconfirm_transaction))
-        .routes(routes!(payments::list_leases, payments::release_leases))
-        .routes(routes!(payments::clean_leases))
-        .routes(routes!(labels::set_transaction_label))
-        .routes(routes!(labels::export_labels, labels::import_labels))
-        .routes(routes!(labels::freeze_utxo))
-        .routes(routes!(labels::unfreeze_utxo))
-        .routes(routes!(prune::prune_wallet))
-        .routes(routes!(prune::list_pruned))
-        .routes(routes!(prune::acknowledge_pruned))
-        .routes(routes!(history::verify_wallet))
-        .routes(routes!(history::verify_wallets))
-        .routes(routes!(events::list_events))
-        .routes(routes!(events::list_webhooks, events::add_webhook))
-        .routes(routes!(events::remove_webhook))
-        .routes(routes!(events::pause_webhook))
-        .routes(routes!(events::resume_webhook))
-        .routes(routes!(events::test_webhook))
-        .routes(routes!(ledger::ledger_tip))
-        .routes(routes!(ledger::apply_block))
-        .routes(routes!(ledger::disconnect_block))
-        .routes(routes!(ledger::roll_back))
 }
 
 async fn keep_nowhere(mut response: Response) -> Response {

@@ -12,12 +12,19 @@ use clap::Args as _;
 use serde_json::Value;
 use tempfile::TempDir;
 use utoipa::{PartialSchema as _, ToSchema as _};
-use utxokeep::ops::{About, Operation, Part, Visitor, chain, pruner, transactions};
+use utxokeep::{
+    config::{RestConfig, WalletConfig},
+    ops::{About, Method, Operation, Part, Visitor, chain, pruner, transactions, wallets},
+};
 use utxokeep_chains::write_block_file;
 use utxokeep_core::Network;
 use utxokeep_testkit::{ANYONE, mine, regtest_genesis};
 
-use crate::program::{Serving, told, utxokeep};
+use crate::{
+    program::{Serving, told, utxokeep},
+    wallet_cli::program::{User, text},
+    wallet_rest::client::Api,
+};
 
 /// An operation, which fields of its request a command takes without a name, and all names of its
 /// request and answer.
@@ -242,4 +249,59 @@ fn one_group_of_commands_is_named_after_pruning() {
     let groups = tree.get_subcommands().map(clap::Command::get_name);
     let pruning: Vec<_> = groups.filter(|name| name.contains("prun")).collect();
     assert_eq!(pruning, ["pruner"]);
+}
+
+/// Every read of wallets, asked of a ledger with coins, a lease, labels and a pruned transaction.
+#[test]
+fn a_command_over_wallets_with_json_and_its_route_answer_with_the_same_bytes() {
+    let user = User::new().with_coins(&[50_000, 60_000, 70_000]);
+    let coins = user.json(&["wallet", "utxos", "hot"]);
+    let coin = text(&coins["items"][0], "outpoint").to_owned();
+    let tx_hash = coin.split_once(':').unwrap().0.to_owned();
+    user.json(&["wallet", "lease", "acquire", "hot", &coin, "--seconds", "6000"]);
+    user.json(&["wallet", "label", "hot", &tx_hash, "from a friend"]);
+    let wallet = || ("wallet", "hot".to_owned());
+    let page = || ("page_size", "2".to_owned());
+    let tx = ("tx_hash", tx_hash);
+    let questions: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::from([
+        ("wallet list", vec![page()]),
+        ("wallet show", vec![wallet()]),
+        ("wallet balance", vec![wallet(), ("min_confirmations", "1".to_owned())]),
+        ("wallet utxos", vec![wallet(), page()]),
+        ("wallet utxo", vec![wallet(), ("outpoint", coin)]),
+        ("wallet txs", vec![wallet(), page(), ("from_height", "0".to_owned())]),
+        ("wallet tx", vec![wallet(), tx.clone()]),
+        ("wallet replacements", vec![wallet(), tx]),
+        ("wallet address list", vec![wallet(), page()]),
+        ("wallet descriptor list", vec![wallet()]),
+        ("wallet lease list", vec![wallet()]),
+        ("wallet pruned", vec![wallet()]),
+        ("wallet webhook list", vec![wallet()]),
+        ("wallet labels export", vec![wallet()]),
+        ("wallet verify", vec![wallet()]),
+        ("wallet verify-all", vec![]),
+        ("wallet tip", vec![("chain", "bitcoin".to_owned()), ("network", "regtest".to_owned())]),
+    ]);
+    let mut table = Table::default();
+    wallets::operations(&mut table);
+    let reads: Vec<&Listed> =
+        table.0.iter().filter(|listed| listed.about.method == Method::Get).collect();
+    assert_eq!(reads.len(), questions.len(), "every read is asked here");
+    let api = Api::over(&user.url, &RestConfig::default(), &WalletConfig::default());
+    for listed in reads {
+        let About { command, .. } = listed.about;
+        let mut words = command_of(listed, &questions[command]);
+        // One command checks one wallet or all.
+        if command == "wallet verify-all" {
+            words = vec!["wallet".to_owned(), "verify".to_owned()];
+        }
+        words.push("--json".to_owned());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = user.run(&words);
+        assert_eq!(output.status.code(), Some(0), "{command}: {}", told(&output));
+        let reply = api.get(&route_of(&listed.about, &questions[command]));
+        assert_eq!(reply.status, 200, "{command}: {reply:?}");
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(printed.trim_end(), reply.text.trim_end(), "{command}");
+    }
 }

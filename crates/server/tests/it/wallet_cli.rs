@@ -4,7 +4,7 @@ mod answers;
 mod cardano;
 mod guards;
 mod once;
-mod program;
+pub(crate) mod program;
 mod pruning;
 mod refusals;
 mod spending;

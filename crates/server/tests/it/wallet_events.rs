@@ -259,12 +259,14 @@ fn events_are_listed_and_streamed_over_grpc() {
     let settings = WalletConfig { fsync: false, ..WalletConfig::default() };
     let other = Wallets::open(&served.url, &settings, OpenMode::Existing).unwrap();
     let request: AddAddresses =
-        serde_json::from_value(json!({ "addresses": [{ "address": SCRIPT }] })).unwrap();
-    other.add_addresses("hot", &request).unwrap();
+        serde_json::from_value(json!({ "wallet": "hot", "addresses": [{ "address": SCRIPT }] }))
+            .unwrap();
+    other.add_addresses(&request).unwrap();
     let pay = |number| {
-        let body = json!({ "parts": payment(number, SCRIPT, &[1_000]), "seen": "mempool" });
+        let parts = payment(number, SCRIPT, &[1_000]);
+        let body = json!({ "wallet": "hot", "parts": parts, "seen": "mempool" });
         let record = serde_json::from_value(body).unwrap();
-        other.record_tx("hot", &record).unwrap();
+        other.record_tx(&record).unwrap();
     };
     pay(1);
     pay(2);

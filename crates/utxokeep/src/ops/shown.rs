@@ -154,8 +154,7 @@ fn label(name: &str) -> String {
 }
 
 /// Text of somebody else, with control characters written out so that they cannot steer a terminal.
-#[must_use]
-pub fn safe(text: &str) -> String {
+fn safe(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() {

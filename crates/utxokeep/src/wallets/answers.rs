@@ -47,6 +47,9 @@ pub struct Listed<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub set_aside: Option<SetAsideInfo>,
+    /// Whether a list without pages may have more rows.
+    #[serde(skip)]
+    pub is_cut: bool,
 }
 
 impl<T> Listed<T> {
@@ -58,7 +61,7 @@ impl<T> Listed<T> {
         item: impl FnMut(&R) -> T,
     ) -> Self {
         let next_cursor = rows.last().filter(|_| rows.len() >= rows_max).map(cursor);
-        Self { items: rows.iter().map(item).collect(), next_cursor, set_aside: None }
+        Self { items: rows.iter().map(item).collect(), next_cursor, set_aside: None, is_cut: false }
     }
 
     /// The same list, of a wallet that may be set aside.
@@ -68,9 +71,22 @@ impl<T> Listed<T> {
 
     /// A list that is one page.
     pub const fn whole(items: Vec<T>) -> Self {
-        Self { items, next_cursor: None, set_aside: None }
+        Self { items, next_cursor: None, set_aside: None, is_cut: false }
     }
 }
+
+/// How far the ledger has come on a network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TipAnswer {
+    /// The last block that was applied; `null` when there is none.
+    pub tip: Option<LedgerTip>,
+}
+
+/// Labels of a wallet, one line of JSON each, as BIP-329 has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LabelLines(pub String);
 
 /// The last block of a network that the ledger has applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

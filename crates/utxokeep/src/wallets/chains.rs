@@ -4,8 +4,8 @@ use utxokeep_core::{Height, Network};
 use utxokeep_wallet::{LinkedBlock, NewTx};
 
 use super::{
-    ApplyBlock, BlockApplied, BlockPlace, BlockTx, DisconnectBlock, LedgerTip, RollBack, Wallets,
-    WalletsError, now,
+    ApplyBlock, BlockApplied, BlockPlace, BlockTx, DisconnectBlock, LedgerTip, RollBack, TipAnswer,
+    Wallets, WalletsError, now,
     records::{block_ref, tx_of_parts},
     texts,
 };
@@ -18,11 +18,8 @@ impl Wallets {
 
     /// Applies the next block to all wallets of a network. A block that the ledger has passed goes to
     /// wallets whose rescan waits for it.
-    pub fn apply_block(
-        &self,
-        network: Network,
-        request: &ApplyBlock,
-    ) -> Result<BlockApplied, WalletsError> {
+    pub fn apply_block(&self, request: &ApplyBlock) -> Result<BlockApplied, WalletsError> {
+        let network = Self::find_network(&request.chain, &request.network)?;
         let of_chain = self.chain.as_ref().map(|index| index.settings().network());
         if self.follower().runs() && of_chain == Some(network) {
             return Err(WalletsError::FollowsChain);
@@ -78,23 +75,17 @@ impl Wallets {
     }
 
     /// Takes the last block off a network; answers the last one now.
-    pub fn disconnect_block(
-        &self,
-        network: Network,
-        request: &DisconnectBlock,
-    ) -> Result<Option<LedgerTip>, WalletsError> {
+    pub fn disconnect_block(&self, request: &DisconnectBlock) -> Result<TipAnswer, WalletsError> {
+        let network = Self::find_network(&request.chain, &request.network)?;
         let linked = linked(network, &request.block, request.parent.as_deref())?;
         self.ledger.disconnect_block(network, &linked, now())?;
         let below = linked.block.height.parent().zip(linked.parent);
-        Ok(below.map(|tip| LedgerTip::new(network, tip)))
+        Ok(TipAnswer { tip: below.map(|tip| LedgerTip::new(network, tip)) })
     }
 
     /// Takes all blocks from a height on off a network; answers the last one now.
-    pub fn roll_back(
-        &self,
-        network: Network,
-        request: &RollBack,
-    ) -> Result<Option<LedgerTip>, WalletsError> {
+    pub fn roll_back(&self, request: &RollBack) -> Result<TipAnswer, WalletsError> {
+        let network = Self::find_network(&request.chain, &request.network)?;
         if request.allow.iter().any(|name| name != "pruned") {
             return Err(WalletsError::field("allow", "only pruned can be allowed"));
         }
@@ -104,7 +95,7 @@ impl Wallets {
         } else {
             self.ledger.rollback_below_pruned(network, from, now())?
         };
-        Ok(tip.map(|tip| LedgerTip::new(network, tip)))
+        Ok(TipAnswer { tip: tip.map(|tip| LedgerTip::new(network, tip)) })
     }
 }
 

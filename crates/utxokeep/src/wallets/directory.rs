@@ -1,25 +1,30 @@
 //! Wallets, and what they watch: addresses, descriptors, labels.
 
 use utxokeep_core::{Height, Network};
-use utxokeep_wallet::{ArchiveBlocker, LabelCursor, NewAddress, NewDescriptor, WalletId};
+use utxokeep_wallet::{Address, ArchiveBlocker, LabelCursor, NewAddress, NewDescriptor, WalletId};
 
 use super::{
-    AddAddresses, AddDescriptor, AddressInfo, Archive, CoinWish, CreateWallet, DescriptorAdded,
-    DescriptorInfo, LabelsImported, LedgerTip, ListDescriptors, ListWallets, Listed,
-    NewAddressInfo, Page, Restored, SetLabel, StandingInfo, WalletInfo, WalletStatus, Wallets,
-    WalletsError, Watched, now, once::Asked, texts,
+    AddAddresses, AddDescriptor, AddressInfo, Archive, ArchiveDescriptor, Archived, CoinWish,
+    CreateWallet, DescriptorAdded, DescriptorInfo, ImportLabels, InWallet, LabelLines, Labelled,
+    LabelsImported, LedgerTip, ListDescriptors, ListWallets, Listed, NewAddressInfo, NextAddress,
+    OfNetwork, OneCoin, OneDescriptor, Restored, SetLabel, StandingInfo, TipAnswer, WalletInfo,
+    WalletPage, WalletStatus, Wallets, WalletsError, Watched, now, once::Asked, requests::Page,
+    texts,
 };
 use crate::memory;
 
-impl Wallets {
-    /// Rows of a page.
-    pub(super) fn rows(&self, count: Option<u32>) -> usize {
-        count.unwrap_or(u32::MAX).clamp(1, self.config.page_rows_max.get()) as usize
-    }
+/// Keychain for payments by others.
+const RECEIVING: u32 = 0;
 
+impl Wallets {
     /// The last block of a network that the ledger has applied.
     pub fn tip(&self, network: Network) -> Result<Option<LedgerTip>, WalletsError> {
         Ok(self.ledger.tip(network)?.map(|tip| LedgerTip::new(network, tip)))
+    }
+
+    /// The last block of the network that a request names.
+    pub fn network_tip(&self, request: &OfNetwork) -> Result<TipAnswer, WalletsError> {
+        Ok(TipAnswer { tip: self.tip(Self::find_network(&request.chain, &request.network)?)? })
     }
 
     /// Makes a wallet.
@@ -27,15 +32,26 @@ impl Wallets {
         let network = Network::find(&request.chain, &request.network)?;
         let birthday = request.birthday_height.map(Height::new);
         let wallet = self.ledger.create_wallet_born(&request.name, network, birthday, now())?;
-        Ok(WalletInfo::new(&wallet, StandingInfo::default()))
+        let is_birthday_unchecked = birthday.is_some() && self.ledger.tip(network)?.is_none();
+        Ok(WalletInfo {
+            is_birthday_unchecked,
+            ..WalletInfo::new(&wallet, StandingInfo::default())
+        })
     }
 
     /// A page of all wallets, in the order they were made.
     pub fn list_wallets(&self, list: &ListWallets) -> Result<Listed<WalletInfo>, WalletsError> {
-        let page = Page { cursor: list.cursor.clone(), count: list.count };
-        let after = number_cursor(&page)?.map(WalletId::new);
-        let rows = self.rows(page.count);
-        let wallets = if list.archived {
+        self.pages(&list.page(), |page| self.wallets_page(list.archived, page))
+    }
+
+    fn wallets_page(
+        &self,
+        with_archived: bool,
+        page: &Page,
+    ) -> Result<Listed<WalletInfo>, WalletsError> {
+        let after = number_cursor(page)?.map(WalletId::new);
+        let rows = self.rows(page.page_size);
+        let wallets = if with_archived {
             self.ledger.wallets_and_archived(after, rows)?
         } else {
             self.ledger.wallets(after, rows)?
@@ -50,8 +66,8 @@ impl Wallets {
     }
 
     /// One wallet.
-    pub fn show_wallet(&self, name: &str) -> Result<WalletStatus, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn show_wallet(&self, request: &InWallet) -> Result<WalletStatus, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
         let standing = self.standing(&wallet)?;
         let keychains = self.ledger.descriptors(wallet.id)?;
         let near_edge = keychains.iter().filter(|each| each.edge_index.is_some());
@@ -64,49 +80,37 @@ impl Wallets {
     }
 
     /// Watches addresses, all or none. What is watched already takes the weight that is given.
-    pub fn add_addresses(
-        &self,
-        name: &str,
-        request: &AddAddresses,
-    ) -> Result<Watched, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn add_addresses(&self, request: &AddAddresses) -> Result<Watched, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
         let watch = |each: &super::WatchAddress| {
             let script = texts::script(wallet.network, &each.address)?;
             let address = texts::address(wallet.network, &script);
-            Ok(NewAddress { script, address, spend_weight: each.spend_weight })
+            let spend_weight = each.spend_weight.or(request.spend_weight);
+            Ok(NewAddress { script, address, spend_weight })
         };
         let addresses: Vec<NewAddress> =
             request.addresses.iter().map(watch).collect::<Result<_, WalletsError>>()?;
         let added = self.ledger.add_addresses(wallet.id, &addresses, now())?;
         let scan_from_height = added.scan_from.map(Height::get);
-        Ok(Watched { address_ids: added.ids, scan_from_height })
+        let wallet = wallet.name;
+        Ok(Watched { address_ids: added.ids, scan_from_height, wallet })
     }
 
     /// A page of watched addresses, in the order they were added.
-    pub fn list_addresses(
-        &self,
-        name: &str,
-        page: &Page,
-    ) -> Result<Listed<AddressInfo>, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let after = number_cursor(page)?.unwrap_or(0);
-        let rows = self.rows(page.count);
-        let addresses = self.ledger.addresses(wallet.id, after, rows)?;
-        Ok(Listed::new(
-            &addresses,
-            rows,
-            |last| last.id.to_string(),
-            |each| AddressInfo::new(wallet.network, each),
-        ))
+    pub fn list_addresses(&self, list: &WalletPage) -> Result<Listed<AddressInfo>, WalletsError> {
+        let wallet = self.wallet(&list.wallet)?;
+        self.pages(&list.page(), |page| {
+            let rows = self.rows(page.page_size);
+            let after = number_cursor(page)?.unwrap_or(0);
+            let addresses = self.ledger.addresses(wallet.id, after, rows)?;
+            let info = |each: &Address| AddressInfo::new(wallet.network, each);
+            Ok(Listed::new(&addresses, rows, |last| last.id.to_string(), info))
+        })
     }
 
     /// Watches a descriptor. One that is watched already takes a larger lookahead or next index.
-    pub fn add_descriptor(
-        &self,
-        name: &str,
-        request: &AddDescriptor,
-    ) -> Result<DescriptorAdded, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn add_descriptor(&self, request: &AddDescriptor) -> Result<DescriptorAdded, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
         if wallet.network.is_cardano() {
             let what = "an output descriptor";
             return Err(WalletsError::WrongChain { what, network: wallet.network });
@@ -123,16 +127,16 @@ impl Wallets {
         Ok(DescriptorAdded {
             items: added.keychains.into_iter().map(info).collect(),
             scan_from_height: added.scan_from.map(Height::get),
+            wallet: wallet.name,
         })
     }
 
     /// The keychains of a wallet.
     pub fn list_descriptors(
         &self,
-        name: &str,
-        list: ListDescriptors,
-    ) -> Result<Vec<DescriptorInfo>, WalletsError> {
-        let wallet = self.wallet_id(name)?;
+        list: &ListDescriptors,
+    ) -> Result<Listed<DescriptorInfo>, WalletsError> {
+        let wallet = self.wallet_id(&list.wallet)?;
         let scan_from = self.ledger.scan_from(wallet)?;
         let info = |watched| DescriptorInfo::new(watched, scan_from);
         let keychains = if list.archived {
@@ -140,69 +144,69 @@ impl Wallets {
         } else {
             self.ledger.descriptors(wallet)?
         };
-        Ok(keychains.into_iter().map(info).collect())
+        Ok(Listed::whole(keychains.into_iter().map(info).collect()))
     }
 
     /// Archives a wallet: it is not followed any more and takes nothing. Its history stays.
-    pub fn archive_wallet(&self, name: &str, request: &Archive) -> Result<(), WalletsError> {
-        let allow = blockers(request)?;
-        Ok(self.ledger.archive_wallet(self.wallet_id(name)?, &allow, now())?)
+    pub fn archive_wallet(&self, request: &Archive) -> Result<Archived, WalletsError> {
+        let allow = blockers(&request.allow)?;
+        self.ledger.archive_wallet(self.wallet_id(&request.wallet)?, &allow, now())?;
+        Ok(Archived { wallet: request.wallet.clone(), descriptor_id: None })
     }
 
     /// Takes a wallet out of the archive.
-    pub fn restore_wallet(&self, name: &str) -> Result<Restored, WalletsError> {
-        let scan_from = self.ledger.restore_wallet(self.wallet_id(name)?, now())?;
-        Ok(Restored { scan_from_height: scan_from.map(Height::get) })
+    pub fn restore_wallet(&self, request: &InWallet) -> Result<Restored, WalletsError> {
+        let wallet = request.wallet.clone();
+        let scan_from = self.ledger.restore_wallet(self.wallet_id(&wallet)?, now())?;
+        Ok(Restored { scan_from_height: scan_from.map(Height::get), wallet })
     }
 
     /// Archives a keychain: its scripts are not watched any more.
     pub fn archive_descriptor(
         &self,
-        name: &str,
-        descriptor: i64,
-        request: &Archive,
-    ) -> Result<(), WalletsError> {
-        let (wallet, allow) = (self.wallet_id(name)?, blockers(request)?);
-        Ok(self.ledger.archive_descriptor(wallet, descriptor, &allow, now())?)
+        request: &ArchiveDescriptor,
+    ) -> Result<Archived, WalletsError> {
+        let (id, allow) = (self.wallet_id(&request.wallet)?, blockers(&request.allow)?);
+        self.ledger.archive_descriptor(id, request.descriptor_id, &allow, now())?;
+        let wallet = request.wallet.clone();
+        Ok(Archived { wallet, descriptor_id: Some(request.descriptor_id) })
     }
 
     /// Takes a keychain out of the archive.
-    pub fn restore_descriptor(
-        &self,
-        name: &str,
-        descriptor: i64,
-    ) -> Result<Restored, WalletsError> {
-        let wallet = self.wallet_id(name)?;
-        let scan_from = self.ledger.restore_descriptor(wallet, descriptor, now())?;
-        Ok(Restored { scan_from_height: scan_from.map(Height::get) })
+    pub fn restore_descriptor(&self, request: &OneDescriptor) -> Result<Restored, WalletsError> {
+        let wallet = request.wallet.clone();
+        let id = self.wallet_id(&wallet)?;
+        let scan_from = self.ledger.restore_descriptor(id, request.descriptor_id, now())?;
+        Ok(Restored { scan_from_height: scan_from.map(Height::get), wallet })
     }
 
     /// Hands out the next address of a keychain.
-    pub fn next_address(
-        &self,
-        name: &str,
-        descriptor: i64,
-        idempotency_key: Option<&str>,
-    ) -> Result<NewAddressInfo, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let asked = Asked { operation: "next_address", request: &descriptor, key: idempotency_key };
+    pub fn next_address(&self, request: &NextAddress) -> Result<NewAddressInfo, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
+        let descriptor = if let Some(id) = request.descriptor_id {
+            id
+        } else {
+            let keychains = self.ledger.descriptors(wallet.id)?;
+            let receiving = keychains.iter().find(|each| each.keychain == RECEIVING);
+            let missing = || WalletsError::NoKeychain { wallet: wallet.name.clone() };
+            receiving.ok_or_else(missing)?.id
+        };
+        let key = request.idempotency_key.as_deref();
+        let asked = Asked { operation: "next_address", request: &descriptor, key };
         self.once(&wallet, &asked, |open| Ok(open.reveal_next_address(descriptor)?.into()))
     }
 
     /// Sets the label of a transaction; empty text clears it.
-    pub fn set_tx_label(
-        &self,
-        name: &str,
-        txid: &str,
-        request: &SetLabel,
-    ) -> Result<(), WalletsError> {
-        let wallet = self.wallet(name)?;
-        let txid = texts::txid(wallet.network, txid)?;
-        Ok(self.ledger.set_tx_label(wallet.id, &txid, &request.label, now())?)
+    pub fn set_tx_label(&self, request: &SetLabel) -> Result<Labelled, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
+        let txid = texts::txid(wallet.network, &request.tx_hash)?;
+        self.ledger.set_tx_label(wallet.id, &txid, &request.label, now())?;
+        Ok(Labelled { txid: wallet.network.hash(txid), label: request.label.clone() })
     }
 
     /// All labels as lines of BIP-329. Labels that are set meanwhile may be missing.
-    pub fn export_labels(&self, name: &str) -> Result<String, WalletsError> {
+    pub fn export_labels(&self, request: &InWallet) -> Result<LabelLines, WalletsError> {
+        let name = request.wallet.as_str();
         let (mut lines, mut after) = (String::new(), None);
         while let Some((page, last)) = self.export_labels_page(name, after.as_ref())? {
             // While the text grows, the old one is there as well.
@@ -210,7 +214,7 @@ impl Wallets {
             lines.push_str(&page);
             after = Some(last);
         }
-        Ok(lines)
+        Ok(LabelLines(lines))
     }
 
     /// The labels behind one, as lines of BIP-329, with the last of them; `None` at the end.
@@ -224,31 +228,36 @@ impl Wallets {
     }
 
     /// Sets labels from lines of BIP-329. Lines that cannot be used are skipped and reported.
-    pub fn import_labels(&self, name: &str, lines: &[u8]) -> Result<LabelsImported, WalletsError> {
-        Ok(self.ledger.import_labels(self.wallet_id(name)?, lines, now())?.into())
+    pub fn import_labels(&self, request: &ImportLabels) -> Result<LabelsImported, WalletsError> {
+        let wallet = self.wallet_id(&request.wallet)?;
+        Ok(self.ledger.import_labels(wallet, &request.lines.0, now())?.into())
     }
 
-    /// Holds an output back from selections and leases, or lets it go.
-    pub fn set_spendable(
-        &self,
-        name: &str,
-        outpoint: &str,
-        spendable: bool,
-    ) -> Result<CoinWish, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let output = texts::outpoint(wallet.network, outpoint)?;
+    /// Holds an output back from selections and leases.
+    pub fn freeze(&self, request: &OneCoin) -> Result<CoinWish, WalletsError> {
+        self.set_spendable(request, false)
+    }
+
+    /// Lets an output go that was held back.
+    pub fn unfreeze(&self, request: &OneCoin) -> Result<CoinWish, WalletsError> {
+        self.set_spendable(request, true)
+    }
+
+    fn set_spendable(&self, request: &OneCoin, spendable: bool) -> Result<CoinWish, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
+        let output = texts::outpoint(wallet.network, &request.outpoint)?;
         self.ledger.set_spendable(wallet.id, &output, spendable, now())?;
         let outpoint = wallet.network.outpoint(&output);
         Ok(CoinWish { outpoint, spendable })
     }
 }
 
-fn blockers(request: &Archive) -> Result<Vec<ArchiveBlocker>, WalletsError> {
+fn blockers(names: &[String]) -> Result<Vec<ArchiveBlocker>, WalletsError> {
     let blocker = |name: &String| {
         let what = "this is none of coins, unconfirmed, leases";
         ArchiveBlocker::from_name(name).ok_or_else(|| WalletsError::field("allow", what))
     };
-    request.allow.iter().map(blocker).collect()
+    names.iter().map(blocker).collect()
 }
 
 /// A cursor that is the number of the last row.

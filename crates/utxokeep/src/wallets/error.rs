@@ -133,6 +133,15 @@ pub enum WalletsError {
         /// What is wrong with it.
         what: String,
     },
+    /// No keychain to hand addresses out from.
+    #[error(
+        "wallet {wallet:?} has no descriptor for payments by others; nothing was changed: add one, or \
+         name a keychain with descriptor_id"
+    )]
+    NoKeychain {
+        /// Name of the wallet.
+        wallet: String,
+    },
     /// Something that only chains with scripts of Bitcoin have.
     #[error("{what} is not there on {network}; nothing was changed")]
     WrongChain {
@@ -173,6 +182,7 @@ impl WalletsError {
             | Self::PartialChain
             | Self::TipsDiffer { .. }
             | Self::BelowChain { .. }
+            | Self::NoKeychain { .. }
             | Self::Chain(_) => ErrorKind::Refused,
         }
     }
@@ -190,6 +200,7 @@ impl WalletsError {
             Self::Target(_) => "bad_webhook_url",
             Self::Machine(_) => "failed",
             Self::WrongChain { .. } => "wrong_chain",
+            Self::NoKeychain { .. } => "no_keychain",
             Self::NoChain => "no_chain_database",
             Self::FollowsChain => "follows_chain",
             Self::PartialChain => "partial_chain_database",

@@ -3,19 +3,19 @@
 use utxokeep_core::{Height, Network, OutPoint, wallet::ConfirmationRange};
 use utxokeep_wallet::{
     Amount, BalanceQuery, CoinQuery, CoinScope, Direction, HistoryCursor, HistoryQuery,
-    HistoryScope, OpenWallet,
+    HistoryScope, OpenWallet, Wallet,
 };
 
 use super::{
-    BalanceInfo, BalanceOf, CoinInfo, LedgerTip, ListCoins, ListTransactions, Listed, OfWallet,
-    Page, ReplacementInfo, SetAsideInfo, StandingInfo, TxDetails, TxInfo, Wallets, WalletsError,
-    directory::bad_cursor, now, texts,
+    BalanceInfo, BalanceOf, CoinInfo, LedgerTip, ListCoins, ListReplacements, ListTransactions,
+    Listed, OfWallet, OneCoin, OneTx, ReplacementInfo, SetAsideInfo, StandingInfo, TxDetails,
+    TxInfo, Wallets, WalletsError, directory::bad_cursor, now, requests::Page, texts,
 };
 
 impl Wallets {
     /// The balance of a wallet.
-    pub fn balance(&self, name: &str, of: &BalanceOf) -> Result<BalanceInfo, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn balance(&self, of: &BalanceOf) -> Result<BalanceInfo, WalletsError> {
+        let wallet = self.wallet(&of.wallet)?;
         let range = range(of.min_confirmations, of.max_confirmations)?;
         let query = BalanceQuery { range, maturity: self.maturity() };
         self.ledger.view(wallet.id, now(), |view| {
@@ -30,14 +30,19 @@ impl Wallets {
     }
 
     /// A page of unspent outputs, by amount.
-    pub fn list_coins(
+    pub fn list_coins(&self, list: &ListCoins) -> Result<Listed<CoinInfo>, WalletsError> {
+        let wallet = self.wallet(&list.wallet)?;
+        self.pages(&list.page(), |page| self.coins_page(&wallet, list, page))
+    }
+
+    fn coins_page(
         &self,
-        name: &str,
+        wallet: &Wallet,
         list: &ListCoins,
+        page: &Page,
     ) -> Result<Listed<CoinInfo>, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let rows = self.rows(list.count);
-        let after = list.cursor.as_deref().map(|text| coin_cursor(wallet.network, text));
+        let rows = self.rows(page.page_size);
+        let after = page.cursor.as_deref().map(|text| coin_cursor(wallet.network, text));
         let query = CoinQuery {
             scope: coin_scope(list)?,
             range: range(list.min_confirmations, list.max_confirmations)?,
@@ -61,13 +66,9 @@ impl Wallets {
     }
 
     /// One unspent output.
-    pub fn show_coin(
-        &self,
-        name: &str,
-        outpoint: &str,
-    ) -> Result<OfWallet<CoinInfo>, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let outpoint = texts::outpoint(wallet.network, outpoint)?;
+    pub fn show_coin(&self, request: &OneCoin) -> Result<OfWallet<CoinInfo>, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
+        let outpoint = texts::outpoint(wallet.network, &request.outpoint)?;
         self.ledger.view(wallet.id, now(), |view| {
             let coin = view.coin(&outpoint)?;
             let item = CoinInfo::new(wallet.network, tip_height(view), &coin);
@@ -78,12 +79,20 @@ impl Wallets {
     /// A page of the history.
     pub fn list_transactions(
         &self,
-        name: &str,
         list: &ListTransactions,
     ) -> Result<Listed<TxInfo>, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let rows = self.rows(list.count);
-        let after = list.cursor.as_deref().map(|text| HistoryCursor::parse(text).ok_or(text));
+        let wallet = self.wallet(&list.wallet)?;
+        self.pages(&list.page(), |page| self.history_page(&wallet, list, page))
+    }
+
+    fn history_page(
+        &self,
+        wallet: &Wallet,
+        list: &ListTransactions,
+        page: &Page,
+    ) -> Result<Listed<TxInfo>, WalletsError> {
+        let rows = self.rows(page.page_size);
+        let after = page.cursor.as_deref().map(|text| HistoryCursor::parse(text).ok_or(text));
         let query = HistoryQuery {
             scope: scope(list)?,
             direction: if list.newest_first { Direction::Backward } else { Direction::Forward },
@@ -97,17 +106,13 @@ impl Wallets {
             |last| last.cursor.to_string(),
             |tx| TxInfo::new(wallet.network, tx),
         )
-        .of(self.standing(&wallet)?))
+        .of(self.standing(wallet)?))
     }
 
     /// One transaction, whatever became of it.
-    pub fn show_transaction(
-        &self,
-        name: &str,
-        txid: &str,
-    ) -> Result<OfWallet<TxDetails>, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let txid = texts::txid(wallet.network, txid)?;
+    pub fn show_transaction(&self, request: &OneTx) -> Result<OfWallet<TxDetails>, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
+        let txid = texts::txid(wallet.network, &request.tx_hash)?;
         self.ledger.view(wallet.id, now(), |view| {
             let (detail, label) = (view.transaction(&txid)?, view.tx_label(&txid)?);
             let item = TxDetails::new(wallet.network, &detail, label);
@@ -118,14 +123,15 @@ impl Wallets {
     /// What a transaction replaced and what replaced it, oldest first.
     pub fn list_replacements(
         &self,
-        name: &str,
-        txid: &str,
-        page: &Page,
-    ) -> Result<Vec<ReplacementInfo>, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let txid = texts::txid(wallet.network, txid)?;
-        let edges = self.ledger.replacements(wallet.id, &txid, self.rows(page.count))?;
-        Ok(edges.iter().map(|edge| ReplacementInfo::new(wallet.network, edge)).collect())
+        list: &ListReplacements,
+    ) -> Result<Listed<ReplacementInfo>, WalletsError> {
+        let wallet = self.wallet(&list.wallet)?;
+        let txid = texts::txid(wallet.network, &list.tx_hash)?;
+        let rows = self.rows(Some(self.page_size(list.page_size)?));
+        let edges = self.ledger.replacements(wallet.id, &txid, rows)?;
+        let info = |edge| ReplacementInfo::new(wallet.network, edge);
+        let is_cut = edges.len() >= rows;
+        Ok(Listed { is_cut, ..Listed::whole(edges.iter().map(info).collect()) })
     }
 }
 
@@ -151,13 +157,14 @@ pub(super) fn range(min: u32, max: Option<u32>) -> Result<ConfirmationRange, Wal
 }
 
 fn coin_scope(list: &ListCoins) -> Result<CoinScope, WalletsError> {
-    match (list.descriptor, list.address) {
+    match (list.descriptor_id, list.address_id) {
         (None, None) => Ok(CoinScope::All),
         (Some(id), None) => Ok(CoinScope::Keychain(id)),
         (None, Some(id)) => Ok(CoinScope::Address(id)),
-        (Some(_), Some(_)) => {
-            Err(WalletsError::field("descriptor", "ask for a keychain or for an address, not both"))
-        }
+        (Some(_), Some(_)) => Err(WalletsError::field(
+            "descriptor_id",
+            "ask for a keychain or for an address, not both",
+        )),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Leases: taken, renewed, ended, listed, cleaned up.
 
 use utxokeep_core::{OutPoint, wallet::LeaseOwner};
-use utxokeep_wallet::{LeaseCounts, LeaseTerms, LedgerError, Micros, Wallet};
+use utxokeep_wallet::{Lease, LeaseCounts, LeaseTerms, LedgerError, Micros, Wallet};
 
 use super::{
-    AcquireLeases, CleanedLeases, Hex, LeaseFor, LeaseInfo, Leased, Listed, Page, ReleaseLeases,
-    Released, Wallets, WalletsError, directory::number_cursor, now, once::Asked, texts,
+    AcquireLeases, CleanedLeases, Hex, InWallet, LeaseFor, LeaseInfo, Leased, Listed,
+    ReleaseLeases, Released, WalletPage, Wallets, WalletsError, directory::number_cursor, now,
+    once::Asked, texts,
 };
 
 /// Who takes leases, and for how long.
@@ -28,12 +29,8 @@ impl Lessee {
 
 impl Wallets {
     /// Leases outputs, all or none. Those that the owner has leased already are renewed.
-    pub fn acquire_leases(
-        &self,
-        name: &str,
-        request: &AcquireLeases,
-    ) -> Result<Leased, WalletsError> {
-        let (wallet, outpoints) = self.outpoints_of(name, request)?;
+    pub fn acquire_leases(&self, request: &AcquireLeases) -> Result<Leased, WalletsError> {
+        let (wallet, outpoints) = self.outpoints_of(request)?;
         let lessee = self.lessee(&request.lease)?;
         let key = request.idempotency_key.as_deref();
         self.once(&wallet, &Asked { operation: "lease", request, key }, |open| {
@@ -42,14 +39,13 @@ impl Wallets {
     }
 
     /// Renews leases that the owner holds, all or none.
-    pub fn renew_leases(
-        &self,
-        name: &str,
-        request: &AcquireLeases,
-    ) -> Result<Leased, WalletsError> {
-        let (wallet, outpoints) = self.outpoints_of(name, request)?;
+    pub fn renew_leases(&self, request: &AcquireLeases) -> Result<Leased, WalletsError> {
+        let (wallet, outpoints) = self.outpoints_of(request)?;
         if request.lease.owner.is_none() {
-            return Err(WalletsError::field("owner", "say who holds the leases"));
+            return Err(WalletsError::field(
+                "owner",
+                "say who holds the leases; a command takes --owner",
+            ));
         }
         let lessee = self.lessee(&request.lease)?;
         let key = request.idempotency_key.as_deref();
@@ -60,21 +56,16 @@ impl Wallets {
 
     fn outpoints_of(
         &self,
-        name: &str,
         request: &AcquireLeases,
     ) -> Result<(Wallet, Vec<OutPoint>), WalletsError> {
-        let wallet = self.wallet(name)?;
+        let wallet = self.wallet(&request.wallet)?;
         let outpoints = texts::outpoints(wallet.network, &request.outpoints)?;
         Ok((wallet, outpoints))
     }
 
     /// Ends one lease of an owner, or all; answers how many there were.
-    pub fn release_leases(
-        &self,
-        name: &str,
-        request: &ReleaseLeases,
-    ) -> Result<Released, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn release_leases(&self, request: &ReleaseLeases) -> Result<Released, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
         let owner = texts::owner_id(&request.owner)?;
         let Some(outpoint) = &request.outpoint else {
             return Ok(Released { leases: self.ledger.release_all(wallet.id, &owner, now())? });
@@ -85,24 +76,23 @@ impl Wallets {
     }
 
     /// A page of active leases.
-    pub fn list_leases(&self, name: &str, page: &Page) -> Result<Listed<LeaseInfo>, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let rows = self.rows(page.count);
-        let after = number_cursor(page)?.unwrap_or(0);
-        let leases = self.ledger.leases(wallet.id, after, rows, now())?;
-        Ok(Listed::new(
-            &leases,
-            rows,
-            |last| last.utxo_id.to_string(),
-            |lease| LeaseInfo::new(wallet.network, lease),
-        )
-        .of(self.standing(&wallet)?))
+    pub fn list_leases(&self, list: &WalletPage) -> Result<Listed<LeaseInfo>, WalletsError> {
+        let wallet = self.wallet(&list.wallet)?;
+        self.pages(&list.page(), |page| {
+            let rows = self.rows(page.page_size);
+            let after = number_cursor(page)?.unwrap_or(0);
+            let leases = self.ledger.leases(wallet.id, after, rows, now())?;
+            let info = |lease: &Lease| LeaseInfo::new(wallet.network, lease);
+            let listed = Listed::new(&leases, rows, |last| last.utxo_id.to_string(), info);
+            Ok(listed.of(self.standing(&wallet)?))
+        })
     }
 
     /// Removes rows of leases of a wallet that have expired.
-    pub fn clean_leases(&self, name: &str) -> Result<CleanedLeases, WalletsError> {
+    pub fn clean_leases(&self, request: &InWallet) -> Result<CleanedLeases, WalletsError> {
         let rows_max = self.config.lease_cleanup_rows_max.get() as usize;
-        let cleaned = self.ledger.clean_leases(self.wallet_id(name)?, rows_max, now())?;
+        let wallet = self.wallet_id(&request.wallet)?;
+        let cleaned = self.ledger.clean_leases(wallet, rows_max, now())?;
         Ok(CleanedLeases { leases: cleaned.rows, has_more: cleaned.has_more })
     }
 

@@ -94,20 +94,6 @@ pub(super) fn refuse_key(key: Option<&str>, why: &str) -> Result<(), WalletsErro
     key.map_or(Ok(()), |_| Err(bad_key(why)))
 }
 
-/// The key of a request that may be given in its header, in its body, or the same in both.
-pub fn merge_keys(header: Option<String>, body: &mut Option<String>) -> Result<(), WalletsError> {
-    match (header, &body) {
-        (Some(header), Some(body)) if header != **body => {
-            Err(bad_key("the header Idempotency-Key says another one than the body"))
-        }
-        (Some(header), _) => {
-            *body = Some(header);
-            Ok(())
-        }
-        (None, _) => Ok(()),
-    }
-}
-
 /// An answer as it was stored.
 fn read_answer<A: StoredAnswer>(network: Network, text: &str) -> Result<A, WalletsError> {
     let value = serde_json::from_str(text).map_err(|error| damaged(&error))?;

@@ -10,8 +10,8 @@ use utxokeep_wallet::{
 };
 
 use super::{
-    BumpFee, BumpInfo, CreatePsbt, Hex, LeaseFor, PayTo, PsbtInfo, RecordedInfo, SelectCoins,
-    SelectedInfo, SelectionInfo, Signed, Units, Wallets, WalletsError,
+    BumpFee, BumpInfo, CreatePsbt, Hex, LeaseFor, PayTo, Payment, PsbtInfo, RecordedInfo,
+    SelectCoins, SelectedInfo, SelectionInfo, Signed, Units, Wallets, WalletsError,
     leases::Lessee,
     now,
     once::{Asked, refuse_key},
@@ -20,23 +20,19 @@ use super::{
 
 impl Wallets {
     /// Selects coins, and leases them in the same step if that is asked for.
-    pub fn select_coins(
-        &self,
-        name: &str,
-        request: &SelectCoins,
-    ) -> Result<SelectionInfo, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn select_coins(&self, request: &SelectCoins) -> Result<SelectionInfo, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
         // Without a seed each attempt draws anew.
-        let payment = || self.payment(&wallet, request);
+        let payment = || self.payment(&wallet, &request.payment);
         let key = request.idempotency_key.as_deref();
-        let Some(lease) = &request.lease else {
+        let Some(lease) = request.lease() else {
             refuse_key(key, "a selection without a lease changes nothing; leave the key out")?;
             return self.ledger.view(wallet.id, now(), |open| {
                 Ok(selection_info(wallet.network, &open.quote(&payment()?)?, None))
             });
         };
-        let lessee = self.lessee(lease)?;
-        let asked = Asked { operation: "select", request, key };
+        let lessee = self.lessee(&lease)?;
+        let asked = Asked { operation: "select", request: &(request, &lease), key };
         self.once(&wallet, &asked, |open| {
             let selected = open.reserve(&payment()?, &lessee.terms)?;
             Ok(selection_info(wallet.network, &selected, Some(&lessee)))
@@ -45,16 +41,14 @@ impl Wallets {
 
     /// Selects and leases coins, and makes the transaction that spends them, to be signed. Leases,
     /// the address for change and the record are one transaction of the database.
-    pub fn create_psbt(&self, name: &str, request: &CreatePsbt) -> Result<PsbtInfo, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn create_psbt(&self, request: &CreatePsbt) -> Result<PsbtInfo, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
         if wallet.network.is_cardano() {
             return Err(WalletsError::WrongChain { what: "a PSBT", network: wallet.network });
         }
         if request.payment.outputs.is_empty() {
             return Err(WalletsError::field("outputs", "a payment pays somebody"));
         }
-        let inner = request.payment.idempotency_key.as_deref();
-        refuse_key(inner, "give the key of the whole request, beside its payment")?;
         let lock_time = lock_time(request.lock_height)?;
         let lessee = self.lessee(request.payment.lease.as_ref().unwrap_or(&LeaseFor::default()))?;
         let key = request.idempotency_key.as_deref();
@@ -71,15 +65,10 @@ impl Wallets {
     }
 
     /// Makes the replacement of a transaction with a higher fee. It waits to be published.
-    pub fn bump_fee(
-        &self,
-        name: &str,
-        txid: &str,
-        request: &BumpFee,
-    ) -> Result<BumpInfo, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn bump_fee(&self, request: &BumpFee) -> Result<BumpInfo, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
         let network = wallet.network;
-        let txid = texts::txid(network, txid)?;
+        let txid = texts::txid(network, &request.tx_hash)?;
         let usual = BumpRequest::new(request.fee_rate.0);
         let lessee = self.lessee(&request.lease)?;
         let change_address = request.change_address.as_deref();
@@ -105,7 +94,7 @@ impl Wallets {
                 Ok(bump_info(network, &plan, &psbt))
             });
         }
-        let asked = Asked { operation: "bump", request: &(txid.to_hex(), request), key };
+        let asked = Asked { operation: "bump", request, key };
         self.once(&wallet, &asked, |open| {
             let Replaced { psbt, bumped } = open.replace(&txid, &bump, &lessee.terms)?;
             let recorded = bumped.recorded.map(|recorded| RecordedInfo::new(network, &recorded));
@@ -115,11 +104,7 @@ impl Wallets {
     }
 
     /// What a request asks for, with change to a keychain of the wallet.
-    fn payment(
-        &self,
-        wallet: &Wallet,
-        request: &SelectCoins,
-    ) -> Result<PaymentRequest, WalletsError> {
+    fn payment(&self, wallet: &Wallet, request: &Payment) -> Result<PaymentRequest, WalletsError> {
         let outputs = new_outputs(wallet.network, &request.outputs)?;
         let (rate, seed) = (request.fee_rate.0, request.seed.unwrap_or_else(texts::random));
         let usual = match (outputs.is_empty(), request.value) {
@@ -251,8 +236,8 @@ mod tests {
     use crate::{
         config::WalletConfig,
         wallets::{
-            AddDescriptor, ApplyBlock, BlockPlace, BlockTx, Choose, CreateWallet, PlainTx,
-            ReleaseLeases,
+            AddDescriptor, ApplyBlock, BlockPlace, BlockTx, Choose, CreateWallet, NextAddress,
+            PlainTx, ReleaseLeases,
         },
     };
 
@@ -270,10 +255,16 @@ mod tests {
             CreateWallet { name, chain: "bitcoin".to_owned(), network, birthday_height: None };
         wallets.create_wallet(&wallet).unwrap();
         let descriptor = TAPROOT.to_owned();
-        let keys = AddDescriptor { descriptor, keychain: None, lookahead: None, next_index: None };
-        let keychains = wallets.add_descriptor("w", &keys).unwrap();
-        let address =
-            wallets.next_address("w", keychains.items[0].id, None).unwrap().address.unwrap();
+        let keys = AddDescriptor {
+            wallet: "w".to_owned(),
+            descriptor,
+            keychain: None,
+            lookahead: None,
+            next_index: None,
+        };
+        wallets.add_descriptor(&keys).unwrap();
+        let next = NextAddress { wallet: "w".to_owned(), ..NextAddress::default() };
+        let address = wallets.next_address(&next).unwrap().address.unwrap();
         let paid = PlainTx {
             txid: "11".repeat(32),
             inputs: vec![format!("{}:0", "22".repeat(32))],
@@ -281,17 +272,20 @@ mod tests {
             coinbase: false,
         };
         let block = ApplyBlock {
+            chain: "bitcoin".to_owned(),
+            network: "regtest".to_owned(),
             block: BlockPlace { height: 7, hash: "33".repeat(32), time: 1 },
             parent: None,
             transactions: vec![BlockTx::Parts(paid)],
         };
-        wallets.apply_block(Network::BitcoinRegtest, &block).unwrap();
+        wallets.apply_block(&block).unwrap();
         wallets
     }
 
     fn pay(value: u64, change_address: Option<&str>) -> CreatePsbt {
         CreatePsbt {
-            payment: SelectCoins {
+            wallet: "w".to_owned(),
+            payment: Payment {
                 outputs: vec![PayTo { address: ELSEWHERE.to_owned(), amount: Units(value) }],
                 value: None,
                 fee_rate: "1".parse().unwrap(),
@@ -305,7 +299,6 @@ mod tests {
                 change_min: None,
                 seed: Some(1),
                 lease: None,
-                idempotency_key: None,
                 allow: Vec::new(),
             },
             change_address: change_address.map(str::to_owned),
@@ -320,7 +313,7 @@ mod tests {
         for (asked, script_len) in [(None, 34), (Some(OLD_FORM), 25)] {
             let dir = tempfile::tempdir().unwrap();
             let wallets = rich(dir.path(), 100_000);
-            let made = wallets.create_psbt("w", &pay(50_000, asked)).unwrap();
+            let made = wallets.create_psbt(&pay(50_000, asked)).unwrap();
             assert!(made.selection.change.is_some() && made.change_address.is_some());
             let outputs = output_weight(&[0; 22]) + output_weight(&vec![0; script_len]);
             let weight = 42 + outputs + u64::from(made.selection.coins[0].weight);
@@ -334,12 +327,13 @@ mod tests {
         for (asked, left) in [(None, 300), (Some(OLD_FORM), 500)] {
             let dir = tempfile::tempdir().unwrap();
             let wallets = rich(dir.path(), 100_000);
-            let with_change = wallets.create_psbt("w", &pay(50_000, asked)).unwrap();
+            let with_change = wallets.create_psbt(&pay(50_000, asked)).unwrap();
             let owner = with_change.selection.leased.unwrap().owner;
-            let release = ReleaseLeases { owner: owner.to_string(), outpoint: None };
-            wallets.release_leases("w", &release).unwrap();
+            let (wallet, owner) = ("w".to_owned(), owner.to_string());
+            let release = ReleaseLeases { wallet, owner, outpoint: None };
+            wallets.release_leases(&release).unwrap();
             let value = 100_000 - with_change.selection.fee.0 - left;
-            let made = wallets.create_psbt("w", &pay(value, asked)).unwrap();
+            let made = wallets.create_psbt(&pay(value, asked)).unwrap();
             assert_eq!(made.selection.change, None);
             assert_eq!(made.selection.fee, Units(100_000 - value));
         }

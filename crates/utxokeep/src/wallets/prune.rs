@@ -4,19 +4,15 @@ use utxokeep_core::Height;
 use utxokeep_wallet::{PruneRule, PrunedRow, Pruning, TxDetail};
 
 use super::{
-    AcknowledgePruned, Listed, Page, PruneWallet, PrunedAcknowledged, PrunedInfo, PrunedNow,
-    TxDetails, Wallets, WalletsError, directory::number_cursor, now,
+    AcknowledgePruned, Listed, PruneWallet, PrunedAcknowledged, PrunedInfo, PrunedNow, TxDetails,
+    WalletPage, Wallets, WalletsError, directory::number_cursor, now,
 };
 
 impl Wallets {
     /// Removes old rows. Unless they are to be discarded, they move to the archive inside the
     /// ledger in the same transaction. Labels stay.
-    pub fn prune_wallet(
-        &self,
-        name: &str,
-        request: &PruneWallet,
-    ) -> Result<PrunedNow, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn prune_wallet(&self, request: &PruneWallet) -> Result<PrunedNow, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
         if request.dead_older_than_secs.is_none() && request.confirmed_up_to.is_none() {
             let what = "say what may go: dead_older_than_secs, confirmed_up_to, or both";
             return Err(WalletsError::field("prune", what));
@@ -46,16 +42,18 @@ impl Wallets {
     }
 
     /// A page of what was pruned and not acknowledged, in the order it was pruned.
-    pub fn list_pruned(&self, name: &str, page: &Page) -> Result<Listed<PrunedInfo>, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let rows = self.rows(page.count);
-        let pruned = self.pruned_rows(name, number_cursor(page)?.unwrap_or(0), rows)?;
+    pub fn list_pruned(&self, list: &WalletPage) -> Result<Listed<PrunedInfo>, WalletsError> {
+        let wallet = self.wallet(&list.wallet)?;
         let info = |row: &PrunedRow| PrunedInfo {
             id: row.id,
             txid: wallet.network.hash(row.txid),
             transaction: serde_json::from_str(&row.document).unwrap_or_default(),
         };
-        Ok(Listed::new(&pruned, rows, |last| last.id.to_string(), info))
+        self.pages(&list.page(), |page| {
+            let rows = self.rows(page.page_size);
+            let pruned = self.ledger.pruned(wallet.id, number_cursor(page)?.unwrap_or(0), rows)?;
+            Ok(Listed::new(&pruned, rows, |last| last.id.to_string(), info))
+        })
     }
 
     /// What was pruned and not acknowledged, behind a number, as it was written.
@@ -71,10 +69,9 @@ impl Wallets {
     /// Says that what was pruned is kept elsewhere; it leaves the archive.
     pub fn acknowledge_pruned(
         &self,
-        name: &str,
-        request: AcknowledgePruned,
+        request: &AcknowledgePruned,
     ) -> Result<PrunedAcknowledged, WalletsError> {
-        let wallet = self.wallet_id(name)?;
+        let wallet = self.wallet_id(&request.wallet)?;
         Ok(PrunedAcknowledged {
             transactions: self.ledger.acknowledge_pruned(wallet, request.up_to, now())?,
             waiting: self.ledger.pruned_count(wallet)?,

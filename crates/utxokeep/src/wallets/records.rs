@@ -7,16 +7,16 @@ use utxokeep_wallet::{
 };
 
 use super::{
-    Abandoned, BlockPlace, ConfirmTx, PlainTx, RecordTx, RecordedInfo, SeenIn, Wallets,
-    WalletsError, now, once::Asked, texts,
+    Abandoned, BlockPlace, ConfirmTx, OneTx, PlainTx, RecordTx, RecordedInfo, Removed, SeenIn,
+    Wallets, WalletsError, now, once::Asked, texts,
 };
 
 const MICROS: u64 = 1_000_000;
 
 impl Wallets {
     /// Records a transaction.
-    pub fn record_tx(&self, name: &str, request: &RecordTx) -> Result<RecordedInfo, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn record_tx(&self, request: &RecordTx) -> Result<RecordedInfo, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
         let network = wallet.network;
         let mut new = match (&request.raw, &request.parts) {
             (Some(raw), None) => self.tx_of_bytes(network, &texts::bytes("raw", raw)?)?,
@@ -53,22 +53,17 @@ impl Wallets {
     }
 
     /// Says that a stored transaction was sent.
-    pub fn publish_tx(&self, name: &str, txid: &str) -> Result<RecordedInfo, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let txid = texts::txid(wallet.network, txid)?;
+    pub fn publish_tx(&self, request: &OneTx) -> Result<RecordedInfo, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
+        let txid = texts::txid(wallet.network, &request.tx_hash)?;
         let recorded = self.ledger.publish(wallet.id, &txid, now())?;
         Ok(RecordedInfo::new(wallet.network, &recorded))
     }
 
     /// Says that a stored transaction is in a block.
-    pub fn confirm_tx(
-        &self,
-        name: &str,
-        txid: &str,
-        request: &ConfirmTx,
-    ) -> Result<RecordedInfo, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let txid = texts::txid(wallet.network, txid)?;
+    pub fn confirm_tx(&self, request: &ConfirmTx) -> Result<RecordedInfo, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
+        let txid = texts::txid(wallet.network, &request.tx_hash)?;
         let block = block_ref(wallet.network, &request.block)?;
         let recorded: Recorded =
             self.ledger.confirm(wallet.id, &txid, block, request.position, now())?;
@@ -76,17 +71,17 @@ impl Wallets {
     }
 
     /// Takes back what was said about the block of a transaction.
-    pub fn unconfirm_tx(&self, name: &str, txid: &str) -> Result<RecordedInfo, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let txid = texts::txid(wallet.network, txid)?;
+    pub fn unconfirm_tx(&self, request: &OneTx) -> Result<RecordedInfo, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
+        let txid = texts::txid(wallet.network, &request.tx_hash)?;
         let recorded = self.ledger.unconfirm(wallet.id, &txid, now())?;
         Ok(RecordedInfo::new(wallet.network, &recorded))
     }
 
     /// Gives up a transaction that is in no block. It stays on record as failed.
-    pub fn abandon_tx(&self, name: &str, txid: &str) -> Result<Abandoned, WalletsError> {
-        let wallet = self.wallet(name)?;
-        let id = texts::txid(wallet.network, txid)?;
+    pub fn abandon_tx(&self, request: &OneTx) -> Result<Abandoned, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
+        let id = texts::txid(wallet.network, &request.tx_hash)?;
         let abandoned = self.ledger.abandon(wallet.id, &id, now())?;
         let named = |txid: &Txid| wallet.network.hash(*txid);
         Ok(Abandoned {
@@ -98,11 +93,11 @@ impl Wallets {
 
     /// Removes a live unconfirmed transaction that nothing live spends from, as if it had never
     /// been recorded.
-    pub fn remove_tx(&self, name: &str, txid: &str) -> Result<(), WalletsError> {
-        let wallet = self.wallet(name)?;
-        let txid = texts::txid(wallet.network, txid)?;
+    pub fn remove_tx(&self, request: &OneTx) -> Result<Removed, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
+        let txid = texts::txid(wallet.network, &request.tx_hash)?;
         self.ledger.remove_unconfirmed(wallet.id, &txid, now())?;
-        Ok(())
+        Ok(Removed { removed: wallet.network.hash(txid) })
     }
 
     /// A transaction read from its bytes.

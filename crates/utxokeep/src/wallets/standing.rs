@@ -12,14 +12,16 @@ use super::{Wallets, WalletsError, now};
 const NAMED_MAX: usize = 10;
 
 /// A wallet to look at blocks again.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RescanWallet {
+    /// Name of the wallet.
+    pub wallet: String,
     /// The first block. When not given: where an earlier rescan stopped, the block since which a
     /// wallet that is set aside has not all, its birthday, or the first block of the ledger.
-    #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(nullable = false))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "HEIGHT"))]
     pub from_height: Option<u32>,
 }
 
@@ -99,12 +101,8 @@ pub struct Lagging {
 impl Wallets {
     /// Asks that a wallet looks at all blocks from a height up to the tip again. The program that
     /// follows the chain for this ledger does it.
-    pub fn rescan_wallet(
-        &self,
-        name: &str,
-        request: RescanWallet,
-    ) -> Result<RescanInfo, WalletsError> {
-        let wallet = self.wallet(name)?;
+    pub fn rescan_wallet(&self, request: &RescanWallet) -> Result<RescanInfo, WalletsError> {
+        let wallet = self.wallet(&request.wallet)?;
         let from = self.rescan_start(&wallet, request.from_height.map(Height::new))?;
         Ok(self.ledger.request_rescan(wallet.id, from, now())?.into())
     }

@@ -145,6 +145,38 @@ impl<'de> Deserialize<'de> for Hex {
     }
 }
 
+/// Lines of text, which need not all be text.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct LineBytes(pub Vec<u8>);
+
+impl std::fmt::Debug for LineBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LineBytes({} bytes)", self.0.len())
+    }
+}
+
+impl<'de> Deserialize<'de> for LineBytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl de::Visitor<'_> for Bytes {
+            type Value = LineBytes;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("lines of text")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<LineBytes, E> {
+                self.visit_bytes(text.as_bytes())
+            }
+
+            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<LineBytes, E> {
+                Ok(LineBytes(bytes.to_vec()))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
 /// A difference of amounts, or another number that may be negative: written as a decimal string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signed(pub i128);

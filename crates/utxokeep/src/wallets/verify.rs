@@ -7,8 +7,8 @@ use utxokeep_core::Txid;
 use utxokeep_wallet::{Violation, Wallet, WalletId};
 
 use super::{
-    ChainCompared, Listed, Page, Verified, VerifiedWallet, VerifyWallet, VerifyWallets,
-    ViolationInfo, Wallets, WalletsError, directory::number_cursor, now,
+    ChainCompared, Listed, Verified, VerifiedWallet, VerifyWallet, VerifyWallets, ViolationInfo,
+    Wallets, WalletsError, directory::number_cursor, now,
 };
 
 /// Wallets of a page unless a request says how many: each of them is checked whole, and a page has to
@@ -23,12 +23,8 @@ struct Document {
 
 impl Wallets {
     /// Checks that everything stored about a wallet fits together, and to the chain if asked.
-    pub fn verify_wallet(
-        &self,
-        name: &str,
-        request: VerifyWallet,
-    ) -> Result<Verified, WalletsError> {
-        self.verify_one(&self.wallet(name)?, request)
+    pub fn verify_wallet(&self, request: &VerifyWallet) -> Result<Verified, WalletsError> {
+        self.verify_one(&self.wallet(&request.wallet)?, request.with_chain)
     }
 
     /// Checks a page of all wallets, archived ones too, in the order they were made. A wallet that
@@ -37,14 +33,12 @@ impl Wallets {
         &self,
         request: &VerifyWallets,
     ) -> Result<Listed<VerifiedWallet>, WalletsError> {
-        let page = Page { cursor: request.cursor.clone(), count: request.count };
-        let after = number_cursor(&page)?.map(WalletId::new);
-        let rows = self.rows(Some(page.count.unwrap_or(WALLETS_PER_PAGE)));
+        let after = number_cursor(&request.page())?.map(WalletId::new);
+        let rows = self.rows(Some(self.page_size(request.page_size.or(Some(WALLETS_PER_PAGE)))?));
         let names = self.ledger.wallet_names(after, rows)?;
         let verify = |(id, name): &(WalletId, String)| {
             let wallet = self.ledger.wallet(*id).map_err(WalletsError::from);
-            let request = VerifyWallet { with_chain: request.with_chain };
-            match wallet.and_then(|wallet| self.verify_one(&wallet, request)) {
+            match wallet.and_then(|wallet| self.verify_one(&wallet, request.with_chain)) {
                 Ok(verified) => VerifiedWallet::checked(name, verified),
                 Err(error) => VerifiedWallet::unchecked(name, &error),
             }
@@ -52,10 +46,10 @@ impl Wallets {
         Ok(Listed::new(&names, rows, |(last, _)| last.to_string(), verify))
     }
 
-    fn verify_one(&self, wallet: &Wallet, request: VerifyWallet) -> Result<Verified, WalletsError> {
+    fn verify_one(&self, wallet: &Wallet, with_chain: bool) -> Result<Verified, WalletsError> {
         let mut compared = None;
         let mut violations: Vec<ViolationInfo> = Vec::new();
-        if request.with_chain {
+        if with_chain {
             let (chain, found) = self.compare_with_chain(wallet)?;
             compared = Some(chain);
             violations.extend(found.into_iter().map(ViolationInfo::from));

@@ -3,22 +3,36 @@
 use serde::{Deserialize, Serialize};
 use utxokeep_wallet::{Micros, NewWebhook, Webhook};
 
-use super::{Listed, Wallets, WalletsError, now};
+use super::{InWallet, Listed, Wallets, WalletsError, now};
 use crate::webhooks;
 
 /// A webhook to add.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AddWebhook {
+    /// Name of the wallet.
+    pub wallet: String,
     /// Where events are sent to: `https://` or `http://`, a public address unless
     /// `webhook_private_addresses` of the configuration allows others.
     #[cfg_attr(feature = "schema", schema(example = "https://example.com/hooks/utxokeep"))]
     pub url: String,
     /// Events behind this cursor are delivered; when not given, those that come from now on.
-    #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(nullable = false))]
+    #[cfg_attr(feature = "clap", arg(long))]
     pub cursor: Option<i64>,
+}
+
+/// One webhook of a wallet.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct OneWebhook {
+    /// Name of the wallet.
+    pub wallet: String,
+    /// Number of the webhook, as their list has it.
+    pub id: i64,
 }
 
 /// A webhook, and how it gets on.
@@ -107,12 +121,8 @@ pub struct WebhookTested {
 
 impl Wallets {
     /// Adds a webhook with a new secret.
-    pub fn add_webhook(
-        &self,
-        name: &str,
-        request: &AddWebhook,
-    ) -> Result<WebhookAdded, WalletsError> {
-        let wallet = self.wallet_id(name)?;
+    pub fn add_webhook(&self, request: &AddWebhook) -> Result<WebhookAdded, WalletsError> {
+        let wallet = self.wallet_id(&request.wallet)?;
         webhooks::check_url(&request.url, &self.config)?;
         let secret = webhooks::new_secret().map_err(WalletsError::Machine)?;
         let new = NewWebhook { url: request.url.clone(), secret, after: request.cursor };
@@ -121,35 +131,35 @@ impl Wallets {
     }
 
     /// All webhooks of a wallet.
-    pub fn list_webhooks(&self, name: &str) -> Result<Listed<WebhookInfo>, WalletsError> {
-        let webhooks = self.ledger.webhooks(self.wallet_id(name)?)?;
+    pub fn list_webhooks(&self, request: &InWallet) -> Result<Listed<WebhookInfo>, WalletsError> {
+        let webhooks = self.ledger.webhooks(self.wallet_id(&request.wallet)?)?;
         Ok(Listed::whole(webhooks.iter().map(WebhookInfo::new).collect()))
     }
 
     /// Pauses a webhook: events wait, as long as they are kept.
-    pub fn pause_webhook(&self, name: &str, id: i64) -> Result<WebhookInfo, WalletsError> {
-        self.set_webhook(name, id, false)
+    pub fn pause_webhook(&self, one: &OneWebhook) -> Result<WebhookInfo, WalletsError> {
+        self.set_webhook(one, false)
     }
 
     /// Lets a webhook go on that was paused or disabled. What was forgotten meanwhile is skipped.
-    pub fn resume_webhook(&self, name: &str, id: i64) -> Result<WebhookInfo, WalletsError> {
-        self.set_webhook(name, id, true)
+    pub fn resume_webhook(&self, one: &OneWebhook) -> Result<WebhookInfo, WalletsError> {
+        self.set_webhook(one, true)
     }
 
-    fn set_webhook(&self, name: &str, id: i64, active: bool) -> Result<WebhookInfo, WalletsError> {
-        let wallet = self.wallet_id(name)?;
-        Ok(WebhookInfo::new(&self.ledger.set_webhook_active(wallet, id, active, now())?))
+    fn set_webhook(&self, one: &OneWebhook, active: bool) -> Result<WebhookInfo, WalletsError> {
+        let wallet = self.wallet_id(&one.wallet)?;
+        Ok(WebhookInfo::new(&self.ledger.set_webhook_active(wallet, one.id, active, now())?))
     }
 
     /// Removes a webhook; events stay.
-    pub fn remove_webhook(&self, name: &str, id: i64) -> Result<WebhookRemoved, WalletsError> {
-        self.ledger.remove_webhook(self.wallet_id(name)?, id, now())?;
-        Ok(WebhookRemoved { removed: id })
+    pub fn remove_webhook(&self, one: &OneWebhook) -> Result<WebhookRemoved, WalletsError> {
+        self.ledger.remove_webhook(self.wallet_id(&one.wallet)?, one.id, now())?;
+        Ok(WebhookRemoved { removed: one.id })
     }
 
     /// Sends a delivery without events to a webhook, whatever its state. Nothing is stored.
-    pub fn test_webhook(&self, name: &str, id: i64) -> Result<WebhookTested, WalletsError> {
-        let webhook = self.ledger.webhook(self.wallet_id(name)?, id)?;
-        webhooks::test(name, &webhook, &self.config).map_err(WalletsError::Machine)
+    pub fn test_webhook(&self, one: &OneWebhook) -> Result<WebhookTested, WalletsError> {
+        let webhook = self.ledger.webhook(self.wallet_id(&one.wallet)?, one.id)?;
+        webhooks::test(&one.wallet, &webhook, &self.config).map_err(WalletsError::Machine)
     }
 }

@@ -20,11 +20,21 @@ use utxokeep_wallet::{
 };
 
 use super::*;
-use crate::wallets::{AddWebhook, Wallets, WalletsError, WebhookAdded, WebhookInfo};
+use crate::wallets::{
+    AddWebhook, InWallet, OneWebhook, Wallets, WalletsError, WebhookAdded, WebhookInfo,
+};
 
 /// How long anything may take before the test gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 const WALLET: &str = "hot";
+
+fn wallet() -> InWallet {
+    InWallet { wallet: WALLET.to_owned() }
+}
+
+fn webhook(id: i64) -> OneWebhook {
+    OneWebhook { wallet: WALLET.to_owned(), id }
+}
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
@@ -177,12 +187,16 @@ impl Setup {
 
     fn add(&self, url: &str) -> WebhookAdded {
         self.wallets
-            .add_webhook(WALLET, &AddWebhook { url: url.to_owned(), cursor: Some(0) })
+            .add_webhook(&AddWebhook {
+                wallet: WALLET.to_owned(),
+                url: url.to_owned(),
+                cursor: Some(0),
+            })
             .unwrap()
     }
 
     fn webhook(&self, id: i64) -> WebhookInfo {
-        let all = self.wallets.list_webhooks(WALLET).unwrap().items;
+        let all = self.wallets.list_webhooks(&wallet()).unwrap().items;
         all.into_iter().find(|webhook| webhook.id == id).unwrap()
     }
 
@@ -250,7 +264,7 @@ fn the_documented_program_checks_a_delivery() {
     on_sqlite(&config(), |setup| {
         let receiver = Receiver::start(fine);
         let added = setup.add(&receiver.url());
-        let tested = setup.wallets.test_webhook(WALLET, added.webhook.id).unwrap();
+        let tested = setup.wallets.test_webhook(&webhook(added.webhook.id)).unwrap();
         assert!(tested.is_acknowledged, "{tested:?}");
         let request = receiver.received().remove(0);
         let body = String::from_utf8(request.body.clone()).unwrap();
@@ -352,7 +366,7 @@ fn a_webhook_is_disabled_after_too_many_failures_and_resumed() {
         assert_eq!((disabled.failures, disabled.waiting), (2, 1));
         assert!(disabled.last_error.unwrap().contains("503"));
         is_well.store(true, Ordering::Release);
-        setup.wallets.resume_webhook(WALLET, id).unwrap();
+        setup.wallets.resume_webhook(&webhook(id)).unwrap();
         setup.until(id, |webhook| webhook.cursor == 1);
     });
 }
@@ -407,13 +421,17 @@ fn private_addresses_are_refused_unless_they_are_allowed() {
     let receiver = Receiver::start(fine);
     on_sqlite(&strict, |setup| {
         for url in [receiver.url(), "https://[::1]/".to_owned(), "ftp://example.com".to_owned()] {
-            let refused = setup.wallets.add_webhook(WALLET, &AddWebhook { url, cursor: None });
+            let refused = setup.wallets.add_webhook(&AddWebhook {
+                wallet: WALLET.to_owned(),
+                url,
+                cursor: None,
+            });
             assert!(matches!(refused, Err(WalletsError::Target(_))), "{refused:?}");
         }
         // A name is looked up when something is delivered.
         let url = format!("http://localhost:{}/", receiver.port);
         let id = setup.add(&url).webhook.id;
-        let tested = setup.wallets.test_webhook(WALLET, id).unwrap();
+        let tested = setup.wallets.test_webhook(&webhook(id)).unwrap();
         assert!(
             !tested.is_acknowledged && tested.answer.contains("no public address"),
             "{tested:?}"
@@ -428,7 +446,7 @@ fn a_receiver_that_cannot_prove_who_it_is_gets_nothing() {
     let receiver = Receiver::start(fine);
     on_sqlite(&config(), |setup| {
         let id = setup.add(&format!("https://127.0.0.1:{}/", receiver.port)).webhook.id;
-        let tested = setup.wallets.test_webhook(WALLET, id).unwrap();
+        let tested = setup.wallets.test_webhook(&webhook(id)).unwrap();
         assert!(!tested.is_acknowledged, "{tested:?}");
         assert!(receiver.received().is_empty());
     });
@@ -440,7 +458,8 @@ fn secrets_differ_and_are_shown_once() {
         let (one, two) = (setup.add("https://example.com/1"), setup.add("https://example.com/2"));
         assert!(one.secret.starts_with("whsec_") && one.secret.len() == 70);
         assert_ne!(one.secret, two.secret);
-        let listed = serde_json::to_string(&setup.wallets.list_webhooks(WALLET).unwrap()).unwrap();
+        let listed =
+            serde_json::to_string(&setup.wallets.list_webhooks(&wallet()).unwrap()).unwrap();
         assert!(!listed.contains("whsec_"), "{listed}");
     });
 }

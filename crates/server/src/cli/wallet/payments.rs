@@ -1,117 +1,33 @@
-//! Spending: leases, selections, transactions to be signed, higher fees.
+//! `wallet psbt` and `bump`: transactions to be signed, which may go to files.
 
 use std::path::Path;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
+use utxokeep::ops::Answer;
 
-use super::{Desk, files::NewFile, rows};
-use crate::{
-    cli::{
-        args::{Bump, Coins, LeaseAcquire, LeaseRelease, OnePage, Psbt, Select, Terms},
-        error::CliError,
-        exit::Exit,
-        output::{Human, Lines},
-    },
-    wallets::{AcquireLeases, BumpFee, CreatePsbt, LeaseFor, ReleaseLeases, SelectCoins, Units},
+use super::{Desk, files::NewFile};
+use crate::cli::{
+    args::{Bump, Psbt},
+    error::CliError,
+    exit::Exit,
+    output::{Human, Lines},
 };
 
-fn lease_for(terms: &Terms) -> LeaseFor {
-    LeaseFor {
-        owner: terms.owner.clone(),
-        seconds: terms.seconds,
-        hold_confirmations: terms.hold_confirmations,
-    }
-}
-
-fn payment(coins: &Coins, value: Option<Units>, with_lease: bool) -> SelectCoins {
-    SelectCoins {
-        outputs: coins.pay.clone(),
-        value,
-        fee_rate: coins.fee_rate,
-        long_term_fee_rate: coins.long_term_fee_rate,
-        algorithm: coins.algorithm,
-        min_confirmations: Some(coins.min_conf),
-        allow_untrusted: coins.allow_untrusted,
-        allow_pending: coins.allow_pending,
-        exclude: coins.exclude.clone(),
-        inputs_max: coins.inputs_max,
-        change_min: coins.change_min,
-        seed: coins.seed,
-        lease: with_lease.then(|| lease_for(&coins.terms)),
-        idempotency_key: None,
-        allow: coins.guards.allow.clone(),
-    }
-}
-
-fn leases(args: &LeaseAcquire) -> AcquireLeases {
-    AcquireLeases {
-        outpoints: args.outpoints.clone(),
-        lease: lease_for(&args.terms),
-        idempotency_key: args.once.idempotency_key.clone(),
-    }
-}
-
 impl Desk {
-    pub(super) fn acquire(&self, args: &LeaseAcquire) -> anyhow::Result<Exit> {
-        self.print(&self.wallets.acquire_leases(&args.wallet.name, &leases(args))?)
-    }
-
-    pub(super) fn renew(&self, args: &LeaseAcquire) -> anyhow::Result<Exit> {
-        self.print(&self.wallets.renew_leases(&args.wallet.name, &leases(args))?)
-    }
-
-    pub(super) fn clean_leases(&self, wallet: &str) -> anyhow::Result<Exit> {
-        self.print(&self.wallets.clean_leases(wallet)?)
-    }
-
-    pub(super) fn release(&self, args: &LeaseRelease) -> anyhow::Result<Exit> {
-        let request = ReleaseLeases { owner: args.owner.clone(), outpoint: args.outpoint.clone() };
-        self.print(&self.wallets.release_leases(&args.wallet.name, &request)?)
-    }
-
-    pub(super) fn leases(&self, args: &OnePage) -> anyhow::Result<Exit> {
-        let name = &args.wallet.name;
-        self.print(&rows(&args.page, |page| self.wallets.list_leases(name, &page))?)
-    }
-
-    pub(super) fn select(&self, args: &Select) -> anyhow::Result<Exit> {
-        let mut request = payment(&args.coins, args.value, args.lease);
-        request.idempotency_key.clone_from(&args.once.idempotency_key);
-        self.print(&self.wallets.select_coins(&args.wallet.name, &request)?)
-    }
-
     pub(super) fn psbt(&self, args: &Psbt) -> anyhow::Result<Exit> {
-        let key = args.once.idempotency_key.as_deref();
-        let file = self.new_file(&args.wallet.name, args.out.out.as_deref(), key)?;
-        let request = CreatePsbt {
-            payment: payment(&args.coins, None, true),
-            change_address: args.change_address.clone(),
-            lock_height: args.lock_height,
-            record: args.record,
-            idempotency_key: args.once.idempotency_key.clone(),
-        };
-        let made = self.wallets.create_psbt(&args.wallet.name, &request)?;
+        let request = &args.request;
+        let key = request.idempotency_key.as_deref();
+        let file = self.new_file(&request.wallet, args.out.out.as_deref(), key)?;
+        let made = self.wallets.create_psbt(request)?;
         self.deliver(&made, &made.psbt, file)
     }
 
     pub(super) fn bump(&self, args: &Bump) -> anyhow::Result<Exit> {
-        let key = args.once.idempotency_key.as_deref();
-        let file = self.new_file(&args.tx.wallet.name, args.out.out.as_deref(), key)?;
-        let request = BumpFee {
-            fee_rate: args.fee_rate,
-            incremental_rate: args.incremental_rate,
-            change: args.change,
-            change_address: args.change_address.clone(),
-            change_min: args.change_min,
-            lease_of: args.lease_of.clone(),
-            lease: lease_for(&args.terms),
-            inputs_max: args.inputs_max,
-            dry_run: args.dry_run,
-            idempotency_key: args.once.idempotency_key.clone(),
-            allow: args.guards.allow.clone(),
-        };
-        let made = self.wallets.bump_fee(&args.tx.wallet.name, &args.tx.txid, &request)?;
+        let request = &args.request;
+        let key = request.idempotency_key.as_deref();
+        let file = self.new_file(&request.wallet, args.out.out.as_deref(), key)?;
+        let made = self.wallets.bump_fee(request)?;
         self.deliver(&made, &made.psbt, file)
     }
 
@@ -132,14 +48,14 @@ impl Desk {
     }
 
     /// Coins are leased by now: when the file cannot be written, the PSBT is printed in its place.
-    fn deliver<T: Serialize + Human>(
+    fn deliver<T: Answer>(
         &self,
         answer: &T,
         psbt: &str,
         file: Option<NewFile>,
     ) -> anyhow::Result<Exit> {
         let Some(file) = file else {
-            return self.print(&Delivered { answer, psbt, file: None });
+            return self.tell(&Delivered { answer, psbt, file: None });
         };
         let path = file.path().display().to_string();
         let written = file.write(&STANDARD.decode(psbt)?);
@@ -147,7 +63,7 @@ impl Desk {
             return Err(error.into());
         }
         let file = written.is_ok().then_some(path.as_str());
-        self.print(&Delivered { answer, psbt, file })?;
+        self.tell(&Delivered { answer, psbt, file })?;
         written?;
         Ok(Exit::Success)
     }
@@ -164,9 +80,9 @@ struct Delivered<'a, T> {
     file: Option<&'a str>,
 }
 
-impl<T: Human> Human for Delivered<'_, T> {
+impl<T: Answer> Human for Delivered<'_, T> {
     fn describe(&self, lines: &mut Lines) {
-        self.answer.describe(lines);
+        self.answer.show(lines);
         match self.file {
             Some(file) => lines.field("psbt", format_args!("in {file}")),
             None => lines.field("psbt", self.psbt),

@@ -19,7 +19,7 @@ impl Desk {
     /// Removes step by step. What a step moved to the archive of the ledger is in the file before the
     /// next one starts.
     pub(super) fn prune(&self, args: &WalletPrune) -> anyhow::Result<Exit> {
-        let name = &args.wallet.name;
+        let name = &args.wallet.wallet;
         if let Some(path) = &args.archive {
             files::refuse_ledger(path, &self.ledger_url)?;
         }
@@ -33,13 +33,14 @@ impl Desk {
         while removed.transactions.len() < limit {
             let left = limit - removed.transactions.len();
             let request = PruneWallet {
+                wallet: name.clone(),
                 dead_older_than_secs: args.dead_older_than.map(|days| u64::from(days) * DAY_SECS),
                 confirmed_up_to: args.confirmed_up_to,
                 txs_max: u32::try_from(left).ok(),
                 discard: args.no_archive,
                 dry_run: args.dry_run,
             };
-            let step = self.wallets.prune_wallet(name, &request)?;
+            let step = self.wallets.prune_wallet(&request)?;
             let is_empty = step.transactions.is_empty();
             removed.transactions.extend(step.transactions);
             removed.waiting = step.waiting;
@@ -71,7 +72,8 @@ impl Desk {
             let rows = self.wallets.pruned_rows(name, 0, usize::MAX)?;
             let Some(last) = rows.last() else { return Ok(count) };
             file.append(rows.iter().map(|row| row.document.as_str()))?;
-            self.wallets.acknowledge_pruned(name, AcknowledgePruned { up_to: last.id })?;
+            let (wallet, up_to) = (name.to_owned(), last.id);
+            self.wallets.acknowledge_pruned(&AcknowledgePruned { wallet, up_to })?;
             count += rows.len();
         }
     }

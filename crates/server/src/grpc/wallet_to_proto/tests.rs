@@ -225,6 +225,7 @@ fn of_wallets_and_what_they_watch() {
         set_aside: Some(set_aside_info()),
         rescan: Some(RescanInfo { from_height: 2, next_height: 3 }),
         archived_at_us: Some(2),
+        is_birthday_unchecked: false,
     };
     let model = WalletStatus {
         wallet: info,

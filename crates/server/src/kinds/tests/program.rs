@@ -60,7 +60,6 @@ fn commands_that_are_refused_or_fail() {
             CliError::HeightHeld { held: 1 },
             CliError::RunSkipped { reason: text() },
             CliError::NoUndo,
-            CliError::NoKeychain { wallet: text() },
             CliError::OtherContent { path: path() },
             CliError::NoBlocks { path: path() },
             CliError::PrunerRefused { message: text() },

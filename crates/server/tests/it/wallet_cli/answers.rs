@@ -2,45 +2,10 @@
 
 use std::fs;
 
-use serde::Serialize;
 use serde_json::{Value, json};
-use utxokeep::wallets::{
-    BalanceOf, ListCoins, ListDescriptors, ListTransactions, ListWallets, Page, VerifyWallet,
-};
 use utxokeep_core::hex_encode;
 
 use crate::wallet_cli::program::{STRANGER, User, payment, text, told};
-
-fn value(answer: impl Serialize) -> Value {
-    serde_json::to_value(answer).unwrap()
-}
-
-#[test]
-fn json_is_the_model_of_every_other_interface() {
-    let user = User::new().with_coins(&[50_000, 70_000]);
-    let coins = user.json(&["wallet", "utxos", "hot"]);
-    let coin = text(&coins["items"][0], "outpoint");
-    user.json(&["wallet", "lease", "acquire", "hot", coin, "--seconds", "600"]);
-    let txid = coin.split_once(':').unwrap().0;
-    let wallets = user.wallets();
-    let (page, all) = (Page::default(), ListTransactions::default());
-    let cases: [(&[&str], Value); 9] = [
-        (&["list"], value(wallets.list_wallets(&ListWallets::default()).unwrap())),
-        (&["show", "hot"], value(wallets.show_wallet("hot").unwrap())),
-        (&["address", "list", "hot"], value(wallets.list_addresses("hot", &page).unwrap())),
-        (&["balance", "hot"], value(wallets.balance("hot", &BalanceOf::default()).unwrap())),
-        (&["utxos", "hot"], value(wallets.list_coins("hot", &ListCoins::default()).unwrap())),
-        (&["txs", "hot"], value(wallets.list_transactions("hot", &all).unwrap())),
-        (&["tx", "hot", txid], value(wallets.show_transaction("hot", txid).unwrap())),
-        (&["lease", "list", "hot"], value(wallets.list_leases("hot", &page).unwrap())),
-        (&["verify", "hot"], value(wallets.verify_wallet("hot", VerifyWallet::default()).unwrap())),
-    ];
-    for (args, expected) in cases {
-        assert_eq!(user.json(&[&["wallet"], args].concat()), expected, "{args:?}");
-    }
-    let keychains = value(wallets.list_descriptors("hot", ListDescriptors::default()).unwrap());
-    assert_eq!(user.json(&["wallet", "descriptor", "list", "hot"]), json!({ "items": keychains }));
-}
 
 #[test]
 fn people_read_lines() {
@@ -55,9 +20,9 @@ fn people_read_lines() {
     assert!(keychains.contains("receiving next 1") && keychains.contains("change "), "{keychains}");
     let chosen = user.lines(&["wallet", "select", "hot", "--value", "20000", "--fee-rate", "1"]);
     assert!(chosen.contains("sum        50000\n"), "{chosen}");
-    let addresses = user.lines(&["wallet", "address", "list", "hot", "--limit", "1"]);
+    let addresses = user.lines(&["wallet", "address", "list", "hot", "--page-size", "1"]);
     assert!(addresses.contains("used   bcrt1q"), "{addresses}");
-    assert!(addresses.contains("more  yes; raise --limit, or add --cursor 1\n"), "{addresses}");
+    assert!(addresses.contains("more  yes; raise --page-size, or add --cursor 1\n"), "{addresses}");
 }
 
 #[test]
@@ -70,7 +35,7 @@ fn a_list_goes_on_where_it_stopped() {
         let all = user.json(&args);
         assert_eq!(all["items"].as_array().unwrap().len(), 5);
         assert_eq!(all.get("next_cursor"), None);
-        let first = user.json(&[&args[..], &["--limit", "3"]].concat());
+        let first = user.json(&[&args[..], &["--page-size", "3"]].concat());
         let cursor = text(&first, "next_cursor");
         let rest = user.json(&[&args[..], &["--cursor", cursor]].concat());
         let joined: Vec<Value> = [&first, &rest]
@@ -79,7 +44,7 @@ fn a_list_goes_on_where_it_stopped() {
             .collect();
         assert_eq!(Value::from(joined), all["items"], "{list}");
     }
-    let newest = user.json(&["wallet", "txs", "hot", "--newest-first", "--limit", "1"]);
+    let newest = user.json(&["wallet", "txs", "hot", "--newest-first", "--page-size", "1"]);
     assert_eq!(newest["items"].as_array().unwrap().len(), 1);
 }
 
@@ -129,7 +94,7 @@ fn transactions_are_recorded_from_text_files_and_stdin() {
     let late = payment(2, 600, script);
     let args = [&record[..], &["--raw", &late, "--block", &block, "--position", "3"]].concat();
     assert_eq!(user.json(&args)["height"], 1);
-    let listed = user.json(&["wallet", "txs", "w", "--from", "1", "--to", "1"]);
+    let listed = user.json(&["wallet", "txs", "w", "--from-height", "1", "--to-height", "1"]);
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
     assert_eq!(listed["items"][1]["position"], 3);
 }

@@ -36,6 +36,8 @@ fn pays(txid: &str, spends: &str, to: &str) -> PlainTx {
 
 fn block(height: u8, transactions: Vec<PlainTx>) -> ApplyBlock {
     ApplyBlock {
+        chain: "cardano".to_owned(),
+        network: NETWORK.name().to_owned(),
         block: BlockPlace { height: height.into(), hash: hash(height), time: TIME },
         parent: (height > 1).then(|| hash(height - 1)),
         transactions: transactions.into_iter().map(BlockTx::Parts).collect(),
@@ -55,7 +57,7 @@ fn user() -> User {
             5 => vec![pays(&hash(0xa5), &format!("{}:0", hash(0xa1)), &address(7))],
             _ => Vec::new(),
         };
-        wallets.apply_block(NETWORK, &block(height, txs)).unwrap();
+        wallets.apply_block(&block(height, txs)).unwrap();
     }
     user
 }
@@ -155,15 +157,15 @@ fn records_that_are_refused_name_transactions_and_outputs() {
 fn blocks_that_are_refused_name_blocks_and_transactions() {
     let user = user();
     let wallets = user.wallets();
-    let refused = |request: &ApplyBlock| wallets.apply_block(NETWORK, request).unwrap_err();
+    let refused = |request: &ApplyBlock| wallets.apply_block(request).unwrap_err();
     check(&hash(9), &refused(&block(11, Vec::new())).to_string(), &["a gap"]);
     let spends = format!("{}:0", hash(0xa5));
     let twice = || pays(&hash(0xd1), &spends, &address(7));
     check(&hash(0xd1), &refused(&block(10, vec![twice(), twice()])).to_string(), &["twice"]);
     let rival = pays(&hash(0xd2), &spends, &address(7));
     check(&spends, &refused(&block(10, vec![twice(), rival])).to_string(), &["rivals"]);
-    let ApplyBlock { block, parent, .. } = block(8, Vec::new());
-    let request = DisconnectBlock { block, parent };
-    let error = wallets.disconnect_block(NETWORK, &request).unwrap_err();
+    let ApplyBlock { chain, network, block, parent, .. } = block(8, Vec::new());
+    let request = DisconnectBlock { chain, network, block, parent };
+    let error = wallets.disconnect_block(&request).unwrap_err();
     check(&hash(9), &error.to_string(), &["not the tip"]);
 }

@@ -340,7 +340,7 @@ fn a_shortage_of_a_bump_says_what_is_missing() {
     let user = User::new().with_coins(&[3_000]);
     let change = user.json(&["wallet", "descriptor", "list", "hot"]);
     let change = change.get("items").unwrap_or(&change)[1]["id"].to_string();
-    let own = user.json(&["wallet", "address", "next", "hot", "--descriptor", &change]);
+    let own = user.json(&["wallet", "address", "next", "hot", "--descriptor-id", &change]);
     let to = format!("{}=2890", text(&own, "address"));
     let psbt = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "1", "--owner", OWNER];
     let paid = user.json(&[&psbt[..], &["--record"]].concat());
@@ -355,7 +355,7 @@ fn change_looks_like_the_inputs() {
     let user = User::new().with_coins(&[30_000]);
     let keychains = user.json(&["wallet", "descriptor", "add", "hot", TAPROOT]);
     let first = keychains.get("items").unwrap_or(&keychains)[0]["id"].to_string();
-    let script = user.json(&["wallet", "address", "next", "hot", "--descriptor", &first]);
+    let script = user.json(&["wallet", "address", "next", "hot", "--descriptor-id", &first]);
     user.apply_block(2, vec![payment(9, 900_000, text(&script, "script"))]);
     for (value, kind) in [(500_000, "bcrt1p"), (9_000, "bcrt1q")] {
         let to = format!("{STRANGER}={value}");

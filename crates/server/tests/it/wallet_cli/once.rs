@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, process::Stdio, sync::Barrier, thread};
 use serde_json::{Value, json};
 use utxokeep::{
     config::WalletConfig,
-    wallets::{CreatePsbt, ListDescriptors, PsbtInfo, Wallets, WalletsError},
+    wallets::{CreatePsbt, ListDescriptors, NextAddress, PsbtInfo, Wallets, WalletsError},
 };
 use utxokeep_sql::SqlError;
 use utxokeep_testkit::postgres::TestDatabase;
@@ -17,6 +17,7 @@ const COINS: [u64; 8] = [90_000; 8];
 fn request(key: Option<&str>, amount: u64) -> CreatePsbt {
     let pay = json!({ "address": STRANGER, "amount": amount });
     let request = json!({
+        "wallet": "hot",
         "payment": { "outputs": [pay], "fee_rate": 2 },
         "record": true,
         "idempotency_key": key,
@@ -64,7 +65,7 @@ fn eight_threads_with_one_key_make_one_payment() {
     on_both(|user| {
         let user = user.with_coins(&COINS);
         let paid = request(Some("order-7"), 50_000);
-        let answers = eight(|wallets| wallets.create_psbt("hot", &paid), &user);
+        let answers = eight(|wallets| wallets.create_psbt(&paid), &user);
         let texts: BTreeSet<String> =
             answers.iter().map(|answer| serde_json::to_string(answer).unwrap()).collect();
         assert_eq!(texts.len(), 1, "the same bytes for all");
@@ -86,7 +87,7 @@ fn looking_the_key_up_without_the_lock_pays_more_than_once() {
                 let seen = ledger.read(|tx| tx.query_one(SEEN, &[], |row| row.int(0)));
                 assert_eq!(seen.map_err(|error: SqlError| error).unwrap(), 0);
                 looked.wait();
-                wallets.create_psbt("hot", &paid)
+                wallets.create_psbt(&paid)
             },
             &user,
         );
@@ -222,8 +223,15 @@ fn keys_are_forgotten_and_bounded() {
         let idempotency_keys_max = 2.try_into().unwrap();
         let config = WalletConfig { idempotency_keys_max, ..WalletConfig::default() };
         let wallets = Wallets::open(&user.url, &config, utxokeep_core::OpenMode::Create).unwrap();
-        let keychain = wallets.list_descriptors("hot", ListDescriptors::default()).unwrap()[0].id;
-        let next = |key: &str| wallets.next_address("hot", keychain, Some(key));
+        let list = ListDescriptors { wallet: "hot".to_owned(), archived: false };
+        let keychain = wallets.list_descriptors(&list).unwrap().items[0].id;
+        let next = |key: &str| {
+            wallets.next_address(&NextAddress {
+                wallet: "hot".to_owned(),
+                descriptor_id: Some(keychain),
+                idempotency_key: Some(key.to_owned()),
+            })
+        };
         let first = next("a").unwrap();
         next("b").unwrap();
         let full = next("c").unwrap_err();

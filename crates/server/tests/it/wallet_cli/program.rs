@@ -12,7 +12,7 @@ use utxokeep::{
     config::WalletConfig,
     wallets::{ApplyBlock, BlockPlace, BlockTx, Wallets},
 };
-use utxokeep_core::{Network, OpenMode, hex_encode};
+use utxokeep_core::{OpenMode, hex_encode};
 
 pub(crate) use crate::program::told;
 use crate::program::utxokeep;
@@ -67,8 +67,9 @@ impl User {
         let block = BlockPlace { height: height.into(), hash: hash(height), time: 1_800_000_000 };
         let transactions = raws.into_iter().map(BlockTx::Raw).collect();
         let parent = (height > 1).then(|| hash(height - 1));
-        let request = ApplyBlock { block, parent, transactions };
-        self.wallets().apply_block(Network::BitcoinRegtest, &request).unwrap();
+        let (chain, network) = ("bitcoin".to_owned(), "regtest".to_owned());
+        let request = ApplyBlock { chain, network, block, parent, transactions };
+        self.wallets().apply_block(&request).unwrap();
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use utxokeep::wallets::{ListTransactions, RecordTx, SeenIn};
+use utxokeep::wallets::{ListTransactions, OneTx, RecordTx, SeenIn};
 use utxokeep_testkit::postgres::TestDatabase;
 
 use crate::wallet_cli::program::{User, payment, text, told};
@@ -27,9 +27,12 @@ fn with_dead(user: User, page_rows: u32) -> (User, BTreeSet<String>) {
     let mut txids = BTreeSet::new();
     for seed in 100..100 + DEAD {
         let raw = payment(seed, 1_000, script.as_str().unwrap());
-        let request = RecordTx { raw: Some(raw), seen: SeenIn::Mempool, ..RecordTx::default() };
-        let txid = wallets.record_tx("hot", &request).unwrap().txid.to_string();
-        wallets.abandon_tx("hot", &txid).unwrap();
+        let wallet = "hot".to_owned();
+        let (raw, seen) = (Some(raw), SeenIn::Mempool);
+        let request = RecordTx { wallet, raw, seen, ..RecordTx::default() };
+        let txid = wallets.record_tx(&request).unwrap().txid.to_string();
+        let (wallet, tx_hash) = ("hot".to_owned(), txid.clone());
+        wallets.abandon_tx(&OneTx { wallet, tx_hash }).unwrap();
         txids.insert(txid);
     }
     (user, txids)
@@ -59,8 +62,9 @@ fn kept(user: &User) -> (Vec<String>, usize) {
 /// Everything that is somewhere.
 fn somewhere(user: &User) -> BTreeSet<String> {
     let wallets = user.wallets();
-    let list = ListTransactions { unconfirmed: true, ..ListTransactions::default() };
-    let stored = wallets.list_transactions("hot", &list).unwrap().items;
+    let wallet = "hot".to_owned();
+    let list = ListTransactions { wallet, unconfirmed: true, ..ListTransactions::default() };
+    let stored = wallets.list_transactions(&list).unwrap().items;
     let waiting = wallets.pruned_rows("hot", 0, 1_000).unwrap();
     let waiting = waiting
         .iter()

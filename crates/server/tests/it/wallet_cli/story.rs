@@ -43,12 +43,12 @@ fn watch_and_follow(user: &User) -> String {
 fn balance_is_the_sum_of_the_coins(user: &User) {
     let balance = user.json(&["wallet", "balance", "hot"]);
     assert_eq!(text(&balance, "immature"), IMMATURE);
-    let coins = user.json(&["wallet", "utxos", "hot", "--limit", "5000"]);
+    let coins = user.json(&["wallet", "utxos", "hot", "--page-size", "5000"]);
     let coins = coins["items"].as_array().unwrap();
     let sum: u64 = coins.iter().map(|coin| amount(&coin["amount"])).sum();
     assert_eq!(sum, amount(&balance["total"]));
     assert!(coins.len() > 10, "{}", coins.len());
-    let deep = user.json(&["wallet", "balance", "hot", "--min-conf", "101"]);
+    let deep = user.json(&["wallet", "balance", "hot", "--min-confirmations", "101"]);
     assert!(amount(&deep["total"]) < sum);
     assert_eq!(user.json(&["wallet", "verify", "hot"])["is_sound"], true);
 }

@@ -98,7 +98,7 @@ fn wallets_and_keychains_are_archived_and_restored() {
     assert_eq!(listed["items"].as_array().unwrap().len(), 1);
     let listed = user.json(&["wallet", "descriptor", "list", "hot", "--archived"]);
     assert!(listed["items"][1]["archived_at_us"].is_i64(), "{listed}");
-    user.refused(4, &["wallet", "address", "next", "hot", "--descriptor", "2"]);
+    user.refused(4, &["wallet", "address", "next", "hot", "--descriptor-id", "2"]);
     user.json(&["wallet", "descriptor", "restore", "hot", "2"]);
-    user.json(&["wallet", "address", "next", "hot", "--descriptor", "2"]);
+    user.json(&["wallet", "address", "next", "hot", "--descriptor-id", "2"]);
 }

@@ -314,11 +314,11 @@ fn the_command_follows_to_the_tip_and_scans_for_a_wallet_that_came_later() {
     assert_eq!(ledger.verify(wallet).unwrap(), []);
 
     // Without a start it is the birthday, which must be a block of the ledger.
-    place.run(&["wallet", "create", "born", "--network", "regtest", "--birthday", "250"]);
+    place.run(&["wallet", "create", "born", "--network", "regtest", "--birthday-height", "250"]);
     let scan = ["wallet", "scan", "born", "--blocks", blocks];
     let report = place.json(&scan);
     assert_eq!((&report["from"], &report["blocks"]), (&250.into(), &31.into()));
-    let unborn = ["wallet", "create", "unborn", "--network", "regtest", "--birthday", "281"];
+    let unborn = ["wallet", "create", "unborn", "--network", "regtest", "--birthday-height", "281"];
     for words in [unborn.as_slice(), &[scan.as_slice(), &["--from", "281"]].concat()] {
         let refused = place.command(words).output().unwrap();
         assert_eq!(refused.status.code(), Some(4), "{words:?}");

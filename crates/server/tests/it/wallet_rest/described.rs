@@ -15,11 +15,11 @@ pub(crate) const ROUTES: &[&str] = &[
     "POST /api/v1/wallets/{wallet}/addresses",
     "GET /api/v1/wallets/{wallet}/descriptors",
     "POST /api/v1/wallets/{wallet}/descriptors",
-    "POST /api/v1/wallets/{wallet}/descriptors/{id}/next-address",
+    "POST /api/v1/wallets/{wallet}/descriptors/{descriptor_id}/next-address",
     "POST /api/v1/wallets/{wallet}/archive",
     "POST /api/v1/wallets/{wallet}/restore",
-    "POST /api/v1/wallets/{wallet}/descriptors/{id}/archive",
-    "POST /api/v1/wallets/{wallet}/descriptors/{id}/restore",
+    "POST /api/v1/wallets/{wallet}/descriptors/{descriptor_id}/archive",
+    "POST /api/v1/wallets/{wallet}/descriptors/{descriptor_id}/restore",
     "GET /api/v1/wallets/{wallet}/balance",
     "GET /api/v1/wallets/{wallet}/utxos",
     "GET /api/v1/wallets/{wallet}/utxos/{outpoint}",
@@ -27,15 +27,15 @@ pub(crate) const ROUTES: &[&str] = &[
     "POST /api/v1/wallets/{wallet}/utxos/{outpoint}/unfreeze",
     "GET /api/v1/wallets/{wallet}/transactions",
     "POST /api/v1/wallets/{wallet}/transactions",
-    "GET /api/v1/wallets/{wallet}/transactions/{txid}",
-    "DELETE /api/v1/wallets/{wallet}/transactions/{txid}",
-    "POST /api/v1/wallets/{wallet}/transactions/{txid}/publish",
-    "POST /api/v1/wallets/{wallet}/transactions/{txid}/confirm",
-    "POST /api/v1/wallets/{wallet}/transactions/{txid}/abandon",
-    "POST /api/v1/wallets/{wallet}/transactions/{txid}/unconfirm",
-    "POST /api/v1/wallets/{wallet}/transactions/{txid}/bump",
-    "GET /api/v1/wallets/{wallet}/transactions/{txid}/replacements",
-    "PUT /api/v1/wallets/{wallet}/transactions/{txid}/label",
+    "GET /api/v1/wallets/{wallet}/transactions/{tx_hash}",
+    "DELETE /api/v1/wallets/{wallet}/transactions/{tx_hash}",
+    "POST /api/v1/wallets/{wallet}/transactions/{tx_hash}/publish",
+    "POST /api/v1/wallets/{wallet}/transactions/{tx_hash}/confirm",
+    "POST /api/v1/wallets/{wallet}/transactions/{tx_hash}/abandon",
+    "POST /api/v1/wallets/{wallet}/transactions/{tx_hash}/unconfirm",
+    "POST /api/v1/wallets/{wallet}/transactions/{tx_hash}/bump",
+    "GET /api/v1/wallets/{wallet}/transactions/{tx_hash}/replacements",
+    "PUT /api/v1/wallets/{wallet}/transactions/{tx_hash}/label",
     "GET /api/v1/wallets/{wallet}/leases",
     "POST /api/v1/wallets/{wallet}/leases",
     "DELETE /api/v1/wallets/{wallet}/leases",
@@ -157,9 +157,9 @@ fn every_route_is_there() {
         let (method, path) = route.split_once(' ').unwrap();
         let path = path
             .replace("{wallet}", "none")
-            .replace("{id}", "1")
+            .replace("{descriptor_id}", "1")
             .replace("{outpoint}", &format!("{}:0", txid(1)))
-            .replace("{txid}", &txid(1))
+            .replace("{tx_hash}", &txid(1))
             .replace("{chain}", "bitcoin")
             .replace("{network}", "regtest");
         let body = if method == "GET" { "" } else { "{}" };

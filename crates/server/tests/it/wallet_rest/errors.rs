@@ -46,7 +46,7 @@ fn what_cannot_be_right_is_refused_and_changes_nothing() {
     let odd = api.post("/api/v1/ledger/bitcoin/regtest/blocks", &odd).bad(400, "bad_request");
     assert!(odd["message"].as_str().unwrap().contains("hexadecimal"), "{odd}");
 
-    for query in ["count=x", "cursor=x", "page=1", "count=-1"] {
+    for query in ["page_size=x", "cursor=x", "page=1", "page_size=-1", "page_size=0", "count=1"] {
         let error = api.get(&format!("{WALLETS}?{query}")).json()["error"].clone();
         assert!(
             ["bad_parameter", "bad_request"].contains(&error["code"].as_str().unwrap()),

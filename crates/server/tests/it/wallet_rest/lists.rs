@@ -11,7 +11,7 @@ fn walk(api: &Api, path: &str, count: usize) -> Vec<Value> {
     let separator = if path.contains('?') { '&' } else { '?' };
     let (mut rows, mut place) = (Vec::new(), String::new());
     loop {
-        let page = api.get(&format!("{path}{separator}count={count}{place}")).good();
+        let page = api.get(&format!("{path}{separator}page_size={count}{place}")).good();
         let items = page["items"].as_array().unwrap();
         rows.extend(items.iter().cloned());
         let Some(cursor) = page["next_cursor"].as_str() else { return rows };

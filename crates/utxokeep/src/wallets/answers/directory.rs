@@ -32,6 +32,9 @@ pub struct WalletInfo {
     pub rescan: Option<RescanInfo>,
     /// When it was archived; `null` while it is followed.
     pub archived_at_us: Option<i64>,
+    /// Whether it was just created with a birthday that no block could be compared with.
+    #[serde(skip)]
+    pub is_birthday_unchecked: bool,
 }
 
 impl WalletInfo {
@@ -44,6 +47,7 @@ impl WalletInfo {
             set_aside: standing.set_aside,
             rescan: standing.rescan,
             archived_at_us: wallet.archived_at.map(Micros::get),
+            is_birthday_unchecked: false,
         }
     }
 }
@@ -103,6 +107,9 @@ pub struct Watched {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub scan_from_height: Option<u32>,
+    /// Name of the wallet.
+    #[serde(skip)]
+    pub wallet: String,
 }
 
 /// A descriptor that is watched now.
@@ -116,6 +123,9 @@ pub struct DescriptorAdded {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub scan_from_height: Option<u32>,
+    /// Name of the wallet.
+    #[serde(skip)]
+    pub wallet: String,
 }
 
 /// A payment came near the end of what a keychain watches: others may have gone beyond.
@@ -155,12 +165,27 @@ pub struct DescriptorInfo {
 }
 
 /// A wallet or a keychain that is followed again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Restored {
     /// The ledger has passed blocks meanwhile: scan the wallet from this height. `null` when there
     /// are none.
     pub scan_from_height: Option<u32>,
+    /// Name of the wallet.
+    #[serde(skip)]
+    pub wallet: String,
+}
+
+/// What was archived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Archived {
+    /// Name of the wallet.
+    pub wallet: String,
+    /// Number of the keychain, if it was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
+    pub descriptor_id: Option<i64>,
 }
 
 impl DescriptorInfo {

@@ -235,3 +235,23 @@ pub struct Abandoned {
     /// Leases on inputs that ended with them. Those of other owners stay.
     pub released_leases: u64,
 }
+
+/// A transaction that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Removed {
+    /// Its id.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub removed: ChainHash,
+}
+
+/// A transaction and its new label.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Labelled {
+    /// The transaction.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub txid: ChainHash,
+    /// Its label; empty when it was cleared.
+    pub label: String,
+}

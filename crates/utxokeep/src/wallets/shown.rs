@@ -3,45 +3,75 @@
 //! Names and labels are text of somebody else; they are printed with their control characters
 //! written out, so that they cannot steer a terminal.
 
-use utxokeep::times::utc;
+mod events;
+mod payments;
 
+use serde::Serialize;
+use utxokeep_core::ErrorKind;
+
+use super::{
+    Abandoned, AddressInfo, Archived, BalanceInfo, BlockApplied, ChainCompared, CoinInfo, CoinWish,
+    DescriptorAdded, DescriptorInfo, LabelLines, Labelled, LabelsImported, LedgerTip, Listed,
+    NewAddressInfo, OfWallet, PrunedAcknowledged, PrunedInfo, PrunedNow, RecordedInfo, Removed,
+    ReplacementInfo, RescanInfo, Restored, SetAsideInfo, TipAnswer, TxDetails, TxInfo, Verified,
+    VerifiedWallet, WalletInfo, WalletStatus, Watched,
+};
 use crate::{
-    cli::output::{Human, Lines},
-    wallets::{
-        Abandoned, AddressInfo, BalanceInfo, ChainCompared, CoinInfo, CoinWish, DescriptorAdded,
-        DescriptorInfo, LabelsImported, LedgerTip, Listed, NewAddressInfo, OfWallet, PrunedNow,
-        RecordedInfo, ReplacementInfo, RescanInfo, SetAsideInfo, TxDetails, TxInfo, Verified,
-        VerifiedWallet, WalletInfo, WalletStatus, Watched,
-    },
+    ops::{Answer, Described, Lines},
+    times::utc,
 };
 
 /// One line of a list.
-pub(super) trait Row {
+trait Row {
     fn row(&self) -> String;
 }
 
-impl<T: Row> Human for Listed<T> {
-    fn describe(&self, lines: &mut Lines) {
+impl<T: Row + Serialize + Described + Send + 'static> Answer for Listed<T>
+where
+    Self: Described,
+{
+    fn show(&self, lines: &mut Lines) {
         for item in &self.items {
             lines.row(item.row());
         }
         describe_set_aside(lines, self.set_aside.as_ref());
         lines.field("rows", self.items.len());
         if let Some(cursor) = &self.next_cursor {
-            lines.field("more", format_args!("yes; raise --limit, or add --cursor {cursor}"));
+            lines.field("more", format_args!("yes; raise --page-size, or add --cursor {cursor}"));
+        }
+        if self.is_cut {
+            lines.field("more", "perhaps; raise --page-size");
         }
     }
 }
 
-pub(super) const fn yes(is_so: bool) -> &'static str {
+const fn yes(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "no" }
 }
 
-pub(super) fn describe_tip(lines: &mut Lines, tip: Option<&LedgerTip>) {
+fn describe_tip(lines: &mut Lines, tip: Option<&LedgerTip>) {
     match tip {
         Some(tip) => lines.field("as of", format_args!("height {} block {}", tip.height, tip.hash)),
         None => lines.field("as of", "before the first block"),
     };
+}
+
+/// Says how to find what was paid before to what is watched from now on.
+fn scan_advice(wallet: &str, scan_from_height: Option<u32>) -> Option<String> {
+    let (wallet, height) = (shell_word(wallet), scan_from_height?);
+    Some(format!(
+        "the ledger has passed blocks that it does not look at again by itself; to find earlier \
+         payments run: utxokeep wallet scan {wallet} --from {height}"
+    ))
+}
+
+/// A name as a shell takes it.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if text.chars().all(is_plain) && !text.starts_with('-') {
+        return text.to_owned();
+    }
+    format!("'{}'", text.escape_debug().to_string().replace('\'', "'\\''"))
 }
 
 /// Says that an answer may be out of date.
@@ -76,8 +106,13 @@ impl Row for WalletInfo {
     }
 }
 
-impl Human for WalletInfo {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for WalletInfo {
+    fn advice(&self) -> Option<String> {
+        let text = "the ledger has no block yet, so that the birthday could not be checked";
+        self.is_birthday_unchecked.then(|| text.to_owned())
+    }
+
+    fn show(&self, lines: &mut Lines) {
         lines
             .field("wallet", self.name.escape_debug())
             .field("network", format_args!("{}/{}", self.chain, self.network))
@@ -88,9 +123,9 @@ impl Human for WalletInfo {
     }
 }
 
-impl Human for WalletStatus {
-    fn describe(&self, lines: &mut Lines) {
-        self.wallet.describe(lines);
+impl Answer for WalletStatus {
+    fn show(&self, lines: &mut Lines) {
+        self.wallet.show(lines);
         describe_tip(lines, self.tip.as_ref());
         lines.optional("birthday", self.birthday_height);
         for id in &self.descriptors_near_edge {
@@ -107,15 +142,23 @@ impl Row for AddressInfo {
     }
 }
 
-impl Human for Watched {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for Watched {
+    fn advice(&self) -> Option<String> {
+        scan_advice(&self.wallet, self.scan_from_height)
+    }
+
+    fn show(&self, lines: &mut Lines) {
         let ids: Vec<String> = self.address_ids.iter().map(ToString::to_string).collect();
         lines.field("watched", ids.len()).field("numbers", ids.join(" "));
     }
 }
 
-impl Human for DescriptorAdded {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for DescriptorAdded {
+    fn advice(&self) -> Option<String> {
+        scan_advice(&self.wallet, self.scan_from_height)
+    }
+
+    fn show(&self, lines: &mut Lines) {
         for item in &self.items {
             lines.row(item.row());
         }
@@ -150,8 +193,8 @@ impl Row for DescriptorInfo {
     }
 }
 
-impl Human for NewAddressInfo {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for NewAddressInfo {
+    fn show(&self, lines: &mut Lines) {
         lines
             .optional("address", self.address.as_ref())
             .field("script", &self.script)
@@ -159,8 +202,8 @@ impl Human for NewAddressInfo {
     }
 }
 
-impl Human for BalanceInfo {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for BalanceInfo {
+    fn show(&self, lines: &mut Lines) {
         lines
             .field("confirmed", self.confirmed)
             .field("trusted unconfirmed", self.trusted_unconfirmed)
@@ -220,15 +263,18 @@ impl Row for TxInfo {
     }
 }
 
-impl<T: Human> Human for OfWallet<T> {
-    fn describe(&self, lines: &mut Lines) {
-        self.item.describe(lines);
+impl<T: Answer> Answer for OfWallet<T>
+where
+    Self: Described,
+{
+    fn show(&self, lines: &mut Lines) {
+        self.item.show(lines);
         describe_set_aside(lines, self.set_aside.as_ref());
     }
 }
 
-impl Human for TxDetails {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for TxDetails {
+    fn show(&self, lines: &mut Lines) {
         let tx = &self.summary;
         lines.field("transaction", tx.txid).field("state", state(tx));
         if let Some(by) = &tx.invalidated_by {
@@ -262,37 +308,12 @@ impl Row for ReplacementInfo {
     }
 }
 
-impl Human for RecordedInfo {
-    fn describe(&self, lines: &mut Lines) {
-        lines
-            .field("transaction", self.txid)
-            .field("change", &self.change)
-            .field("status", &self.status)
-            .optional("height", self.height);
-        if self.waiting {
-            lines.field("waits", "to be published");
-        }
-        for loser in &self.losers {
-            lines.field("lost inputs", loser);
-        }
-        for failed in &self.failed_descendants {
-            lines.field("failed with it", failed);
-        }
-    }
-}
+impl Answer for RecordedInfo {}
 
-impl Human for Abandoned {
-    fn describe(&self, lines: &mut Lines) {
-        lines.field("given up", self.txid);
-        for failed in &self.failed_descendants {
-            lines.field("failed with it", failed);
-        }
-        lines.field("released leases", self.released_leases);
-    }
-}
+impl Answer for Abandoned {}
 
-impl Human for LabelsImported {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for LabelsImported {
+    fn show(&self, lines: &mut Lines) {
         lines
             .field("imported", self.imported)
             .field("ignored", self.ignored)
@@ -304,14 +325,10 @@ impl Human for LabelsImported {
     }
 }
 
-impl Human for CoinWish {
-    fn describe(&self, lines: &mut Lines) {
-        lines.field("output", self.outpoint).field("spendable", yes(self.spendable));
-    }
-}
+impl Answer for CoinWish {}
 
-impl Human for PrunedNow {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for PrunedNow {
+    fn show(&self, lines: &mut Lines) {
         for tx in &self.transactions {
             lines.row(tx.summary.row());
         }
@@ -354,8 +371,12 @@ impl Row for VerifiedWallet {
     }
 }
 
-impl Human for Verified {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for Verified {
+    fn fault(&self) -> Option<ErrorKind> {
+        (!self.is_sound).then_some(ErrorKind::Corrupt)
+    }
+
+    fn show(&self, lines: &mut Lines) {
         lines.field("sound", yes(self.is_sound)).field(
             "decoded",
             format_args!("{} of {} transactions", self.transactions_decoded, self.transactions),
@@ -390,3 +411,40 @@ impl Human for Verified {
         }
     }
 }
+
+impl Answer for Restored {
+    fn advice(&self) -> Option<String> {
+        scan_advice(&self.wallet, self.scan_from_height)
+    }
+
+    fn show(&self, lines: &mut Lines) {
+        lines.field("restored", "yes").optional("scan from", self.scan_from_height);
+    }
+}
+
+impl Answer for TipAnswer {
+    fn show(&self, lines: &mut Lines) {
+        describe_tip(lines, self.tip.as_ref());
+    }
+}
+
+impl Answer for CoinInfo {}
+
+impl Row for PrunedInfo {
+    fn row(&self) -> String {
+        format!("{:>8} {}", self.id, self.txid)
+    }
+}
+
+impl Answer for LabelLines {
+    fn lines(&self) -> Option<&str> {
+        Some(&self.0)
+    }
+}
+
+impl Answer for Archived {}
+impl Answer for Removed {}
+impl Answer for Labelled {}
+impl Answer for RescanInfo {}
+impl Answer for PrunedAcknowledged {}
+impl Answer for BlockApplied {}

@@ -2,11 +2,10 @@
 
 use utxokeep_core::ChainHash;
 
-use super::shown::{Row, yes};
-use utxokeep::times::utc;
-
+use super::{Row, yes};
 use crate::{
-    cli::output::{Human, Lines},
+    ops::{Answer, Lines},
+    times::utc,
     wallets::{
         BumpInfo, CleanedLeases, LeaseInfo, Leased, PsbtInfo, Released, SelectedInfo, SelectionInfo,
     },
@@ -28,8 +27,8 @@ impl Row for LeaseInfo {
     }
 }
 
-impl Human for Leased {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for Leased {
+    fn show(&self, lines: &mut Lines) {
         match &self.owner_name {
             Some(name) => lines.field("owner", format_args!("{} ({name})", self.owner)),
             None => lines.field("owner", &self.owner),
@@ -38,8 +37,8 @@ impl Human for Leased {
     }
 }
 
-impl Human for CleanedLeases {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for CleanedLeases {
+    fn show(&self, lines: &mut Lines) {
         lines.field("removed", self.leases);
         if self.has_more {
             lines.field("more", "yes; run the command again");
@@ -47,11 +46,7 @@ impl Human for CleanedLeases {
     }
 }
 
-impl Human for Released {
-    fn describe(&self, lines: &mut Lines) {
-        lines.field("released", self.leases);
-    }
-}
+impl Answer for Released {}
 
 fn describe_inputs(lines: &mut Lines, coins: &[SelectedInfo]) {
     for coin in coins {
@@ -60,8 +55,8 @@ fn describe_inputs(lines: &mut Lines, coins: &[SelectedInfo]) {
     }
 }
 
-impl Human for SelectionInfo {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for SelectionInfo {
+    fn show(&self, lines: &mut Lines) {
         describe_inputs(lines, &self.coins);
         lines
             .field("sum", self.input_total)
@@ -69,7 +64,7 @@ impl Human for SelectionInfo {
             .optional("change", self.change)
             .field("chosen by", format_args!("{}, waste {}", self.algorithm, self.waste));
         if let Some(leased) = &self.leased {
-            leased.describe(lines);
+            leased.show(lines);
         }
     }
 }
@@ -99,10 +94,10 @@ fn describe_validity(
     }
 }
 
-impl Human for PsbtInfo {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for PsbtInfo {
+    fn show(&self, lines: &mut Lines) {
         describe_txid(lines, &self.txid, self.is_txid_final);
-        self.selection.describe(lines);
+        self.selection.show(lines);
         describe_validity(
             lines,
             self.change_address.as_deref(),
@@ -113,8 +108,8 @@ impl Human for PsbtInfo {
     }
 }
 
-impl Human for BumpInfo {
-    fn describe(&self, lines: &mut Lines) {
+impl Answer for BumpInfo {
+    fn show(&self, lines: &mut Lines) {
         describe_txid(lines, &self.txid, self.is_txid_final);
         lines.field("replaces", self.replaces);
         for evicted in &self.evicts {
@@ -134,7 +129,7 @@ impl Human for BumpInfo {
             self.valid_from_time,
         );
         if let Some(leased) = &self.leased {
-            leased.describe(lines);
+            leased.show(lines);
         }
         lines.field("recorded", yes(self.recorded.is_some()));
     }
