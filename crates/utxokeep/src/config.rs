@@ -332,8 +332,11 @@ mod tests {
                 "[chain]\nchain = \"cardano\"\nnetwork = \"regtest\"",
                 "network \"regtest\" of chain \"cardano\"",
             ),
-            ("[chain]\nsource = { kind = \"cardano-node\" }", "test.toml: chain.source: { kind = "),
-            ("[chain]\nsource = \"a:1\"", "address = \"HOST:PORT\" } or {"),
+            (
+                "[chain]\nsource = { kind = \"cardano-node\" }",
+                "test.toml: chain.source is wrong: a cardano-node has either address or socket",
+            ),
+            ("[chain]\nsource = \"a:1\"", "chain.source is wrong: it is a table such as { kind = "),
             ("[follow]\nreconnect_max_ms = 499", "a whole number from reconnect_first_ms on is"),
             (
                 "[wallet]\nfee_rate_sat_per_vbyte_min = 1000.1",

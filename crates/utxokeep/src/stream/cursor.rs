@@ -26,8 +26,8 @@ mod tests {
     #[test]
     fn texts_of_cursors_are_pinned() {
         let (height, hash) = (Height::new(840_000), BlockHash::from_bytes([0x11; 32]));
-        let behind = "AQAM0UARERERERERERERERERERERERERERERERERERERERERERE";
-        let inside = "AQAM0UARERERERERERERERERERERERERERERERERERERERERERERAAAD6A";
+        let behind = "AQAM0UAREREREREREREREREREREREREREREREREREREREREREQ";
+        let inside = "AQAM0UAREREREREREREREREREREREREREREREREREREREREREQAAA-g";
         for (cursor, text) in [
             (StreamCursor::START, "AQ"),
             (StreamCursor::behind(height, hash), behind),
