@@ -109,7 +109,14 @@ impl ChainIndex<RocksKv> {
     ) -> Result<Self, IndexOpenError> {
         // With the index off, its tables are not even opened.
         let on_disk = RocksKv::tables_on_disk(dir)?;
-        let specs = Self::tables_to_open(dir, &settings, &on_disk)?;
+        let mut specs = Self::tables_to_open(dir, &settings, &on_disk)?;
+        if mode == OpenMode::Read && settings.mmr.is_none() {
+            // A pass that was killed while its tables were made has built nothing yet: those that are
+            // there will do.
+            let is_made = |spec: &&TableSpec| on_disk.iter().any(|name| *name == spec.name);
+            let complete = specs.iter().skip(CLASSIC_TABLES).take_while(is_made).count();
+            specs = &specs[..specs.len().min(CLASSIC_TABLES + complete)];
+        }
         let found = on_disk.iter().any(|name| *name == TABLES[LOG_TABLES].name);
         if !on_disk.is_empty() && found != settings.enabled {
             match stated_identity(dir, &on_disk)? {
