@@ -157,6 +157,14 @@ const WALLET_METHODS: &[&str] = &[
     "Wallets/DisconnectBlock",
     "Wallets/RescanWallet",
     "Wallets/RollBack",
+    "Wallets/ListWalletEvents",
+    "Wallets/WatchWalletEvents",
+    "Wallets/AddWebhook",
+    "Wallets/ListWebhooks",
+    "Wallets/PauseWebhook",
+    "Wallets/ResumeWebhook",
+    "Wallets/RemoveWebhook",
+    "Wallets/TestWebhook",
 ];
 const PACKAGE: &str = "/utxokeep.v1.";
 const OTHER: &str = "other";

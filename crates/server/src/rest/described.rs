@@ -76,6 +76,11 @@ fn state_bounds(json: &mut Value) {
 }
 
 fn describe_parameter(name: &str, schema: &mut Map<String, Value>) {
+    // A parameter that is left out is not `null`.
+    if let Some(Value::Array(types)) = schema.get("type") {
+        let kept = types.iter().find(|one| *one != "null").cloned();
+        schema.insert("type".to_owned(), kept.unwrap_or_default());
+    }
     match schema.get("type").and_then(Value::as_str) {
         // Rows are numbered from 1 on.
         Some("integer") => {
