@@ -165,7 +165,11 @@ fn a_method_and_its_route_answer_with_the_same_fields() {
     let home = TempDir::new().unwrap();
     let (data, coin) = database(home.path());
     let serving = serve(home.path(), &data);
-    assert!(serving.log().contains("serving the chain over gRPC on"), "{}", serving.log());
+    assert!(
+        serving.log().contains("serving the chain and the change stream over gRPC on"),
+        "{}",
+        serving.log()
+    );
     let (contract, questions, runtime) = (contract(), questions(coin), runtime());
     let (mut answered, mut refused) = (0, 0);
     for listed in &table() {

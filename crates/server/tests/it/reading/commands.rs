@@ -80,6 +80,9 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry("chain mmr check", &["proof.json"], Place::Elsewhere, Does::Create),
     entry("chain recover", &[], Place::Chain, DONE),
     entry("chain recover", &["--accept-loss"], Place::Chain, Does::Change),
+    // Nobody has persisted blocks, which is refused after looking.
+    entry("persister status", &[], Place::Chain, Does::Read(2)),
+    entry("persister verify", &[], Place::Chain, Does::Read(2)),
     entry("utxo show", &[COIN], Place::Chain, NOT_KNOWN),
     entry("address utxos", &[SCRIPT], Place::Chain, DONE),
     entry("address balance", &[SCRIPT], Place::Chain, DONE),

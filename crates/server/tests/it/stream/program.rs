@@ -124,7 +124,11 @@ fn chain_watch_prints_what_a_server_sends_and_needs_a_start_without_one() {
     let serve =
         ["serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data", data];
     let program = Serving::start(utxokeep(&serve));
-    assert!(program.log().contains("serving the change stream over gRPC"), "{}", program.log());
+    assert!(
+        program.log().contains("serving the chain and the change stream over gRPC"),
+        "{}",
+        program.log()
+    );
     let address = program.rest().to_string();
     let words = ["chain", "watch", "--json", "--from-height", "35", "--connect", &address];
     let mut watching = utxokeep(&words);
