@@ -76,7 +76,7 @@ pub struct RestAccess {
 pub(crate) struct Access {
     pub(crate) rest: RestAccess,
     pub(crate) grpc: Option<Token>,
-    /// The file of the token, when it is asked for.
+    /// The file of the token, where most clients are asked for it.
     pub(crate) token_file: Option<PathBuf>,
 }
 
@@ -84,8 +84,10 @@ pub(crate) struct Access {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faces {
     pub(crate) rest: SocketAddr,
-    /// Whether REST has routes that write.
+    /// Whether REST has routes of wallets, all of which ask for the token.
     pub(crate) has_wallets: bool,
+    /// Whether REST has other routes that write: consumers of the change stream.
+    pub(crate) has_consumers: bool,
     pub(crate) grpc: Option<SocketAddr>,
 }
 
@@ -99,7 +101,8 @@ impl Access {
             check_open("gRPC", grpc, "grpc_token_required", server.grpc_token_required, server)?;
         }
         let closes_reads = !is_loopback(faces.rest.ip()) && !server.public_chain_reads;
-        let for_rest = server.rest_token_required && (faces.has_wallets || closes_reads);
+        let for_most = server.rest_token_required && (faces.has_wallets || closes_reads);
+        let for_rest = for_most || (server.rest_token_required && faces.has_consumers);
         let for_grpc = server.grpc_token_required && faces.grpc.is_some();
         let token_file = (for_rest || for_grpc).then(|| token_file(server, data));
         let token = match &token_file {
@@ -114,6 +117,7 @@ impl Access {
             closes_reads: closes_reads && for_rest,
             pages: Pages::new(&server.hosts, &server.cors_origins),
         };
+        let token_file = token_file.filter(|_| for_most || for_grpc);
         Ok(Self { rest, grpc: token.filter(|_| for_grpc), token_file })
     }
 }

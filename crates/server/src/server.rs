@@ -55,6 +55,7 @@ impl Servers {
         let faces = Faces {
             rest: rest_listen,
             has_wallets: engine.wallets().is_some(),
+            has_consumers: engine.index().is_some(),
             grpc: grpc.as_ref().map(|(_, listen)| *listen),
         };
         let access = Access::prepare(config, &config.storage.data, faces)?;

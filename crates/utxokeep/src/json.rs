@@ -340,9 +340,9 @@ pub struct ChainStatus {
     #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub filter_entries: Option<usize>,
     /// Whether the set of unspent outputs is kept.
-    pub index_enabled: bool,
+    pub is_index_enabled: bool,
     /// Whether an order-free digest of the set is kept at hand.
-    pub muhash: bool,
+    pub is_muhash_kept: bool,
     /// Indexes that are kept, by the names of their settings.
     #[cfg_attr(feature = "schema", schema(example = json!(["address_hash"])))]
     pub indexes: Vec<&'static str>,
@@ -400,8 +400,8 @@ impl ChainStatus {
             started_mid_chain_at: status.started_mid_chain_at.map(Height::get),
             missing_inputs: is_cardano.then_some(status.missing_inputs),
             filter_entries,
-            index_enabled: settings.enabled,
-            muhash: settings.enabled && settings.muhash,
+            is_index_enabled: settings.enabled,
+            is_muhash_kept: settings.enabled && settings.muhash,
             indexes: indexes(settings),
             store: if settings.mmr.is_some() { "mmr" } else { "classic" },
             mmr_build_next_height: mmr_build.map(|build| build.next.get()),

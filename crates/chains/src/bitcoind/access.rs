@@ -117,7 +117,7 @@ mod tests {
         let absent = Credentials::CookieFile(dir.path().join("none")).read().unwrap_err();
         assert!(matches!(absent, BitcoindError::NoCookie { .. }), "{absent}");
         assert!(absent.is_worth_retrying(), "a node that starts makes one");
-        let variable = PasswordPlace::Variable("UTXOKEEP_TEST_NO_SUCH_PASSWORD".to_owned());
+        let variable = PasswordPlace::Variable("TEST_NO_SUCH_PASSWORD".to_owned());
         let absent = user(variable).read().unwrap_err();
         assert!(matches!(absent, BitcoindError::NoPassword { .. }), "{absent}");
     }

@@ -19,12 +19,12 @@ pub(super) fn run(session: &Session, command: &args::Consumers) -> anyhow::Resul
         args::Consumers::List => stream.list()?,
         args::Consumers::Register { name, place } => {
             let consumer = stream.register(name, place.start()?)?;
-            ConsumerList { consumers: vec![consumer], ..stream.list()? }
+            ConsumerList { items: vec![consumer], ..stream.list()? }
         }
         args::Consumers::Forget { name } => {
             let tip = index.view()?.tip().map(|(height, _)| height);
             let consumer = Consumer::new(index.forget_consumer(name)?, tip);
-            ConsumerList { tip_height: tip.map(Height::get), consumers: vec![consumer] }
+            ConsumerList { tip_height: tip.map(Height::get), items: vec![consumer] }
         }
     };
     output::result(session.json(), &list)?;
@@ -33,11 +33,10 @@ pub(super) fn run(session: &Session, command: &args::Consumers) -> anyhow::Resul
 
 impl Human for ConsumerList {
     fn describe(&self, lines: &mut Lines) {
-        if self.consumers.is_empty() {
+        if self.items.is_empty() {
             lines.row("no consumer of the chain log has a name".to_owned());
         }
-        for Consumer { name, needs, height, lag_blocks, detached_at_height, .. } in &self.consumers
-        {
+        for Consumer { name, needs, height, lag_blocks, detached_at_height, .. } in &self.items {
             let at = height.map_or_else(|| "the start".to_owned(), |height| height.to_string());
             let state = detached_at_height
                 .map_or_else(String::new, |tip| format!(", detached when the tip was {tip}"));

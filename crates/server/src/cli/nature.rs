@@ -78,7 +78,7 @@ const fn of_wallet(command: &WalletCommand) -> OpenMode {
         WalletCommand::Labels(Labels::Export(_))
         | WalletCommand::Verify(_)
         | WalletCommand::Events(_) => OpenMode::Read,
-        WalletCommand::Bump(args) => writes_if(!args.request.dry_run),
+        WalletCommand::Bump(args) => writes_if(!args.request.is_dry_run),
         WalletCommand::Prune(args) => writes_if(!args.dry_run),
         WalletCommand::Record(_)
         | WalletCommand::Psbt(_)

@@ -210,10 +210,9 @@ impl ChainStream for StreamService {
         &self,
         _: Request<proto::StreamListConsumersRequest>,
     ) -> Result<Response<proto::StreamConsumers>, Status> {
-        let ConsumerList { tip_height, consumers } =
-            self.with_consumers(StreamConsumers::list).await?;
-        let consumers = consumers.into_iter().map(consumer).collect();
-        Ok(Response::new(proto::StreamConsumers { tip_height, consumers }))
+        let ConsumerList { tip_height, items } = self.with_consumers(StreamConsumers::list).await?;
+        let items = items.into_iter().map(consumer).collect();
+        Ok(Response::new(proto::StreamConsumers { tip_height, items }))
     }
 
     async fn forget_consumer(

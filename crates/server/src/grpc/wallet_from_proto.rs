@@ -142,10 +142,10 @@ impl Texts {
 
     fn plain_tx(self, parts: proto::WalletPlainTransaction) -> Result<PlainTx, Fault> {
         Ok(PlainTx {
-            txid: self.hash(&parts.txid).within("txid")?,
+            tx_hash: self.hash(&parts.txid).within("txid")?,
             inputs: self.outpoints("inputs", parts.inputs)?,
             outputs: each("outputs", parts.outputs, pay_to)?,
-            coinbase: parts.is_coinbase,
+            is_coinbase: parts.is_coinbase,
         })
     }
 
@@ -264,7 +264,7 @@ pub(super) fn bump_fee(texts: Texts, request: proto::BumpFeeRequest) -> Result<B
         lease_of,
         lease: lease_for(request.lease).within("lease")?,
         inputs_max: request.inputs_max,
-        dry_run: request.dry_run,
+        is_dry_run: request.dry_run,
         idempotency_key: request.idempotency_key,
     })
 }

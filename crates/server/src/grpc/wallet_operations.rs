@@ -406,7 +406,7 @@ pub(super) fn list_pruned(
     let found = wallets.list_pruned(&list)?;
     let pruned = |row: &PrunedInfo| proto::PrunedTransaction {
         id: row.id,
-        txid: to::hash(&row.txid),
+        txid: to::hash(&row.tx_hash),
         json: row.transaction.to_string(),
     };
     let answer = proto::ListPrunedResponse {

@@ -74,7 +74,7 @@ pub(super) async fn pruned(
         confirmed_up_to: request.confirmed_up_to_height,
         txs_max: from::entries("txs_max", request.txs_max, limits.page_entries)?,
         discard: request.discard,
-        dry_run: request.dry_run,
+        is_dry_run: request.dry_run,
     };
     let prune = move |wallets: &Wallets| {
         let archive = wallets.prune_wallet(&rule)?;

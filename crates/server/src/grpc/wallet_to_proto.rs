@@ -197,9 +197,9 @@ pub(super) fn coin(coin: &CoinInfo) -> proto::WalletCoin {
         class: class(coin.class),
         height: coin.height,
         confirmations: coin.confirmations,
-        is_coinbase: coin.coinbase,
+        is_coinbase: coin.is_coinbase,
         is_leased: coin.leased,
-        is_spendable: coin.spendable,
+        is_spendable: coin.is_spendable,
         address: coin.address.clone(),
         script: coin.script.0.clone(),
     }
@@ -207,12 +207,12 @@ pub(super) fn coin(coin: &CoinInfo) -> proto::WalletCoin {
 
 pub(super) fn transaction(tx: &TxInfo) -> proto::WalletTransaction {
     proto::WalletTransaction {
-        txid: hash(&tx.txid),
+        txid: hash(&tx.tx_hash),
         status: status(tx.status),
         height: tx.height,
         position: tx.position,
-        is_coinbase: tx.coinbase,
-        is_waiting: tx.waiting,
+        is_coinbase: tx.is_coinbase,
+        is_waiting: tx.is_waiting,
         received_at_us: tx.received_at_us,
         spent: tx.spent.0,
         received: tx.received.0,
@@ -252,11 +252,11 @@ pub(super) fn replacement(edge: &ReplacementInfo) -> proto::WalletReplacement {
 
 pub(super) fn recorded(recorded: &RecordedInfo) -> proto::WalletRecorded {
     proto::WalletRecorded {
-        txid: hash(&recorded.txid),
+        txid: hash(&recorded.tx_hash),
         change: change(&recorded.change),
         status: status(&recorded.status),
         height: recorded.height,
-        is_waiting: recorded.waiting,
+        is_waiting: recorded.is_waiting,
         losers: hashes(&recorded.losers),
         failed_descendants: hashes(&recorded.failed_descendants),
     }
@@ -264,7 +264,7 @@ pub(super) fn recorded(recorded: &RecordedInfo) -> proto::WalletRecorded {
 
 pub(super) fn abandoned(abandoned: &Abandoned) -> proto::AbandonTransactionResponse {
     proto::AbandonTransactionResponse {
-        txid: hash(&abandoned.txid),
+        txid: hash(&abandoned.tx_hash),
         failed_descendants: hashes(&abandoned.failed_descendants),
         released_leases: abandoned.released_leases,
     }
@@ -307,8 +307,8 @@ pub(super) fn selection(selection: &SelectionInfo) -> proto::CoinSelection {
 
 pub(super) fn psbt(made: PsbtInfo) -> proto::CreatePsbtResponse {
     proto::CreatePsbtResponse {
-        txid: hash(&made.txid),
-        is_txid_final: made.is_txid_final,
+        txid: hash(&made.tx_hash),
+        is_txid_final: made.is_tx_hash_final,
         selection: Some(selection(&made.selection)),
         recorded: made.recorded.as_ref().map(self::recorded),
         psbt: made.psbt,
@@ -327,8 +327,8 @@ pub(super) fn bump(bump: BumpInfo) -> proto::BumpFeeResponse {
         fee: bump.fee.0,
         replaced_fees: bump.replaced_fees.0,
         weight: bump.weight,
-        txid: hash(&bump.txid),
-        is_txid_final: bump.is_txid_final,
+        txid: hash(&bump.tx_hash),
+        is_txid_final: bump.is_tx_hash_final,
         leased: bump.leased.as_ref().map(leased),
         recorded: bump.recorded.as_ref().map(self::recorded),
         psbt: bump.psbt,
@@ -341,7 +341,7 @@ pub(super) fn bump(bump: BumpInfo) -> proto::BumpFeeResponse {
 
 pub(super) fn applied(applied: &BlockApplied) -> proto::ApplyBlockResponse {
     proto::ApplyBlockResponse {
-        already_applied: applied.already_applied,
+        already_applied: applied.is_already_applied,
         recorded: count(applied.recorded),
         tip: applied.tip.as_ref().map(self::tip),
         set_aside: applied.set_aside.clone(),

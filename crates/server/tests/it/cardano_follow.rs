@@ -279,7 +279,7 @@ fn a_source_that_is_cut_off_is_not_healthy() {
     let at_tip = |status: &Value| status["source"]["lag_blocks"] == 0;
     let status = wait_until(&program, "/api/v1/status", at_tip);
     assert_eq!(status["source"]["address"], address);
-    assert_eq!(status["source"]["connected"], true);
+    assert_eq!(status["source"]["is_connected"], true);
     assert_eq!(status["source"]["height"], 29);
     assert!(status["source"]["last_contact"].is_i64() && status["source"]["fault"].is_null());
     let health = get(&program, "/health");
@@ -297,7 +297,7 @@ fn a_source_that_is_cut_off_is_not_healthy() {
     }
 
     drop(node);
-    let is_lost = |status: &Value| status["source"]["connected"] == false;
+    let is_lost = |status: &Value| status["source"]["is_connected"] == false;
     let status = wait_until(&program, "/api/v1/status", is_lost);
     assert!(status["source"]["fault"].is_string(), "{status}");
     assert_eq!(status["height"], 29, "stale, and readable");
@@ -311,7 +311,7 @@ fn a_source_that_is_cut_off_is_not_healthy() {
     assert_eq!(source["status"], "degraded");
     assert!(source["fault"].as_str().unwrap().contains(&address), "{source}");
     let status = get(&program, "/api/v1/status");
-    assert_eq!((&status["source"]["connected"], &status["height"]), (&false.into(), &29.into()));
+    assert_eq!((&status["source"]["is_connected"], &status["height"]), (&false.into(), &29.into()));
     assert!(status["source"]["last_contact"].is_null(), "{status}");
     assert!(program.body("/metrics").contains("utxokeep_source_connected 0"));
 }

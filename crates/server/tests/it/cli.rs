@@ -153,8 +153,8 @@ fn status_says_what_the_database_is() {
     let expected = json!({
         "chain": "bitcoin", "network": "regtest", "height": 300, "best_hash": TIP,
         "utxo_count": 30_690, "total_amount": "1121249998454",
-        "rollback_floor": 12, "format_version": 1, "index_enabled": true,
-        "indexes": ["address_hash"], "muhash": false,
+        "rollback_floor": 12, "format_version": 1, "is_index_enabled": true,
+        "indexes": ["address_hash"], "is_muhash_kept": false,
     });
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(status[name], *value, "{name}");
@@ -671,7 +671,7 @@ fn with_the_index_off_only_the_log_is_kept() {
     let report = user.json(&[&["chain", "import", blocks.to_str().unwrap()], &config[..]].concat());
     assert_eq!((&report["best_hash"], &report["txouts"]), (&json!(TIP), &Value::Null));
     let status = user.json(&["chain", "status"]);
-    assert_eq!((&status["index_enabled"], &status["height"]), (&json!(false), &json!(300)));
+    assert_eq!((&status["is_index_enabled"], &status["height"]), (&json!(false), &json!(300)));
     let tables = status["tables"].as_array().unwrap();
     assert!(tables.iter().all(|t| t["name"].as_str().unwrap().starts_with("chain_")));
     for args in [&["utxo", "show", LIVE][..], &["address", "balance", "51"]] {

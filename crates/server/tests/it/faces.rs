@@ -213,6 +213,7 @@ fn operations_use_one_vocabulary() {
     chain::operations(&mut table);
     transactions::operations(&mut table);
     pruner::operations(&mut table);
+    wallets::operations(&mut table);
     // Names that one thing had beside the one that it has now.
     let other_names = [
         "txid",
@@ -230,6 +231,9 @@ fn operations_use_one_vocabulary() {
         "paused",
         "complete",
         "dry_run",
+        "by_txid",
+        "is_txid_final",
+        "waiting_for",
         "last_run",
         "spent_by",
     ];

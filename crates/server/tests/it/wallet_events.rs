@@ -47,7 +47,10 @@ fn events_over_rest(api: &Api) {
     record(api, &path, &script, 1);
     let page = api.get(&events).good();
     assert_eq!(kinds(&page), ["seen"]);
-    assert_eq!((&page["items"][0]["id"], &page["items"][0]["txid"]), (&1.into(), &txid(1).into()));
+    assert_eq!(
+        (&page["items"][0]["id"], &page["items"][0]["tx_hash"]),
+        (&1.into(), &txid(1).into())
+    );
     assert_eq!(page["items"][0]["status"], "published");
     for height in FIRST..FIRST + 3 {
         let txs = if height == FIRST { vec![payment(1, &script, &[1_000])] } else { Vec::new() };

@@ -31,7 +31,7 @@ pub struct SourceStatus {
     #[cfg_attr(feature = "schema", schema(example = "127.0.0.1:3001"))]
     pub address: String,
     /// Whether the connection stands.
-    pub connected: bool,
+    pub is_connected: bool,
     /// When it was last heard from, in seconds since the epoch; `null` when never since the start.
     #[cfg_attr(feature = "schema", schema(example = 1_700_000_000))]
     pub last_contact: Option<i64>,
@@ -107,7 +107,7 @@ impl SourceState {
         let ours = known.height.map_or(0, |height| height + 1);
         SourceStatus {
             address: known.address.clone(),
-            connected: known.connected,
+            is_connected: known.connected,
             last_contact: known.last_contact,
             height: known.node_height,
             lag_blocks: known.node_height.map(|height| (height + 1).saturating_sub(ours)),
@@ -138,7 +138,7 @@ impl SourceState {
     pub fn sample(&self, now: i64) {
         let status = self.status();
         let since = self.known().since;
-        gauge!(CONNECTED).set(f64::from(u8::from(status.connected)));
+        gauge!(CONNECTED).set(f64::from(u8::from(status.is_connected)));
         let age = now.saturating_sub(status.last_contact.unwrap_or(since)).max(0);
         gauge!(CONTACT_AGE).set(age as f64);
         if let (Some(height), Some(lag)) = (status.height, status.lag_blocks) {

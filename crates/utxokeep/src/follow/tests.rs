@@ -119,17 +119,17 @@ fn the_state_of_a_source_says_whether_it_is_there_and_how_far_it_is() {
             follow(&mut live, &options, &stop, &mut |_| {}).unwrap();
         });
         wait_until("the fault", || status().fault.is_some());
-        assert_eq!((status().connected, status().last_contact), (false, None));
+        assert_eq!((status().is_connected, status().last_contact), (false, None));
         assert_eq!(status().address, "a simulated node");
 
         node.mine(&mut simulator, 30);
         let height = Some(u64::from(simulator.tip_height().get()));
         node.start();
         wait_until("the tip", || status().lag_blocks == Some(0) && status().height == height);
-        assert_eq!((status().connected, status().fault), (true, None));
+        assert_eq!((status().is_connected, status().fault), (true, None));
 
         node.stop();
-        wait_until("the loss", || !status().connected);
+        wait_until("the loss", || !status().is_connected);
         assert!(status().fault.unwrap().contains("simulated node"));
         is_stopped.store(true, Ordering::Relaxed);
     });

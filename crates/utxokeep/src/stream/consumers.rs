@@ -46,7 +46,7 @@ pub struct ConsumerList {
     /// Height of the tip; `null` before the first block.
     pub tip_height: Option<u32>,
     /// The consumers, in order of name.
-    pub consumers: Vec<Consumer>,
+    pub items: Vec<Consumer>,
 }
 
 /// Where a consumer is to be registered: behind an event, or behind a block; else at the tip.
@@ -112,7 +112,7 @@ impl<K: Kv> StreamConsumers<K> {
         let tip = self.tip()?;
         let consumers = self.index.consumers()?.into_iter();
         let consumers = consumers.map(|status| Consumer::new(status, tip)).collect();
-        Ok(ConsumerList { tip_height: tip.map(Height::get), consumers })
+        Ok(ConsumerList { tip_height: tip.map(Height::get), items: consumers })
     }
 
     /// Registers a consumer of the stream, or says how far a registered one has come. From now on what

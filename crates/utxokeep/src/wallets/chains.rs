@@ -39,7 +39,7 @@ impl Wallets {
             set_aside.push(self.ledger.wallet(*wallet)?.name);
         }
         Ok(BlockApplied {
-            already_applied: applied.already_applied,
+            is_already_applied: applied.already_applied,
             recorded: applied.recorded.values().map(Vec::len).sum(),
             tip: Some(LedgerTip::new(network, (linked.block.height, linked.block.hash))),
             set_aside,
@@ -70,7 +70,7 @@ impl Wallets {
             }
         }
         let tip = tip.map(|tip| LedgerTip::new(network, tip));
-        let looked_at = BlockApplied { already_applied: true, recorded, tip, set_aside };
+        let looked_at = BlockApplied { is_already_applied: true, recorded, tip, set_aside };
         Ok(is_wanted.then_some(looked_at))
     }
 

@@ -201,7 +201,7 @@ impl Wallets {
         let wallet = self.wallet(&request.wallet)?;
         let txid = texts::txid(wallet.network, &request.tx_hash)?;
         self.ledger.set_tx_label(wallet.id, &txid, &request.label, now())?;
-        Ok(Labelled { txid: wallet.network.hash(txid), label: request.label.clone() })
+        Ok(Labelled { tx_hash: wallet.network.hash(txid), label: request.label.clone() })
     }
 
     /// All labels as lines of BIP-329. Labels that are set meanwhile may be missing.
@@ -248,7 +248,7 @@ impl Wallets {
         let output = texts::outpoint(wallet.network, &request.outpoint)?;
         self.ledger.set_spendable(wallet.id, &output, spendable, now())?;
         let outpoint = wallet.network.outpoint(&output);
-        Ok(CoinWish { outpoint, spendable })
+        Ok(CoinWish { outpoint, is_spendable: spendable })
     }
 }
 

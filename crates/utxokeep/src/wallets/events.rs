@@ -44,7 +44,7 @@ pub struct EventInfo {
     pub at_us: i64,
     /// The transaction, or the one that made the leased output.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub txid: ChainHash,
+    pub tx_hash: ChainHash,
     /// State of the transaction after the event; absent for `removed` and `lease_expired`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false))]
@@ -69,7 +69,7 @@ pub struct EventInfo {
     /// The transaction that took its inputs, or the one that it depended on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false, value_type = String))]
-    pub by_txid: Option<ChainHash>,
+    pub by_tx_hash: Option<ChainHash>,
     /// Index of the leased output among those of `txid`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false))]
@@ -91,13 +91,13 @@ impl EventInfo {
             id: event.id,
             kind: event.kind.name(),
             at_us: event.at.get(),
-            txid: network.hash(event.txid),
+            tx_hash: network.hash(event.txid),
             status: event.status.map(utxokeep_wallet::TxStatus::name),
             block_height: event.block_height.map(utxokeep_core::Height::get),
             block_hash: event.block_hash.map(|hash| network.hash(hash)),
             confirmations: event.confirmations,
             reason: event.reason.map(utxokeep_wallet::InvalidReason::name),
-            by_txid: event.by.map(|txid| network.hash(txid)),
+            by_tx_hash: event.by.map(|txid| network.hash(txid)),
             output_index: lease.map(|(outpoint, ..)| outpoint.index()),
             owner: lease.map(|(_, owner, _)| Hex(owner.as_bytes().to_vec())),
             expired_at_us: lease.map(|(.., at)| at.get()),

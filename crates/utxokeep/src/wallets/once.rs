@@ -97,8 +97,12 @@ pub(super) fn refuse_key(key: Option<&str>, why: &str) -> Result<(), WalletsErro
 /// An answer as it was stored.
 fn read_answer<A: StoredAnswer>(network: Network, text: &str) -> Result<A, WalletsError> {
     let value = serde_json::from_str(text).map_err(|error| damaged(&error))?;
-    A::read(&Fields { network, value }).map_err(|error| damaged(&error))
+    A::read(&Fields::new(network, value)).map_err(|error| damaged(&error))
 }
+
+/// Names that fields had when older answers were stored, and those of today.
+const OLDER_NAMES: [(&str, &str); 3] =
+    [("txid", "tx_hash"), ("is_txid_final", "is_tx_hash_final"), ("waiting", "is_waiting")];
 
 /// The fields of a stored answer of a wallet.
 pub(super) struct Fields {
@@ -107,6 +111,17 @@ pub(super) struct Fields {
 }
 
 impl Fields {
+    fn new(network: Network, mut value: Value) -> Self {
+        if let Some(fields) = value.as_object_mut() {
+            for (older, name) in OLDER_NAMES {
+                if let Some(found) = fields.remove(older) {
+                    fields.entry(name).or_insert(found);
+                }
+            }
+        }
+        Self { network, value }
+    }
+
     /// All of it, where nothing depends on the network.
     pub(super) fn whole<T: DeserializeOwned>(&self) -> Result<T, String> {
         T::deserialize(&self.value).map_err(|error| error.to_string())
@@ -153,8 +168,7 @@ impl Fields {
     }
 
     fn read<A: StoredAnswer>(&self, name: &str, value: &Value) -> Result<A, String> {
-        let fields = Self { network: self.network, value: value.clone() };
-        A::read(&fields).map_err(|error| format!("{name}: {error}"))
+        A::read(&Self::new(self.network, value.clone())).map_err(|error| format!("{name}: {error}"))
     }
 }
 
@@ -196,11 +210,11 @@ mod tests {
 
     fn recorded(network: Network) -> RecordedInfo {
         RecordedInfo {
-            txid: hash(network, 1),
+            tx_hash: hash(network, 1),
             change: "inserted".into(),
             status: "pending".into(),
             height: Some(2),
-            waiting: true,
+            is_waiting: true,
             losers: vec![hash(network, 3), hash(network, 4)],
             failed_descendants: vec![hash(network, 5)],
         }
@@ -222,8 +236,8 @@ mod tests {
     fn psbt(network: Network) -> PsbtInfo {
         PsbtInfo {
             psbt: "p".to_owned(),
-            txid: hash(network, 1),
-            is_txid_final: true,
+            tx_hash: hash(network, 1),
+            is_tx_hash_final: true,
             selection: selection(network),
             change_address: Some("a".to_owned()),
             valid_from_height: Some(2),
@@ -246,8 +260,8 @@ mod tests {
             valid_from_height: None,
             valid_from_time: Some(5),
             psbt: "p".to_owned(),
-            txid: hash(network, 6),
-            is_txid_final: false,
+            tx_hash: hash(network, 6),
+            is_tx_hash_final: false,
             leased: Some(leased()),
             recorded: None,
         }
@@ -264,6 +278,18 @@ mod tests {
             let (address, script) = (None, Hex(vec![0x51]));
             is_read_back(network, &NewAddressInfo { index: 1, address_id: 2, address, script });
         }
+    }
+
+    #[test]
+    fn answers_that_were_stored_under_older_names_are_read() {
+        let network = Network::BitcoinRegtest;
+        let today = serde_json::to_string(&psbt(network)).unwrap();
+        let older = OLDER_NAMES.iter().fold(today.clone(), |text, (older, name)| {
+            text.replace(&format!("\"{name}\":"), &format!("\"{older}\":"))
+        });
+        assert_ne!(older, today);
+        let read: PsbtInfo = read_answer(network, &older).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), today);
     }
 
     #[test]

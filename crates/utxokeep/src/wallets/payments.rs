@@ -87,7 +87,7 @@ impl Wallets {
             allow: texts::allow(&request.allow)?,
         };
         let key = request.idempotency_key.as_deref();
-        if request.dry_run {
+        if request.is_dry_run {
             refuse_key(key, "a dry run changes nothing; leave the key out")?;
             return self.ledger.view(wallet.id, now(), |open| {
                 let (plan, psbt) = open.plan_replacement(&txid, &bump)?;
@@ -195,9 +195,9 @@ const fn algorithm_name(algorithm: Algorithm) -> &'static str {
 fn psbt_info(network: Network, paid: &Paid, lessee: &Lessee) -> PsbtInfo {
     let Paid { psbt, selection, change_script, recorded } = paid;
     PsbtInfo {
-        txid: network.hash(psbt.txid),
+        tx_hash: network.hash(psbt.txid),
         psbt: psbt.base64.clone(),
-        is_txid_final: psbt.is_txid_final,
+        is_tx_hash_final: psbt.is_txid_final,
         selection: selection_info(network, selection, Some(lessee)),
         change_address: change_script.as_ref().and_then(|to| texts::address(network, to)),
         valid_from_height: psbt.valid_from.height,
@@ -221,8 +221,8 @@ fn bump_info(network: Network, plan: &BumpPlan, psbt: &UnsignedPsbt) -> BumpInfo
         valid_from_height: psbt.valid_from.height,
         valid_from_time: psbt.valid_from.median_time,
         psbt: psbt.base64.clone(),
-        txid: network.hash(psbt.txid),
-        is_txid_final: psbt.is_txid_final,
+        tx_hash: network.hash(psbt.txid),
+        is_tx_hash_final: psbt.is_txid_final,
         leased: None,
         recorded: None,
     }
@@ -266,10 +266,10 @@ mod tests {
         let next = NextAddress { wallet: "w".to_owned(), ..NextAddress::default() };
         let address = wallets.next_address(&next).unwrap().address.unwrap();
         let paid = PlainTx {
-            txid: "11".repeat(32),
+            tx_hash: "11".repeat(32),
             inputs: vec![format!("{}:0", "22".repeat(32))],
             outputs: vec![PayTo { address, amount: Units(amount) }],
-            coinbase: false,
+            is_coinbase: false,
         };
         let block = ApplyBlock {
             chain: "bitcoin".to_owned(),

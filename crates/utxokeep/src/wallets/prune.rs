@@ -29,7 +29,7 @@ impl Wallets {
         let write = |detail: &TxDetail| {
             serde_json::to_string(&details(detail)).expect("texts and numbers are always written")
         };
-        let pruning = match (request.dry_run, request.discard) {
+        let pruning = match (request.is_dry_run, request.discard) {
             (true, _) => Pruning::DryRun,
             (false, true) => Pruning::Discard,
             (false, false) => Pruning::Archive(&write),
@@ -46,7 +46,7 @@ impl Wallets {
         let wallet = self.wallet(&list.wallet)?;
         let info = |row: &PrunedRow| PrunedInfo {
             id: row.id,
-            txid: wallet.network.hash(row.txid),
+            tx_hash: wallet.network.hash(row.txid),
             transaction: serde_json::from_str(&row.document).unwrap_or_default(),
         };
         self.pages(&list.page(), |page| {

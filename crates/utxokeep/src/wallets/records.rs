@@ -85,7 +85,7 @@ impl Wallets {
         let abandoned = self.ledger.abandon(wallet.id, &id, now())?;
         let named = |txid: &Txid| wallet.network.hash(*txid);
         Ok(Abandoned {
-            txid: named(&id),
+            tx_hash: named(&id),
             failed_descendants: abandoned.descendants.iter().map(named).collect(),
             released_leases: abandoned.released_leases,
         })
@@ -127,10 +127,10 @@ pub(super) fn tx_of_parts(network: Network, parts: &PlainTx) -> Result<NewTx, Wa
         Ok(NewOutput { amount: to.amount.amount()?, script })
     };
     Ok(NewTx {
-        txid: texts::txid(network, &parts.txid)?,
+        txid: texts::txid(network, &parts.tx_hash)?,
         inputs: texts::outpoints(network, &parts.inputs)?,
         outputs: parts.outputs.iter().map(output).collect::<Result<_, WalletsError>>()?,
-        coinbase: parts.coinbase,
+        coinbase: parts.is_coinbase,
         raw: None,
         credits: Credits::Watched,
     })

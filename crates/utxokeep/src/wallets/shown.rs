@@ -232,9 +232,9 @@ impl Row for CoinInfo {
             Some(height) => format!("height {height} ({} confirmations)", self.confirmations),
             None => self.class.to_owned(),
         };
-        let coinbase = if self.coinbase { " coinbase" } else { "" };
+        let coinbase = if self.is_coinbase { " coinbase" } else { "" };
         let leased = if self.leased { " leased" } else { "" };
-        let held_back = if self.spendable { "" } else { " held back" };
+        let held_back = if self.is_spendable { "" } else { " held back" };
         let amount = self.amount.to_string();
         let to = self.address.clone().unwrap_or_else(|| self.script.to_string());
         format!("{:<70} {amount:>20} {place}{coinbase}{leased}{held_back} to {to}", self.outpoint)
@@ -247,7 +247,7 @@ fn state(tx: &TxInfo) -> String {
         Some(height) => format!("height {height}"),
         None => tx.status.to_owned(),
     };
-    if tx.waiting {
+    if tx.is_waiting {
         state.push_str(", waits to be published");
     }
     if let Some(reason) = tx.invalid_reason.filter(|reason| *reason != tx.status) {
@@ -259,7 +259,7 @@ fn state(tx: &TxInfo) -> String {
 
 impl Row for TxInfo {
     fn row(&self) -> String {
-        format!("{} {} {:>20} {}", self.txid, utc(self.received_at_us), self.delta, state(self))
+        format!("{} {} {:>20} {}", self.tx_hash, utc(self.received_at_us), self.delta, state(self))
     }
 }
 
@@ -276,7 +276,7 @@ where
 impl Answer for TxDetails {
     fn show(&self, lines: &mut Lines) {
         let tx = &self.summary;
-        lines.field("transaction", tx.txid).field("state", state(tx));
+        lines.field("transaction", tx.tx_hash).field("state", state(tx));
         if let Some(by) = &tx.invalidated_by {
             lines.field("because of", by);
         }
@@ -285,7 +285,7 @@ impl Answer for TxDetails {
         }
         lines
             .field("recorded", utc(tx.received_at_us))
-            .field("coinbase", yes(tx.coinbase))
+            .field("coinbase", yes(tx.is_coinbase))
             .field("spent", tx.spent)
             .field("received", tx.received)
             .field("delta", tx.delta)
@@ -432,7 +432,7 @@ impl Answer for CoinInfo {}
 
 impl Row for PrunedInfo {
     fn row(&self) -> String {
-        format!("{:>8} {}", self.id, self.txid)
+        format!("{:>8} {}", self.id, self.tx_hash)
     }
 }
 

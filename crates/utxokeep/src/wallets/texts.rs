@@ -234,7 +234,7 @@ pub(super) fn hash(
 }
 
 pub(super) fn txid(network: Network, text: &str) -> Result<Txid, WalletsError> {
-    hash(network, "txid", text).map(Txid::from_bytes)
+    hash(network, "tx_hash", text).map(Txid::from_bytes)
 }
 
 pub(super) fn block_hash(network: Network, text: &str) -> Result<BlockHash, WalletsError> {

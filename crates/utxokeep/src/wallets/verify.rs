@@ -18,7 +18,9 @@ const WALLETS_PER_PAGE: u32 = 10;
 /// As much of an archived document as is compared.
 #[derive(Deserialize)]
 struct Document {
-    txid: String,
+    /// Documents that were archived first call it `txid`.
+    #[serde(alias = "txid")]
+    tx_hash: String,
 }
 
 impl Wallets {
@@ -59,7 +61,7 @@ impl Wallets {
         let can_read = |txid: Option<Txid>, text: &str| match txid {
             None => serde_json::from_str::<IgnoredAny>(text).is_ok(),
             Some(txid) => serde_json::from_str::<Document>(text)
-                .is_ok_and(|document| document.txid == wallet.network.hash(txid).to_string()),
+                .is_ok_and(|document| document.tx_hash == wallet.network.hash(txid).to_string()),
         };
         let unreadable = self.ledger.verify_texts(wallet.id, can_read)?;
         violations.extend(unreadable.into_iter().map(ViolationInfo::from));

@@ -252,7 +252,7 @@ fn events_arrive_in_order_and_signed() {
         let body: serde_json::Value = serde_json::from_slice(&requests[2].body).unwrap();
         assert_eq!((&body["wallet"], &body["webhook"]), (&"hot".into(), &1.into()));
         assert_eq!(body["events"][0]["kind"], "seen");
-        assert_eq!(body["events"][0]["txid"], "05".repeat(32));
+        assert_eq!(body["events"][0]["tx_hash"], "05".repeat(32));
     });
 }
 

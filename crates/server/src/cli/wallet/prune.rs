@@ -38,7 +38,7 @@ impl Desk {
                 confirmed_up_to: args.confirmed_up_to,
                 txs_max: u32::try_from(left).ok(),
                 discard: args.no_archive,
-                dry_run: args.dry_run,
+                is_dry_run: args.dry_run,
             };
             let step = self.wallets.prune_wallet(&request)?;
             let is_empty = step.transactions.is_empty();

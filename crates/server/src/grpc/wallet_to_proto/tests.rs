@@ -87,8 +87,8 @@ fn recorded_json(recorded: Option<proto::WalletRecorded>) -> Value {
     } = recorded;
     let change = proto::WalletChange::try_from(change).unwrap().as_str_name();
     json!({
-        "txid": hash_json(&txid), "change": word(change, "WALLET_CHANGE_"),
-        "status": status_json(status), "height": height, "waiting": is_waiting,
+        "tx_hash": hash_json(&txid), "change": word(change, "WALLET_CHANGE_"),
+        "status": status_json(status), "height": height, "is_waiting": is_waiting,
         "losers": hashes_json(&losers), "failed_descendants": hashes_json(&failed_descendants),
     })
 }
@@ -130,8 +130,8 @@ fn transaction_json(tx: proto::WalletTransaction) -> Value {
         invalidated_by,
     } = tx;
     json!({
-        "txid": hash_json(&txid), "status": status_json(status), "height": height,
-        "position": position, "coinbase": is_coinbase, "waiting": is_waiting,
+        "tx_hash": hash_json(&txid), "status": status_json(status), "height": height,
+        "position": position, "is_coinbase": is_coinbase, "is_waiting": is_waiting,
         "received_at_us": received_at_us, "spent": units(spent), "received": units(received),
         "delta": delta.to_string(), "fee": fee.map(units),
         "invalid_reason": invalid_reason.map(reason_json),
@@ -151,12 +151,12 @@ fn tip() -> LedgerTip {
 
 fn tx_info() -> TxInfo {
     TxInfo {
-        txid: id(2),
+        tx_hash: id(2),
         status: "replaced",
         height: Some(3),
         position: Some(4),
-        coinbase: true,
-        waiting: true,
+        is_coinbase: true,
+        is_waiting: true,
         received_at_us: 5,
         spent: Units(6),
         received: Units(7),
@@ -169,11 +169,11 @@ fn tx_info() -> TxInfo {
 
 fn recorded_info() -> RecordedInfo {
     RecordedInfo {
-        txid: id(11),
+        tx_hash: id(11),
         change: "revived".into(),
         status: "published".into(),
         height: Some(12),
-        waiting: true,
+        is_waiting: true,
         losers: vec![id(13), id(14)],
         failed_descendants: vec![id(15)],
     }
@@ -446,9 +446,9 @@ fn of_what_a_wallet_has() {
         class: "trusted",
         height: Some(4),
         confirmations: 5,
-        coinbase: true,
+        is_coinbase: true,
         leased: true,
-        spendable: true,
+        is_spendable: true,
     };
     let proto::WalletCoin {
         outpoint,
@@ -469,8 +469,8 @@ fn of_what_a_wallet_has() {
         json!({
             "outpoint": output_json(outpoint), "amount": units(amount), "address_id": address_id,
             "class": word(class, "WALLET_COIN_CLASS_"), "height": height,
-            "confirmations": confirmations, "coinbase": is_coinbase, "leased": is_leased,
-            "spendable": is_spendable, "address": address, "script": hex_encode(&script),
+            "confirmations": confirmations, "is_coinbase": is_coinbase, "leased": is_leased,
+            "is_spendable": is_spendable, "address": address, "script": hex_encode(&script),
         }),
     );
 }
@@ -547,19 +547,19 @@ fn of_transactions() {
     let model = recorded_info();
     assert_same(&model, recorded_json(Some(super::recorded(&model))));
     let model =
-        Abandoned { txid: id(1), failed_descendants: vec![id(2), id(3)], released_leases: 4 };
+        Abandoned { tx_hash: id(1), failed_descendants: vec![id(2), id(3)], released_leases: 4 };
     let proto::AbandonTransactionResponse { txid, failed_descendants, released_leases } =
         super::abandoned(&model);
     let failed_descendants = hashes_json(&failed_descendants);
     assert_same(
         &model,
         json!({
-            "txid": hash_json(&txid), "failed_descendants": failed_descendants,
+            "tx_hash": hash_json(&txid), "failed_descendants": failed_descendants,
             "released_leases": released_leases,
         }),
     );
     let model = BlockApplied {
-        already_applied: true,
+        is_already_applied: true,
         recorded: 1,
         tip: Some(tip()),
         set_aside: vec!["w".to_owned()],
@@ -569,7 +569,7 @@ fn of_transactions() {
     assert_same(
         &model,
         json!({
-            "already_applied": already_applied, "recorded": recorded, "tip": tip_json(tip),
+            "is_already_applied": already_applied, "recorded": recorded, "tip": tip_json(tip),
             "set_aside": set_aside,
         }),
     );
@@ -579,8 +579,8 @@ fn of_transactions() {
 fn of_payments() {
     let model = PsbtInfo {
         psbt: "p".to_owned(),
-        txid: id(1),
-        is_txid_final: true,
+        tx_hash: id(1),
+        is_tx_hash_final: true,
         selection: selection_info(),
         change_address: Some("c".to_owned()),
         valid_from_height: Some(27),
@@ -600,7 +600,7 @@ fn of_payments() {
     assert_same(
         &model,
         json!({
-            "psbt": psbt, "txid": hash_json(&txid), "is_txid_final": is_txid_final,
+            "psbt": psbt, "tx_hash": hash_json(&txid), "is_tx_hash_final": is_txid_final,
             "selection": selection_json(selection), "change_address": change_address,
             "recorded": recorded_json(recorded), "valid_from_height": valid_from_height,
             "valid_from_time": valid_from_time,
@@ -620,8 +620,8 @@ fn of_payments() {
         valid_from_height: Some(27),
         valid_from_time: Some(28),
         psbt: "p".to_owned(),
-        txid: id(8),
-        is_txid_final: true,
+        tx_hash: id(8),
+        is_tx_hash_final: true,
         leased: Some(leased_info()),
         recorded: Some(recorded_info()),
     };
@@ -650,7 +650,7 @@ fn of_payments() {
             "inputs": inputs.into_iter().map(selected_json).collect::<Vec<_>>(),
             "kept_inputs": kept_inputs, "fee": units(fee),
             "replaced_fees": units(replaced_fees), "weight": weight, "psbt": psbt,
-            "txid": hash_json(&txid), "is_txid_final": is_txid_final,
+            "tx_hash": hash_json(&txid), "is_tx_hash_final": is_txid_final,
             "leased": leased_json(leased), "recorded": recorded_json(recorded),
             "change": units(change.unwrap()), "change_address": change_address,
             "valid_from_height": valid_from_height, "valid_from_time": valid_from_time,

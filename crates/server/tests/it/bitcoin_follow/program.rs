@@ -87,7 +87,7 @@ fn serve_follows_the_node_through_forks_and_kills_of_either_side() {
         // The node dies, and loses what it had not written.
         node.generate(2);
         node.kill();
-        let is_lost = |status: &Value| status["source"]["connected"] == false;
+        let is_lost = |status: &Value| status["source"]["is_connected"] == false;
         until("the node is missed", || is_lost(&get(&program, "/api/v1/status")));
         let status = get(&program, "/api/v1/status");
         assert!(status["source"]["fault"].is_string() && status["height"].is_u64(), "{status}");
@@ -105,7 +105,11 @@ fn serve_follows_the_node_through_forks_and_kills_of_either_side() {
     until("nothing is missing", || get(&program, "/api/v1/status")["source"]["lag_blocks"] == 0);
     let source = get(&program, "/api/v1/status")["source"].clone();
     assert_eq!(source["address"], node.url());
-    assert_eq!((&source["connected"], &source["fault"]), (&json!(true), &Value::Null), "{source}");
+    assert_eq!(
+        (&source["is_connected"], &source["fault"]),
+        (&json!(true), &Value::Null),
+        "{source}"
+    );
     let metrics = program.body("/metrics");
     let height = node.height();
     for line in [

@@ -45,6 +45,7 @@ const fn entry(
 
 const TXID: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const COIN: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa:0";
+const HOOK: &str = "https://example.com/hook";
 const BLOCK: &str = "1:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa:1";
 const SCRIPT: &str = "5120aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const STRANGER: &str = "bcrt1qhmxwfllc0psvl3ger2y9s9nw3gdg49rgrqvzn6";
@@ -134,6 +135,17 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry("wallet descriptor restore", &["hot", "1"], Place::Ledger, Does::Change),
     entry("wallet balance", &["hot"], Place::Ledger, DONE),
     entry("wallet utxos", &["hot"], Place::Ledger, DONE),
+    entry("wallet utxo", &["hot", COIN], Place::Ledger, NOT_KNOWN),
+    entry("wallet tip", &["--network", "regtest"], Place::Ledger, DONE),
+    entry("wallet events", &["hot"], Place::Ledger, DONE),
+    entry("wallet pruned", &["hot"], Place::Ledger, DONE),
+    entry("wallet acknowledge", &["hot", "1"], Place::Ledger, Does::Change),
+    entry("wallet webhook add", &["hot", HOOK], Place::Ledger, Does::Change),
+    entry("wallet webhook list", &["hot"], Place::Ledger, DONE),
+    entry("wallet webhook remove", &["hot", "1"], Place::Ledger, Does::Change),
+    entry("wallet webhook pause", &["hot", "1"], Place::Ledger, Does::Change),
+    entry("wallet webhook resume", &["hot", "1"], Place::Ledger, Does::Change),
+    entry("wallet webhook test", &["hot", "1"], Place::Ledger, NOT_KNOWN),
     entry("wallet txs", &["hot"], Place::Ledger, DONE),
     entry("wallet tx", &["hot", TXID], Place::Ledger, NOT_KNOWN),
     entry("wallet replacements", &["hot", TXID], Place::Ledger, NOT_KNOWN),
@@ -178,6 +190,19 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry("wallet verify", &[], Place::Ledger, DONE),
     entry("wallet verify", &["hot"], Place::Ledger, DONE),
+    entry(
+        "wallet apply-block",
+        &["--network", "regtest", "--block", BLOCK],
+        Place::Ledger,
+        Does::Change,
+    ),
+    entry(
+        "wallet disconnect-block",
+        &["--network", "regtest", "--block", BLOCK],
+        Place::Ledger,
+        Does::Change,
+    ),
+    entry("wallet rescan", &["hot"], Place::Ledger, Does::Change),
     entry("wallet disconnect", &["1", "--network", "regtest"], Place::Ledger, Does::Change),
     entry("wallet follow", &[], Place::Ledger, Does::Create),
     entry("wallet scan", &["hot"], Place::Ledger, Does::Change),

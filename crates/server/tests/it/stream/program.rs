@@ -1,6 +1,6 @@
 //! The program: killed while a client reads, asked by `chain watch`, and stopped by a signal.
 
-use std::{path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 use utxokeep_chains::Simulator;
@@ -166,10 +166,16 @@ fn the_examples_of_the_page_work() {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.starts_with("event: apply\nid: AQAAAJ"), "{text}");
         let register = format!("{here}/api/v1/consumers/stream-books?from_height=150");
-        let token = format!("Authorization: Bearer {}", program.token());
+        let answered = |args: &[&str]| {
+            let output = Command::new("curl").args(args).output().unwrap();
+            serde_json::from_slice::<Value>(&output.stdout).unwrap()
+        };
+        let refused = answered(&["-s", "-X", "PUT", &register]);
+        assert_eq!(refused["error"]["code"], "token_missing", "{refused}");
+        let token = fs::read_to_string(dir.path().join("access-token")).unwrap();
+        let token = format!("Authorization: Bearer {}", token.trim_end());
         let put = ["-s", "-X", "PUT", "-H", &token, &register];
-        let output = Command::new("curl").args(put).output().unwrap();
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let answer = answered(&put);
         assert_eq!((&answer["name"], &answer["height"]), (&"stream-books".into(), &150.into()));
     }
     if has("python3") {

@@ -58,8 +58,8 @@ fn beyond_the_window_a_stream_is_gone_and_a_consumer_holds_it() {
     assert_eq!((status, consumer["height"].as_u64()), (200, Some(5)), "{consumer}");
     (0..60).for_each(|_| world.mine());
     let (_, list) = json(&world.get("/api/v1/consumers"));
-    assert_eq!(list["consumers"][0]["name"], "stream-books", "{list}");
-    assert!(list["consumers"][0]["lag_blocks"].as_u64().unwrap() > 50, "{list}");
+    assert_eq!(list["items"][0]["name"], "stream-books", "{list}");
+    assert!(list["items"][0]["lag_blocks"].as_u64().unwrap() > 50, "{list}");
     // What it has not read is there, for it and for everybody.
     let mut events = Events::open(world.rest(), "/api/v1/stream?consumer=stream-books", "");
     assert_eq!(events.next().unwrap()["block"]["height"], 6);
@@ -71,7 +71,7 @@ fn beyond_the_window_a_stream_is_gone_and_a_consumer_holds_it() {
     let path = format!("/api/v1/stream?consumer=stream-books&from={from}");
     assert_eq!(Events::open(world.rest(), &path, "").next().unwrap()["block"]["height"], 8);
     let (_, list) = json(&world.get("/api/v1/consumers"));
-    assert_eq!(list["consumers"][0]["height"], 7, "{list}");
+    assert_eq!(list["items"][0]["height"], 7, "{list}");
     // Nobody else's row can be changed.
     assert_eq!(json(&world.send("DELETE", "/api/v1/consumers/pruner")).0, 400);
     assert_eq!(json(&world.send("DELETE", "/api/v1/consumers/stream-books")).0, 200);

@@ -59,7 +59,7 @@ fn transactions_are_recorded_from_text_files_and_stdin() {
     let label = ["--label", "first \u{1b}[31m"];
     let made = user.json(&[&record[..], &["--raw", &raw], &label].concat());
     assert_eq!((text(&made, "change"), text(&made, "status")), ("inserted", "pending"));
-    let txid = text(&made, "txid");
+    let txid = text(&made, "tx_hash");
     let shown = user.lines(&["wallet", "tx", "w", txid]);
     assert!(shown.contains(r#""first \u{1b}[31m""#), "{shown}");
 
@@ -72,7 +72,7 @@ fn transactions_are_recorded_from_text_files_and_stdin() {
     assert_eq!(text(&again, "change"), "unchanged", "{}", told(&stdin));
 
     let parts = json!({
-        "txid": hex_encode(&[7; 32]),
+        "tx_hash": hex_encode(&[7; 32]),
         "inputs": [format!("{}:1", hex_encode(&[8; 32]))],
         "outputs": [{ "address": STRANGER, "amount": "900" }, { "address": STRANGER, "amount": 50 }],
     });
@@ -103,9 +103,9 @@ fn transactions_are_recorded_from_text_files_and_stdin() {
 fn labels_move_from_one_wallet_to_another() {
     let user = User::new().with_coins(&[50_000]);
     let listed = user.json(&["wallet", "txs", "hot"]);
-    let txid = text(&listed["items"][0], "txid");
+    let txid = text(&listed["items"][0], "tx_hash");
     let set = user.json(&["wallet", "label", "hot", txid, "from a friend"]);
-    assert_eq!(set, json!({ "txid": txid, "label": "from a friend" }));
+    assert_eq!(set, json!({ "tx_hash": txid, "label": "from a friend" }));
     let lines = user.lines(&["wallet", "labels", "export", "hot"]);
     let line: Value = serde_json::from_str(lines.trim_end()).unwrap();
     assert_eq!((&line["type"], &line["label"]), (&json!("tx"), &json!("from a friend")));
@@ -151,7 +151,7 @@ fn a_bad_line_of_labels_is_told_and_coins_freeze_by_command() {
     let coins = user.json(&["wallet", "utxos", "hot"]);
     let coin = text(&coins["items"][1], "outpoint").to_owned();
     let frozen = user.json(&["wallet", "freeze", "hot", &coin]);
-    assert_eq!(frozen, json!({ "outpoint": coin, "spendable": false }));
+    assert_eq!(frozen, json!({ "outpoint": coin, "is_spendable": false }));
     assert_eq!(text(&user.json(&["wallet", "balance", "hot"]), "held_back"), "60000");
     let lines = format!(
         "\u{feff}nonsense\r\n{{\"type\":\"output\",\"ref\":\"{coin}\",\"label\":\"cold\"}}\r\n"

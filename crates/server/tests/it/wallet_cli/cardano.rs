@@ -31,7 +31,12 @@ fn address(n: u8) -> String {
 
 fn pays(txid: &str, spends: &str, to: &str) -> PlainTx {
     let outputs = vec![PayTo { address: to.to_owned(), amount: "5000000".parse().unwrap() }];
-    PlainTx { txid: txid.to_owned(), inputs: vec![spends.to_owned()], outputs, coinbase: false }
+    PlainTx {
+        tx_hash: txid.to_owned(),
+        inputs: vec![spends.to_owned()],
+        outputs,
+        is_coinbase: false,
+    }
 }
 
 fn block(height: u8, transactions: Vec<PlainTx>) -> ApplyBlock {
@@ -76,7 +81,7 @@ fn check(hash: &str, message: &str, what: &[&str]) {
 fn record(user: &User, tx: &PlainTx, more: &[&str]) -> std::process::Output {
     let outputs: Vec<_> =
         tx.outputs.iter().map(|to| json!({"address": to.address, "amount": to.amount})).collect();
-    let parts = json!({"txid": tx.txid, "inputs": tx.inputs, "outputs": outputs});
+    let parts = json!({"tx_hash": tx.tx_hash, "inputs": tx.inputs, "outputs": outputs});
     let args = [&["wallet", "record", "ada", "--parts-file", "-"], more].concat();
     user.run_with(&args, &parts.to_string())
 }

@@ -115,7 +115,7 @@ fn a_bump_never_burns_a_coin() {
         "--record",
     ]);
     assert_eq!(paid["selection"]["change"], Value::Null);
-    let txid = text(&paid, "txid");
+    let txid = text(&paid, "tx_hash");
     user.json(&["wallet", "publish", "hot", txid]);
     let before = handed_out(&user);
     let bump = ["wallet", "bump", "hot", txid, "--fee-rate", "20", "--owner", OWNER];
@@ -188,7 +188,7 @@ fn a_coin_with_a_relative_lock_is_spent_when_it_is_old_enough() {
     let record = ["--record", "--owner", OWNER];
     let made = user.json(&[&psbt[..], &record].concat());
     assert_eq!(made["valid_from_height"], 6);
-    let txid = text(&made, "txid");
+    let txid = text(&made, "tx_hash");
     user.json(&["wallet", "publish", "hot", txid]);
     let higher = user.json(&["wallet", "bump", "hot", txid, "--fee-rate", "9", "--owner", OWNER]);
     assert_eq!(higher["valid_from_height"], 6, "a bump keeps the lock");
@@ -218,7 +218,7 @@ fn a_lock_time_stays_through_a_bump() {
     let args = ["--lock-height", "5", "--record", "--owner", OWNER];
     let made = user.json(&[&psbt[..], &args].concat());
     assert_eq!(made["valid_from_height"], 6, "the later one of both");
-    let txid = text(&made, "txid");
+    let txid = text(&made, "tx_hash");
     let higher = user.json(&["wallet", "bump", "hot", txid, "--fee-rate", "9", "--owner", OWNER]);
     assert_eq!(higher["valid_from_height"], 6);
 }
@@ -265,9 +265,9 @@ fn a_bump_keeps_version_lock_time_and_sequences() {
             user.apply_block(height, Vec::new());
         }
         let old = user.json(&["wallet", "record", "hot", "--raw", &raw, "--mempool"]);
-        let bump = ["wallet", "bump", "hot", text(&old, "txid"), "--fee-rate", "20"];
+        let bump = ["wallet", "bump", "hot", text(&old, "tx_hash"), "--fee-rate", "20"];
         let made = user.json(&bump);
-        let new = user.json(&["wallet", "tx", "hot", text(&made["recorded"], "txid")]);
+        let new = user.json(&["wallet", "tx", "hot", text(&made["recorded"], "tx_hash")]);
         let kept = locks(text(&new, "raw"));
         assert_eq!(kept, (version, vec![sequence, 0xffff_fffd], lock_time));
     }
@@ -279,7 +279,7 @@ fn coins_of_a_bump_that_waits_serve_the_next_bump_of_the_same_owner() {
     let to = format!("{STRANGER}=99890");
     let record = ["--fee-rate", "1", "--owner", OWNER, "--record"];
     let paid = user.json(&[&["wallet", "psbt", "hot", "--pay", &to], &record[..]].concat());
-    let txid = text(&paid, "txid");
+    let txid = text(&paid, "tx_hash");
     user.json(&["wallet", "publish", "hot", txid]);
     let bump = |rate, owner: &str| {
         let bump = ["wallet", "bump", "hot", txid, "--fee-rate", rate, "--lease-of", OWNER];
@@ -299,7 +299,7 @@ fn coins_of_a_bump_that_waits_serve_the_next_bump_of_the_same_owner() {
     assert_eq!(bumped("40", "payroll")["inputs"], first["inputs"]);
     let told = crate::wallet_cli::program::told(&bump("50", "stranger"));
     assert!(told.contains("40000 are leased"), "{told}");
-    user.json(&["wallet", "publish", "hot", text(&second["recorded"], "txid")]);
+    user.json(&["wallet", "publish", "hot", text(&second["recorded"], "tx_hash")]);
     user.json(&["wallet", "verify", "hot"]);
 }
 
@@ -327,7 +327,8 @@ fn bounds_of_the_configuration_stand_before_payments() {
     assert!(code == Some(4) && told.contains("fee_rate_min"), "{told}");
     let (_, told, paid) = with(low, &[&psbt[..], &["1.5", "--record"]].concat());
     let paid: Value = serde_json::from_slice(&paid).unwrap_or_else(|_| panic!("{told}"));
-    let bump = ["wallet", "bump", "hot", text(&paid, "txid"), "--owner", OWNER, "--fee-rate", "0"];
+    let bump =
+        ["wallet", "bump", "hot", text(&paid, "tx_hash"), "--owner", OWNER, "--fee-rate", "0"];
     let (_, told, bumped) = with(low, &bump);
     let bumped: Value = serde_json::from_slice(&bumped).unwrap_or_else(|_| panic!("{told}"));
     let more = amount(&bumped["fee"]) - amount(&paid["selection"]["fee"]);
@@ -344,7 +345,8 @@ fn a_shortage_of_a_bump_says_what_is_missing() {
     let to = format!("{}=2890", text(&own, "address"));
     let psbt = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "1", "--owner", OWNER];
     let paid = user.json(&[&psbt[..], &["--record"]].concat());
-    let bump = ["wallet", "bump", "hot", text(&paid, "txid"), "--owner", OWNER, "--fee-rate", "50"];
+    let bump =
+        ["wallet", "bump", "hot", text(&paid, "tx_hash"), "--owner", OWNER, "--fee-rate", "50"];
     let told = user.refused(4, &bump);
     // 110 virtual bytes at 50, and change of 294; 3,000 are there.
     assert!(told.contains("2794 are needed"), "{told}");

@@ -92,7 +92,7 @@ fn looking_the_key_up_without_the_lock_pays_more_than_once() {
             &user,
         );
         let txids: BTreeSet<String> =
-            answers.iter().map(|answer| answer.txid.to_string()).collect();
+            answers.iter().map(|answer| answer.tx_hash.to_string()).collect();
         assert_eq!((txids.len(), payments(&user)), (8, 8));
     });
 }
@@ -166,7 +166,7 @@ fn a_payment_that_is_sent_again_finds_its_file() {
     assert_eq!(std::fs::read(&place).unwrap(), b"something else");
     assert_eq!((payments(&user), leases(&user)), (1, 1));
 
-    let bump = ["wallet", "bump", "hot", text(&first, "txid"), "--fee-rate", "20", "--lease-of"];
+    let bump = ["wallet", "bump", "hot", text(&first, "tx_hash"), "--fee-rate", "20", "--lease-of"];
     let place = user.path("bump.psbt");
     let owner = text(&first["selection"]["leased"], "owner");
     let again = [owner, "--out", place.to_str().unwrap(), "--idempotency-key", "higher"];
@@ -182,7 +182,7 @@ fn every_write_that_leases_or_hands_out_takes_a_key() {
     let coin = text(&coins["items"][0], "outpoint").to_owned();
     let to = format!("{STRANGER}=50000");
     let made = user.json(&["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "2", "--record"]);
-    let (txid, owner) = (text(&made, "txid"), text(&made["selection"]["leased"], "owner"));
+    let (txid, owner) = (text(&made, "tx_hash"), text(&made["selection"]["leased"], "owner"));
     let select = ["select", "hot", "--value", "60000", "--fee-rate", "1", "--lease"];
     let bump = ["bump", "hot", txid, "--fee-rate", "20", "--lease-of", owner];
     let raw = crate::wallet_cli::program::payment(77, 5_000, text(&coins["items"][0], "script"));

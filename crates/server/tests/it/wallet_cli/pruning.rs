@@ -30,7 +30,7 @@ fn with_dead(user: User, page_rows: u32) -> (User, BTreeSet<String>) {
         let wallet = "hot".to_owned();
         let (raw, seen) = (Some(raw), SeenIn::Mempool);
         let request = RecordTx { wallet, raw, seen, ..RecordTx::default() };
-        let txid = wallets.record_tx(&request).unwrap().txid.to_string();
+        let txid = wallets.record_tx(&request).unwrap().tx_hash.to_string();
         let (wallet, tx_hash) = ("hot".to_owned(), txid.clone());
         wallets.abandon_tx(&OneTx { wallet, tx_hash }).unwrap();
         txids.insert(txid);
@@ -56,7 +56,7 @@ fn kept(user: &User) -> (Vec<String>, usize) {
     let all: Vec<Option<Value>> =
         lines.lines().map(|line| serde_json::from_str(line).ok()).collect();
     let torn = all.iter().filter(|line| line.is_none()).count();
-    (all.iter().flatten().map(|row| text(row, "txid").to_owned()).collect(), torn)
+    (all.iter().flatten().map(|row| text(row, "tx_hash").to_owned()).collect(), torn)
 }
 
 /// Everything that is somewhere.
@@ -66,10 +66,10 @@ fn somewhere(user: &User) -> BTreeSet<String> {
     let list = ListTransactions { wallet, unconfirmed: true, ..ListTransactions::default() };
     let stored = wallets.list_transactions(&list).unwrap().items;
     let waiting = wallets.pruned_rows("hot", 0, 1_000).unwrap();
-    let waiting = waiting
-        .iter()
-        .map(|row| text(&serde_json::from_str::<Value>(&row.document).unwrap(), "txid").to_owned());
-    stored.into_iter().map(|tx| tx.txid.to_string()).chain(waiting).chain(kept(user).0).collect()
+    let waiting = waiting.iter().map(|row| {
+        text(&serde_json::from_str::<Value>(&row.document).unwrap(), "tx_hash").to_owned()
+    });
+    stored.into_iter().map(|tx| tx.tx_hash.to_string()).chain(waiting).chain(kept(user).0).collect()
 }
 
 fn finished(user: &User, txids: &BTreeSet<String>) {
@@ -151,7 +151,7 @@ fn a_file_that_cannot_be_written_leaves_everything_in_the_ledger() {
     }
     assert_eq!(somewhere(&user), txids);
     // A line that was cut is ended; the row comes again, whole.
-    fs::write(user.path("kept.jsonl"), "{\"txid\":\"cut").unwrap();
+    fs::write(user.path("kept.jsonl"), "{\"tx_hash\":\"cut").unwrap();
     let output = user.run(&PRUNE);
     assert!(told(&output).contains("that an earlier run had removed"), "{}", told(&output));
     assert_eq!(kept(&user).1, 1);

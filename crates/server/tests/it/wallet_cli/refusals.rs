@@ -73,7 +73,7 @@ fn files_that_are_no_transaction_are_refused() {
     let user = User::new().with_coins(&[50_000]);
     fs::write(user.path("long"), "0".repeat(8_000_003)).unwrap();
     fs::write(user.path("bytes"), [0xff, 0xfe]).unwrap();
-    fs::write(user.path("parts"), r#"{"txid": 5}"#).unwrap();
+    fs::write(user.path("parts"), r#"{"tx_hash": 5}"#).unwrap();
     for (code, flag, file) in
         [(2, "--raw-file", "long"), (1, "--raw-file", "bytes"), (2, "--parts-file", "parts")]
     {

@@ -79,7 +79,7 @@ fn giving_a_payment_up_ends_the_leases_of_its_inputs() {
     let to = format!("{STRANGER}=60000");
     let pay = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "2", "--record"];
     let made = user.json(&[&pay[..], &["--owner", "payroll"]].concat());
-    let txid = text(&made, "txid");
+    let txid = text(&made, "tx_hash");
     let leases = user.json(&["wallet", "lease", "list", "hot"]);
     assert_eq!(text(&leases["items"][0], "spent_by"), txid);
     let lines = user.lines(&["wallet", "lease", "list", "hot"]);
@@ -193,17 +193,17 @@ fn a_payment_is_given_up_or_removed() {
     assert!(lines.ends_with("psbt          in second.psbt\n"), "{lines}");
     let open = user.json(&["wallet", "txs", "hot", "--unconfirmed", "--newest-first"]);
     let second = &open["items"][0];
-    let (first, second) = (text(&first, "txid"), text(second, "txid"));
+    let (first, second) = (text(&first, "tx_hash"), text(second, "tx_hash"));
     let gone = user.json(&["wallet", "remove", "hot", first]);
     assert_eq!(gone, json!({ "removed": first }));
     user.refused(3, &["wallet", "tx", "hot", first]);
     let abandoned = user.json(&["wallet", "abandon", "hot", second]);
     assert_eq!(
         abandoned,
-        json!({ "txid": second, "failed_descendants": [], "released_leases": 1 })
+        json!({ "tx_hash": second, "failed_descendants": [], "released_leases": 1 })
     );
     assert_eq!(text(&user.json(&["wallet", "tx", "hot", second]), "status"), "failed");
     assert_eq!(text(&user.json(&["wallet", "balance", "hot"]), "confirmed"), "110000");
     let removed = user.json(&["wallet", "prune", "hot", "--dead-older-than", "0", "--no-archive"]);
-    assert_eq!(text(&removed["transactions"][0], "txid"), second);
+    assert_eq!(text(&removed["transactions"][0], "tx_hash"), second);
 }

@@ -60,15 +60,15 @@ fn pay(user: &User) -> (String, String) {
     let pay = ["wallet", "psbt", "hot", "--pay", &to, "--fee-rate", "2.5", "--record"];
     let args = ["--algorithm", "largest-first", "--out", &file];
     let made = user.json(&[&pay[..], &args].concat());
-    assert_eq!(made["is_txid_final"], true);
+    assert_eq!(made["is_tx_hash_final"], true);
     assert!(fs::read(&file).unwrap().starts_with(b"psbt\xff"));
     let change = made["change_address"].as_str().unwrap();
     assert!(change.starts_with("bcrt1q"), "{change}");
-    let (txid, owner) = (text(&made, "txid"), text(&made["selection"]["leased"], "owner"));
+    let (txid, owner) = (text(&made, "tx_hash"), text(&made["selection"]["leased"], "owner"));
 
     let open = user.json(&["wallet", "txs", "hot", "--unconfirmed"]);
     assert_eq!(
-        (&open["items"][0]["txid"], &open["items"][0]["status"]),
+        (&open["items"][0]["tx_hash"], &open["items"][0]["status"]),
         (&json!(txid), &json!("pending"))
     );
     assert_eq!(user.json(&["wallet", "publish", "hot", txid])["status"], "published");
@@ -89,8 +89,8 @@ fn raise_the_fee(user: &User, txid: &str, owner: &str) {
     let bumped = user.json(&bump);
     assert_eq!(bumped["fee"], planned["fee"]);
     assert!(amount(&bumped["fee"]) > amount(&bumped["replaced_fees"]));
-    assert_eq!(bumped["recorded"]["waiting"], true);
-    let new = text(&bumped, "txid");
+    assert_eq!(bumped["recorded"]["is_waiting"], true);
+    let new = text(&bumped, "tx_hash");
     let published = user.json(&["wallet", "publish", "hot", new]);
     assert_eq!(published["losers"], json!([txid]));
     let edges = user.json(&["wallet", "replacements", "hot", txid]);
@@ -119,7 +119,7 @@ fn old_rows_are_kept_in_a_file(user: &User, dead: &str) {
     let kept = fs::read_to_string(&file).unwrap();
     let rows: Vec<Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(Value::from(rows.clone()), removed["transactions"]);
-    assert!(rows.iter().any(|row| row["txid"] == dead && row["raw"].is_string()), "{kept}");
+    assert!(rows.iter().any(|row| row["tx_hash"] == dead && row["raw"].is_string()), "{kept}");
     user.refused(3, &["wallet", "tx", "hot", dead]);
     assert_eq!(user.json(&with_archive)["transactions"], json!([]));
     assert_eq!(fs::read_to_string(&file).unwrap(), kept, "a file is added to, never emptied");

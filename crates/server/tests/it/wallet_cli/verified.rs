@@ -58,17 +58,17 @@ fn a_comparison_without_a_chain_database_is_refused() {
 fn the_archived_document_of_a_pruned_transaction_is_its_own() {
     let user = User::new().with_coins(&[50_000_000]);
     let paid =
-        user.json(&["wallet", "txs", "hot"])["items"][0]["txid"].as_str().unwrap().to_owned();
+        user.json(&["wallet", "txs", "hot"])["items"][0]["tx_hash"].as_str().unwrap().to_owned();
     let wallets = user.wallets();
     let insert = format!(
         "INSERT INTO pruned_transactions (wallet_id, id, txid, document)
-         SELECT 1, 1, txid, '{{\"txid\":\"{paid}\"}}' FROM transactions"
+         SELECT 1, 1, txid, '{{\"tx_hash\":\"{paid}\"}}' FROM transactions"
     );
     tamper(&user, &insert);
     tamper(&user, "UPDATE wallets SET next_pruned_id = 2");
     assert_eq!(user.json(&["wallet", "verify", "hot"])["is_sound"], true);
     drop(wallets);
-    tamper(&user, "UPDATE pruned_transactions SET document = '{\"txid\":\"00\"}'");
+    tamper(&user, "UPDATE pruned_transactions SET document = '{\"tx_hash\":\"00\"}'");
     let output = user.run(&["wallet", "verify", "hot"]);
     assert_eq!(output.status.code(), Some(5));
     assert!(String::from_utf8(output.stdout).unwrap().contains("and is of it"));

@@ -163,7 +163,7 @@ pub(crate) fn payment(number: u32, script: &str, amounts: &[u64]) -> Value {
         .iter()
         .map(|amount| json!({ "address": script, "amount": amount.to_string() }))
         .collect();
-    json!({ "txid": txid(number), "inputs": [format!("{}:0", txid(number + 500))], "outputs": outputs })
+    json!({ "tx_hash": txid(number), "inputs": [format!("{}:0", txid(number + 500))], "outputs": outputs })
 }
 
 /// Texts of a field, of each row of a list.

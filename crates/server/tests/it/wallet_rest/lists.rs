@@ -44,9 +44,9 @@ fn pages_together_are_the_list_without_holes_and_repetitions() {
         (format!("{wallet}/utxos"), "outpoint", 14),
         (format!("{wallet}/utxos?only_free=true"), "outpoint", 9),
         (format!("{wallet}/leases"), "outpoint", 5),
-        (transactions.clone(), "txid", 7),
-        (format!("{transactions}?newest_first=true"), "txid", 7),
-        (format!("{transactions}?from_height=103&to_height=105"), "txid", 3),
+        (transactions.clone(), "tx_hash", 7),
+        (format!("{transactions}?newest_first=true"), "tx_hash", 7),
+        (format!("{transactions}?from_height=103&to_height=105"), "tx_hash", 3),
     ];
     for (path, key, rows) in lists {
         let whole = walk(&api, &path, 1_000);
@@ -58,8 +58,8 @@ fn pages_together_are_the_list_without_holes_and_repetitions() {
         }
     }
     let newest =
-        texts(&Value::from(walk(&api, &format!("{transactions}?newest_first=true"), 2)), "txid");
-    let mut oldest = texts(&Value::from(walk(&api, &transactions, 2)), "txid");
+        texts(&Value::from(walk(&api, &format!("{transactions}?newest_first=true"), 2)), "tx_hash");
+    let mut oldest = texts(&Value::from(walk(&api, &transactions, 2)), "tx_hash");
     oldest.reverse();
     assert_eq!(newest, oldest);
 }

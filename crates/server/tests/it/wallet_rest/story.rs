@@ -81,8 +81,8 @@ fn it_is_paid(api: &Api, address: &str) {
     let paid = [payment(1, address, &[60_000, 50_000, 40_000])];
     let applied = api.apply(FIRST, &paid).good();
     let tip = json!({ "height": FIRST, "hash": block_hash(FIRST) });
-    assert_eq!(applied, json!({ "already_applied": false, "recorded": 1, "tip": tip }));
-    assert_eq!(api.apply(FIRST, &paid).good()["already_applied"], true);
+    assert_eq!(applied, json!({ "is_already_applied": false, "recorded": 1, "tip": tip }));
+    assert_eq!(api.apply(FIRST, &paid).good()["is_already_applied"], true);
     assert_eq!(api.get(&format!("{LEDGER}/tip")).good()["tip"], tip);
 
     let balance = api.get(&at("balance")).good();
@@ -163,11 +163,11 @@ fn it_pays(api: &Api) -> (String, String) {
     it_pays_once(api, &request, &answer.text);
     assert!(made["psbt"].as_str().unwrap().starts_with("cHNidP8"), "{made}");
     assert_eq!(
-        (&made["is_txid_final"], &made["recorded"]["status"]),
+        (&made["is_tx_hash_final"], &made["recorded"]["status"]),
         (&true.into(), &"pending".into())
     );
     assert!(made["change_address"].is_string(), "{made}");
-    let txid = made["txid"].as_str().unwrap().to_owned();
+    let txid = made["tx_hash"].as_str().unwrap().to_owned();
 
     let label = at(&format!("transactions/{txid}/label"));
     assert_eq!(api.put(&label, &json!({ "label": "rent" })).good()["label"], "rent");
@@ -177,7 +177,7 @@ fn it_pays(api: &Api) -> (String, String) {
     let sent = api.post_bare(&at(&format!("transactions/{txid}/publish"))).good();
     assert_eq!((&sent["change"], &sent["status"]), (&"updated".into(), &"published".into()));
     let open = api.get(&at("transactions?unconfirmed=true")).good();
-    assert_eq!(texts(&open["items"], "txid"), [txid.as_str()]);
+    assert_eq!(texts(&open["items"], "tx_hash"), [txid.as_str()]);
     let owner = made["selection"]["leased"]["owner"].as_str().unwrap().to_owned();
     (txid, owner)
 }
@@ -186,16 +186,16 @@ fn it_pays(api: &Api) -> (String, String) {
 fn it_raises_the_fee(api: &Api, first: &str, owner: &str) -> String {
     let bump = at(&format!("transactions/{first}/bump"));
     let replacements = at(&format!("transactions/{first}/replacements"));
-    let mut request = json!({ "fee_rate": 12, "lease_of": owner, "dry_run": true });
+    let mut request = json!({ "fee_rate": 12, "lease_of": owner, "is_dry_run": true });
     let plan = api.post(&bump, &request).good();
     assert_eq!((&plan["replaces"], &plan["recorded"]), (&first.into(), &Value::Null));
     assert_eq!(api.get(&replacements).good()["items"], json!([]));
 
-    request["dry_run"] = false.into();
+    request["is_dry_run"] = false.into();
     let made = api.post(&bump, &request).good();
     assert_eq!(made["fee"], plan["fee"]);
-    assert_eq!(made["recorded"]["waiting"], true, "{made}");
-    let second = made["txid"].as_str().unwrap().to_owned();
+    assert_eq!(made["recorded"]["is_waiting"], true, "{made}");
+    let second = made["tx_hash"].as_str().unwrap().to_owned();
     let edges = api.get(&replacements).good();
     assert_eq!(texts(&edges["items"], "replacement"), [second.as_str()]);
 
@@ -266,11 +266,11 @@ fn it_takes_records(api: &Api) {
     let incoming =
         |number| json!({ "parts": payment(number, ELSEWHERE, &[9_000]), "seen": "mempool" });
     let recorded = api.post(&transactions, &incoming(10)).good();
-    assert_eq!((&recorded["txid"], &recorded["change"]), (&txid(10).into(), &"inserted".into()));
+    assert_eq!((&recorded["tx_hash"], &recorded["change"]), (&txid(10).into(), &"inserted".into()));
     assert_eq!(api.post(&transactions, &incoming(10)).good()["change"], "unchanged");
     assert_eq!(api.get(&at("balance")).good()["untrusted_unconfirmed"], "9000");
     let given_up = api.post_bare(&at(&format!("transactions/{}/abandon", txid(10)))).good();
-    assert_eq!(given_up["txid"], txid(10));
+    assert_eq!(given_up["tx_hash"], txid(10));
     assert_eq!(api.get(&at("balance")).good()["untrusted_unconfirmed"], "0");
 
     api.post(&transactions, &incoming(11)).good();
@@ -283,7 +283,7 @@ fn it_takes_records(api: &Api) {
 fn it_takes_leave(api: &Api, first: &str) {
     let before = api.get(&at("balance")).good();
     let archive = api.post(&at("prune"), &json!({ "dead_older_than_secs": 0 })).good();
-    let pruned = texts(&archive["transactions"], "txid");
+    let pruned = texts(&archive["transactions"], "tx_hash");
     assert!(pruned.contains(&txid(10)), "{archive}");
     assert!(pruned.contains(&first.to_owned()), "{archive}");
     api.get(&at(&format!("transactions/{first}"))).bad(404, "unknown_transaction");

@@ -34,9 +34,9 @@ fn descriptors_take_more_and_say_where_to_scan() {
     assert_eq!(api.get(&wallet).good()["descriptors_near_edge"], json!([]));
 
     let coin = format!("{wallet}/utxos/{}:0", txid(1));
-    assert_eq!(api.post_bare(&format!("{coin}/freeze")).good()["spendable"], false);
-    assert_eq!(api.get(&coin).good()["spendable"], false);
-    assert_eq!(api.post_bare(&format!("{coin}/unfreeze")).good()["spendable"], true);
+    assert_eq!(api.post_bare(&format!("{coin}/freeze")).good()["is_spendable"], false);
+    assert_eq!(api.get(&coin).good()["is_spendable"], false);
+    assert_eq!(api.post_bare(&format!("{coin}/unfreeze")).good()["is_spendable"], true);
     api.post_bare(&format!("{wallet}/utxos/{}:0/freeze", txid(9))).bad(404, "unknown_output");
 }
 
@@ -92,12 +92,12 @@ fn wallets_and_keychains_are_archived_and_restored() {
     refused.bad(409, "wallet_set_aside");
     // Clients bring the blocks here: the same one again is the way on.
     let again = api.apply(FIRST + 1, &[payment(2, &script, &[20_000])]).good();
-    assert_eq!((&again["already_applied"], &again["recorded"]), (&json!(true), &json!(1)));
+    assert_eq!((&again["is_already_applied"], &again["recorded"]), (&json!(true), &json!(1)));
     let balance = api.get(&format!("{wallet}/balance")).good();
     assert_eq!((&balance["total"], &balance["set_aside"]), (&json!("30000"), &Value::Null));
     api.post(&format!("{wallet}/selections"), &pay).good();
     let again = api.apply(FIRST + 1, &[]).good();
-    assert_eq!(again["already_applied"], true, "it is the tip");
+    assert_eq!(again["is_already_applied"], true, "it is the tip");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn what_was_pruned_stays_until_it_is_acknowledged() {
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         api.post(&format!("{wallet}/prune"), &body).good()
     };
-    let told = prune(json!({ "dry_run": true }));
+    let told = prune(json!({ "is_dry_run": true }));
     assert_eq!((told["transactions"].as_array().unwrap().len(), &told["waiting"]), (3, &json!(0)));
     let gone = prune(json!({ "txs_max": 2 }));
     assert_eq!(gone["waiting"], 2);

@@ -97,9 +97,9 @@ impl Answer for ChainStatus {
             .optional("rollback floor", self.rollback_floor)
             .optional("undo base", self.undo_base)
             .field("format", self.format_version)
-            .field("index", on(self.index_enabled))
+            .field("index", on(self.is_index_enabled))
             .optional("indexes", indexes)
-            .field("muhash", on(self.muhash))
+            .field("muhash", on(self.is_muhash_kept))
             .field("store", self.store);
         if let Some(mmr) = &self.mmr {
             lines

@@ -106,11 +106,11 @@ pub struct CoinInfo {
     /// Blocks on top of it, its own included.
     pub confirmations: u32,
     /// Whether a coinbase made it.
-    pub coinbase: bool,
+    pub is_coinbase: bool,
     /// Whether a lease is active.
     pub leased: bool,
     /// Whether it may be spent; `false` when a label says otherwise, then it is not selected.
-    pub spendable: bool,
+    pub is_spendable: bool,
 }
 
 impl CoinInfo {
@@ -124,9 +124,9 @@ impl CoinInfo {
             class: coin.class.name(),
             height: coin.height.map(Height::get),
             confirmations: confirmations(coin.height, tip),
-            coinbase: coin.coinbase,
+            is_coinbase: coin.coinbase,
             leased: coin.leased,
-            spendable: coin.spendable,
+            is_spendable: coin.spendable,
         }
     }
 }
@@ -139,5 +139,5 @@ pub struct CoinWish {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub outpoint: ChainOutPoint,
     /// `false` while it is held back: it is neither selected nor leased.
-    pub spendable: bool,
+    pub is_spendable: bool,
 }

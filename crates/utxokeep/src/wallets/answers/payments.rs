@@ -127,9 +127,9 @@ pub struct PsbtInfo {
     pub psbt: String,
     /// Its id before it is signed.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub txid: ChainHash,
+    pub tx_hash: ChainHash,
     /// Whether signing keeps the id.
-    pub is_txid_final: bool,
+    pub is_tx_hash_final: bool,
     /// The coins it spends, with fee and change.
     pub selection: SelectionInfo,
     /// Where change goes, if there is any.
@@ -176,9 +176,9 @@ pub struct BumpInfo {
     pub psbt: String,
     /// Its id before it is signed.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub txid: ChainHash,
+    pub tx_hash: ChainHash,
     /// Whether signing keeps the id.
-    pub is_txid_final: bool,
+    pub is_tx_hash_final: bool,
     /// The leases of its inputs; absent in a dry run.
     pub leased: Option<Leased>,
     /// The replacement, when it was recorded. It waits to be published.
@@ -221,8 +221,8 @@ impl StoredAnswer for PsbtInfo {
     fn read(fields: &Fields) -> Result<Self, String> {
         Ok(Self {
             psbt: fields.plain("psbt")?,
-            txid: fields.hash("txid")?,
-            is_txid_final: fields.plain("is_txid_final")?,
+            tx_hash: fields.hash("tx_hash")?,
+            is_tx_hash_final: fields.plain("is_tx_hash_final")?,
             selection: fields.within("selection")?,
             change_address: fields.plain("change_address")?,
             valid_from_height: fields.plain("valid_from_height")?,
@@ -247,8 +247,8 @@ impl StoredAnswer for BumpInfo {
             valid_from_height: fields.plain("valid_from_height")?,
             valid_from_time: fields.plain("valid_from_time")?,
             psbt: fields.plain("psbt")?,
-            txid: fields.hash("txid")?,
-            is_txid_final: fields.plain("is_txid_final")?,
+            tx_hash: fields.hash("tx_hash")?,
+            is_tx_hash_final: fields.plain("is_tx_hash_final")?,
             leased: fields.plain("leased")?,
             recorded: fields.optional("recorded")?,
         })

@@ -15,7 +15,7 @@ use crate::wallets::{Hex, Signed, Units, once::Fields};
 pub struct TxInfo {
     /// Its id.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub txid: ChainHash,
+    pub tx_hash: ChainHash,
     /// `pending`, `published`, `replaced`, `failed` or `orphaned`.
     #[cfg_attr(feature = "schema", schema(example = "published"))]
     pub status: &'static str,
@@ -24,9 +24,9 @@ pub struct TxInfo {
     /// Position in its block.
     pub position: Option<u32>,
     /// Whether it is a coinbase.
-    pub coinbase: bool,
+    pub is_coinbase: bool,
     /// Whether it is a replacement that waits to be published.
-    pub waiting: bool,
+    pub is_waiting: bool,
     /// When it was first recorded.
     pub received_at_us: i64,
     /// Sum of the wallet's outputs that it spends.
@@ -48,12 +48,12 @@ pub struct TxInfo {
 impl TxInfo {
     pub(in crate::wallets) fn new(network: Network, tx: &TxSummary) -> Self {
         Self {
-            txid: network.hash(tx.txid),
+            tx_hash: network.hash(tx.txid),
             status: tx.state.status().name(),
             height: height_of(tx.state),
             position: tx.position,
-            coinbase: tx.coinbase,
-            waiting: tx.waiting,
+            is_coinbase: tx.coinbase,
+            is_waiting: tx.waiting,
             received_at_us: tx.received_at.get(),
             spent: Units(tx.spent),
             received: Units(tx.received),
@@ -171,7 +171,7 @@ impl ReplacementInfo {
 pub struct RecordedInfo {
     /// The transaction.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub txid: ChainHash,
+    pub tx_hash: ChainHash,
     /// `inserted`, `updated`, `revived` or `unchanged`.
     pub change: Cow<'static, str>,
     /// Its status now.
@@ -179,7 +179,7 @@ pub struct RecordedInfo {
     /// Its block.
     pub height: Option<u32>,
     /// Whether it is a replacement that waits to be published.
-    pub waiting: bool,
+    pub is_waiting: bool,
     /// Transactions that lost their inputs to it.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub losers: Vec<ChainHash>,
@@ -192,7 +192,7 @@ impl RecordedInfo {
     pub(in crate::wallets) fn new(network: Network, recorded: &Recorded) -> Self {
         let named = |txids: &[Txid]| txids.iter().map(|&txid| network.hash(txid)).collect();
         Self {
-            txid: network.hash(recorded.txid),
+            tx_hash: network.hash(recorded.txid),
             change: Cow::Borrowed(match recorded.change {
                 Change::Inserted => "inserted",
                 Change::Updated => "updated",
@@ -201,7 +201,7 @@ impl RecordedInfo {
             }),
             status: Cow::Borrowed(recorded.state.status().name()),
             height: height_of(recorded.state),
-            waiting: recorded.waiting,
+            is_waiting: recorded.waiting,
             losers: named(&recorded.losers),
             failed_descendants: named(&recorded.failed_descendants),
         }
@@ -211,11 +211,11 @@ impl RecordedInfo {
 impl StoredAnswer for RecordedInfo {
     fn read(fields: &Fields) -> Result<Self, String> {
         Ok(Self {
-            txid: fields.hash("txid")?,
+            tx_hash: fields.hash("tx_hash")?,
             change: fields.plain("change")?,
             status: fields.plain("status")?,
             height: fields.plain("height")?,
-            waiting: fields.plain("waiting")?,
+            is_waiting: fields.plain("is_waiting")?,
             losers: fields.hashes("losers")?,
             failed_descendants: fields.hashes("failed_descendants")?,
         })
@@ -228,7 +228,7 @@ impl StoredAnswer for RecordedInfo {
 pub struct Abandoned {
     /// The one that was given up.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub txid: ChainHash,
+    pub tx_hash: ChainHash,
     /// Those that depended on it.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub failed_descendants: Vec<ChainHash>,
@@ -251,7 +251,7 @@ pub struct Removed {
 pub struct Labelled {
     /// The transaction.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub txid: ChainHash,
+    pub tx_hash: ChainHash,
     /// Its label; empty when it was cleared.
     pub label: String,
 }

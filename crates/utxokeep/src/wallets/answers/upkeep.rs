@@ -64,7 +64,7 @@ pub struct PrunedInfo {
     pub id: i64,
     /// The transaction.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub txid: ChainHash,
+    pub tx_hash: ChainHash,
     /// What the ledger held of it.
     #[cfg_attr(feature = "schema", schema(value_type = TxDetails))]
     pub transaction: serde_json::Value,
@@ -201,7 +201,7 @@ impl VerifiedWallet {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BlockApplied {
     /// The ledger was there already; nothing was changed.
-    pub already_applied: bool,
+    pub is_already_applied: bool,
     /// Transactions that were recorded, over all wallets.
     pub recorded: usize,
     /// The last block now.

@@ -286,8 +286,8 @@ pub struct BumpFee {
     pub inputs_max: Option<u32>,
     /// Only say what the replacement would be.
     #[serde(default)]
-    #[cfg_attr(feature = "clap", arg(long))]
-    pub dry_run: bool,
+    #[cfg_attr(feature = "clap", arg(long = "dry-run"))]
+    pub is_dry_run: bool,
     /// Guards that must not refuse the replacement, by name: `fee_max`, `fee_rate_max`, `fee_rate_min`,
     /// `incremental_rate`, `dust`, `unspendable_value`, `zero_value`, `not_yet_valid`,
     /// `nonstandard_script`, `weight_max`. Repeat the option for more.
@@ -302,7 +302,7 @@ pub struct BumpFee {
 
 impl BumpFee {
     pub(crate) const fn is_dry(&self) -> bool {
-        self.dry_run
+        self.is_dry_run
     }
 }
 

@@ -10,7 +10,7 @@ use super::{LineBytes, PayTo, bitcoin};
 #[serde(deny_unknown_fields)]
 pub struct PlainTx {
     /// Its id.
-    pub txid: String,
+    pub tx_hash: String,
     /// Outputs it spends, as `TXID:INDEX`; empty for a coinbase.
     #[serde(default)]
     pub inputs: Vec<String>,
@@ -18,7 +18,7 @@ pub struct PlainTx {
     pub outputs: Vec<PayTo>,
     /// Whether it is a coinbase.
     #[serde(default)]
-    pub coinbase: bool,
+    pub is_coinbase: bool,
 }
 
 impl std::str::FromStr for BlockPlace {
@@ -195,13 +195,13 @@ pub struct PruneWallet {
     pub discard: bool,
     /// Only say what would be removed.
     #[serde(default)]
-    #[cfg_attr(feature = "clap", arg(long))]
-    pub dry_run: bool,
+    #[cfg_attr(feature = "clap", arg(long = "dry-run"))]
+    pub is_dry_run: bool,
 }
 
 impl PruneWallet {
     pub(crate) const fn is_dry(&self) -> bool {
-        self.dry_run
+        self.is_dry_run
     }
 }
 
@@ -247,7 +247,7 @@ pub struct ApplyBlock {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(
     untagged,
-    expecting = "expected bytes in hexadecimal, or txid, inputs, outputs and coinbase"
+    expecting = "expected bytes in hexadecimal, or tx_hash, inputs, outputs and is_coinbase"
 )]
 pub enum BlockTx {
     /// Its bytes in hexadecimal.

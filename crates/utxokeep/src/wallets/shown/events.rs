@@ -12,7 +12,7 @@ use crate::{
 impl std::fmt::Display for EventInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let at = utc(self.at_us);
-        write!(f, "{:>8}  {at}  {:<13}  {}", self.id, self.kind, self.txid)?;
+        write!(f, "{:>8}  {at}  {:<13}  {}", self.id, self.kind, self.tx_hash)?;
         if let Some(index) = self.output_index {
             write!(f, ":{index}")?;
         }
@@ -25,7 +25,7 @@ impl std::fmt::Display for EventInfo {
         if let Some(reason) = self.reason {
             write!(f, "  {reason}")?;
         }
-        if let Some(by) = &self.by_txid {
+        if let Some(by) = &self.by_tx_hash {
             write!(f, "  by {by}")?;
         }
         Ok(())

@@ -96,7 +96,7 @@ fn describe_validity(
 
 impl Answer for PsbtInfo {
     fn show(&self, lines: &mut Lines) {
-        describe_txid(lines, &self.txid, self.is_txid_final);
+        describe_txid(lines, &self.tx_hash, self.is_tx_hash_final);
         self.selection.show(lines);
         describe_validity(
             lines,
@@ -110,7 +110,7 @@ impl Answer for PsbtInfo {
 
 impl Answer for BumpInfo {
     fn show(&self, lines: &mut Lines) {
-        describe_txid(lines, &self.txid, self.is_txid_final);
+        describe_txid(lines, &self.tx_hash, self.is_tx_hash_final);
         lines.field("replaces", self.replaces);
         for evicted in &self.evicts {
             lines.field("pushes out", evicted);
