@@ -189,7 +189,6 @@ mod tests {
         }
     }
 
-    /// K-healthy, K-at-risk.
     #[test]
     fn runs_that_take_most_of_an_interval_are_at_risk_once_the_window_is_full() {
         let mut healthy = monitor();
@@ -206,7 +205,6 @@ mod tests {
         assert_eq!(exact.status().state, BacklogState::AtRisk, "the ratio itself is at risk");
     }
 
-    /// K-lag.
     #[test]
     fn a_lag_of_3_blocks_is_fine_and_4_are_behind() {
         let mut monitor = monitor();
@@ -221,7 +219,6 @@ mod tests {
         assert_eq!(monitor.status().state, BacklogState::Behind);
     }
 
-    /// K-streak.
     #[test]
     fn two_failures_in_a_row_are_behind_whatever_else_holds() {
         let mut monitor = monitor();
@@ -235,7 +232,6 @@ mod tests {
         assert_ne!(monitor.status().state, BacklogState::Behind);
     }
 
-    /// K-restart-seed, K-no-underflow, K-zero-intervals, K-disabled.
     #[test]
     fn blocks_before_the_start_are_not_owed_and_a_monitor_that_is_off_is_fine() {
         let mut seeded = monitor();

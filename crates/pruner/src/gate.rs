@@ -205,7 +205,6 @@ mod tests {
 
     const JUMP: u32 = 144;
 
-    /// W-min-height.
     #[test]
     fn no_run_starts_at_or_below_the_minimum_height() {
         let node = Node::at(9);
@@ -245,7 +244,6 @@ mod tests {
         assert_eq!(node.pass(&settings, &clock), Err(SkipReason::Ahead));
     }
 
-    /// W-mined-set.
     #[test]
     fn a_run_waits_for_the_marks_of_its_block_and_is_skipped_at_the_limit() {
         let node = Node::at(9);
@@ -266,7 +264,6 @@ mod tests {
         assert_eq!(node.is_open(), Err(SkipReason::MinedSetTimeout), "nobody marks what is not");
     }
 
-    /// W-assembly.
     #[test]
     fn block_assembly_must_run_and_have_caught_up() {
         let node = Node::at(9);
@@ -285,7 +282,6 @@ mod tests {
         }
     }
 
-    /// W-catchup.
     #[test]
     fn a_node_that_catches_up_is_skipped_where_so_configured() {
         let node = Node::at(9);

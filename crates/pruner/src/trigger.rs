@@ -113,7 +113,6 @@ mod tests {
         assert_eq!(trigger.take(Duration::ZERO), None);
     }
 
-    /// W-coalesce.
     #[test]
     fn of_many_heights_only_the_newest_waits() {
         let at = Height::new;

@@ -137,7 +137,6 @@ impl Totals {
 enum Ordered {
     /// `hash_serialized_3`: SHA-256 twice.
     Sha256d(Sha256),
-    /// Blake2b-256.
     Blake2b(Box<blake2b_simd::State>),
 }
 

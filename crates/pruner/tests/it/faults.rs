@@ -110,7 +110,6 @@ fn completed(pruner: &Pruner) -> RunReport {
 }
 
 /// Markers and deletions are one commit: if it fails, neither is there.
-/// R-marker-first.
 #[test]
 fn a_failed_commit_leaves_child_and_parent_as_they_were() {
     let kv = Faulty::new();
@@ -129,7 +128,6 @@ fn a_failed_commit_leaves_child_and_parent_as_they_were() {
     assert_eq!(marked(store.as_ref()), 6);
 }
 
-/// R-retry.
 #[test]
 fn faults_that_pass_are_tried_again_up_to_the_limit() {
     let kv = Faulty::new();
@@ -160,7 +158,6 @@ fn faults_that_pass_are_tried_again_up_to_the_limit() {
     assert_eq!(completed(&pruner).deleted, 4, "and the next run goes on");
 }
 
-/// R-phase-1.
 #[test]
 fn a_failed_preservation_stops_the_run_before_it_deletes() {
     let kv = Faulty::new();
@@ -187,7 +184,6 @@ fn a_failed_preservation_stops_the_run_before_it_deletes() {
     assert_eq!(pruner.status().unwrap().heights.completed(), Some(HEIGHT));
 }
 
-/// R-cancel.
 #[test]
 fn a_cancelled_run_stops_after_its_chunk_and_the_next_one_goes_on() {
     let kv = Faulty::new();
@@ -208,7 +204,6 @@ fn a_cancelled_run_stops_after_its_chunk_and_the_next_one_goes_on() {
 }
 
 /// The process dies between two chunks; another one starts on what is stored.
-/// R-crash.
 #[test]
 fn a_crash_between_chunks_loses_nothing_and_repeats_nothing() {
     for survives in 0..3 {
@@ -257,7 +252,6 @@ fn files(dir: &std::path::Path) -> usize {
     dirs.flatten().count()
 }
 
-/// R-external.
 #[test]
 fn record_and_file_go_and_a_file_that_is_missing_counts_as_deleted() {
     let (kv, dir) = (Faulty::new(), tempfile::tempdir().unwrap());
@@ -274,7 +268,6 @@ fn record_and_file_go_and_a_file_that_is_missing_counts_as_deleted() {
     assert_eq!((files(dir.path()), store.blobs_waiting(100).unwrap()), (1, 0));
 }
 
-/// R-blob-missing.
 #[test]
 fn a_missing_body_keeps_its_record_because_its_parents_are_not_known() {
     let (kv, dir) = (Faulty::new(), tempfile::tempdir().unwrap());
@@ -304,7 +297,6 @@ fn one_unreadable_body_of_an_old_unmined_transaction_stops_no_run() {
     assert_eq!(left(store.as_ref(), &[tx(1, &[], 7), waiting]), 2, "and its parent stays");
 }
 
-/// R-blob-delete.
 #[test]
 fn a_file_that_cannot_be_deleted_is_tried_again_from_the_queue() {
     let (kv, dir) = (Faulty::new(), tempfile::tempdir().unwrap());

@@ -206,7 +206,6 @@ async fn serve_peer(shared: Arc<Shared>, bearer: Bearer) {
     shared.connections.send_modify(|count| *count -= 1);
 }
 
-/// Node-to-client.
 async fn serve_local(shared: Arc<Shared>, bearer: Bearer) {
     let mut server = NodeServer::new(bearer).await;
     let mut dropped = shared.drops.subscribe();

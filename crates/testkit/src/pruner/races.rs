@@ -35,7 +35,7 @@ fn race<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + 
     })
 }
 
-/// R-preserved-due, the race. A preserve that was accepted is never lost; one that came too late
+/// A preserve that was accepted is never lost; one that came too late
 /// says so.
 pub(super) fn an_accepted_preserve_is_never_lost(stage: &PruneStage) {
     for _ in 0..ROUNDS {

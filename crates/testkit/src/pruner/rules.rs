@@ -24,7 +24,7 @@ fn deleted_children(stage: &PruneStage, tx: &NodeTx) -> u32 {
     stage.record(tx).expect("it is stored").deleted_children
 }
 
-/// R-dah. Two that are due at different heights; a surviving parent is marked, a missing one not
+/// Two that are due at different heights; a surviving parent is marked, a missing one not
 /// made.
 pub(super) fn a_record_goes_at_its_deletion_height_and_marks_a_surviving_parent(
     stage: &PruneStage,
@@ -50,7 +50,6 @@ pub(super) fn a_record_goes_at_its_deletion_height_and_marks_a_surviving_parent(
     assert!(!stage.is_there(&missing));
 }
 
-/// R-height0.
 pub(super) fn pruning_refuses_height_zero_and_takes_any_other(stage: &PruneStage) {
     let rules = PruneRules::at(at(0), WINDOW);
     assert_eq!(stage.store.prune(&[], &rules).unwrap(), Err(NodeError::HeightZero));
@@ -64,7 +63,6 @@ pub(super) fn pruning_refuses_height_zero_and_takes_any_other(stage: &PruneStage
     assert_eq!((report.examined, report.deleted), (0, 0));
 }
 
-/// R-idem.
 pub(super) fn pruning_a_height_again_deletes_nothing(stage: &PruneStage) {
     let [_, second, _] = grandchild(stage);
     let pruner = stage.pruner(PrunerSettings::default());
@@ -77,7 +75,6 @@ pub(super) fn pruning_a_height_again_deletes_nothing(stage: &PruneStage) {
     }
 }
 
-/// R-child-missing.
 pub(super) fn a_missing_child_without_a_marker_keeps_its_parent(stage: &PruneStage) {
     let [_, second, third] = grandchild(stage);
     stage.store.delete(&[third.txid]).unwrap();
@@ -93,7 +90,6 @@ pub(super) fn a_missing_child_without_a_marker_keeps_its_parent(stage: &PruneSta
     assert_eq!(stage.prune_one(&marked, 400 + WINDOW), None, "the marker proves the child");
 }
 
-/// R-conflicting-due.
 pub(super) fn a_due_conflicting_record_goes_though_unspent_and_unmined(stage: &PruneStage) {
     let parent = seed(1, &[5]);
     stage.mined(&parent, 5);
@@ -208,7 +204,6 @@ pub(super) fn a_record_preserved_before_it_is_due_stays(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&parent, 50_000), Some(KeepReason::Preserved));
 }
 
-/// R-preserved-due.
 pub(super) fn a_record_preserved_after_it_was_listed_stays(stage: &PruneStage) {
     let [_, second, _] = grandchild(stage);
     let due = stage.store.due(at(10 + WINDOW), None, 10).unwrap();
@@ -218,7 +213,6 @@ pub(super) fn a_record_preserved_after_it_was_listed_stays(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&second, 10 + WINDOW), Some(KeepReason::Preserved));
 }
 
-/// R-marker-scope.
 pub(super) fn only_a_parent_that_survives_the_pass_is_marked(stage: &PruneStage) {
     let [first, second, third] = grandchild(stage);
     let last = spending(4, &[(&first, 0), (&third, 0)], &[0]);
@@ -231,7 +225,6 @@ pub(super) fn only_a_parent_that_survives_the_pass_is_marked(stage: &PruneStage)
     assert_eq!(stage.prune(&[&third], height), [None]);
 }
 
-/// R-replay.
 pub(super) fn a_pruned_child_is_not_stored_again(stage: &PruneStage) {
     let [first, second, _] = grandchild(stage);
     assert_eq!(stage.prune_one(&second, 10 + WINDOW), None);
@@ -256,7 +249,7 @@ pub(super) fn creating_a_pruned_child_is_refused(stage: &PruneStage) {
     create(&spending(9, &[(&first, 1)], &[4])).unwrap().remove(0).expect("another one is new");
 }
 
-/// S-deleted-child, S-deleted-child-after-unspend. The marker outlives the spend: taking that back
+/// The marker outlives the spend: taking that back
 /// does not let the pruned child in again, but another spender.
 pub(super) fn a_marker_outlives_the_spend_that_is_taken_back(stage: &PruneStage) {
     let [first, second, _] = grandchild(stage);
@@ -277,7 +270,7 @@ pub(super) fn a_marker_outlives_the_spend_that_is_taken_back(stage: &PruneStage)
     assert_eq!(deleted_children(stage, &first), 1);
 }
 
-/// X-process, reaped spender. Letting a transaction win against a spender that was pruned is
+/// Letting a transaction win against a spender that was pruned is
 /// refused: it was final.
 pub(super) fn nobody_wins_against_a_pruned_spender(stage: &PruneStage) {
     let [first, second, _] = grandchild(stage);
@@ -290,7 +283,7 @@ pub(super) fn nobody_wins_against_a_pruned_spender(stage: &PruneStage) {
     assert!(is_refused, "{answer:?}");
 }
 
-/// R-1768. A child is unmined, a reorganisation marks it anew each time, and its parent falls due.
+/// A child is unmined, a reorganisation marks it anew each time, and its parent falls due.
 pub(super) fn a_parent_survives_a_child_that_reorganisations_mark_again_and_again(
     stage: &PruneStage,
 ) {
@@ -307,7 +300,7 @@ pub(super) fn a_parent_survives_a_child_that_reorganisations_mark_again_and_agai
     }
 }
 
-/// R-live-coin. A parent with a live output is preserved and the preservation ends: it is never
+/// A parent with a live output is preserved and the preservation ends: it is never
 /// deleted.
 pub(super) fn a_parent_with_a_live_output_survives_its_preservation(stage: &PruneStage) {
     let parent = seed(1, &[5, 5]);

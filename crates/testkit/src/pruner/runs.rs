@@ -28,7 +28,6 @@ fn due(stage: &PruneStage, count: u8) -> (NodeTx, Vec<NodeTx>) {
     (parent, txs)
 }
 
-/// R-bounded.
 pub(super) fn bounded_chunks_delete_and_mark_everything_due(stage: &PruneStage) {
     for parallel_chunks in [1, 3] {
         let (parent, txs) = due(stage, 5);
@@ -44,7 +43,6 @@ pub(super) fn bounded_chunks_delete_and_mark_everything_due(stage: &PruneStage) 
     }
 }
 
-/// R-phase1.
 pub(super) fn parents_of_old_unmined_transactions_are_preserved(stage: &PruneStage) {
     let settings = |unmined, preserved| {
         PrunerSettings::default().with(|settings| {
@@ -92,7 +90,7 @@ pub(super) fn what_phase_1_preserves_phase_2_leaves_alone(stage: &PruneStage) {
     assert_eq!(completed(&stage.run(&pruner, until + WINDOW)).deleted, 1);
 }
 
-/// W-coalesce. With threads of its own: blocks come, and what is due goes.
+/// With threads of its own: blocks come, and what is due goes.
 pub(super) fn the_service_reaches_the_newest_block_and_never_goes_back(stage: &PruneStage) {
     let (_, txs) = due(stage, 20);
     let clock = Arc::new(MonotonicClock::default());
@@ -150,7 +148,6 @@ pub(super) fn a_pause_outlives_the_program(stage: &PruneStage) {
     assert_eq!(completed(&last.run_at(at(10 + WINDOW))).deleted, 1);
 }
 
-/// W-health.
 pub(super) fn health_names_the_dependency_at_fault(stage: &PruneStage) {
     let fine = stage.pruner(PrunerSettings::default());
     assert!(fine.health().is_ready());

@@ -32,7 +32,6 @@ fn goes(stage: &PruneStage, pruner: &Pruner, tx: &NodeTx, height: u32) {
     assert!(!stage.is_there(tx), "it is still there at {height}");
 }
 
-/// R-287/288.
 pub(super) fn the_service_deletes_a_parent_288_blocks_after_its_child_was_mined(
     stage: &PruneStage,
 ) {
@@ -70,14 +69,13 @@ pub(super) fn the_service_keeps_a_parent_when_a_reorganisation_unmines_its_child
     goes(stage, &pruner, &parent, 1_678);
 }
 
-/// R-child-unmined, edge case 1.
 pub(super) fn the_service_keeps_a_parent_whose_child_is_never_mined(stage: &PruneStage) {
     let (parent, _) = spent_at_1000(stage);
     let pruner = service(stage);
     stays(stage, &pruner, &parent, &[1_000, 1_144, 1_288, 1_500, 2_000, 3_439, 3_440, 9_000]);
 }
 
-/// R-child-unmined, edge case 2. What phase 1 kept for the child ends when the child is mined.
+/// What phase 1 kept for the child ends when the child is mined.
 pub(super) fn the_service_waits_288_blocks_after_a_child_that_was_mined_late(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     let pruner = service(stage);
@@ -93,7 +91,6 @@ pub(super) fn the_service_waits_288_blocks_after_a_child_that_was_mined_late(sta
     assert!(stage.is_there(&child));
 }
 
-/// R-reorg, edge case 3.
 pub(super) fn the_service_waits_anew_when_a_child_is_mined_again(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     let pruner = service(stage);
@@ -106,7 +103,7 @@ pub(super) fn the_service_waits_anew_when_a_child_is_mined_again(stage: &PruneSt
     goes(stage, &pruner, &parent, 1_588);
 }
 
-/// R-restart, edge case 4. Shut down at 1400 before anything was preserved, started at 1500.
+/// Shut down at 1400 before anything was preserved, started at 1500.
 pub(super) fn the_service_keeps_the_parent_of_an_unmined_child_over_a_restart(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     stays(stage, &service(stage), &parent, &[1_100]);
@@ -117,7 +114,6 @@ pub(super) fn the_service_keeps_the_parent_of_an_unmined_child_over_a_restart(st
     goes(stage, &restarted, &parent, 1_789);
 }
 
-/// R-multi-child.
 pub(super) fn the_service_waits_for_the_youngest_child(stage: &PruneStage) {
     let parent = seed(1, &[5, 5]);
     let (a, b) = (spending(2, &[(&parent, 0)], &[4]), spending(3, &[(&parent, 1)], &[4]));

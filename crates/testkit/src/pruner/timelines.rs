@@ -19,7 +19,6 @@ pub(super) fn spent_at_1000(stage: &PruneStage) -> (NodeTx, NodeTx) {
     (parent, child)
 }
 
-/// R-287/288.
 pub(super) fn a_parent_goes_288_blocks_after_its_child_was_mined(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     stage.mine(&child, 1_001);
@@ -45,7 +44,6 @@ pub(super) fn a_parent_stays_when_a_reorganisation_unmines_its_child(stage: &Pru
     assert_eq!(stage.prune_one(&parent, 1_300), UNMINED);
 }
 
-/// R-child-unmined, edge case 1.
 pub(super) fn a_parent_stays_for_ever_when_its_child_is_never_mined(stage: &PruneStage) {
     let (parent, _) = spent_at_1000(stage);
     for height in [1_288, 1_500, 2_000] {
@@ -53,7 +51,6 @@ pub(super) fn a_parent_stays_for_ever_when_its_child_is_never_mined(stage: &Prun
     }
 }
 
-/// R-child-unmined, edge case 2.
 pub(super) fn the_wait_of_a_parent_starts_when_a_late_child_is_mined(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     assert_eq!(stage.prune_one(&parent, 1_288), UNMINED);
@@ -62,7 +59,6 @@ pub(super) fn the_wait_of_a_parent_starts_when_a_late_child_is_mined(stage: &Pru
     assert_eq!(stage.prune_one(&parent, 1_788), None, "1788 - 1500 = 288");
 }
 
-/// R-reorg, edge case 3.
 pub(super) fn the_wait_of_a_parent_starts_anew_when_its_child_is_mined_again(stage: &PruneStage) {
     let (parent, child) = spent_at_1000(stage);
     stage.mine(&child, 1_100);
@@ -73,7 +69,7 @@ pub(super) fn the_wait_of_a_parent_starts_anew_when_its_child_is_mined_again(sta
     assert_eq!(stage.prune_one(&parent, 1_588), None, "1588 - 1300 = 288");
 }
 
-/// R-restart, edge case 4. Shut down at 1400, started at 1500, and the first thing that happens is
+/// Shut down at 1400, started at 1500, and the first thing that happens is
 /// a deletion.
 pub(super) fn a_parent_of_an_unmined_child_survives_the_first_run_after_a_restart(
     stage: &PruneStage,
@@ -88,7 +84,7 @@ pub(super) fn a_parent_of_an_unmined_child_survives_the_first_run_after_a_restar
     assert!(stage.is_there(&parent) && stage.is_there(&child));
 }
 
-/// R-multi-child. Child A spends output 0 at 100, child B output 1 at 200; A is reorganised away.
+/// Child A spends output 0 at 100, child B output 1 at 200; A is reorganised away.
 pub(super) fn a_parent_waits_for_its_youngest_child(stage: &PruneStage) {
     let parent = seed(1, &[5, 5]);
     let (a, b) = (spending(2, &[(&parent, 0)], &[4]), spending(3, &[(&parent, 1)], &[4]));
@@ -103,7 +99,7 @@ pub(super) fn a_parent_waits_for_its_youngest_child(stage: &PruneStage) {
     assert_eq!(stage.prune_one(&parent, 778), None);
 }
 
-/// R-persister. Current height 1300, persister at 1280: nothing that is due above 1280 goes.
+/// Current height 1300, persister at 1280: nothing that is due above 1280 goes.
 pub(super) fn nothing_that_is_due_above_the_persisted_height_goes(stage: &PruneStage) {
     let parent = seed(1, &[5]);
     let child = spending(2, &[(&parent, 0)], &[4]);

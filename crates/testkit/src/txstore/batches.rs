@@ -10,7 +10,6 @@ use utxokeep_core::{
 
 use super::stage::{RETENTION, Stage, at, seed, spending};
 
-/// S-partial.
 pub(super) fn a_spend_keeps_what_it_could_get_when_the_spender_has_a_record(stage: &Stage) {
     let tx = seed(1, &[5, 5, 5]);
     stage.create(&tx, 1).unwrap();
@@ -29,7 +28,6 @@ pub(super) fn a_spend_keeps_what_it_could_get_when_the_spender_has_a_record(stag
     assert_eq!(stage.record(&tx).spent, 2);
 }
 
-/// S-large-duplicate.
 pub(super) fn an_output_named_often_in_a_batch_counts_once(stage: &Stage) {
     let tx = seed(1, &[1; 1_000]);
     stage.create_mined(&tx, 1);
@@ -50,7 +48,6 @@ pub(super) fn an_output_named_often_in_a_batch_counts_once(stage: &Stage) {
     assert_eq!((stage.record(&tx).spent, stage.due(&tx)), (1_000, Some(5 + RETENTION)));
 }
 
-/// S-idem-heals-DAH.
 pub(super) fn the_same_spend_again_sets_a_missing_deletion_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
@@ -64,7 +61,6 @@ pub(super) fn the_same_spend_again_sets_a_missing_deletion_height(stage: &Stage)
     assert_eq!((stage.record(&tx).spent, stage.due(&tx)), (1, Some(30 + RETENTION)));
 }
 
-/// U-frozen.
 pub(super) fn a_frozen_output_has_no_spend_to_take_back(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_frozen: true, ..CreateOptions::default() };
@@ -73,7 +69,6 @@ pub(super) fn a_frozen_output_has_no_spend_to_take_back(stage: &Stage) {
     assert_eq!(stage.status(&tx, 0), SpendStatus::Frozen, "nothing to take back");
 }
 
-/// D-counter.
 pub(super) fn the_counter_of_spent_outputs_is_a_recount(stage: &Stage) {
     let tx = seed(1, &[1; 8]);
     stage.create_mined(&tx, 1);

@@ -22,7 +22,6 @@ fn ids(txs: &[NodeTx]) -> Vec<Txid> {
     txs.iter().map(|tx| tx.txid).collect()
 }
 
-/// M-postcondition.
 pub(super) fn mining_answers_each_transaction_with_all_its_blocks(stage: &Stage) {
     let txs: Vec<_> = (1..=5).map(|name| seed(name, &[5])).collect();
     for tx in &txs {
@@ -45,7 +44,6 @@ pub(super) fn mining_answers_each_transaction_with_all_its_blocks(stage: &Stage)
     assert_eq!(answers, [Ok(vec![]), Ok(vec![7])]);
 }
 
-/// M-empty.
 pub(super) fn mining_nothing_is_fine_and_a_block_needs_a_height(stage: &Stage) {
     for unset in [false, true] {
         assert!(stage.store.set_mined(&[], &info(1, 2, unset)).unwrap().is_empty());
@@ -59,7 +57,7 @@ pub(super) fn mining_nothing_is_fine_and_a_block_needs_a_height(stage: &Stage) {
     assert!(stage.record(&tx).blocks.is_empty());
 }
 
-/// L-reorg. Block A at 10 loses against B and C at 10 and 11: two transactions are in both
+/// Block A at 10 loses against B and C at 10 and 11: two transactions are in both
 /// branches, one only in A, one only in C.
 pub(super) fn a_reorganisation_moves_transactions_to_the_blocks_of_the_other_branch(stage: &Stage) {
     let both: Vec<_> = (1..=2).map(|name| seed(name, &[5])).collect();
@@ -97,7 +95,7 @@ pub(super) fn a_reorganisation_moves_transactions_to_the_blocks_of_the_other_bra
     assert!(both.iter().all(|tx| stage.due(tx) == Some(13 + RETENTION)));
 }
 
-/// P-expire, conflicting.
+/// Conflicting.
 pub(super) fn an_expired_preservation_makes_a_conflicting_record_due(stage: &Stage) {
     let (lost, live) = (seed(1, &[5]), seed(2, &[5]));
     let options = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
@@ -113,7 +111,6 @@ pub(super) fn an_expired_preservation_makes_a_conflicting_record_due(stage: &Sta
     assert_eq!(stage.due(&live), None, "it won, and its output is live");
 }
 
-/// P-expire-no-resurrect.
 pub(super) fn an_expiring_preservation_revives_no_deleted_record(stage: &Stage) {
     let txs: Vec<_> = (1..=40).map(|name| seed(name, &[0])).collect();
     for tx in &txs {

@@ -12,7 +12,6 @@ fn conflicting(stage: &Stage, tx: &NodeTx, height: u32) {
     stage.create_with(tx, height, &options).unwrap();
 }
 
-/// X-process.
 pub(super) fn a_winner_takes_its_inputs_and_the_loser_gives_all_back(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create(&tx, 1).unwrap();
@@ -31,7 +30,7 @@ pub(super) fn a_winner_takes_its_inputs_and_the_loser_gives_all_back(stage: &Sta
     assert_eq!(stage.due(&winner), None);
 }
 
-/// X-process, not conflicting.
+/// Not conflicting.
 pub(super) fn only_a_stored_conflicting_transaction_can_win(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -44,7 +43,7 @@ pub(super) fn only_a_stored_conflicting_transaction_can_win(stage: &Stage) {
     assert_eq!(answer, Err(NodeError::NotFound(absent)));
 }
 
-/// X-process, frozen.
+/// Frozen.
 pub(super) fn nobody_wins_a_frozen_output(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_frozen: true, ..CreateOptions::default() };
@@ -56,7 +55,7 @@ pub(super) fn nobody_wins_a_frozen_output(stage: &Stage) {
     assert!(stage.record(&winner).is_conflicting, "nothing changed");
 }
 
-/// X-process, missing parent.
+/// Missing parent.
 pub(super) fn nobody_wins_an_output_of_an_unknown_parent(stage: &Stage) {
     let absent = seed(1, &[5]);
     let winner = spending(2, &[(&absent, 0)], &[4]);
@@ -84,7 +83,7 @@ pub(super) fn descendants_of_a_loser_lose_too(stage: &Stage) {
     assert_eq!(stage.record(&chain[0]).spent, 0, "and gave back what they held");
 }
 
-/// X-process, ghost spender.
+/// Ghost spender.
 pub(super) fn a_spender_without_a_record_loses_without_being_named(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -97,7 +96,7 @@ pub(super) fn a_spender_without_a_record_loses_without_being_named(stage: &Stage
     assert_eq!(stage.record(&tx).spent, 1);
 }
 
-/// X-process, out-of-range index.
+/// Out-of-range index.
 pub(super) fn nobody_wins_an_output_that_does_not_exist(stage: &Stage) {
     let tx = seed(1, &[5, 0]);
     stage.create(&tx, 1).unwrap();
@@ -134,7 +133,6 @@ pub(super) fn marking_a_conflict_answers_what_it_spends_and_who_spends_it(stage:
     assert!(stage.store.set_conflicting(&[], true, at(5)).unwrap().is_empty());
 }
 
-/// X-wal.
 pub(super) fn a_conflict_intent_is_pending_once_until_it_is_complete(stage: &Stage) {
     let [a, b] = [1, 2].map(|name| seed(name, &[5]).txid);
     assert_eq!(stage.store.pending_conflict_intents(10).unwrap(), []);
@@ -153,7 +151,6 @@ pub(super) fn a_conflict_intent_is_pending_once_until_it_is_complete(stage: &Sta
     assert_eq!(stage.store.block_state().unwrap(), None, "intents are nothing else's business");
 }
 
-/// D-conflict-once.
 pub(super) fn a_conflict_sets_the_deletion_height_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();

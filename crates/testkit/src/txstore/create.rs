@@ -8,7 +8,6 @@ use utxokeep_txstore::{BlockState, Decorated, Fields};
 
 use super::stage::{RETENTION, Stage, at, block, coinbase, seed, spending};
 
-/// C-basic.
 pub(super) fn a_created_transaction_is_read_back(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create(&tx, 1).unwrap();
@@ -19,7 +18,6 @@ pub(super) fn a_created_transaction_is_read_back(stage: &Stage) {
     assert_eq!((bare.body, bare.slots), (None, None), "only what was asked for");
 }
 
-/// C-dup.
 pub(super) fn a_second_create_is_refused_and_the_rest_of_its_batch_is_not(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -29,7 +27,6 @@ pub(super) fn a_second_create_is_refused_and_the_rest_of_its_batch_is_not(stage:
     assert!(answers[0].is_ok() && answers[1].is_err(), "items stand for themselves");
 }
 
-/// C-dup-after-spend.
 pub(super) fn a_second_create_of_a_spent_transaction_says_that_it_exists(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -37,7 +34,6 @@ pub(super) fn a_second_create_of_a_spent_transaction_says_that_it_exists(stage: 
     assert_eq!(stage.create(&tx, 3), Err(NodeError::Exists(tx.txid)));
 }
 
-/// C-coinbase-boundary.
 pub(super) fn a_coinbase_is_spendable_from_its_maturity_height_on(stage: &Stage) {
     let tx = coinbase(1, &[50]);
     stage.create(&tx, 2).unwrap();
@@ -49,7 +45,6 @@ pub(super) fn a_coinbase_is_spendable_from_its_maturity_height_on(stage: &Stage)
     stage.spend(&spend, 7).unwrap();
 }
 
-/// C-zerosat.
 pub(super) fn a_spendable_output_of_zero_satoshis_counts(stage: &Stage) {
     let mut tx = seed(1, &[1, 1]);
     tx.outputs[1].satoshis = 0;
@@ -57,7 +52,6 @@ pub(super) fn a_spendable_output_of_zero_satoshis_counts(stage: &Stage) {
     assert_eq!(stage.record(&tx).utxos, 2, "nothing of value, but spendable");
 }
 
-/// C-opreturn.
 pub(super) fn a_data_output_cannot_be_spent(stage: &Stage) {
     let tx = seed(1, &[5, 0]);
     stage.create(&tx, 1).unwrap();
@@ -67,7 +61,6 @@ pub(super) fn a_data_output_cannot_be_spent(stage: &Stage) {
     assert_eq!(error, SpendError::NotFound(OutPoint::new(tx.txid, 1)));
 }
 
-/// C-opreturn-only-mined.
 pub(super) fn a_transaction_of_data_only_is_due_when_created_mined(stage: &Stage) {
     let (mined, unmined) = (seed(1, &[0]), seed(2, &[0, 0]));
     stage.create_mined(&mined, 7);
@@ -76,7 +69,6 @@ pub(super) fn a_transaction_of_data_only_is_due_when_created_mined(stage: &Stage
     assert_eq!(stage.due(&unmined), None);
 }
 
-/// C-mined.
 pub(super) fn a_transaction_created_mined_has_each_block_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     let mined = vec![block(1, 3), block(2, 4), block(1, 3)];
@@ -87,14 +79,12 @@ pub(super) fn a_transaction_created_mined_has_each_block_once(stage: &Stage) {
     assert_eq!(record.unmined_since, None);
 }
 
-/// C-unmined.
 pub(super) fn a_transaction_is_unmined_since_the_height_of_its_creation(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 200).unwrap();
     assert_eq!(stage.record(&tx).unmined_since, Some(at(200)));
 }
 
-/// C-conflicting-parent.
 pub(super) fn a_conflicting_child_is_listed_once_by_its_parent(stage: &Stage) {
     let parent = seed(1, &[5, 5]);
     stage.create(&parent, 1).unwrap();
@@ -108,7 +98,6 @@ pub(super) fn a_conflicting_child_is_listed_once_by_its_parent(stage: &Stage) {
     assert_eq!(stage.due(&child), Some(2 + RETENTION));
 }
 
-/// C-conflicting-missing-parent.
 pub(super) fn a_conflicting_child_needs_no_stored_parent(stage: &Stage) {
     let child = spending(2, &[(&seed(1, &[5]), 0)], &[4]);
     let options = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
@@ -116,7 +105,6 @@ pub(super) fn a_conflicting_child_needs_no_stored_parent(stage: &Stage) {
     assert!(stage.record(&child).is_conflicting);
 }
 
-/// C-locked.
 pub(super) fn a_transaction_created_locked_is_spendable_once_unlocked(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_locked: true, ..CreateOptions::default() };
@@ -127,7 +115,6 @@ pub(super) fn a_transaction_created_locked_is_spendable_once_unlocked(stage: &St
     stage.spend(&spend, 3).unwrap();
 }
 
-/// C-no-outputs.
 pub(super) fn a_transaction_without_outputs_is_refused(stage: &Stage) {
     let tx = seed(1, &[]);
     assert!(matches!(stage.create(&tx, 1), Err(NodeError::Invalid(_))));
@@ -142,7 +129,6 @@ pub(super) fn inputs_without_their_previous_outputs_are_refused_unless_allowed(s
     stage.create_with(&tx, 1, &options).unwrap();
 }
 
-/// C-large.
 pub(super) fn a_transaction_of_many_outputs_is_spent_output_by_output(stage: &Stage) {
     let tx = seed(1, &vec![1; 20_000]);
     stage.create(&tx, 1).unwrap();
@@ -152,14 +138,12 @@ pub(super) fn a_transaction_of_many_outputs_is_spent_output_by_output(stage: &St
     assert_eq!(stage.status(&tx, 127), SpendStatus::Ok);
 }
 
-/// G-notfound.
 pub(super) fn an_unknown_transaction_is_not_found_without_an_error(stage: &Stage) {
     let tx = seed(1, &[5]);
     assert_eq!(stage.get(&tx), None);
     assert_eq!(stage.status(&tx, 0), SpendStatus::NotFound);
 }
 
-/// G-spenddatas.
 pub(super) fn only_spent_outputs_name_a_spender(stage: &Stage) {
     let tx = seed(1, &[1; 5]);
     stage.create(&tx, 1).unwrap();
@@ -169,7 +153,6 @@ pub(super) fn only_spent_outputs_name_a_spender(stage: &Stage) {
     assert_eq!(spent, [false, true, false, true, false]);
 }
 
-/// B-decorate.
 pub(super) fn each_outpoint_is_decorated_or_says_what_is_missing(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create(&tx, 1).unwrap();
@@ -184,7 +167,6 @@ pub(super) fn each_outpoint_is_decorated_or_says_what_is_missing(stage: &Stage) 
     assert_eq!(stage.store.decorate(&[]).unwrap(), []);
 }
 
-/// H-zero.
 pub(super) fn height_zero_is_refused(stage: &Stage) {
     assert_eq!(stage.store.block_state().unwrap(), None);
     let zero = BlockState { height: at(0), median_time: 5 };
@@ -195,7 +177,6 @@ pub(super) fn height_zero_is_refused(stage: &Stage) {
     assert_eq!(stage.create(&seed(1, &[5]), 0), Err(NodeError::HeightZero));
 }
 
-/// K-delete-complete.
 pub(super) fn a_deleted_transaction_leaves_nothing_stale(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create(&tx, 1).unwrap();

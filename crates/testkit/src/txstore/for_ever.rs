@@ -4,7 +4,6 @@ use utxokeep_core::node::CreateOptions;
 
 use super::stage::{Stage, at, seed, spending};
 
-/// D-R0.
 pub(super) fn without_retention_no_deletion_height_is_set(stage: &Stage) {
     let (tx, data, lost) = (seed(1, &[5]), seed(2, &[0]), seed(3, &[5]));
     stage.create_mined(&tx, 1);
@@ -24,7 +23,7 @@ pub(super) fn without_retention_no_deletion_height_is_set(stage: &Stage) {
     }
 }
 
-/// P-expire, R0.
+/// R0.
 pub(super) fn without_retention_an_expired_preservation_is_only_cleared(stage: &Stage) {
     let tx = seed(1, &[0]);
     stage.create_mined(&tx, 1);

@@ -17,7 +17,6 @@ fn unfreeze(stage: &Stage, tx: &utxokeep_core::node::NodeTx, vout: u32) -> Resul
     stage.store.unfreeze(&[output]).unwrap().remove(0)
 }
 
-/// F-freeze.
 pub(super) fn a_frozen_output_is_spendable_only_once_unfrozen(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create(&tx, 1).unwrap();
@@ -33,7 +32,6 @@ pub(super) fn a_frozen_output_is_spendable_only_once_unfrozen(stage: &Stage) {
     stage.spend(&spend, 2).unwrap();
 }
 
-/// F-again, F-spent, F-unfreeze-not-frozen.
 pub(super) fn only_unspent_outputs_are_frozen_and_only_frozen_ones_unfrozen(stage: &Stage) {
     let (tx, absent) = (seed(1, &[5, 6, 0]), seed(9, &[5]));
     stage.create(&tx, 1).unwrap();
@@ -52,7 +50,6 @@ pub(super) fn only_unspent_outputs_are_frozen_and_only_frozen_ones_unfrozen(stag
     assert!(matches!(wrong, Err(NodeError::Output(SpendError::Mismatch(_)))), "{wrong:?}");
 }
 
-/// F-reassign, F-boundary.
 pub(super) fn a_reassigned_output_is_the_new_owners_after_the_hold(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -81,7 +78,6 @@ pub(super) fn a_reassigned_output_is_the_new_owners_after_the_hold(stage: &Stage
     assert_eq!(stage.record(&tx).reassignments.len(), 1);
 }
 
-/// F-hold.
 pub(super) fn the_hold_of_a_reassigned_output_survives_freezing(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -94,7 +90,6 @@ pub(super) fn the_hold_of_a_reassigned_output_survives_freezing(stage: &Stage) {
     assert_eq!(stage.view(&tx, 0, 11).status, SpendStatus::Immature);
 }
 
-/// D-frozen.
 pub(super) fn a_frozen_output_keeps_its_record_from_being_due(stage: &Stage) {
     let tx = seed(1, &[5, 6]);
     stage.create_mined(&tx, 1);
@@ -103,7 +98,6 @@ pub(super) fn a_frozen_output_keeps_its_record_from_being_due(stage: &Stage) {
     assert_eq!(stage.due(&tx), None);
 }
 
-/// D-reassigned.
 pub(super) fn a_record_with_a_reassigned_output_is_never_due(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);

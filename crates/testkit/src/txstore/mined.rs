@@ -4,7 +4,6 @@ use utxokeep_core::node::{CreateOptions, MinedInfo, NodeError};
 
 use super::stage::{RETENTION, Stage, at, block, seed, spending};
 
-/// M-append, M-dedupe.
 pub(super) fn each_block_of_a_transaction_is_kept_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -38,7 +37,6 @@ pub(super) fn heights_that_are_missing_are_named(stage: &Stage) {
     assert_eq!(mined(5, true), Err(NodeError::HeightMissing { field }));
 }
 
-/// M-unset.
 pub(super) fn losing_one_of_several_blocks_keeps_the_others(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -50,7 +48,6 @@ pub(super) fn losing_one_of_several_blocks_keeps_the_others(stage: &Stage) {
     assert_eq!((record.blocks, record.unmined_since), (vec![block(1, 11), block(3, 13)], None));
 }
 
-/// M-unset-last.
 pub(super) fn losing_the_last_block_unmines_and_clears_the_deletion_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 5);
@@ -60,7 +57,6 @@ pub(super) fn losing_the_last_block_unmines_and_clears_the_deletion_height(stage
     assert_eq!((stage.record(&tx).unmined_since, stage.due(&tx)), (Some(at(6)), None));
 }
 
-/// M-not-longest.
 pub(super) fn only_a_block_of_the_longest_chain_ends_being_unmined(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 3).unwrap();
@@ -70,7 +66,6 @@ pub(super) fn only_a_block_of_the_longest_chain_ends_being_unmined(stage: &Stage
     assert_eq!(stage.record(&tx).unmined_since, None);
 }
 
-/// M-unlocks.
 pub(super) fn only_being_mined_unlocks(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_locked: true, ..CreateOptions::default() };
@@ -105,7 +100,6 @@ pub(super) fn a_block_that_is_told_again_lifts_no_lock(stage: &Stage) {
     assert!(!stage.record(&tx).is_locked, "another block unlocks");
 }
 
-/// M-missing.
 pub(super) fn mining_a_missing_transaction_is_refused_and_unmining_it_is_not(stage: &Stage) {
     let tx = seed(1, &[5]);
     assert_eq!(stage.mine(&tx, 1, 2), Err(NodeError::NotFound(tx.txid)));
@@ -119,7 +113,6 @@ pub(super) fn mining_a_missing_transaction_is_refused_and_unmining_it_is_not(sta
     assert!(stage.store.set_mined(&[], &info).unwrap().is_empty());
 }
 
-/// M-dah-height.
 pub(super) fn a_deletion_height_counts_from_the_block_that_mined(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 100).unwrap();
@@ -128,7 +121,6 @@ pub(super) fn a_deletion_height_counts_from_the_block_that_mined(stage: &Stage) 
     assert_eq!(stage.due(&tx), Some(900_000 + RETENTION), "of the block, not of a cached tip");
 }
 
-/// L-mark.
 pub(super) fn leaving_and_joining_the_longest_chain_toggles_unmined_since(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 5);
@@ -139,7 +131,6 @@ pub(super) fn leaving_and_joining_the_longest_chain_toggles_unmined_since(stage:
     assert!(stage.store.mark_on_longest_chain(&[], true, at(1)).unwrap().is_empty());
 }
 
-/// L-keep-earliest.
 pub(super) fn an_unmined_record_keeps_its_earliest_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 100).unwrap();
@@ -147,7 +138,6 @@ pub(super) fn an_unmined_record_keeps_its_earliest_height(stage: &Stage) {
     assert_eq!(stage.record(&tx).unmined_since, Some(at(100)));
 }
 
-/// L-backdate.
 pub(super) fn a_record_that_leaves_the_chain_is_backdated_by_the_unmined_retention(stage: &Stage) {
     let (tx, young) = (seed(1, &[5]), seed(2, &[5]));
     stage.create_mined(&tx, 5);
@@ -158,7 +148,6 @@ pub(super) fn a_record_that_leaves_the_chain_is_backdated_by_the_unmined_retenti
     assert_eq!(stage.record(&young).unmined_since, Some(at(1)));
 }
 
-/// L-dah.
 pub(super) fn leaving_the_longest_chain_clears_the_deletion_height_and_joining_sets_it(
     stage: &Stage,
 ) {
@@ -172,7 +161,6 @@ pub(super) fn leaving_the_longest_chain_clears_the_deletion_height_and_joining_s
     assert_eq!(stage.due(&tx), Some(8 + RETENTION));
 }
 
-/// D-not-all-spent, D-all-spent-unmined, D-all-spent.
 pub(super) fn a_spent_record_is_due_once_it_is_mined(stage: &Stage) {
     let tx = seed(1, &[5, 5]);
     stage.create(&tx, 1).unwrap();
@@ -184,7 +172,6 @@ pub(super) fn a_spent_record_is_due_once_it_is_mined(stage: &Stage) {
     assert_eq!(stage.due(&tx), Some(4 + RETENTION));
 }
 
-/// D-mined.
 pub(super) fn a_mined_record_is_due_once_its_last_output_is_spent(stage: &Stage) {
     let tx = seed(1, &[5, 5]);
     stage.create_mined(&tx, 1);
@@ -194,7 +181,6 @@ pub(super) fn a_mined_record_is_due_once_its_last_output_is_spent(stage: &Stage)
     assert_eq!(stage.due(&tx), Some(6 + RETENTION));
 }
 
-/// D-forward-only.
 pub(super) fn a_deletion_height_only_moves_forward(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
@@ -206,7 +192,6 @@ pub(super) fn a_deletion_height_only_moves_forward(stage: &Stage) {
     assert_eq!(stage.due(&tx), Some(80 + RETENTION));
 }
 
-/// D-unspend-clears.
 pub(super) fn taking_a_spend_back_clears_the_deletion_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
@@ -216,7 +201,6 @@ pub(super) fn taking_a_spend_back_clears_the_deletion_height(stage: &Stage) {
     assert_eq!(stage.due(&tx), None);
 }
 
-/// D-preserved.
 pub(super) fn a_preserved_record_gets_no_deletion_height(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
@@ -265,7 +249,6 @@ pub(super) fn a_block_that_is_reported_late_does_not_hasten_the_deletion(stage: 
     assert_eq!(stage.due(&tx), Some(30 + RETENTION));
 }
 
-/// D-lock-clears.
 pub(super) fn a_lock_clears_the_deletion_height_and_unlocking_sets_it(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
@@ -276,7 +259,6 @@ pub(super) fn a_lock_clears_the_deletion_height_and_unlocking_sets_it(stage: &St
     assert_eq!(stage.due(&tx), Some(7 + RETENTION));
 }
 
-/// P-preserve.
 pub(super) fn preserving_clears_the_deletion_height_and_is_never_shortened(stage: &Stage) {
     let (due, live) = (seed(1, &[5]), seed(2, &[5]));
     stage.create_mined(&due, 1);
@@ -294,7 +276,6 @@ pub(super) fn preserving_clears_the_deletion_height_and_is_never_shortened(stage
     assert_eq!(stage.record(&due).preserve_until, Some(at(150)));
 }
 
-/// P-expire.
 pub(super) fn an_expired_preservation_makes_only_spent_records_due(stage: &Stage) {
     let (due, revived) = (seed(1, &[5]), seed(2, &[5]));
     for tx in [&due, &revived] {

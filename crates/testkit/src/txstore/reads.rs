@@ -13,7 +13,6 @@ use utxokeep_txstore::{BlockState, Decorated, ParentOutput};
 
 use super::stage::{RETENTION, Stage, at, block, coinbase, seed, spending};
 
-/// C-coinbase.
 pub(super) fn only_a_coinbase_waits_for_maturity(stage: &Stage) {
     let tx = coinbase(1, &[50, 0]);
     stage.create(&tx, 2).unwrap();
@@ -35,7 +34,6 @@ fn seed_of(stage: &Stage) -> utxokeep_core::node::NodeTx {
     tx
 }
 
-/// C-txid-override, C-coinbase-override.
 pub(super) fn id_and_kind_are_what_the_caller_says(stage: &Stage) {
     let parent = seed(1, &[5]);
     stage.create(&parent, 1).unwrap();
@@ -64,7 +62,6 @@ pub(super) fn a_conflicting_record_is_due_however_it_became_conflicting(stage: &
     assert_eq!(stage.due(&held), None, "a lock holds");
 }
 
-/// P-decorate.
 pub(super) fn previous_outputs_are_known_whether_data_or_spent(stage: &Stage) {
     let parent = seed(1, &[5, 0, 7]);
     stage.create(&parent, 1).unwrap();
@@ -120,7 +117,7 @@ pub(super) fn a_parent_output_says_its_lowest_block_or_why_it_has_none(stage: &S
     assert_eq!(stage.store.parent_outputs(&[]).unwrap(), []);
 }
 
-/// H-zero, the pair.
+/// The pair.
 pub(super) fn height_and_time_of_the_chain_are_never_torn(stage: &Stage) {
     // Each writer keeps height and time in step; a reader must never see two halves.
     let state = |height: u32| BlockState { height: at(height), median_time: height * 7 };

@@ -12,7 +12,6 @@ use utxokeep_core::{
 
 use super::stage::{RETENTION, Stage, at, coinbase, seed, spending};
 
-/// S-ok.
 pub(super) fn a_spend_names_its_spender_and_the_blocks_of_its_parent(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
@@ -24,7 +23,6 @@ pub(super) fn a_spend_names_its_spender_and_the_blocks_of_its_parent(stage: &Sta
     assert_eq!(view.by, Some(SpendingData { txid: spend.txid, vin: 0 }));
 }
 
-/// S-double.
 pub(super) fn a_double_spend_is_refused_and_names_the_first_spender(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -35,7 +33,6 @@ pub(super) fn a_double_spend_is_refused_and_names_the_first_spender(stage: &Stag
     assert_eq!(error, SpendError::Spent { outpoint: OutPoint::new(tx.txid, 0), by });
 }
 
-/// S-idem.
 pub(super) fn the_same_spend_again_counts_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -45,13 +42,11 @@ pub(super) fn the_same_spend_again_counts_once(stage: &Stage) {
     assert_eq!(stage.record(&tx).spent, 1);
 }
 
-/// S-nonexistent.
 pub(super) fn spending_an_unknown_transaction_is_not_found(stage: &Stage) {
     let error = stage.spend_error(Stage::request(&spending(2, &[(&seed(1, &[5]), 0)], &[4]), 2));
     assert!(matches!(error, SpendError::NotFound(_)));
 }
 
-/// S-blessed.
 pub(super) fn a_stored_spender_may_spend_again_when_its_parent_is_gone(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -61,7 +56,6 @@ pub(super) fn a_stored_spender_may_spend_again_when_its_parent_is_gone(stage: &S
     assert_eq!(stage.spend(&spend, 3).unwrap().newly, 0, "its parent went after it was stored");
 }
 
-/// S-hash-mismatch.
 pub(super) fn a_spend_with_the_wrong_hash_is_refused(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -72,7 +66,6 @@ pub(super) fn a_spend_with_the_wrong_hash_is_refused(stage: &Stage) {
     assert_eq!(stage.status(&tx, 0), SpendStatus::Ok);
 }
 
-/// S-vout-out-of-range.
 pub(super) fn spending_an_output_out_of_range_is_not_found(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -82,7 +75,6 @@ pub(super) fn spending_an_output_out_of_range_is_not_found(stage: &Stage) {
     }
 }
 
-/// S-conflicting.
 pub(super) fn outputs_of_a_conflicting_transaction_are_spent_only_with_the_flag(stage: &Stage) {
     let tx = seed(1, &[5]);
     let options = CreateOptions { is_conflicting: true, ..CreateOptions::default() };
@@ -94,7 +86,6 @@ pub(super) fn outputs_of_a_conflicting_transaction_are_spent_only_with_the_flag(
     stage.spend_request(request).unwrap();
 }
 
-/// S-locked.
 pub(super) fn outputs_of_a_locked_transaction_are_spent_only_with_the_flag(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -106,7 +97,6 @@ pub(super) fn outputs_of_a_locked_transaction_are_spent_only_with_the_flag(stage
     stage.spend_request(request).unwrap();
 }
 
-/// S-precedence.
 pub(super) fn a_refused_spend_says_the_first_reason_in_a_fixed_order(stage: &Stage) {
     let tx = coinbase(1, &[5]);
     let options = CreateOptions {
@@ -129,7 +119,6 @@ pub(super) fn a_refused_spend_says_the_first_reason_in_a_fixed_order(stage: &Sta
     assert!(matches!(stage.spend_error(request), SpendError::Frozen(_)));
 }
 
-/// S-rollback-any-class.
 pub(super) fn a_spender_without_a_record_spends_all_or_nothing(stage: &Stage) {
     let (free, locked) = (seed(1, &[5]), seed(2, &[5]));
     stage.create(&free, 1).unwrap();
@@ -143,7 +132,6 @@ pub(super) fn a_spender_without_a_record_spends_all_or_nothing(stage: &Stage) {
     assert_eq!(stage.status(&free, 0), SpendStatus::Ok, "nothing was spent");
 }
 
-/// S-no-rollback-if-record.
 pub(super) fn a_refused_spend_keeps_earlier_spends_of_a_stored_spender(stage: &Stage) {
     let (first, second) = (seed(1, &[5]), seed(2, &[5]));
     stage.create(&first, 1).unwrap();
@@ -164,7 +152,6 @@ pub(super) fn a_spend_needs_a_height_and_inputs(stage: &Stage) {
     assert!(matches!(nothing, Err(NodeError::Invalid(_))), "{nothing:?}");
 }
 
-/// S-concurrent-same.
 pub(super) fn concurrent_spends_of_one_spender_count_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -177,7 +164,6 @@ pub(super) fn concurrent_spends_of_one_spender_count_once(stage: &Stage) {
     assert_eq!((newly, stage.record(&tx).spent), (1, 1));
 }
 
-/// S-concurrent-diff.
 pub(super) fn of_concurrent_spenders_one_wins_and_the_others_are_told(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -197,7 +183,6 @@ pub(super) fn of_concurrent_spenders_one_wins_and_the_others_are_told(stage: &St
     }
 }
 
-/// S-concurrent-drain.
 pub(super) fn concurrent_spends_of_every_output_make_the_record_due(stage: &Stage) {
     let tx = seed(1, &[1; 16]);
     stage.create_mined(&tx, 1);
@@ -231,7 +216,6 @@ pub(super) fn a_transaction_that_spends_an_output_twice_is_refused(stage: &Stage
     assert_eq!(stage.record(&tx).spent, 0);
 }
 
-/// U-ok.
 pub(super) fn a_spend_that_is_taken_back_is_uncounted_once(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create_mined(&tx, 1);
@@ -244,7 +228,6 @@ pub(super) fn a_spend_that_is_taken_back_is_uncounted_once(stage: &Stage) {
     assert_eq!(stage.record(&tx).spent, 0);
 }
 
-/// U-not-owner.
 pub(super) fn only_the_spender_takes_its_spend_back(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -253,7 +236,6 @@ pub(super) fn only_the_spender_takes_its_spend_back(stage: &Stage) {
     assert_eq!(stage.status(&tx, 0), SpendStatus::Spent);
 }
 
-/// U-unspent, U-missing, U-nil-data.
 pub(super) fn an_unspend_of_an_unspent_output_is_fine_and_a_wrong_one_is_refused(stage: &Stage) {
     let (tx, absent) = (seed(1, &[5]), seed(9, &[5]));
     stage.create(&tx, 1).unwrap();
@@ -270,7 +252,6 @@ pub(super) fn an_unspend_of_an_unspent_output_is_fine_and_a_wrong_one_is_refused
     assert!(matches!(answer(wrong), Err(NodeError::Output(SpendError::Mismatch(_)))));
 }
 
-/// U-locked-flag.
 pub(super) fn an_unspend_sets_the_lock_only_when_told(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -284,7 +265,6 @@ pub(super) fn an_unspend_sets_the_lock_only_when_told(stage: &Stage) {
     }
 }
 
-/// SAC-default.
 pub(super) fn a_child_is_stored_and_its_inputs_spent_in_one_call(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -295,7 +275,6 @@ pub(super) fn a_child_is_stored_and_its_inputs_spent_in_one_call(stage: &Stage) 
     assert_eq!(stage.status(&child, 0), SpendStatus::Ok);
 }
 
-/// SAC-create-only, SAC-spend-only, SAC-both.
 pub(super) fn spend_only_and_create_only_exclude_each_other(stage: &Stage) {
     let tx = seed(1, &[5, 5]);
     stage.create(&tx, 1).unwrap();
@@ -313,7 +292,6 @@ pub(super) fn spend_only_and_create_only_exclude_each_other(stage: &Stage) {
     assert!(matches!(run(&create, true, true), Err(NodeError::Invalid(_))));
 }
 
-/// SAC-exists.
 pub(super) fn spend_and_create_of_a_stored_transaction_keeps_its_spends(stage: &Stage) {
     let tx = seed(1, &[5]);
     stage.create(&tx, 1).unwrap();
@@ -323,7 +301,6 @@ pub(super) fn spend_and_create_of_a_stored_transaction_keeps_its_spends(stage: &
     assert_eq!(stage.status(&tx, 0), SpendStatus::Spent);
 }
 
-/// SAC-create-fail.
 pub(super) fn a_failed_spend_and_create_spends_and_stores_nothing(stage: &Stage) {
     let (tx, other) = (seed(1, &[5]), seed(2, &[5]));
     stage.create(&tx, 1).unwrap();
@@ -337,7 +314,6 @@ pub(super) fn a_failed_spend_and_create_spends_and_stores_nothing(stage: &Stage)
     assert_eq!(stage.status(&tx, 0), SpendStatus::Ok, "no parent names what has no record");
 }
 
-/// SAC-multi.
 pub(super) fn a_failed_parent_fails_its_children_and_a_wrong_list_writes_nothing(stage: &Stage) {
     let tx = seed(1, &[5, 5, 5]);
     stage.create(&tx, 1).unwrap();

@@ -303,7 +303,6 @@ fn a_parent_is_safe_also_when_nothing_was_preserved_before_a_restart() {
     assert_eq!(shelf.prune(1, 1_500), Some(ChildUnmined));
 }
 
-/// Multi-child.
 #[test]
 fn every_child_is_looked_at_not_only_the_last() {
     let mut shelf = Shelf::default();
@@ -326,7 +325,6 @@ fn a_child_in_two_blocks_counts_from_the_higher() {
     assert_eq!(shelf.prune(1, 1_488), None);
 }
 
-/// R-child-missing.
 #[test]
 fn a_missing_child_keeps_its_parent_unless_a_marker_proves_its_deletion() {
     let mut shelf = family(2);
@@ -340,7 +338,6 @@ fn a_missing_child_keeps_its_parent_unless_a_marker_proves_its_deletion() {
     assert_eq!(shelf.prune(1, 3_000), None, "the marker proves it");
 }
 
-/// R-conflicting-due.
 #[test]
 fn a_conflicting_record_goes_though_unspent_unless_a_live_child_needs_it() {
     let mut shelf = Shelf::default();
@@ -356,7 +353,6 @@ fn a_conflicting_record_goes_though_unspent_unless_a_live_child_needs_it() {
     assert_eq!(shelf.records[&id(1)].conflicting_children, []);
 }
 
-/// R-preserved, R-locked, R-live-coin, R-torn-counter.
 #[test]
 fn preserved_locked_unmined_unspent_and_miscounted_records_stay() {
     let mut shelf = family(1);
@@ -402,7 +398,6 @@ fn grandchild() -> Shelf {
     shelf
 }
 
-/// R-marker-scope.
 #[test]
 fn only_the_spender_leaves_a_marker_and_only_with_a_parent_that_stays() {
     let mut shelf = grandchild();
@@ -427,7 +422,6 @@ fn only_the_spender_leaves_a_marker_and_only_with_a_parent_that_stays() {
     assert!(shelf.markers.is_empty(), "2 is the spender, not 6");
 }
 
-/// R-replay.
 #[test]
 fn a_child_that_was_pruned_is_refused_when_it_comes_again() {
     let mut shelf = grandchild();
