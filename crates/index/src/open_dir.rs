@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use utxokeep_core::mmr::MmrRule;
-use utxokeep_kv::{
-    Batch, Durability, Kv as _, KvError, OpenMode, RocksKv, RocksOptions, TableSpec,
-};
+use utxokeep_kv::{Batch, Durability, Kv as _, KvError, OpenMode, RocksKv, RocksOptions};
 
 use crate::{
     ChainIndex, IndexSettings,
     accumulator::mmr,
     error::IndexOpenError,
     meta::{self, Identity, UPGRADES},
-    tables::{CLASSIC_TABLES, LOG_TABLES, META, TABLES, tables_of},
+    tables::{CLASSIC_TABLES, LOG_TABLES, META, MmrTables, TABLES, tables_of},
 };
 
 /// Reads what the database in `dir` is, without knowing how to open it. One whose creation was cut
@@ -27,23 +25,29 @@ pub fn peek_identity(dir: &Path) -> Result<Identity, IndexOpenError> {
 
 /// What the database says of itself, if it has come that far. Changes nothing.
 fn stated_identity(dir: &Path, on_disk: &[String]) -> Result<Option<Identity>, IndexOpenError> {
-    let specs = &TABLES[..=usize::from(META.id().0)];
-    if !on_disk.iter().any(|name| name == specs[usize::from(META.id().0)].name) {
-        return Ok(None);
+    match peek_meta(dir, on_disk)? {
+        Some(meta) => meta::identity(&meta),
+        None => Ok(None),
     }
-    meta::identity(&RocksKv::peek(dir, specs)?)
+}
+
+/// The table that says what the database is, to look at; `None` where its creation was cut short.
+fn peek_meta(dir: &Path, on_disk: &[String]) -> Result<Option<RocksKv>, KvError> {
+    let specs = &TABLES[..=usize::from(META.id().0)];
+    let is_there = specs.iter().all(|spec| on_disk.iter().any(|name| *name == spec.name));
+    is_there.then(|| RocksKv::peek(dir, specs)).transpose()
 }
 
 /// Takes the Merkle mountain range out of the database in `dir`, or what a pass that builds one has
 /// left: the switch first, in one commit, then the tables. `settings` are those of the database.
-/// Answers whether there was anything.
+/// Answers whether there was anything, be it one table that an earlier call left when it was killed.
 pub fn disable_mmr(
     dir: &Path,
     settings: &IndexSettings,
     options: RocksOptions,
 ) -> Result<bool, IndexOpenError> {
     let on_disk = RocksKv::tables_on_disk(dir)?;
-    if !on_disk.iter().any(|name| *name == TABLES[CLASSIC_TABLES].name) {
+    if MmrTables::of(&on_disk) == MmrTables::None && settings.mmr.is_none() {
         return Ok(false);
     }
     let kv = RocksKv::open(dir, TABLES, options, OpenMode::Existing)?;
@@ -58,6 +62,17 @@ pub fn disable_mmr(
     Ok(true)
 }
 
+/// Which of [`TABLES`] a database is opened with.
+#[derive(Debug, Clone, Copy)]
+enum ToOpen {
+    /// The first ones, so many.
+    First(usize),
+    /// Those of a database without a Merkle mountain range, where one table of one is left: the
+    /// process died that created or dropped both. It has nothing that anybody reads. A program that
+    /// writes opens every table that is on disk.
+    WithLeftOver,
+}
+
 impl ChainIndex<RocksKv> {
     /// Opens a database that has no Merkle mountain range with the tables for one, to build it.
     /// Where it cannot have one, nothing is changed.
@@ -69,7 +84,9 @@ impl ChainIndex<RocksKv> {
     ) -> Result<Self, IndexOpenError> {
         meta::check_mmr(&IndexSettings { mmr: Some(rule), ..settings.clone() })?;
         let on_disk = RocksKv::tables_on_disk(dir)?;
-        let known = meta::check(&RocksKv::peek(dir, tables_of(&on_disk))?, &settings, UPGRADES)?;
+        let specs = tables_of(&on_disk);
+        let specs = &specs[..specs.len().min(CLASSIC_TABLES)];
+        let known = meta::check(&RocksKv::peek(dir, specs)?, &settings, UPGRADES)?;
         if known.is_none() {
             return Err(KvError::NotFound { path: dir.to_owned() }.into());
         }
@@ -81,23 +98,30 @@ impl ChainIndex<RocksKv> {
         dir: &Path,
         settings: &IndexSettings,
         on_disk: &[String],
-    ) -> Result<&'static [TableSpec], IndexOpenError> {
+    ) -> Result<ToOpen, IndexOpenError> {
         if !settings.enabled {
-            return Ok(&TABLES[..LOG_TABLES]);
+            return Ok(ToOpen::First(LOG_TABLES));
         }
-        let has_mmr = on_disk.iter().any(|name| *name == TABLES[CLASSIC_TABLES].name);
-        if settings.mmr.is_some()
-            && !has_mmr
-            && let Some(identity) = stated_identity(dir, on_disk)?
-            && identity.enabled
-            && identity.mmr != settings.mmr
-        {
-            // Opening would make its tables before anybody asked.
-            return Err(IndexOpenError::MmrChanged { found: identity.mmr, asked: settings.mmr });
+        let there = MmrTables::of(on_disk);
+        match (settings.mmr, there) {
+            (None, MmrTables::None) => return Ok(ToOpen::First(CLASSIC_TABLES)),
+            // A pass that builds one leaves its tables half full when it is interrupted.
+            (_, MmrTables::All) => return Ok(ToOpen::First(TABLES.len())),
+            _ => {}
         }
-        // A pass that builds one leaves its tables half full when it is interrupted.
-        let count = if settings.mmr.is_some() || has_mmr { TABLES.len() } else { CLASSIC_TABLES };
-        Ok(&TABLES[..count])
+        // What the database says decides: opening would create a table before anybody asked.
+        let Some(meta) = peek_meta(dir, on_disk)? else { return Ok(ToOpen::First(TABLES.len())) };
+        match meta::identity(&meta)? {
+            Some(identity) if identity.enabled => {}
+            _ => return Ok(ToOpen::First(TABLES.len())),
+        }
+        meta::check(&meta, settings, &[])?;
+        if settings.mmr.is_none() {
+            return Ok(ToOpen::WithLeftOver);
+        }
+        let first = TABLES[CLASSIC_TABLES].name;
+        let table = if let MmrTables::Without(table) = there { table } else { first };
+        Err(KvError::LostTable { path: dir.to_owned(), table }.into())
     }
 
     /// Opens the database in `dir`.
@@ -109,14 +133,7 @@ impl ChainIndex<RocksKv> {
     ) -> Result<Self, IndexOpenError> {
         // With the index off, its tables are not even opened.
         let on_disk = RocksKv::tables_on_disk(dir)?;
-        let mut specs = Self::tables_to_open(dir, &settings, &on_disk)?;
-        if mode == OpenMode::Read && settings.mmr.is_none() {
-            // A pass that was killed while its tables were made has built nothing yet: those that are
-            // there will do.
-            let is_made = |spec: &&TableSpec| on_disk.iter().any(|name| *name == spec.name);
-            let complete = specs.iter().skip(CLASSIC_TABLES).take_while(is_made).count();
-            specs = &specs[..specs.len().min(CLASSIC_TABLES + complete)];
-        }
+        let to_open = Self::tables_to_open(dir, &settings, &on_disk)?;
         let found = on_disk.iter().any(|name| *name == TABLES[LOG_TABLES].name);
         if !on_disk.is_empty() && found != settings.enabled {
             match stated_identity(dir, &on_disk)? {
@@ -138,7 +155,13 @@ impl ChainIndex<RocksKv> {
                 }
             }
         }
-        let kv = RocksKv::open(dir, specs, options, mode)?;
+        let kv = match to_open {
+            ToOpen::First(count) => RocksKv::open(dir, &TABLES[..count], options, mode)?,
+            ToOpen::WithLeftOver if mode == OpenMode::Read => {
+                RocksKv::open_first(dir, TABLES, CLASSIC_TABLES, options)?
+            }
+            ToOpen::WithLeftOver => RocksKv::open(dir, TABLES, options, mode)?,
+        };
         Self::open(kv, settings).map_err(|error| match error {
             IndexOpenError::Empty => KvError::NotFound { path: dir.to_owned() }.into(),
             error => error,

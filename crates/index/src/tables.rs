@@ -49,15 +49,42 @@ pub const LOG_TABLES: usize = 5;
 pub const CLASSIC_TABLES: usize = 12;
 
 /// The tables of a database that has these on disk: the log alone, with the index, or with the
-/// Merkle mountain range too.
+/// Merkle mountain range too, of which one may be missing.
 #[must_use]
 pub fn tables_of(on_disk: &[String]) -> &'static [TableSpec] {
-    let has = |at: usize| on_disk.iter().any(|name| *name == TABLES[at].name);
-    if has(CLASSIC_TABLES) {
+    if MmrTables::of(on_disk) != MmrTables::None {
         TABLES
-    } else if has(LOG_TABLES) {
+    } else if has(on_disk, LOG_TABLES) {
         &TABLES[..CLASSIC_TABLES]
     } else {
         &TABLES[..LOG_TABLES]
     }
+}
+
+/// Which tables of a Merkle mountain range a database has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "rocksdb"), allow(dead_code, reason = "only databases on disk lack some"))]
+pub(crate) enum MmrTables {
+    None,
+    /// The process died while it created or dropped them; this one is missing.
+    Without(&'static str),
+    All,
+}
+
+impl MmrTables {
+    /// Looks at the names of the tables on disk.
+    pub(crate) fn of(on_disk: &[String]) -> Self {
+        let mut tables = CLASSIC_TABLES..TABLES.len();
+        if !tables.clone().any(|at| has(on_disk, at)) {
+            return Self::None;
+        }
+        match tables.find(|at| !has(on_disk, *at)) {
+            Some(missing) => Self::Without(TABLES[missing].name),
+            None => Self::All,
+        }
+    }
+}
+
+fn has(on_disk: &[String], at: usize) -> bool {
+    on_disk.iter().any(|name| *name == TABLES[at].name)
 }

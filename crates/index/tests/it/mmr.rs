@@ -1,5 +1,6 @@
 //! The Merkle mountain range against a naive tree, through every way that blocks take.
 
+mod cut_short;
 mod enable;
 mod killed;
 mod leaves;

@@ -114,6 +114,25 @@ impl RocksKv {
         }
     }
 
+    /// Opens the first `count` tables of `specs` for reading; further ones of `specs` may be there or
+    /// not, and stay as they are. Only finishing an interrupted load needs them all.
+    pub fn open_first(
+        dir: &Path,
+        specs: &'static [TableSpec],
+        count: usize,
+        options: RocksOptions,
+    ) -> Result<Self, KvError> {
+        if place::look_for_logs(dir)? == DirectoryContents::Vacant {
+            return Err(KvError::NotFound { path: dir.to_owned() });
+        }
+        Self::refuse_damaged_log(dir)?;
+        Self::refuse_unknown_tables(dir, specs)?;
+        match Self::open_to_read(dir, &specs[..count], &options)? {
+            Some(kv) => Ok(kv),
+            None => Self::open_with(dir, specs, &options.database(), options, OpenMode::Read),
+        }
+    }
+
     /// Opens every table for reading; `None` when a load has to be finished first.
     fn open_to_read(
         dir: &Path,
@@ -320,12 +339,15 @@ impl RocksKv {
             .map_err(|error| KvError::rocks("deleting the database", error))
     }
 
-    /// Drops the tables from position `first` on with everything in them, and closes the database.
+    /// Drops the tables from position `first` on with everything in them, the last one first, and
+    /// closes the database. A process that dies on the way leaves a database without the last ones,
+    /// as one does that dies while it creates them.
     pub fn drop_tables(mut self, first: usize) -> Result<(), KvError> {
-        for spec in self.specs.iter().skip(first) {
+        for spec in self.specs[first..].iter().rev() {
             self.db
                 .drop_cf(spec.name)
                 .map_err(|error| KvError::rocks("dropping a table", error))?;
+            crash_point("table_dropped");
         }
         Ok(())
     }
