@@ -29,6 +29,11 @@ pub enum IndexError {
 }
 
 impl IndexError {
+    /// Whether the tables hold something wrong, rather than the engine failing.
+    pub(crate) const fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt(_) | Self::MissingRow { .. })
+    }
+
     #[allow(clippy::needless_pass_by_value)] // hashes and heights are moved in and printed
     pub(crate) fn missing(table: &'static str, key: impl ToString) -> Self {
         Self::MissingRow { table, key: key.to_string() }

@@ -4,8 +4,11 @@ mod forest;
 mod refusals;
 
 use utxokeep_core::{
-    BlockEntry, BlockHash, Height, OutPoint, SpentRecord, UtxoRecord, coin_bytes_into,
-    mmr::{MmrProof, MmrRule, NodeHash, ProvenState, UtreexoProof, leaf_path, peaks, utreexo_path},
+    BlockEntry, BlockHash, Corrupt, Height, OutPoint, SpentRecord, UtxoRecord, coin_bytes_into,
+    mmr::{
+        MmrProof, MmrRefusal, MmrRule, NodeHash, ProvenState, UtreexoProof, check_mmr_proof,
+        check_utreexo_proof, leaf_path, peaks, utreexo_path,
+    },
 };
 use utxokeep_kv::Read;
 
@@ -134,8 +137,9 @@ impl<S: Read> View<'_, S> {
             ProvenState::Spent
         };
         let Rewound { leaves, root, .. } = tree;
+        check_leaf(leaf, leaves)?;
         let path = leaf_path(MmrRule::Tombstone, &tree.rows(&self.read), leaves, leaf)?;
-        Ok(MmrProof {
+        let proof = MmrProof {
             network: self.settings.network().to_string(),
             height: height.get(),
             block_hash: *entry.hash.as_bytes(),
@@ -144,7 +148,9 @@ impl<S: Read> View<'_, S> {
             leaf,
             state,
             path,
-        })
+        };
+        check_mmr_proof(&proof, None).map_err(unsound)?;
+        Ok(proof)
     }
 
     /// Proves that an output is unspent at the tip, for the tools of Utreexo.
@@ -165,14 +171,12 @@ impl<S: Read> View<'_, S> {
         let leaf_hash = MmrRule::Utreexo
             .leaf_hash(outpoint, &record, &created.hash, &mut Vec::new())
             .map_err(IndexError::from)?;
-        Ok(UtreexoAnswer {
-            hash: entry.hash,
-            height: tip,
-            leaves: state.leaves,
-            roots: peaks(MmrRule::Utreexo, &rows, state.leaves)?,
-            leaf_hash,
-            proof: utreexo_path(&rows, state.leaves, leaf)?,
-        })
+        check_leaf(leaf, state.leaves)?;
+        let roots = peaks(MmrRule::Utreexo, &rows, state.leaves)?;
+        let proof = utreexo_path(&rows, state.leaves, leaf)?;
+        check_utreexo_proof(state.leaves, &roots, leaf_hash, &proof).map_err(unsound)?;
+        let (hash, leaves) = (entry.hash, state.leaves);
+        Ok(UtreexoAnswer { hash, height: tip, leaves, roots, leaf_hash, proof })
     }
 
     /// The tip, and the block that is asked about.
@@ -245,6 +249,17 @@ impl<S: Read> View<'_, S> {
         }
         Ok(())
     }
+}
+
+/// Refuses a leaf number that the tree does not have.
+fn check_leaf(leaf: u64, leaves: u64) -> Result<(), IndexError> {
+    if leaf < leaves { Ok(()) } else { Err(unsound(MmrRefusal::NoSuchLeaf { leaf, leaves })) }
+}
+
+/// A proof that does not hold is never handed out: the tables that it came from are damaged.
+#[allow(clippy::needless_pass_by_value)] // errors are moved in and printed
+fn unsound(refusal: MmrRefusal) -> IndexError {
+    Corrupt::new("mmr", format!("its own proof is refused: {refusal}")).into()
 }
 
 fn settings_rule(settings: &IndexSettings) -> Option<MmrRule> {

@@ -71,7 +71,11 @@ impl VerifyReport {
     }
 
     /// What the tables hold wrongly is a finding; only a failing engine is an error.
-    fn add_damage(&mut self, check: &'static str, error: IndexError) -> Result<(), IndexError> {
+    pub(crate) fn add_damage(
+        &mut self,
+        check: &'static str,
+        error: IndexError,
+    ) -> Result<(), IndexError> {
         match error {
             IndexError::Corrupt(damage) => self.add(check, damage),
             IndexError::MissingRow { table, key } => {
@@ -97,9 +101,7 @@ impl<K: Kv> ChainIndex<K> {
                 return Ok(report);
             }
         };
-        let replaced = FxHashMap::default();
-        let places = FxHashMap::default();
-        let mut check = Check { view: &view, report, progress, replaced, places };
+        let mut check = Check::new(&view, report, progress);
         check.run("chain log", Check::log)?;
         check.run("side blocks", Check::side)?;
         if self.settings.enabled {
@@ -126,6 +128,17 @@ pub(crate) struct Check<'c, 'a, S> {
 
 pub(crate) type Keyed = (Vec<u8>, Vec<u8>);
 
+impl<'c, 'a, S: Read> Check<'c, 'a, S> {
+    pub(crate) fn new(
+        view: &'c View<'a, S>,
+        report: VerifyReport,
+        progress: &'c mut OnVerify<'c>,
+    ) -> Self {
+        let (replaced, places) = (FxHashMap::default(), FxHashMap::default());
+        Self { view, report, progress, replaced, places }
+    }
+}
+
 impl<S: Read> Check<'_, '_, S> {
     pub(crate) const fn network(&self) -> Network {
         self.view.settings.network()
@@ -139,6 +152,18 @@ impl<S: Read> Check<'_, '_, S> {
         match check(self) {
             Ok(()) => Ok(()),
             Err(error) => self.report.add_damage(name, error),
+        }
+    }
+
+    /// What could be read; what the tables hold wrongly is a finding.
+    pub(crate) fn found<T>(
+        &mut self,
+        name: &'static str,
+        result: Result<T, IndexError>,
+    ) -> Result<Option<T>, IndexError> {
+        match result {
+            Ok(found) => Ok(Some(found)),
+            Err(error) => self.report.add_damage(name, error).map(|()| None),
         }
     }
 

@@ -33,7 +33,7 @@ pub use check::{
 pub use encode::{MMR_PROOF_BYTES_MAX, MmrProofError};
 pub use forest_check::check_utreexo_proof;
 pub use path::{leaf_path, path_rows, peaks};
-pub use place::{PlaceKey, PlaceRows, find_leaf};
+pub use place::{PlaceKey, PlaceRows, find_leaf, leaves_of_row};
 pub use position::{
     is_valid_size, leaf_position, node_position, parent_and_sibling, peak_positions, size,
 };

@@ -3,11 +3,11 @@
 
 use utxokeep_core::{
     BlockHash, Height, OutPoint, UtxoRecord, coin_bytes_into,
-    mmr::{MmrRule, NodeHash, UtreexoProof, peaks, utreexo_path},
+    mmr::{MmrRule, NodeHash, UtreexoProof, check_utreexo_proof, peaks, utreexo_path},
 };
 use utxokeep_kv::Read;
 
-use super::Output;
+use super::{Output, check_leaf, unsound};
 use crate::{
     View,
     accumulator::mmr::{State, StoredRows, leaf_of, mmr_of, rewind},
@@ -87,7 +87,9 @@ impl<S: Read> View<'_, S> {
         let mut preimage = created.hash.as_bytes().to_vec();
         coin_bytes_into(outpoint, &record, &mut preimage).map_err(IndexError::from)?;
         let tree = rewind(&self.read, MmrRule::Utreexo, (tip, height), leaf)?;
+        check_leaf(leaf, tree.leaves)?;
         let proof = utreexo_path(&tree.rows(&self.read), tree.leaves, leaf)?;
+        check_utreexo_proof(roots.leaves, &roots.roots, leaf_hash, &proof).map_err(unsound)?;
         Ok(ForestProof { roots, leaf_hash, preimage, proof })
     }
 }

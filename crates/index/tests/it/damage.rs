@@ -1,5 +1,7 @@
 //! Damage of every kind is found by `verify`, and named.
 
+mod mmr;
+
 use utxokeep_chains::{BlockDecoder, Simulator, SimulatorConfig, cardano::Genesis};
 use utxokeep_core::{Height, Network, OutPoint, UtxoRecord, hex_encode};
 use utxokeep_index::{
@@ -30,6 +32,10 @@ struct Database {
 
 impl Database {
     fn new(delta: DeltaKind) -> Self {
+        Self::of(|settings| settings.delta = delta)
+    }
+
+    fn of(change: impl FnOnce(&mut IndexSettings)) -> Self {
         let config = SimulatorConfig {
             seed: 3,
             txs_per_block: 3..9,
@@ -41,7 +47,7 @@ impl Database {
         };
         let mut simulator = Simulator::new(config);
         let settings = common::settings(6).with(|settings| {
-            settings.delta = delta;
+            change(settings);
             settings.muhash = true;
             settings.prune_rows_max = 3;
         });

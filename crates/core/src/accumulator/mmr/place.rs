@@ -4,6 +4,8 @@
 //! says which leaves the outputs of up to 32 neighbouring transactions of a block took, so that a
 //! block writes a few dozen small rows, and a spend reads one.
 
+use std::ops::Range;
+
 use crate::{Corrupt, Height, StoredKey};
 
 /// Transactions that share a row.
@@ -115,7 +117,8 @@ pub fn find_leaf(row: &[u8], tx_index: u32, output_index: u32) -> Result<Option<
         if place & HAS_GAPS == 0 {
             if is_asked {
                 let index = u64::from(output_index);
-                return Ok((index < count).then(|| leaf + index));
+                let found = leaf.checked_add(index).ok_or_else(wrong)?;
+                return Ok((index < count).then_some(found));
             }
         } else {
             let mut expected = 0u32;
@@ -125,7 +128,7 @@ pub fn find_leaf(row: &[u8], tx_index: u32, output_index: u32) -> Result<Option<
                 let index = expected.wrapping_add(gap);
                 expected = index.wrapping_add(1);
                 if is_asked && index == output_index {
-                    return Ok(Some(leaf + at));
+                    return leaf.checked_add(at).map(Some).ok_or_else(wrong);
                 }
             }
             if is_asked {
@@ -135,6 +138,32 @@ pub fn find_leaf(row: &[u8], tx_index: u32, output_index: u32) -> Result<Option<
         leaf = leaf.checked_add(count).ok_or_else(wrong)?;
     }
     Ok(None)
+}
+
+/// The leaves of a row, once all of it makes sense: its transactions ascend, and each has outputs.
+pub fn leaves_of_row(row: &[u8]) -> Result<Range<u64>, Corrupt> {
+    let wrong = |detail| Corrupt::new("leaf numbers", detail);
+    let (first, mut rest) =
+        row.split_first_chunk::<8>().ok_or_else(|| wrong("the row ends early"))?;
+    let first = u64::from_be_bytes(*first);
+    let (mut end, mut next_place) = (first, 0);
+    while let Some((&head, after)) = rest.split_first() {
+        rest = after;
+        let place = u32::from(head & !HAS_GAPS);
+        if place < next_place || place >= TXS_PER_ROW {
+            return Err(wrong("its transactions are out of order"));
+        }
+        next_place = place + 1;
+        let count = take_varint(&mut rest).ok_or_else(|| wrong("the row ends early"))?;
+        if head & HAS_GAPS != 0 {
+            for _ in 0..count {
+                let gap = take_varint(&mut rest).ok_or_else(|| wrong("the row ends early"))?;
+                u32::try_from(gap).map_err(|_| wrong("an output index has more than 32 bits"))?;
+            }
+        }
+        end = end.checked_add(count).filter(|_| count > 0).ok_or_else(|| wrong("no such count"))?;
+    }
+    if end == first { Err(wrong("the row has no leaf")) } else { Ok(first..end) }
 }
 
 /// Seven bits to a byte, the lowest first; the highest bit says that more follow.
@@ -210,5 +239,29 @@ mod tests {
         for cut in 0..row.len() {
             assert!(!matches!(find_leaf(&row[..cut], 3, 200), Ok(Some(_))), "{cut}");
         }
+    }
+
+    #[test]
+    fn the_leaves_of_a_row_are_those_it_gives_and_a_damaged_row_is_an_error() {
+        let mut rows = PlaceRows::new(Height::new(1), 5);
+        for (tx, index) in [(0, 0), (0, 1), (3, 2), (3, 200)] {
+            rows.push(tx, index);
+        }
+        let row = rows.finish().remove(0).1;
+        assert_eq!(leaves_of_row(&row), Ok(5..9));
+        for cut in (0..row.len()).filter(|cut| *cut != 10) {
+            assert!(leaves_of_row(&row[..cut]).is_err(), "{cut}");
+        }
+        // Behind the first transaction another row could end; what follows it tells.
+        assert_eq!(leaves_of_row(&row[..10]), Ok(5..7));
+        for (at, byte) in [(8, 4), (9, 0), (9, 0xff), (10, 0x80), (10, 0x3f), (11, 0), (11, 3)] {
+            let mut other = row.clone();
+            other[at] = byte;
+            assert_ne!(leaves_of_row(&other), Ok(5..9), "byte {at}");
+        }
+        let mut last = row.clone();
+        last[..8].fill(0xff);
+        assert!(leaves_of_row(&last).is_err());
+        assert!(find_leaf(&last, 0, 1).is_err() && find_leaf(&last, 3, 200).is_err());
     }
 }

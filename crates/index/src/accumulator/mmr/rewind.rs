@@ -53,19 +53,30 @@ impl Change {
         (tip, target): (Height, Height),
     ) -> Result<Self, IndexError> {
         let mut restored = Vec::new();
-        let mut before = None;
+        let (mut before, mut after) = (None, None);
         for raw in target.get() + 1..=tip.get() {
             let delta = read_delta(read, Height::new(raw))?;
             let bodies = Bodies::gather_spent(read, &delta)?;
             let mmr = mmr_of(&delta)?;
+            if after.is_some_and(|after| after != mmr.leaves_before) {
+                return Err(not_of_this_tree().into());
+            }
+            after = Some(mmr.leaves_before + mmr.inserts);
             // What was created since is not there any more, spent or not.
             let leaves = before.get_or_insert((mmr.leaves_before, mmr.peaks_before.clone())).0;
             restored_leaves(rule, read, &delta, &bodies, leaves, &mut restored)?;
+        }
+        if after.is_some_and(|after| after != state.leaves) {
+            return Err(not_of_this_tree().into());
         }
         restored.sort_unstable_by_key(|(leaf, _)| *leaf);
         let (leaves, peaks) = before.unwrap_or((state.leaves, Vec::new()));
         Ok(Self { restored, sizes: (state.leaves, leaves), peaks })
     }
+}
+
+fn not_of_this_tree() -> Corrupt {
+    Corrupt::new("block delta", "its leaves do not follow those of the block before")
 }
 
 /// Goes back from the tip to the block at `target`, for the way of one leaf: the rows beside that

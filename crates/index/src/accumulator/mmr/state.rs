@@ -10,6 +10,8 @@ use crate::{error::IndexError, tables::UTXO_META};
 
 const NAME: &[u8] = b"mmr";
 const LEN: usize = 4 * 8 + 32;
+/// More leaves than any chain has outputs; sums of counts below it do not overflow.
+const LEAVES_MAX: u64 = 1 << 48;
 
 /// The tree after the newest block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +51,18 @@ impl State {
             u64::from_be_bytes(*bytes)
         };
         let root = *root.first_chunk().expect("the rest is a hash");
-        Ok(Self { leaves: number(0), live: number(1), replaced: number(2), nodes: number(3), root })
+        let state = Self {
+            leaves: number(0),
+            live: number(1),
+            replaced: number(2),
+            nodes: number(3),
+            root,
+        };
+        let Self { leaves, live, replaced, nodes, .. } = state;
+        if leaves > LEAVES_MAX || live > leaves || replaced > live || nodes > 2 * leaves {
+            return Err(Corrupt::new("mmr", "no tree has these counts"));
+        }
+        Ok(state)
     }
 
     /// Leaves, live leaves, replaced ones among them, nodes, root.
