@@ -56,10 +56,19 @@ impl Cursor {
         let bytes = row.into_bytes();
         let decoded = bytes.split_first().and_then(|(rule, heights)| {
             let (base, next) = heights.split_at_checked(4)?;
-            let rule = if *rule == 1 { MmrRule::Utreexo } else { MmrRule::Tombstone };
-            Some(Self { rule, base: Height::from_key(base)?, next: Height::from_key(next)? })
+            Some((*rule, Height::from_key(base)?, Height::from_key(next)?))
         });
-        Ok(Some(decoded.ok_or_else(|| Corrupt::new("mmr build", "not 9 bytes long"))?))
+        let (rule, base, next) =
+            decoded.ok_or_else(|| Corrupt::new("mmr build", "not 9 bytes long"))?;
+        let rule = match rule {
+            0 => MmrRule::Tombstone,
+            1 => MmrRule::Utreexo,
+            _ => {
+                let detail = "its rule is not known; `chain mmr disable` gives the pass up";
+                return Err(Corrupt::new("mmr build", detail).into());
+            }
+        };
+        Ok(Some(Self { rule, base, next }))
     }
 
     fn write_into(self, batch: &mut Batch) {

@@ -349,3 +349,26 @@ fn undo_data_waits_for_an_unfinished_pass_within_its_bound() {
         assert_clean(&index, "built in two parts");
     }
 }
+
+/// Elsewhere every byte but one stood for the same rule.
+#[test]
+fn a_pass_of_an_unknown_rule_is_not_taken_for_one_of_another() {
+    use utxokeep_index::tables::ids::UTXO_META;
+    use utxokeep_kv::{Batch, Durability, Read as _};
+
+    let archive = simulate(41, 0, 60);
+    let chain = chain_of(&archive);
+    let place = InMemory::default();
+    classic(&place, &archive, &chain, 30);
+    let stopped = build(place.open(common::settings(30)), MmrRule::Tombstone, &archive, 40);
+    assert_eq!(stopped.unwrap(), MmrBuilt::Stopped);
+    let mut row = place.0.get(UTXO_META, b"mmr_build").unwrap().unwrap();
+    row[0] = 2;
+    let mut batch = Batch::new();
+    batch.put(UTXO_META, b"mmr_build", &row);
+    place.0.commit(batch, Durability::Synced).unwrap();
+    let error = place.open(common::settings(30)).mmr_build_standing().unwrap_err();
+    assert!(error.to_string().contains("its rule is not known"), "{error}");
+    let error = build(place.open(common::settings(30)), MmrRule::Tombstone, &archive, u32::MAX);
+    assert!(error.unwrap_err().to_string().contains("its rule is not known"));
+}
