@@ -28,7 +28,7 @@ mod request;
 pub use consumers::{CONSUMER_PREFIX, Consumer, ConsumerList, ConsumerPlace, StreamConsumers};
 pub use cursor::{cursor_text, parse_cursor};
 pub use error::StreamError;
-pub use event::{BlockChanges, ChangedOutput};
+pub use event::{BlockChanges, ChangedOutput, MmrAfter};
 pub use hub::{Item, Sent, StreamFace, Streams, Subscription};
 pub use meter::METRICS;
 pub use produce::{Cut, CutReason};

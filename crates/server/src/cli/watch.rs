@@ -68,8 +68,10 @@ fn show(session: &Session, event: &Value) -> anyhow::Result<()> {
     let line = if block.is_object() {
         let count = |list: &str| event[list].as_array().map_or(0, Vec::len);
         let more = if event["is_last"] == true { "" } else { ", more to come" };
+        let root = event["mmr_root"].as_str();
+        let root = root.map_or_else(String::new, |root| format!("; mmr root {root}"));
         format!(
-            "{name} {} {}: {} created, {} spent{more}; cursor {cursor}\n",
+            "{name} {} {}: {} created, {} spent{more}{root}; cursor {cursor}\n",
             block["height"],
             text(block, "hash"),
             count("created"),

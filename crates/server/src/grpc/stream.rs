@@ -74,6 +74,8 @@ fn shown(changes: &BlockChanges, network: Network) -> proto::StreamChanges {
         first: count(changes.first),
         covers: count(changes.covers),
         is_last: changes.is_last,
+        mmr_root: changes.mmr.map(|mmr| mmr.root.to_vec()),
+        mmr_leaves: changes.mmr.map(|mmr| mmr.leaves),
         replaced: outputs(&changes.replaced),
         created: outputs(&changes.created),
         spent: outputs(&changes.spent),

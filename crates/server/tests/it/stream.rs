@@ -4,6 +4,7 @@ mod cardano;
 mod client;
 mod program;
 mod refusals;
+mod roots;
 mod served;
 
 use client::{Cause, Client, Face, Told};

@@ -1,7 +1,7 @@
 //! Events of the change stream, as REST and the command line show them.
 
 use serde::Serialize;
-use utxokeep_core::{BlockHash, ChainPoint, Direction, Network, StreamCursor};
+use utxokeep_core::{BlockHash, ChainPoint, Direction, Network, StreamCursor, hex_encode};
 use utxokeep_index::{LoggedBlock, Utxo as IndexUtxo};
 
 use super::{Amount, Units, Utxo};
@@ -168,6 +168,15 @@ pub struct StreamChanges {
     pub covers: usize,
     /// Whether the block is done with it. A large block comes in several events.
     pub is_last: bool,
+    /// With `is_last`, where the database keeps a Merkle mountain range: its root behind this event. Of
+    /// several blocks that are undone in a row only the last has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
+    pub mmr_root: Option<String>,
+    /// Together with `mmr_root`: leaves, spent ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
+    pub mmr_leaves: Option<u64>,
     /// Outputs that a repeated transaction replaced; two blocks of Bitcoin have some.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<StreamOutput>,
@@ -216,6 +225,8 @@ impl StreamEvent {
             first: changes.first,
             covers: changes.covers,
             is_last: changes.is_last,
+            mmr_root: changes.mmr.map(|mmr| hex_encode(&mmr.root)),
+            mmr_leaves: changes.mmr.map(|mmr| mmr.leaves),
             replaced: outputs(&changes.replaced),
             created: outputs(&changes.created),
             spent: outputs(&changes.spent),

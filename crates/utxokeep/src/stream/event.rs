@@ -2,6 +2,7 @@
 
 use utxokeep_core::{
     Change, ChangeKind, ChangePart, Corrupt, Direction, Height, OutPoint, StreamCursor, Txid,
+    mmr::NodeHash,
 };
 use utxokeep_index::{LoggedBlock, OutputDetails};
 
@@ -42,6 +43,15 @@ impl ChangedOutput {
     }
 }
 
+/// The Merkle mountain range after a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MmrAfter {
+    /// Leaves, spent ones included.
+    pub leaves: u64,
+    /// The root.
+    pub root: NodeHash,
+}
+
 /// A block, or a part of a large one, that joined the chain or left it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockChanges {
@@ -57,6 +67,9 @@ pub struct BlockChanges {
     pub covers: usize,
     /// Whether the block is done with it.
     pub is_last: bool,
+    /// The Merkle mountain range where a reader stands then, of a part that is the last of its block.
+    /// `None` where no range is kept, and where the block below an undone one has left the chain too.
+    pub mmr: Option<MmrAfter>,
     /// Outputs that a repeated transaction replaced. Like the other lists it is in the order in which a
     /// reader carries it out.
     pub replaced: Vec<ChangedOutput>,
@@ -72,6 +85,7 @@ impl BlockChanges {
         direction: Direction,
         block: LoggedBlock,
         part: &ChangePart<'_>,
+        mmr: Option<MmrAfter>,
     ) -> Result<Self, Corrupt> {
         let of = |kind: ChangeKind| -> Result<Vec<_>, Corrupt> {
             let changes = part.changes.iter().filter(|change| change.kind == kind);
@@ -84,6 +98,7 @@ impl BlockChanges {
             first: part.places.start,
             covers: part.places.len(),
             is_last: part.is_last,
+            mmr,
             replaced: of(ChangeKind::Replaced)?,
             created: of(ChangeKind::Created)?,
             spent: of(ChangeKind::Spent)?,

@@ -4,7 +4,7 @@ use utxokeep_core::{BlockDelta, Changes, Direction, PartLimits, StreamCursor, Wa
 use utxokeep_index::{ChainIndex, Cursor, LogEvent, LogReader, LoggedBlock};
 use utxokeep_kv::{Kv, Read};
 
-use super::{BlockChanges, StreamError};
+use super::{BlockChanges, MmrAfter, StreamError};
 use crate::config::StreamConfig;
 
 /// Events that one step makes. They are in memory before the first is sent.
@@ -128,7 +128,8 @@ impl<K: Kv> StreamReader<K> {
             has = part.applied;
             let at = place(next.direction(), &block, &part);
             if !part.changes.is_empty() || !self.is_filtered() || is_under_way {
-                let told = BlockChanges::new(at, next.direction(), block, &part)?;
+                let mmr = if part.is_last { self.mmr_after(log, next, &delta)? } else { None };
+                let told = BlockChanges::new(at, next.direction(), block, &part, mmr)?;
                 step.events.push(told);
                 is_under_way = true;
             } else {
@@ -138,6 +139,26 @@ impl<K: Kv> StreamReader<K> {
                 return Ok(at);
             }
         }
+    }
+}
+
+impl<K: Kv> StreamReader<K> {
+    /// The Merkle mountain range behind a block. What the delta of an undone block says of it may be of
+    /// another rule, from before the range was built anew: there the chain is asked.
+    fn mmr_after<S: Read>(
+        &self,
+        log: &LogReader<'_, '_, S>,
+        next: &Next,
+        delta: &BlockDelta,
+    ) -> Result<Option<MmrAfter>, StreamError> {
+        if self.index.settings().mmr.is_none() {
+            return Ok(None);
+        }
+        if let (LogEvent::Applied(_), Some(mmr)) = (&next.event, &delta.mmr) {
+            return Ok(Some(MmrAfter { leaves: mmr.leaves_before + mmr.inserts, root: mmr.root }));
+        }
+        let root = log.mmr_root(next.event.cursor())?;
+        Ok(root.map(|root| MmrAfter { leaves: root.leaves, root: root.root }))
     }
 }
 

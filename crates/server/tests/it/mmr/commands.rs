@@ -78,6 +78,64 @@ fn an_output_or_a_block_that_cannot_be_answered_is_refused_by_its_reason() {
     assert!(empty.refused(4, &["chain", "mmr", "root"]).contains("there is no database at"));
 }
 
+/// The stream has the root behind each block.
+#[test]
+fn watching_prints_the_root_behind_each_block() {
+    let user = User::with_chain(MMR);
+    let watch = ["chain", "watch", "--from-height", "289"];
+    let lines = user.done(&[&watch[..], &["--json"]].concat());
+    let events: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last_of = |height: u64| {
+        let is_it = |event: &&Value| event["block"]["height"] == height && event["is_last"] == true;
+        events.iter().find(is_it).unwrap()
+    };
+    for (height, root) in [(290, user.root_at(290)), (300, user.root())] {
+        let event = last_of(height);
+        assert_eq!(event["mmr_root"], root["root"]);
+        assert_eq!(event["mmr_leaves"], root["leaves"]);
+    }
+    let text = user.done(&watch);
+    let root = user.root();
+    assert!(text.contains(&format!("; mmr root {}; cursor", root["root"].as_str().unwrap())));
+}
+
+/// A proof is checked before it is printed.
+#[test]
+fn a_damaged_tree_gives_no_proof_and_is_found_by_verify() {
+    use utxokeep_index::tables::{TABLES, ids::MMR_NODES};
+    use utxokeep_kv::{
+        Batch, Durability, Kv as _, OpenMode, Read as _, RocksKv, RocksOptions, Scan,
+    };
+
+    let user = User::with_chain(MMR);
+    {
+        let options = RocksOptions::within(16 << 20);
+        let kv = RocksKv::open(&user.path("data"), TABLES, options, OpenMode::Existing).unwrap();
+        let mut batch = Batch::new();
+        kv.scan(MMR_NODES, &Scan::ALL, &mut |key, value| {
+            let mut damaged = value.to_vec();
+            *damaged.last_mut().unwrap() ^= 1;
+            batch.put(MMR_NODES, key, &damaged);
+            true
+        })
+        .unwrap();
+        kv.commit(batch, Durability::Synced).unwrap();
+    }
+    let prove = ["chain", "mmr", "prove", LIVE[0], LIVE[1]];
+    for words in [prove.to_vec(), [&prove[..], &["--at", "290"]].concat()] {
+        let error = user.refused(5, &words);
+        assert!(error.contains("run `utxokeep chain verify`"), "{error}");
+    }
+    let output = user.run(&["chain", "verify"]);
+    assert_eq!(output.status.code(), Some(5), "{}", told(&output));
+    let server = user.serve();
+    let path = format!("/api/v1/mmr/proof/{}/{}", LIVE[0], LIVE[1]);
+    let reply = crate::http::Reply::parse(&server.get(&path));
+    assert_eq!(reply.status, 500, "{}", reply.text);
+    server.stop();
+}
+
 /// Where nothing was deleted yet, the index can tell.
 #[test]
 fn an_output_that_never_existed_is_told_from_one_spent_long_ago_while_all_is_kept() {

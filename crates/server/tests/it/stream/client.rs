@@ -38,7 +38,10 @@ type Coin = (OutPoint, (u64, u32, Vec<u8>));
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) name: String,
-    cursor: String,
+    pub(crate) cursor: String,
+    /// Leaves and root of the Merkle mountain range behind the event.
+    pub(crate) mmr: Option<(u64, Vec<u8>)>,
+    pub(crate) is_last: bool,
     reason: Option<String>,
     replaced: Vec<Coin>,
     created: Vec<Coin>,
@@ -59,6 +62,9 @@ impl Told {
         Self {
             name: text("event").unwrap(),
             cursor: text("cursor").unwrap(),
+            mmr: text("mmr_root")
+                .map(|root| (event["mmr_leaves"].as_u64().unwrap(), hex_decode(&root).unwrap())),
+            is_last: event["is_last"] == true,
             reason: text("reason"),
             replaced: coins("replaced"),
             created: coins("created"),
@@ -77,6 +83,8 @@ impl Told {
         Self {
             name: name.to_owned(),
             cursor: event.cursor,
+            mmr: changes.mmr_root.map(|root| (changes.mmr_leaves.unwrap(), root)),
+            is_last: changes.is_last,
             reason: None,
             replaced: coins(changes.replaced),
             created: coins(changes.created),
@@ -91,6 +99,8 @@ impl Told {
         Self {
             name: "cut".to_owned(),
             cursor: text("utxokeep-cursor").unwrap().to_owned(),
+            mmr: None,
+            is_last: false,
             reason: Some(reason.to_owned()),
             replaced: Vec::new(),
             created: Vec::new(),

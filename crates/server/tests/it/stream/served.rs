@@ -10,7 +10,7 @@ use utxokeep::{
     stream::{StreamCursor, Streams, cursor_text},
 };
 use utxokeep_chains::{Simulator, SimulatorConfig};
-use utxokeep_core::{OutPoint, UtxoRecord};
+use utxokeep_core::{OutPoint, UtxoRecord, mmr::MmrRule};
 use utxokeep_index::{ChainIndex, ChainWriter, Follower, IndexSettings, tables::ids::UNSPENT};
 use utxokeep_kv::{OpenMode, Read as _, RocksKv, RocksOptions, Scan};
 use utxokeep_server::{
@@ -49,6 +49,8 @@ pub(crate) struct Limits {
     pub(crate) slow_reader_secs_max: u32,
     pub(crate) connections_max: u32,
     pub(crate) window: u32,
+    /// Whether the database keeps a Merkle mountain range.
+    pub(crate) has_mmr: bool,
 }
 
 impl Default for Limits {
@@ -59,6 +61,7 @@ impl Default for Limits {
             slow_reader_secs_max: 60,
             connections_max: 16,
             window: 200,
+            has_mmr: false,
         }
     }
 }
@@ -235,6 +238,12 @@ impl World {
         cursor_text(&StreamCursor::behind(height, entry.hash))
     }
 
+    /// Leaves and root of the Merkle mountain range at the tip.
+    pub(crate) fn mmr(&self) -> (u64, Vec<u8>) {
+        let root = self.index.view().unwrap().mmr_root(None).unwrap();
+        (root.leaves, root.root.to_vec())
+    }
+
     /// The set of the index, of some scripts or of all.
     pub(crate) fn set(&self, scripts: &[Vec<u8>]) -> Set {
         set_of(self.index.engine(), scripts)
@@ -282,6 +291,7 @@ fn open(dir: &TempDir, limits: Limits) -> ChainIndex<RocksKv> {
     let settings = IndexSettings::new(Simulator::NETWORK).with(|settings| {
         settings.window.rollback_window = limits.window;
         settings.window.prune_depth = limits.window;
+        settings.mmr = limits.has_mmr.then(MmrRule::default);
         settings.durability = utxokeep_kv::Durability::Buffered;
     });
     let options = RocksOptions::within(32 << 20);
