@@ -14,9 +14,10 @@ pub(crate) enum Mmr {
     /// Build the tree for an existing database.
     ///
     /// Every output that was ever created gets a leaf, so the blocks below the undo data are read
-    /// again: name the files and directories that the database was imported from. Ctrl-C stops at
-    /// the next block; the same command resumes there, after a crash too. Until it is done the
-    /// database works as before, without a root.
+    /// again: from the files and directories that are named, from those of a block persister, or, with
+    /// neither, from the node that the configuration names as [chain] source. Ctrl-C stops at the next
+    /// block; the same command resumes there, after a crash too. Until it is done the database works as
+    /// before, without a root.
     Enable(MmrEnable),
     /// Drop the tree, or what an interrupted `enable` has left. The outputs stay.
     Disable,
@@ -44,6 +45,9 @@ pub(crate) struct MmrEnable {
     /// Bitcoin: key of obfuscated files, 16 hexadecimal digits; by default that of `xor.dat` beside them.
     #[arg(long, value_name = "HEX", value_parser = parse_xor_key)]
     pub(crate) xor_key: Option<XorKey>,
+    /// Read the blocks from the files of a block persister: `file:DIR` or `s3://BUCKET/PREFIX`.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["sources", "xor_key"])]
+    pub(crate) from_persisted: Option<String>,
     /// Files of blocks, or directories, as `chain import` takes them.
     #[arg(value_name = "SOURCE")]
     pub(crate) sources: Vec<PathBuf>,

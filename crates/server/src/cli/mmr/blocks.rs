@@ -1,7 +1,8 @@
-//! The blocks of the chain once more, in order, from the sources that they were imported from.
+//! The blocks of the chain once more, in order, from the sources that they were imported from, or from
+//! a node.
 
 use utxokeep_chains::{
-    BlockDecoder, SourceError,
+    BlockDecoder, BodyError, BodyFinder, SourceError, WantedBlock,
     cardano::{ImmutableBlocks, ImmutableDb},
 };
 use utxokeep_core::{Block, BlockHash, Height};
@@ -12,27 +13,41 @@ use crate::cli::sources::Sources;
 /// Reads one block after the other.
 pub(super) struct RawBlocks<'s> {
     sources: Option<&'s Sources>,
+    /// Asked where there are no sources.
+    node: Option<BodyFinder>,
     decoder: BlockDecoder,
+    /// Why the node gave no block.
+    pub(super) failed: Option<BodyError>,
     /// Where the newest block was found, to go on from.
     reading: Option<ImmutableBlocks>,
 }
 
 impl<'s> RawBlocks<'s> {
-    pub(super) const fn new(sources: Option<&'s Sources>, decoder: BlockDecoder) -> Self {
-        Self { sources, decoder, reading: None }
+    pub(super) const fn new(
+        sources: Option<&'s Sources>,
+        node: Option<BodyFinder>,
+        decoder: BlockDecoder,
+    ) -> Self {
+        Self { sources, node, decoder, failed: None, reading: None }
     }
 
-    /// The block of a height, slot and hash.
+    /// The block at a place of the chain.
     pub(super) fn block(
         &mut self,
-        height: Height,
-        slot: u64,
-        hash: &BlockHash,
+        wanted: &WantedBlock,
+        is_stopped: &dyn Fn() -> bool,
     ) -> Result<Block, FollowError> {
-        let named = self.decoder.network().hash(*hash);
+        let (height, hash) = (wanted.point.height, wanted.point.hash);
+        let named = self.decoder.network().hash(hash);
         let raw = match self.decoder.first_block().filter(|_| height == Height::GENESIS) {
             Some(first) => Some(first),
-            None => self.raw(slot, hash)?,
+            None => match &mut self.node {
+                Some(node) => node.raw(wanted, is_stopped).unwrap_or_else(|error| {
+                    self.failed = Some(error);
+                    None
+                }),
+                None => self.raw(wanted.point.slot, &hash)?,
+            },
         };
         let raw = raw.ok_or(FollowError::MissingBody { hash: named, height })?;
         self.decoder.decode(raw).map_err(|source| FollowError::Decode { hash: named, source })

@@ -4,10 +4,12 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use utxokeep_core::{Height, Network, mmr::MmrRule};
+use utxokeep::engine::chain;
+use utxokeep_chains::{BodyError, BodyFinder, WantedBlock};
+use utxokeep_core::{ChainPoint, Height, Network, mmr::MmrRule};
 use utxokeep_index::{
-    ChainIndex, ChainWriter, FollowError, IndexOpenError, IndexSettings, MmrBuilt, MmrEnableError,
-    disable_mmr,
+    ChainIndex, ChainWriter, FollowError, IndexError, IndexOpenError, IndexSettings, MmrBuilt,
+    MmrEnableError, disable_mmr,
 };
 use utxokeep_kv::OpenMode;
 
@@ -63,10 +65,12 @@ pub(super) fn enable(session: &Session, args: &MmrEnable) -> anyhow::Result<Exit
     let before = before(session, &settings, asked)?;
     let rule = before.rule;
     let network = settings.network();
-    if args.sources.is_empty() {
+    let has_sources = !args.sources.is_empty() || args.from_persisted.is_some();
+    let node = session.config().chain.source.clone().filter(|_| !has_sources);
+    if !has_sources && node.is_none() {
         before.refuse_without_blocks(network)?;
     }
-    let sources = open_sources(session, args, &settings, &interrupt)?;
+    let sources = open_sources(session, args, &settings, before.next, &interrupt)?;
     match before.next {
         _ if !before.was_interrupted => {}
         Height::GENESIS => output::note(
@@ -78,7 +82,10 @@ pub(super) fn enable(session: &Session, args: &MmrEnable) -> anyhow::Result<Exit
     let options = session.config().rocks_options();
     let index = ChainIndex::open_dir_to_build_mmr(session.data(), settings, rule, options)
         .with_context(|| session.opening())?;
-    let built = build(index, rule, sources.as_ref(), &interrupt)?;
+    let node = node.map(|node| chain::node(session.config(), &index, &node)).transpose()?;
+    let node = node.map(|node| BodyFinder::new(index.settings().decoder.clone()).with_node(node));
+    let blocks = RawBlocks::new(sources.as_ref(), node, index.settings().decoder.clone());
+    let built = build(index, rule, blocks, &interrupt)?;
     let index = reopened(session, built)?;
     let report = Enabled {
         built: built == MmrBuilt::Done,
@@ -167,14 +174,15 @@ impl Before {
     }
 }
 
-/// Opens the sources as an import does.
+/// Opens the sources as an import does. Persisted blocks below `first` are not looked for.
 fn open_sources(
     session: &Session,
     args: &MmrEnable,
     settings: &IndexSettings,
+    first: Height,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Sources>> {
-    if args.sources.is_empty() {
+    if args.sources.is_empty() && args.from_persisted.is_none() {
         return Ok(None);
     }
     if settings.network().is_cardano() && args.xor_key.is_some() {
@@ -182,7 +190,7 @@ fn open_sources(
         return Err(crate::cli::CliError::WrongFlag { flag, network }.into());
     }
     let args = Import {
-        from_persisted: None,
+        from_persisted: args.from_persisted.clone(),
         chain: None,
         network: None,
         genesis: Vec::new(),
@@ -191,24 +199,33 @@ fn open_sources(
         no_bulk: false,
         sources: args.sources.clone(),
     };
-    Sources::open(session, &args, &settings.decoder, Height::GENESIS, interrupt).map(Some)
+    Sources::open(session, &args, &settings.decoder, first, interrupt).map(Some)
 }
 
 fn build(
     index: Index,
     rule: MmrRule,
-    sources: Option<&Sources>,
+    mut blocks: RawBlocks<'_>,
     interrupt: &Interrupt,
 ) -> anyhow::Result<MmrBuilt> {
     let chain = index.clone();
     let view = chain.view()?;
-    let mut raw = RawBlocks::new(sources, index.settings().decoder.clone());
+    let tip = view.tip().map_or(Height::GENESIS, |(height, _)| height);
+    let point = |height: Height| -> Result<Option<ChainPoint>, IndexError> {
+        Ok(view.block(height)?.map(|entry| entry.point(height)))
+    };
     let mut progress = Progress::start("building", false);
     let built = ChainWriter::new(index)?.build_mmr(
         rule,
         &mut |height, hash| {
-            let slot = view.block(height)?.map(|entry| entry.point(height).slot);
-            raw.block(height, slot.unwrap_or_default(), hash)
+            let own = ChainPoint { height, slot: 0, hash: *hash };
+            let below = height.get().checked_sub(1).map(Height::new);
+            let wanted = WantedBlock {
+                point: point(height)?.unwrap_or(own),
+                parent: below.map(&point).transpose()?.flatten(),
+                tip,
+            };
+            blocks.block(&wanted, &|| interrupt.is_asked())
         },
         &mut |height, tip| {
             let total = u64::from(tip.get()) + 1;
@@ -218,6 +235,11 @@ fn build(
         },
     );
     progress.finish();
+    let built = match (built, blocks.failed) {
+        (Err(_), Some(BodyError::Stopped)) => return Ok(MmrBuilt::Stopped),
+        (Err(_), Some(source)) => return Err(MmrCommandError::NodeFailed { source }.into()),
+        (built, _) => built,
+    };
     built.map_err(|error| match error {
         MmrEnableError::Source(FollowError::MissingBody { hash, height }) => {
             MmrCommandError::BlockMissing { hash, height }.into()

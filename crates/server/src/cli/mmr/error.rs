@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use utxokeep_chains::BodyError;
 use utxokeep_core::{
     ChainHash, ErrorKind, Height,
     mmr::{MmrProofError, MmrRefusal, MmrRule},
@@ -15,7 +16,8 @@ pub(crate) enum MmrCommandError {
     #[error(
         "the blocks from height {from} to {until} are needed: every output that was ever created \
          gets a leaf, and the database keeps no spent ones from below height {until}; name the files \
-         or directories that it was imported from, behind `chain mmr enable`; nothing was changed"
+         or directories that it was imported from, or --from-persisted URL, behind `chain mmr enable`, \
+         or a node as [chain] source of the configuration; nothing was changed"
     )]
     BlocksNeeded {
         /// The first one.
@@ -34,6 +36,15 @@ pub(crate) enum MmrCommandError {
         hash: ChainHash,
         /// Its height.
         height: Height,
+    },
+    /// The node gave no block.
+    #[error(
+        "the node gave no block: {source}; the database works as before, what is built so far stays, \
+         and the same command resumes there"
+    )]
+    NodeFailed {
+        /// Why.
+        source: BodyError,
     },
     /// A tree that every later command would refuse.
     #[error(
@@ -144,7 +155,7 @@ pub(crate) enum MmrCommandError {
 
 impl MmrCommandError {
     /// What a caller can do about it.
-    pub(crate) const fn kind(&self) -> ErrorKind {
+    pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             Self::BlocksNeeded { .. }
             | Self::BlockMissing { .. }
@@ -159,6 +170,7 @@ impl MmrCommandError {
             | Self::NoCbor
             | Self::BadRoot { .. }
             | Self::ProofAsRoot { .. } => ErrorKind::Invalid,
+            Self::NodeFailed { source } => source.kind(),
             Self::NotAProof { .. } | Self::Refused { .. } => ErrorKind::Corrupt,
         }
     }

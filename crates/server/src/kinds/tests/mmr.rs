@@ -1,5 +1,6 @@
 //! Errors of the Merkle mountain range: of the index, and of its commands.
 
+use utxokeep_chains::BodyError;
 use utxokeep_core::{
     Height, Network,
     mmr::{MmrProofError, MmrRefusal, MmrRule},
@@ -40,6 +41,7 @@ fn trees_that_are_not_built_and_proofs_that_are_refused() {
         case(ErrorKind::Failed, MmrEnableError::from(FollowError::NoFirstBlock)),
         case(ErrorKind::Refused, MmrCommandError::BlocksNeeded { from: height, until: height }),
         case(ErrorKind::Refused, MmrCommandError::BlockMissing { hash, height }),
+        case(ErrorKind::Cancelled, MmrCommandError::NodeFailed { source: BodyError::Stopped }),
         case(ErrorKind::Refused, MmrCommandError::SaysClassic),
         case(ErrorKind::Refused, MmrCommandError::OtherRuleIsOn { found: stated, asked }),
         case(ErrorKind::Invalid, MmrCommandError::TwoRules { asked, stated }),

@@ -219,3 +219,33 @@ fn a_wallet_has_the_coins_of_the_node_with_bodies_from_the_node() {
     serving.stop();
     assert_eq!(ledger.verify(wallet).unwrap(), []);
 }
+
+/// `chain mmr enable` asks the node for the blocks that no file is named for.
+#[test]
+fn a_tree_is_built_from_the_blocks_of_the_node() {
+    const ROOT: [&str; 3] = ["chain", "mmr", "root"];
+    const WITH_TREE: &str = "store = \"mmr\"\n";
+    let Some(node) = Bitcoind::start_or_skip(&["-rest"]) else { return };
+    node.generate(110);
+    (0..10).for_each(|at| mine_spend(&node, 1 + at, 4));
+    let dir = tempfile::tempdir().unwrap();
+    let run = |name: &str, index: &str, words: &[&str]| -> Value {
+        let window = "prune_depth_blocks = 20\nrollback_window_blocks = 20";
+        let more = format!("[index]\n{window}\n{index}");
+        let config = config_of(dir.path(), &source_of(&node), &more);
+        let mut command = utxokeep(words);
+        command.arg("--json").arg("--config").arg(config);
+        let output = command.arg("--data").arg(dir.path().join(name)).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", told(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let follow = ["chain", "follow", "--until-tip"];
+    run("built", "", &follow);
+    run("built", "", &["chain", "prune"]);
+    let status = run("built", "", &["chain", "status"]);
+    assert!(status["undo_base"].as_u64().unwrap() > 50, "{status}");
+    assert_eq!(run("built", "", &["chain", "mmr", "enable"])["built"], true);
+    run("followed", WITH_TREE, &follow);
+    assert_eq!(run("built", "", &ROOT), run("followed", WITH_TREE, &ROOT));
+    assert_eq!(run("built", "", &["chain", "verify"])["clean"], true);
+}

@@ -178,6 +178,55 @@ fn a_pass_keeps_its_rule_and_refuses_another() {
     assert_eq!(user.json(&other)["rule"], "tombstone");
 }
 
+/// The files of a block persister have every block.
+#[test]
+fn a_pass_reads_the_blocks_from_persisted_files() {
+    let persisted = User::new();
+    let place = format!("file:{}", persisted.path("files").display());
+    persisted.configure(&format!(
+        "[index]\nrollback_window_blocks = 1000\n[persister]\nenabled = true\nurl = \"{place}\"\n\
+         blocks = \"{}\"\n",
+        blocks()
+    ));
+    persisted.import(&["--no-bulk"]);
+    let server = persisted.serve();
+    let is_done = || persisted.json(&["persister", "status"])["persisted_height"] == 300;
+    crate::program::until("300 blocks are persisted", is_done);
+    server.stop();
+
+    let user = User::with_chain("");
+    let enable = ["chain", "mmr", "enable", "--from-persisted", &place];
+    let both = user.refused(2, &[&enable[..], &[&blocks()]].concat());
+    assert!(both.contains("cannot be used with"), "{both}");
+    let built = user.json(&enable);
+    assert_eq!((&built["built"], &built["height"]), (&true.into(), &300.into()));
+    assert_eq!(user.root(), User::with_chain(MMR).root());
+    assert_eq!(user.json(&["chain", "verify"])["clean"], true);
+    // Resumed: what it has been through is not read again.
+    let (user, _) = without_some_blocks("tombstone");
+    user.done(&enable);
+    assert_eq!(user.root(), User::with_chain(MMR).root());
+}
+
+/// A node that cannot be reached is told; nothing else changes.
+#[test]
+fn a_pass_asks_the_configured_node_where_no_files_are_named() {
+    let user = User::with_chain("");
+    fs::write(user.path("cookie"), "__cookie__:aa").unwrap();
+    user.configure(&format!(
+        "[chain]\nsource = {{ kind = \"bitcoind\", url = \"http://127.0.0.1:1\", cookie_file = {:?} }}\n",
+        user.path("cookie")
+    ));
+    let output = user.run(&["chain", "mmr", "enable"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(told(&output).contains("the node gave no block"), "{}", told(&output));
+    assert_eq!(user.json(&["chain", "status"])["mmr_build_next_height"], 1);
+    // Files that are named go before the node.
+    user.done(&["chain", "mmr", "enable", &blocks()]);
+    user.configure("");
+    assert_eq!(user.root(), User::with_chain(MMR).root());
+}
+
 const MMR_OF_TOMBSTONES: &str = "[index]\nstore = \"mmr\"\nmmr_rule = \"tombstone\"\n";
 
 /// The tip goes back during the pause, below blocks that the pass went through or above them.
