@@ -31,6 +31,8 @@ pub struct MmrRoot {
     pub rule: MmrRule,
     /// Height of the block.
     pub height: Height,
+    /// Slot of the block; equals the height on chains without slots.
+    pub slot: u64,
     /// Hash of the block.
     pub hash: BlockHash,
     /// Leaves, spent ones included.
@@ -104,7 +106,8 @@ impl<S: Read> View<'_, S> {
             let mmr = mmr_of(&above).map_err(IndexError::from)?;
             (mmr.leaves_before, rule.root(mmr.leaves_before, &mmr.peaks_before))
         };
-        Ok(MmrRoot { rule, height, hash: entry.hash, leaves, root })
+        let slot = entry.point(height).slot;
+        Ok(MmrRoot { rule, height, slot, hash: entry.hash, leaves, root })
     }
 
     /// Proves that an output was unspent, or that its leaf was spent, after the block at `at` or at the tip. An

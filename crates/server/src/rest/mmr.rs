@@ -7,9 +7,9 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utxokeep_core::{OutPoint, Txid};
-use utxokeep_index::{ChainIndex, View};
-use utxokeep_kv::{Read, RocksKv};
+use utxokeep_core::{BlockHash, OutPoint, Txid};
+use utxokeep_index::ChainIndex;
+use utxokeep_kv::RocksKv;
 
 use super::{
     answer::{KnownTags, same, tagged},
@@ -19,7 +19,7 @@ use super::{
     table::Serves as _,
 };
 use utxokeep::{
-    json::{MmrRootAnswer, Point, UtreexoDocument},
+    json::{MmrRootAnswer, UtreexoDocument},
     mmr::{self, Proof},
     ops::{
         Effect, Mark,
@@ -45,17 +45,11 @@ fn answer<T: Serialize>(known: &KnownTags, mark: &Mark, answer: &T) -> Result<Re
     if known.has(&mark.hash) { same(mark) } else { tagged(mark, answer) }
 }
 
-fn mark(index: &ChainIndex<RocksKv>, point: &Point) -> Mark {
-    let rule = index.settings().mmr.map(|rule| format!("-{rule}")).unwrap_or_default();
-    Mark { hash: format!("{}{rule}", point.hash), is_exact: true }
-}
-
-/// The root, and the block the answer is true of.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct RootAnswer {
-    point: Point,
-    #[serde(flatten)]
-    root: MmrRootAnswer,
+fn mark(index: &ChainIndex<RocksKv>, block: &BlockHash) -> Mark {
+    let settings = index.settings();
+    let rule = settings.mmr.map(|rule| format!("-{rule}")).unwrap_or_default();
+    let hash = settings.network().hash_text(block.as_bytes());
+    Mark { hash: format!("{hash}{rule}"), is_exact: true }
 }
 
 /// How a proof is written.
@@ -141,19 +135,6 @@ pub(super) struct MmrProof {
     path: Vec<String>,
 }
 
-/// The place on the chain that an answer is true of.
-fn point<S: Read>(
-    index: &ChainIndex<RocksKv>,
-    view: &View<'_, S>,
-    at: Option<utxokeep_core::Height>,
-) -> Result<Point, ApiError> {
-    let settings = index.settings();
-    // Refuses what the window does not have before anything is answered.
-    let root = view.mmr_root(at)?;
-    let entry = view.block(root.height)?.ok_or(ApiError::Internal)?;
-    Ok(Point::new(&entry.point(root.height), settings.network()))
-}
-
 /// Root of the whole UTXO set
 ///
 /// One hash that commits to every unspent output after a block. Equal roots of two databases mean
@@ -164,7 +145,7 @@ fn point<S: Read>(
     tag = "mmr",
     params(AtParams),
     responses(
-        (status = 200, description = "The root", body = RootAnswer,
+        (status = 200, description = "The root", body = MmrRootAnswer,
             headers(("ETag" = String, description = "Hash of the block the answer is true of, and the rule"))),
         (status = 304, description = "Nothing changed since the answer in `If-None-Match`"),
         (status = 400, description = "A parameter is wrong; `outside_window`: the block is not in \
@@ -186,10 +167,9 @@ pub(super) async fn root(
             let view = index.view()?;
             let at = mmr::height_named(&view, params.at.as_ref().map(|At(name)| name))
                 .map_err(ChainReadError::from)?;
-            let point = point(index, &view, at)?;
-            let mark = mark(index, &point);
-            let root = mmr::root(&view, index.settings(), at)?;
-            answer(&known, &mark, &RootAnswer { point, root })
+            // Refuses what the window does not have before a tag is compared.
+            let mark = mark(index, &view.mmr_root(at)?.hash);
+            answer(&known, &mark, &mmr::root(&view, index.settings(), at)?)
         })
         .await
 }
@@ -248,7 +228,7 @@ pub(super) async fn proof(
             let settings = index.settings();
             let at = mmr::height_named(&view, params.at.as_ref().map(|At(name)| name))
                 .map_err(ChainReadError::from)?;
-            let mark = mark(index, &point(index, &view, at)?);
+            let mark = mark(index, &view.mmr_root(at)?.hash);
             let proof = mmr::prove(&view, settings, outpoint, at, Some(changes_max))?;
             if params.format.unwrap_or_default() == Format::Json {
                 return answer(&known, &mark, &proof);

@@ -3,8 +3,10 @@
 //! A proof with the rule `tombstone` has its JSON in `utxokeep_core::mmr`, beside its verifier.
 
 use serde::{Deserialize, Serialize};
-use utxokeep_core::{Network, OutPoint, hex_encode, mmr::MmrRule};
+use utxokeep_core::{ChainPoint, Network, OutPoint, hex_encode, mmr::MmrRule};
 use utxokeep_index::{ForestProof, ForestRoots, MmrRoot, MmrStanding};
+
+use super::Point;
 
 /// Version of the document.
 const VERSION: u32 = 1;
@@ -40,10 +42,12 @@ impl From<MmrStanding> for MmrStatus {
     }
 }
 
-/// The root after a block: what a proof is checked against.
+/// The root after a block, and the block it is true of: what a proof is checked against.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MmrRootAnswer {
+    /// The block.
+    pub point: Point,
     /// Chain and network.
     #[cfg_attr(feature = "schema", schema(example = "bitcoin/regtest"))]
     pub network: String,
@@ -75,7 +79,9 @@ impl MmrRootAnswer {
     /// Describes the root of an index of `network`.
     #[must_use]
     pub fn new(root: &MmrRoot, forest: Option<&ForestRoots>, network: Network) -> Self {
+        let point = ChainPoint { height: root.height, slot: root.slot, hash: root.hash };
         Self {
+            point: Point::new(&point, network),
             network: network.to_string(),
             height: root.height.get(),
             block_hash: network.hash_text(root.hash.as_bytes()),
