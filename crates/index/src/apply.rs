@@ -94,11 +94,8 @@ impl<K: Kv> ChainWriter<K> {
         }
         self.stage_log(block, height, effect);
         self.staged_blocks += 1;
-        if self.is_batch_full()
-            && let Err(error) = self.flush()
-        {
-            self.discard_staged()?;
-            return Err(error.into());
+        if self.is_batch_full() {
+            self.flush()?;
         }
         if let Some(Tip { height, entry }) = self.tip {
             let what = What::Connected { created: block.outputs.len(), spent: block.inputs.len() };

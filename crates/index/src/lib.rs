@@ -52,7 +52,7 @@ pub use follow::{FollowReport, Follower, REFUSED_LISTED_MAX, RefusedBlock};
 pub use immutable::import_immutable;
 pub use import::{ImportProgress, ImportStage, OnProgress, import_files};
 pub use index::{ChainIndex, IndexStatus};
-pub use live::{LiveFollower, Readers};
+pub use live::{FAR_BLOCKS, LiveFollower, Readers};
 pub use log::{
     CONSUMERS_MAX, ConsumerNeeds, ConsumerState, ConsumerStatus, Cursor, LogError, LogEvent,
     LogReader, LoggedBlock, TipSignal,

@@ -1,6 +1,13 @@
 //! Following a live node: what it says is the chain.
 //!
 //! A node has chosen between branches already, so its rollbacks are obeyed, not weighed.
+//!
+//! # Invariants
+//!
+//! * A block within the window of the node's tip has undo data, however it was applied.
+//! * What readers see is the state behind one block, also while many blocks go into one batch.
+
+use std::time::{Duration, Instant};
 
 use utxokeep_core::{Block, BlockHash, ChainPoint, Height};
 use utxokeep_kv::Kv;
@@ -14,12 +21,20 @@ use crate::{
     stats,
 };
 
+/// From so many blocks below its source's tip on an index is far behind: a day of Bitcoin's blocks.
+/// Readers are then shown several blocks at once.
+pub const FAR_BLOCKS: u32 = 144;
+
+/// How long a block may wait for others while somebody reads.
+const SHARED_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// Whether somebody reads while the index catches up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
     /// Nobody: many blocks go into one batch while there are more to come.
     Absent,
-    /// Somebody: every block is a batch of its own.
+    /// Somebody: every block is a batch of its own, except far below the node's tip, where a second's
+    /// blocks become one.
     Present,
 }
 
@@ -28,7 +43,15 @@ pub enum Readers {
 pub struct LiveFollower<K: Kv> {
     writer: ChainWriter<K>,
     readers: Readers,
+    /// Whether blocks that the window will never reach are loaded without undo data.
+    bulk: bool,
+    /// Height of the node's tip, as it last said.
+    source_height: Height,
     is_at_tip: bool,
+    /// The mode that was last asked for: a writer may have reasons for another.
+    asked_mode: Option<Mode>,
+    /// When the first block of the present batch was applied.
+    waiting_since: Option<Instant>,
     since_prune: u64,
     report: FollowReport,
     /// Set while the node has gone back and its new branch is still to come.
@@ -49,8 +72,43 @@ struct Switch {
 impl<K: Kv> LiveFollower<K> {
     /// Takes over a writer.
     pub fn new(writer: ChainWriter<K>, readers: Readers) -> Self {
-        let (is_at_tip, since_prune, report) = (false, 0, FollowReport::default());
-        Self { writer, readers, is_at_tip, since_prune, report, switch: None }
+        Self {
+            writer,
+            readers,
+            bulk: false,
+            source_height: Height::GENESIS,
+            is_at_tip: false,
+            asked_mode: None,
+            waiting_since: None,
+            since_prune: 0,
+            report: FollowReport::default(),
+            switch: None,
+        }
+    }
+
+    /// Loads blocks in bulk, without undo data, where the window will not reach them once the node's
+    /// tip is reached. Only while nobody reads.
+    #[must_use]
+    pub fn with_bulk(self, bulk: bool) -> Self {
+        Self { bulk, ..self }
+    }
+
+    /// The node says that its tip has this height.
+    pub fn source_is_at(&mut self, height: u64) {
+        self.source_height = Height::new(u32::try_from(height).unwrap_or(u32::MAX));
+    }
+
+    /// How the next block is to reach the tables.
+    fn wanted_mode(&self) -> Mode {
+        let Some(tip) = self.writer.tip().filter(|_| !self.is_at_tip) else { return Mode::Tip };
+        let below = self.source_height.get().saturating_sub(tip.height.get());
+        let horizon = self.writer.index().settings().window.horizon();
+        match self.readers {
+            Readers::Absent if self.bulk && below > horizon => Mode::Bulk,
+            Readers::Absent => Mode::CatchUp,
+            Readers::Present if below >= FAR_BLOCKS => Mode::Shared,
+            Readers::Present => Mode::Tip,
+        }
     }
 
     /// What happened so far.
@@ -163,10 +221,11 @@ impl<K: Kv> LiveFollower<K> {
 
     /// Applies the next block.
     pub fn connect(&mut self, block: &Block) -> Result<Applied, FollowError> {
-        let is_catching_up = self.readers == Readers::Absent && !self.is_at_tip;
-        let mode = if is_catching_up { Mode::CatchUp } else { Mode::Tip };
-        if self.writer.mode() != mode {
+        // While a reorganisation is staged, it alone says what a batch is.
+        let mode = self.wanted_mode();
+        if self.asked_mode != Some(mode) && self.switch.is_none() {
             self.writer.set_mode(mode)?;
+            self.asked_mode = Some(mode);
         }
         let applied = match self.writer.apply(block) {
             Ok(applied) => applied,
@@ -187,12 +246,43 @@ impl<K: Kv> LiveFollower<K> {
                 None => self.report.connected += 1,
             }
         }
-        let prune_every = if is_catching_up { PRUNE_EVERY_BLOCKS } else { 1 };
-        if self.since_prune >= prune_every {
-            self.since_prune = 0;
-            self.writer.prune_pass()?;
+        self.cut_in_time()?;
+        // Pruning cuts the batch, so that it waits for the end of one.
+        let is_due = match self.writer.mode() {
+            Mode::Tip => self.since_prune >= 1,
+            Mode::Shared => {
+                self.since_prune >= PRUNE_EVERY_BLOCKS && !self.writer.has_staged_blocks()
+            }
+            Mode::CatchUp | Mode::Bulk => self.since_prune >= PRUNE_EVERY_BLOCKS,
+        };
+        if is_due {
+            // As many passes as there would have been one by one.
+            for _ in 0..std::mem::take(&mut self.since_prune) {
+                if !self.writer.prune_pass()?.more {
+                    break;
+                }
+            }
         }
         Ok(applied)
+    }
+
+    /// Nothing has come for a moment. Readers do not wait for blocks that may come later.
+    pub fn rest(&mut self) -> Result<(), FollowError> {
+        self.cut_in_time()
+    }
+
+    /// Ends a batch that others read, when its first block has waited long enough.
+    fn cut_in_time(&mut self) -> Result<(), FollowError> {
+        if self.writer.mode() != Mode::Shared || !self.writer.has_staged_blocks() {
+            self.waiting_since = None;
+            return Ok(());
+        }
+        let since = *self.waiting_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= SHARED_WAIT_MAX {
+            self.waiting_since = None;
+            self.writer.flush()?;
+        }
+        Ok(())
     }
 
     /// The node has no more for now: what waits is committed, and from here on each block is.

@@ -25,6 +25,9 @@ use crate::{
 /// Places in a batch are 32-bit numbers, whatever the configuration allows.
 const BATCH_BYTES_MAX: usize = 2 << 30;
 
+/// The most bytes of a batch that goes through the write path, where the engine holds it once more.
+const SHARED_BATCH_BYTES_MAX: usize = 32 << 20;
+
 /// Batches smaller than this are cheaper through the write path than as files.
 const LOAD_ROWS_MIN: usize = 20_000;
 
@@ -33,6 +36,9 @@ const LOAD_ROWS_MIN: usize = 20_000;
 pub enum Mode {
     /// One atomic batch per block, with undo data.
     Tip,
+    /// Several blocks per batch, with undo data, in one atomic write: for blocks far below the tip of
+    /// their source while somebody reads. Readers see the chain grow by whole batches.
+    Shared,
     /// Several blocks per batch, with undo data, past the write path: for blocks inside the window
     /// while more are already waiting. Nobody may read meanwhile.
     CatchUp,
@@ -193,7 +199,10 @@ impl<K: Kv> ChainWriter<K> {
             return true;
         }
         let settings = &self.index.settings;
-        let bytes_max = settings.bulk_batch_bytes_max.min(BATCH_BYTES_MAX);
+        let mut bytes_max = settings.bulk_batch_bytes_max.min(BATCH_BYTES_MAX);
+        if self.mode == Mode::Shared {
+            bytes_max = bytes_max.min(SHARED_BATCH_BYTES_MAX);
+        }
         let is_over = |writer: &Self| {
             // The rows of a batch are sorted by an array beside them.
             let others = writer.side_rows.bytes() + writer.side_rows.len() * 48;
@@ -201,15 +210,30 @@ impl<K: Kv> ChainWriter<K> {
             waiting + others >= bytes_max
         };
         let blocks_max = settings.catch_up_blocks_max;
-        if self.mode == Mode::CatchUp && self.staged_blocks >= blocks_max {
+        let is_counted = matches!(self.mode, Mode::CatchUp | Mode::Shared);
+        if is_counted && self.staged_blocks >= blocks_max {
             return true;
         }
         // Spent outputs may have left enough room to go on.
         is_over(self) && (!self.pending.shrink() || is_over(self))
     }
 
-    /// Commits every staged block; a no-op when there is none.
+    /// Whether blocks wait for their batch to be cut.
+    pub(crate) const fn has_staged_blocks(&self) -> bool {
+        self.staged_blocks > 0
+    }
+
+    /// Commits every staged block; a no-op when there is none. After a failure nothing waits any more:
+    /// the writer stands where the database does.
     pub fn flush(&mut self) -> Result<(), IndexError> {
+        if let Err(error) = self.write_staged() {
+            self.discard_staged()?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn write_staged(&mut self) -> Result<(), IndexError> {
         let Some(tip) = self.tip.filter(|_| self.staged_blocks > 0) else { return Ok(()) };
         if self.mode == Mode::Bulk {
             self.drop_undo_data()?;
@@ -224,7 +248,8 @@ impl<K: Kv> ChainWriter<K> {
         let read = &WriterRead::new(self.index.kv.as_ref(), self.staging.as_ref());
         self.accumulators.cut(read, &mut closing)?;
         let total_rows = self.pending.rows() + closing.len();
-        if self.mode == Mode::Tip || self.is_staging() || total_rows < LOAD_ROWS_MIN {
+        let is_shared = matches!(self.mode, Mode::Tip | Mode::Shared);
+        if is_shared || self.is_staging() || total_rows < LOAD_ROWS_MIN {
             self.pending.write_into(&mut closing)?;
             self.commit(closing)?;
         } else {

@@ -15,7 +15,7 @@ use std::{
 use rocksdb::{IngestExternalFileOptions, SstFileWriter, WriteBatch};
 use utxokeep_fault::crash_point;
 
-use super::RocksKv;
+use super::{RocksKv, writing::met_a_full_disk};
 use crate::{Batch, Durability, KvError, SortedRows, TableId};
 
 /// Key of the intent in the default column family.
@@ -69,7 +69,7 @@ impl RocksKv {
     ) -> Result<(), KvError> {
         self.clear_load_dir()?;
         fs::create_dir_all(&self.load_dir)
-            .map_err(|error| KvError::engine("creating the load directory", error))?;
+            .map_err(|error| KvError::io("creating the load directory", error))?;
         let files = self.write_files(tables)?;
         sync_dir(&self.load_dir)?;
         let intent = Intent { files, finish };
@@ -163,7 +163,14 @@ impl RocksKv {
         let table = rows.table();
         let spec = self.specs[usize::from(table.0)];
         let options = self.options.loaded_file(spec.access);
-        let fault = |error| KvError::rocks("writing a table file", error);
+        // Nothing of the database was touched: with more room the same load goes through.
+        let fault = |error: rocksdb::Error| {
+            let op = "writing a table file";
+            if met_a_full_disk(&error) {
+                return KvError::DiskFull { op, source: error.into() };
+            }
+            KvError::rocks(op, error)
+        };
         let mut files: Vec<(TableId, String)> = Vec::new();
         let mut writer: Option<SstFileWriter<'_>> = None;
         rows.visit(&mut |key, value| {
@@ -196,5 +203,5 @@ impl RocksKv {
 fn sync_dir(dir: &Path) -> Result<(), KvError> {
     File::open(dir)
         .and_then(|open| open.sync_all())
-        .map_err(|error| KvError::engine("syncing the load directory", error))
+        .map_err(|error| KvError::io("syncing the load directory", error))
 }
