@@ -88,11 +88,14 @@ impl<K: Kv> ChainWriter<K> {
                 staged => staged?,
             };
         }
-        if let Err(error) = self.forget_undone(height, &block.header.hash) {
-            self.discard_staged()?;
-            return Err(error.into());
-        }
-        self.stage_log(block, height, effect);
+        let number_ahead = match self.forget_undone(height, &block.header.hash) {
+            Ok(known) => known.unwrap_or_else(|| self.next_number_ahead(height)),
+            Err(error) => {
+                self.discard_staged()?;
+                return Err(error.into());
+            }
+        };
+        self.stage_log(block, height, Effect { number_ahead, ..effect });
         self.staged_blocks += 1;
         if self.is_batch_full() {
             self.flush()?;
@@ -237,6 +240,7 @@ impl<K: Kv> ChainWriter<K> {
             totals: effect.totals,
             slot: block.header.slot,
             missing_inputs: missing_before + effect.missing_inputs,
+            number_ahead: effect.number_ahead,
         };
         if self.tip.is_none() && block.header.slot.is_some() {
             self.stage_start(block, height);
@@ -249,13 +253,30 @@ impl<K: Kv> ChainWriter<K> {
         self.boundary = None;
     }
 
-    /// A block that joins the chain again is not kept as one that left it.
-    fn forget_undone(&mut self, height: Height, hash: &BlockHash) -> Result<(), IndexError> {
-        // Below the window nothing was ever undone.
-        if self.mode != Mode::Bulk && side::undone(&self.read(), height, hash)?.is_some() {
+    /// A block that joins the chain again is not kept as one that left it. Answers how far its number
+    /// is ahead, which it keeps.
+    fn forget_undone(
+        &mut self,
+        height: Height,
+        hash: &BlockHash,
+    ) -> Result<Option<u32>, IndexError> {
+        // Below the window hardly anything was ever undone.
+        if self.mode == Mode::Bulk && self.undone_number.is_none() {
+            return Ok(None);
+        }
+        let Some(undone) = side::undone(&self.read(), height, hash)? else { return Ok(None) };
+        // Files of sorted rows delete nothing; below the window the row goes by itself.
+        if self.mode != Mode::Bulk {
             side::delete(&mut self.with_next, height, hash);
         }
-        Ok(())
+        Ok(Some(undone.entry.number_ahead))
+    }
+
+    /// How far the number of a block that was never connected is ahead of its height.
+    fn next_number_ahead(&self, height: Height) -> u32 {
+        let Some(tip) = self.tip else { return 0 };
+        let last = tip.entry.number(tip.height).max(self.undone_number.unwrap_or(0));
+        last.saturating_add(1).saturating_sub(height.get())
     }
 
     /// Remembers where an index starts that lacks the blocks before; they cannot be undone.
@@ -344,6 +365,7 @@ impl<K: Kv> ChainWriter<K> {
             totals: stage.totals,
             missing_inputs: if is_counted { checked.missing_inputs } else { 0 },
             unknown_inputs: usize::try_from(checked.missing_inputs).unwrap_or(0),
+            number_ahead: 0,
         })
     }
 
@@ -596,6 +618,8 @@ struct Effect {
     missing_inputs: u64,
     /// Inputs that changed nothing.
     unknown_inputs: usize,
+    /// How far the number of the block is ahead of its height.
+    number_ahead: u32,
 }
 
 /// What a block changes, while it is being staged.

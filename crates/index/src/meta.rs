@@ -20,6 +20,7 @@ const TIP: &[u8] = b"tip";
 const START: &[u8] = b"start";
 const FILTER: &[u8] = b"filter";
 const GENESIS: &[u8] = b"genesis";
+const UNDONE_NUMBER: &[u8] = b"undone_number";
 const UNDO_BASE: &[u8] = b"undo_base";
 const PRUNE_CURSOR: &[u8] = b"prune_cursor";
 
@@ -294,6 +295,17 @@ pub(crate) fn start(read: &dyn Read) -> Result<Option<Height>, IndexError> {
 
 pub(crate) fn put_start(batch: &mut Batch, start: Height) {
     META.put(batch, START, &start.to_key());
+}
+
+/// The greatest number of a block that left the chain; absent until one did.
+pub(crate) fn undone_number(read: &dyn Read) -> Result<Option<u32>, IndexError> {
+    let Some(bytes) = named(read, META, UNDONE_NUMBER)? else { return Ok(None) };
+    let number = bytes.try_into().map(u32::from_be_bytes);
+    Ok(Some(number.map_err(|_| Corrupt::new("number of a block", "not 4 bytes long"))?))
+}
+
+pub(crate) fn put_undone_number(batch: &mut Batch, number: u32) {
+    META.put(batch, UNDONE_NUMBER, &number.to_be_bytes());
 }
 
 /// Undo data exists for every block above this height.

@@ -97,7 +97,13 @@ impl<K: Kv> ChainWriter<K> {
         BLOCKS.delete(&mut batch, &tip.height);
         HEIGHTS.delete(&mut batch, &tip.entry.hash);
         meta::put_tip(&mut batch, parent, &entry.hash);
+        let number = tip.entry.number(tip.height);
+        let undone_number = self.undone_number.map_or(number, |greatest| greatest.max(number));
+        if self.undone_number != Some(undone_number) {
+            meta::put_undone_number(&mut batch, undone_number);
+        }
         self.commit(batch)?;
+        self.undone_number = Some(undone_number);
         self.tip = Some(Tip { height: parent, entry });
         self.boundary = None;
         self.with_next = Batch::new();

@@ -82,6 +82,8 @@ pub struct ChainWriter<K: Kv> {
     /// The last staged block; on disk it may be older until the batch is cut.
     pub(crate) tip: Option<Tip>,
     pub(crate) undo_base: Height,
+    /// The greatest number of a block that left the chain, if one ever did.
+    pub(crate) undone_number: Option<u32>,
     /// Whether the index lacks blocks from before its first one.
     pub(crate) started_mid_chain: bool,
     /// The boundary block above the tip, if one came, and its parent. It is not stored: whoever
@@ -131,6 +133,7 @@ impl<K: Kv> ChainWriter<K> {
             mode: Mode::Tip,
             tip,
             undo_base,
+            undone_number: meta::undone_number(read)?,
             started_mid_chain: start.is_some(),
             boundary: None,
             accumulators,

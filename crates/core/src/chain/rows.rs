@@ -244,9 +244,19 @@ pub struct BlockEntry {
     /// Inputs up to and including this block that spent outputs from before the first block the
     /// index has; zero on an index that started with its chain.
     pub missing_inputs: u64,
+    /// By how much [`BlockEntry::number`] is above the height; zero until a block left the chain.
+    pub number_ahead: u32,
 }
 
 impl BlockEntry {
+    /// The number of this block, which is at `height`, in the log's own sequence. It is above the
+    /// number of every block that was connected before, those that left the chain included. A block
+    /// that joins again keeps its number.
+    #[must_use]
+    pub const fn number(&self, height: Height) -> u32 {
+        height.get().saturating_add(self.number_ahead)
+    }
+
     /// Canonical CBOR with integer keys.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -256,7 +266,8 @@ impl BlockEntry {
         let significant = work.iter().position(|&byte| byte != 0).unwrap_or(work.len());
         let mut write = || -> Result<(), minicbor::encode::Error<std::convert::Infallible>> {
             let slot_fields = if self.slot.is_some() { 3 } else { 0 };
-            e.map(10 + slot_fields + u64::from(self.missing_inputs > 0))?;
+            let rare = u64::from(self.missing_inputs > 0) + u64::from(self.number_ahead > 0);
+            e.map(10 + slot_fields + rare)?;
             e.u32(0)?.bytes(self.hash.as_bytes())?;
             e.u32(1)?.bytes(self.prev.as_bytes())?;
             e.u32(2)?.u64(self.time)?;
@@ -275,6 +286,9 @@ impl BlockEntry {
             if self.missing_inputs > 0 {
                 e.u32(13)?.u64(self.missing_inputs)?;
             }
+            if self.number_ahead > 0 {
+                e.u32(14)?.u32(self.number_ahead)?;
+            }
             Ok(())
         };
         write().expect(INFALLIBLE);
@@ -287,11 +301,9 @@ impl BlockEntry {
         let corrupt = |error: minicbor::decode::Error| Corrupt::new(WHAT, error);
         let mut d = Decoder::new(bytes);
         let fields = map_len(&mut d, WHAT)?;
-        let (has_slot, has_missing) = match fields {
-            10 => (false, false),
-            11 => (false, true),
-            13 => (true, false),
-            14 => (true, true),
+        let (has_slot, rare) = match fields {
+            10..=12 => (false, fields - 10),
+            13..=15 => (true, fields - 13),
             _ => return Err(Corrupt::new(WHAT, "unexpected number of fields")),
         };
         let field = |d: &mut Decoder<'_>, number: u32| match d.u32() {
@@ -336,6 +348,7 @@ impl BlockEntry {
             },
             slot: None,
             missing_inputs: 0,
+            number_ahead: 0,
         };
         if has_slot {
             let slot = number(&mut d, 10)?;
@@ -344,8 +357,16 @@ impl BlockEntry {
             let era = era.map_err(|_| Corrupt::new(WHAT, "an era exceeds 8 bits"))?;
             entry.slot = Some(SlotInfo { slot, epoch, era });
         }
-        if has_missing {
-            entry.missing_inputs = number(&mut d, 13)?;
+        let mut least = 13;
+        for _ in 0..rare {
+            let found = d.u32().map_err(corrupt)?;
+            let value = d.u64().map_err(corrupt)?;
+            match found {
+                13 if found >= least => entry.missing_inputs = value,
+                14 if found >= least => entry.number_ahead = small(value)?,
+                _ => return Err(Corrupt::new(WHAT, format!("field {found} in a wrong place"))),
+            }
+            least = found + 1;
         }
         end(&d, bytes, WHAT)?;
         Ok(entry)
@@ -435,6 +456,7 @@ mod tests {
             totals: Totals { txouts: 6, total_amount: 7, bogosize: 8 },
             slot: None,
             missing_inputs: 0,
+            number_ahead: 0,
         };
         let expected = format!(
             "aa005820{}015820{}021903e8034202000403050406050706080709{}",
@@ -457,5 +479,21 @@ mod tests {
         assert_eq!(BlockEntry::decode(&entry.encode()), Ok(entry));
         assert_eq!(entry.point(Height::new(5)).slot, 300);
         assert_eq!(entry.place().unwrap().epoch, 2);
+
+        let entry = BlockEntry { number_ahead: 3, ..entry };
+        let expected = format!("af{}0e03", &expected[2..]);
+        assert_eq!(crate::hex_encode(&entry.encode()), expected);
+        assert_eq!(BlockEntry::decode(&entry.encode()), Ok(entry));
+        assert_eq!(entry.number(Height::new(5)), 8);
+        let entry = BlockEntry { slot: None, missing_inputs: 0, ..entry };
+        assert!(crate::hex_encode(&entry.encode()).ends_with("09080e03"));
+        assert_eq!(BlockEntry::decode(&entry.encode()), Ok(entry));
+        let twice = crate::hex_decode(&format!("ac{}0e030e03", &expected_alone(&entry))).unwrap();
+        assert!(BlockEntry::decode(&twice).is_err(), "a field is there twice");
+    }
+
+    /// An entry without a number of its own, without its first byte.
+    fn expected_alone(entry: &BlockEntry) -> String {
+        crate::hex_encode(&BlockEntry { number_ahead: 0, ..*entry }.encode()[1..])
     }
 }

@@ -31,6 +31,12 @@ impl LoggedBlock {
         self.entry.point(self.height)
     }
 
+    /// Its number in the log's own sequence: unique among all blocks that ever were on the chain.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.entry.number(self.height)
+    }
+
     /// The cursor of a reader that has this block.
     #[must_use]
     pub const fn cursor(&self) -> Cursor {

@@ -9,10 +9,10 @@ use std::sync::{
 
 use tempfile::TempDir;
 use utxokeep_chains::{BlockSource, SimCoin, SimTip, Simulator, SimulatorConfig, decode_block};
-use utxokeep_core::{Block, BlockHash, Header, Height, Network, hex_encode};
+use utxokeep_core::{Block, BlockEntry, BlockHash, Header, Height, Network, hex_encode};
 use utxokeep_index::{
     ChainIndex, ChainWriter, IndexSettings,
-    tables::{CLASSIC_TABLES, TABLES},
+    tables::{BLOCKS, CLASSIC_TABLES, META, TABLES},
 };
 use utxokeep_kv::{
     Batch, Durability, Kv, KvError, MemoryKv, OpenMode, Read, RocksKv, RocksOptions, Scan,
@@ -119,7 +119,8 @@ impl IndexPlace for OnDisk {
     }
 }
 
-/// Every row of every table.
+/// Every row of every table, but for the numbers of blocks: they tell of every block that ever left
+/// the chain, which the rest does not.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Dump(pub(crate) Vec<Vec<(Vec<u8>, Vec<u8>)>>);
 
@@ -133,11 +134,21 @@ pub(crate) fn dump_all(read: &impl Read) -> Dump {
     dump_first(read, TABLES.len())
 }
 
+/// A log entry without its number, which tells of every block that ever left the chain.
+fn unnumbered(entry: &[u8]) -> Vec<u8> {
+    BlockEntry { number_ahead: 0, ..BlockEntry::decode(entry).unwrap() }.encode()
+}
+
 fn dump_first(read: &impl Read, tables: usize) -> Dump {
     let table = |id: usize| {
         let mut rows = Vec::new();
-        read.scan(TableId(u8::try_from(id).unwrap()), &Scan::ALL, &mut |key, value| {
-            rows.push((key.to_vec(), value.to_vec()));
+        let table = TableId(u8::try_from(id).unwrap());
+        read.scan(table, &Scan::ALL, &mut |key, value| {
+            if table == META.id() && key == b"undone_number" {
+                return true;
+            }
+            let value = if table == BLOCKS.id() { unnumbered(value) } else { value.to_vec() };
+            rows.push((key.to_vec(), value));
             true
         })
         .unwrap();

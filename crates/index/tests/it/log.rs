@@ -395,3 +395,63 @@ fn every_commit_that_moves_the_tip_wakes_readers() {
     writer.rollback(Height::new(3)).unwrap();
     assert!(index.tip_signal().count() > seen);
 }
+
+#[test]
+fn every_block_has_a_number_of_its_own_which_it_keeps_when_it_comes_back() {
+    let place = OnDisk::default();
+    let mut simulator = simulator(5, 12);
+    let (mut numbers, mut undone) = (BTreeMap::new(), false);
+    for _ in 0..25 {
+        // Counted on disk, not in the writer.
+        let index = place.open(settings(30));
+        let mut follower = follower(&index);
+        for _ in 0..8 {
+            let header = utxokeep_chains::BlockSource::next(&mut simulator).unwrap().unwrap();
+            follower.accept(&header, &simulator).unwrap();
+        }
+        let writer = follower.writer_mut();
+        writer.flush().unwrap();
+        undone |= numbers_grow(&index, &mut numbers);
+        let tip = writer.tip().unwrap().height;
+        if tip < Height::new(10) {
+            continue;
+        }
+        // Back and forth: the same blocks, from what the database kept of them.
+        let events = {
+            let (view, from) = (index.view().unwrap(), tip.minus(4));
+            let below = view.log().block(from.minus(1)).unwrap().unwrap().cursor();
+            view.log().events(below, 100).unwrap()
+        };
+        let blocks = events.iter().map(|event| {
+            let raw = utxokeep_chains::BlockSource::raw(&simulator, &event.block().entry.hash);
+            utxokeep_chains::decode_block(raw.unwrap(), common::REGTEST).unwrap()
+        });
+        let blocks: Vec<_> = blocks.collect();
+        writer.rollback(tip.minus(5)).unwrap();
+        for block in &blocks {
+            writer.apply(block).unwrap();
+        }
+        writer.flush().unwrap();
+        undone |= numbers_grow(&index, &mut numbers);
+    }
+    assert!(undone, "no block was numbered above its height");
+    let mut all: Vec<u32> = numbers.values().copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), numbers.len(), "two blocks have the same number");
+}
+
+/// Notes the numbers of the chain's blocks; answers whether one is above its height.
+fn numbers_grow<K: Kv>(index: &ChainIndex<K>, numbers: &mut BTreeMap<BlockHash, u32>) -> bool {
+    let view = index.view().unwrap();
+    let (mut last, mut is_above) = (None, false);
+    for event in view.log().events(Cursor::START, usize::MAX).unwrap() {
+        let block = event.block();
+        let number = block.number();
+        assert!(last < Some(number), "block {} has number {number}", block.height);
+        assert_eq!(*numbers.entry(block.entry.hash).or_insert(number), number);
+        is_above |= number > block.height.get();
+        last = Some(number);
+    }
+    is_above
+}
