@@ -8,6 +8,7 @@ mod error;
 mod hash;
 mod header;
 mod merkle;
+mod node_tx;
 mod psbt;
 mod reader;
 mod tx;
@@ -28,6 +29,7 @@ pub(crate) use hash::{sha256d, sha256d_parts};
 pub(crate) use header::decode_header_of;
 pub use header::{HEADER_LEN, decode_header};
 pub(crate) use merkle::merkle_root;
+pub use node_tx::{NodeTxsError, coinbase_id, node_txs};
 pub use psbt::{
     PsbtError, PsbtInput, PsbtOutput, PsbtRequest, PsbtSummary, ScriptOrigin, UnsignedPsbt,
     build_psbt, read_psbt,

@@ -113,7 +113,7 @@ pub(super) fn txid_of(txid: &::bitcoin::Txid) -> Txid {
     Txid::from_bytes(txid.to_byte_array())
 }
 
-fn outpoint_of(outpoint: &::bitcoin::OutPoint) -> OutPoint {
+pub(super) fn outpoint_of(outpoint: &::bitcoin::OutPoint) -> OutPoint {
     OutPoint::new(txid_of(&outpoint.txid), outpoint.vout)
 }
 
