@@ -58,6 +58,7 @@ nightly: setup features bitcoind ## Long random histories, many crashes and fail
 	UTXOKEEP_BITCOIND_ROUNDS=50 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} UTXOKEEP_REQUIRE_BITCOIND=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep-server --test it bitcoin_follow::
 	UTXOKEEP_PERSISTER_BLOCKS=10000 $(CARGO) test $(LOCKED) -p utxokeep --lib persister::
+	UTXOKEEP_STORE_FOLLOW_BLOCKS=4000 $(CARGO) test $(LOCKED) -p utxokeep --lib store_follow::
 	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 \
 		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test it simulation::
 	UTXOKEEP_SIM_SEEDS=20 UTXOKEEP_SIM_BLOCKS=10000 \

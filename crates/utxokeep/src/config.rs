@@ -26,7 +26,7 @@ pub use page::{example_file, page};
 pub use schema::{
     ChainConfig, Config, Delta, FollowConfig, GrpcConfig, IndexConfig, IndexingStrategy,
     MmrRuleName, PersisterConfig, PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, ServerConfig,
-    Setting, StorageConfig, Store, StreamConfig, TxStoreConfig, WalletConfig,
+    Setting, StorageConfig, Store, StoreFollow, StreamConfig, TxStoreConfig, WalletConfig,
 };
 pub use source::{BitcoindSource, Source};
 
@@ -282,6 +282,27 @@ mod tests {
         let engine = options.block_cache_bytes + options.write_buffer_bytes;
         assert_eq!(engine + settings.bulk_batch_bytes_max, 64 * MIB);
         assert_eq!(options.open_files_max, 100);
+    }
+
+    #[test]
+    fn a_node_store_follows_a_chain_only_beside_a_pruner_that_follows_it_too() {
+        let follow = "[txstore]\nurl = \"memory:\"\nfollow = \"all\"\n";
+        let pruner = "[pruner]\nfollow_chain = true\n";
+        let config = parse(&format!("{follow}{pruner}")).unwrap();
+        assert_eq!(config.txstore.follow, StoreFollow::All);
+        assert_eq!(Config::default().txstore.follow, StoreFollow::Nothing);
+        parse(&format!("{follow}[pruner]\nenabled = false")).unwrap();
+        let cases = [
+            (follow.to_owned(), "needs pruner.follow_chain = true"),
+            (format!("[txstore]\nfollow = \"all\"\n{pruner}"), "needs txstore.url"),
+            (format!("{follow}{pruner}[chain]\nchain = \"cardano\""), "is for Bitcoin"),
+            (format!("{follow}coinbase_maturity_blocks = 101\n{pruner}"), "must not be above 100"),
+        ];
+        for (text, why) in cases {
+            let error = parse(&text).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        assert!(parse("[txstore]\nfollow = \"some\"").is_err());
     }
 
     #[test]

@@ -3,14 +3,15 @@
 //! # Invariants
 //!
 //! * Opening starts nothing; what is opened can be asked at once.
-//! * Ledger and persister follow the chain before the pruner starts, which deletes nothing that they
-//!   have not seen.
+//! * Ledger, persister and node store follow the chain before the pruner starts, which deletes nothing
+//!   that they have not seen.
 //! * The pruner stops first. An engine that is dropped stops, also on a thread of a caller's runtime.
 
 pub mod chain;
 mod error;
 mod persister;
 mod place;
+mod store_follow;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -23,9 +24,10 @@ use utxokeep_txstore::NodeStore;
 use self::{
     chain::{ChainPart, Index, block_places},
     persister::PersisterPart,
+    store_follow::StoreFollowPart,
 };
 use crate::{
-    config::{Config, PrunerConfig},
+    config::{Config, PrunerConfig, StoreFollow},
     consumers::{ConsumerThread, FollowerState},
     follow::SourceState,
     ops::{
@@ -40,7 +42,7 @@ use crate::{
     webhooks::WebhookDelivery,
 };
 
-pub use self::{error::EngineError, place::known_ledger};
+pub use self::{error::EngineError, place::known_ledger, store_follow::STORE_FOLLOWER_STALLED};
 
 /// How long the pruner may fail to follow the chain database before health says so.
 const PRUNER_STALLED: Duration = Duration::from_secs(60);
@@ -67,6 +69,8 @@ pub struct Parts {
     pub chain: Presence,
     /// The node store.
     pub node_store: bool,
+    /// What puts the blocks of the chain index into the node store; it needs both.
+    pub store_follower: bool,
     /// The pruner of the node store.
     pub pruner: bool,
     /// The wallet ledger.
@@ -82,6 +86,7 @@ impl Parts {
     pub const NONE: Self = Self {
         chain: Presence::Absent,
         node_store: false,
+        store_follower: false,
         pruner: false,
         wallets: false,
         persister: false,
@@ -97,6 +102,7 @@ impl Parts {
         Self {
             chain: if is_named { Presence::OrNew } else { Presence::IfThere },
             node_store,
+            store_follower: node_store && matches!(config.txstore.follow, StoreFollow::All),
             pruner: node_store && config.pruner.enabled,
             wallets: !config.wallet.url.is_empty(),
             persister: config.persister.enabled,
@@ -162,6 +168,7 @@ pub struct Engine {
     wallets: Option<WalletPart>,
     persister: Option<PersisterPart>,
     node_store: Option<StorePart>,
+    store_follower: Option<StoreFollowPart>,
     pruner: Option<PrunerPart>,
 }
 
@@ -184,25 +191,34 @@ impl Engine {
         if parts.persister && index.is_none() {
             return Err(EngineError::NothingToPersist);
         }
+        if parts.store_follower && index.is_none() {
+            let why = "there is no chain database: import one, or name a source";
+            return Err(EngineError::StoreCannotFollow { why });
+        }
         // Blocks that arrive are kept for those that read bodies.
         let has_ledger = wallets.is_some() && config.wallet.follow_chain;
-        let reads_bodies = has_ledger || parts.persister;
+        let reads_bodies = has_ledger || parts.persister || parts.store_follower;
         let chain = index.map(|index| ChainPart::new(index, config, reads_bodies)).transpose()?;
         let persister = match chain.as_ref().filter(|_| parts.persister) {
             Some(chain) => Some(PersisterPart::new(config, chain, mode)?),
             None => None,
         };
         let wallets = wallets.map(|wallets| WalletPart::new(wallets, config, chain.as_ref()));
-        let opens_store = parts.node_store || parts.pruner;
+        let opens_store = parts.node_store || parts.store_follower || parts.pruner;
         let store = opens_store.then(|| place::node_store(config, mode)).transpose()?;
         let node_store = store.map(|store| StorePart { store });
+        let followed = chain.as_ref().zip(node_store.as_ref()).filter(|_| parts.store_follower);
+        let store_follower = followed
+            .map(|(chain, part)| StoreFollowPart::new(config, chain, part.store.clone()))
+            .transpose()?;
         let pruner = node_store.as_ref().filter(|_| parts.pruner).map(|part| PrunerPart {
             store: part.store.clone(),
             config: config.pruner.clone(),
             index: chain.as_ref().map(|part| part.index.clone()),
             pruning: None,
         });
-        Ok(Self { config: config.clone(), chain, wallets, persister, node_store, pruner })
+        let config = config.clone();
+        Ok(Self { config, chain, wallets, persister, node_store, store_follower, pruner })
     }
 
     /// In the order in which they start.
@@ -212,6 +228,7 @@ impl Engine {
             self.wallets.as_ref().map(|part| part as &dyn Part),
             self.persister.as_ref().map(|part| part as &dyn Part),
             self.node_store.as_ref().map(|part| part as &dyn Part),
+            self.store_follower.as_ref().map(|part| part as &dyn Part),
             self.pruner.as_ref().map(|part| part as &dyn Part),
         ]
         .into_iter()
@@ -224,6 +241,7 @@ impl Engine {
             self.wallets.as_mut().map(|part| part as &mut dyn Part),
             self.persister.as_mut().map(|part| part as &mut dyn Part),
             self.node_store.as_mut().map(|part| part as &mut dyn Part),
+            self.store_follower.as_mut().map(|part| part as &mut dyn Part),
             self.pruner.as_mut().map(|part| part as &mut dyn Part),
         ]
         .into_iter()
@@ -231,7 +249,7 @@ impl Engine {
     }
 
     /// Starts what runs beside the caller: following the source, the ledger's follower and its upkeep,
-    /// the persister, the pruner. What was started is stopped again when a part refuses.
+    /// the persister, the node store's follower, the pruner. What was started is stopped again when a part refuses.
     pub fn start(&mut self) -> Result<(), EngineError> {
         let started = self.parts_mut().try_for_each(Part::start);
         if started.is_err() {
@@ -310,6 +328,12 @@ impl Engine {
     #[must_use]
     pub fn persisting(&self) -> Option<&FollowerState> {
         self.persister.as_ref().map(|part| &part.state).filter(|state| state.runs())
+    }
+
+    /// How the node store gets on that follows the chain, while it does.
+    #[must_use]
+    pub fn store_following(&self) -> Option<&FollowerState> {
+        self.store_follower.as_ref().map(|part| &part.state).filter(|state| state.runs())
     }
 
     /// The wallet ledger, if there is one.

@@ -25,6 +25,7 @@ pub mod persister;
 pub mod pruning;
 mod readers;
 pub mod store_bench;
+pub mod store_follow;
 pub mod store_gauges;
 pub mod stream;
 pub mod times;

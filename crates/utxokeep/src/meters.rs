@@ -6,7 +6,8 @@
 use utxokeep_core::{Metric, MetricKind};
 
 use crate::{
-    consumers, follow, persister, store_gauges, stream, wallet_follow, wallet_upkeep, webhooks,
+    consumers, follow, persister, store_follow, store_gauges, stream, wallet_follow, wallet_upkeep,
+    webhooks,
 };
 
 /// Every list of metrics of the engine and its parts, with its title in the documents.
@@ -14,6 +15,7 @@ pub const LISTS: &[(&str, &[Metric])] = &[
     ("Chain index", utxokeep_index::METRICS),
     ("Consumers of the chain log", consumers::METRICS),
     ("Block persister", persister::METRICS),
+    ("Node store that follows the chain", store_follow::METRICS),
     ("Source that is followed", follow::METRICS),
     ("Change stream", stream::METRICS),
     ("Node store", store_gauges::METRICS),

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use utxokeep_core::wallet::{EventDepths, FeeRate};
 
 use super::names;
-use super::{Config, ConfigError, SETTINGS, Setting, schema::SECTIONS};
+use super::{Config, ConfigError, SETTINGS, Setting, StoreFollow, schema::SECTIONS};
 
 /// Below this the engine cannot hold one block of each table.
 const CACHE_MIB_MIN: u32 = 16;
@@ -17,6 +17,8 @@ const OPEN_FILES_MIN: u32 = 64;
 const MESSAGE_MIB_MAX: u32 = 1_024;
 /// Bitcoin Core closes a connection after 30 seconds without a question.
 const POLL_INTERVAL_MS_MAX: u32 = 20_000;
+/// From then on every block may spend a coinbase.
+const BITCOIN_MATURITY_BLOCKS: u32 = 100;
 /// Bitcoin Core answers with 16 threads.
 const FETCH_CONNECTIONS_MAX: u32 = 16;
 
@@ -211,7 +213,27 @@ impl Config {
     fn check_node_store(&self, file: &str) -> Result<(), ConfigError> {
         let (store, pruner) = (&self.txstore, &self.pruner);
         let rows = u64::from(pruner.chunk_rows.get()) * u64::from(pruner.parallel_chunks.get());
-        let wrong: [(bool, &'static str); 5] = [
+        let follows = store.follow == StoreFollow::All;
+        let wrong: [(bool, &'static str); 9] = [
+            (
+                follows && store.url.is_empty(),
+                "txstore.follow = \"all\" needs txstore.url: there is no node store",
+            ),
+            (
+                follows && self.chain.chain == "cardano",
+                "txstore.follow = \"all\" is for Bitcoin: the node store takes no transactions of \
+                 Cardano",
+            ),
+            (
+                follows && pruner.enabled && !pruner.follow_chain,
+                "txstore.follow = \"all\" needs pruner.follow_chain = true, or pruner.enabled = false: \
+                 the pruner must not go further than the store has followed",
+            ),
+            (
+                follows && store.coinbase_maturity_blocks > BITCOIN_MATURITY_BLOCKS,
+                "txstore.coinbase_maturity_blocks must not be above 100 with txstore.follow = \"all\": \
+                 blocks spend coinbases from then on",
+            ),
             (
                 store.externalize_all && store.blobs.is_empty(),
                 "txstore.externalize_all needs txstore.blobs: there is no place for the bodies",

@@ -155,6 +155,17 @@ pub enum PrunerTrigger {
     BlockPersisted,
 }
 
+/// What of the chain the node store follows by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StoreFollow {
+    /// Nothing: validators tell it.
+    #[serde(rename = "")]
+    Nothing,
+    /// Every block.
+    #[serde(rename = "all")]
+    All,
+}
+
 const fn count(value: u32) -> NonZeroU32 {
     NonZeroU32::new(value).expect("defaults are not zero")
 }
@@ -461,6 +472,16 @@ settings! {
             elsewhere "utxo_store_externalize_all_transactions";
         /// The longest that one read or write of the blob store may take, in milliseconds.
         blob_timeout_ms: NonZeroU32 = count(30_000), "a whole number from 1 on";
+        /// `all`: in `serve` every block of the followed Bitcoin chain is put into the node store, from
+        /// its start, and blocks that leave the chain are taken off. `SetMined`,
+        /// `MarkOnLongestChain` and creating mined transactions are refused over gRPC then. A pruner
+        /// beside it needs `[pruner] follow_chain`. Empty: clients tell the store of blocks.
+        follow: StoreFollow = StoreFollow::Nothing, "\"all\" or \"\"";
+        /// Where `follow` reads bodies of blocks that the source has not just sent: a directory with
+        /// the node's block files. Empty: where `[wallet] blocks` says; the followed node is asked too.
+        follow_blocks: String = String::new(), "a directory or \"\"";
+        /// Transactions of a block that `follow` puts into the store in one commit.
+        follow_batch_txs_max: NonZeroU32 = count(1_000), "a whole number from 1 on";
     }
     /// The wallet ledger: wallets on any number of networks in one SQL database. `serve` opens it,
     /// answers calls over REST and gRPC, and follows the chain database.

@@ -20,7 +20,7 @@ use utxokeep_index::{
 use utxokeep_kv::Kv;
 
 use super::{LogConsumer, StepFailed, Stepped};
-use crate::pruning::Pruning;
+use crate::{pruning::Pruning, store_follow};
 
 /// Events that are read from one snapshot.
 const STEP_EVENTS_MAX: usize = 256;
@@ -28,9 +28,13 @@ const STEP_EVENTS_MAX: usize = 256;
 /// Name under which the cursor of the pruner is kept.
 const NAME: &str = "pruner";
 
-/// The consumer of a log that has come least far, the pruner apart.
+/// The consumer of a log that has come least far, the pruner apart. The node store itself counts also
+/// where it is so far behind that the log does not wait for it any more.
 fn slowest<K: Kv>(index: &ChainIndex<K>) -> Result<Option<ConsumerBound>, IndexError> {
     let slowest = index.slowest_consumer(&[NAME])?;
+    let own = index.reached(store_follow::NAME)?;
+    let own = own.map(|height| (store_follow::NAME.to_owned(), height));
+    let slowest = slowest.into_iter().chain(own).min_by_key(|(_, height)| *height);
     Ok(slowest
         .and_then(|(name, height)| Some(ConsumerBound { name: ConsumerName::new(&name)?, height })))
 }

@@ -68,6 +68,12 @@ pub enum EngineError {
          source"
     )]
     NothingToPersist,
+    /// The node store is to follow a chain that it cannot follow.
+    #[error("[txstore] follow = \"all\" is not possible: {why}; nothing was changed")]
+    StoreCannotFollow {
+        /// Why.
+        why: &'static str,
+    },
     /// The place of the persister does not open.
     #[error(transparent)]
     Persister(#[from] PersisterError),
@@ -145,7 +151,8 @@ impl EngineError {
             Self::NoNetwork
             | Self::NotFollowed { .. }
             | Self::NothingToFollow
-            | Self::NothingToPersist => ErrorKind::Invalid,
+            | Self::NothingToPersist
+            | Self::StoreCannotFollow { .. } => ErrorKind::Invalid,
             Self::Persister(error) => error.kind(),
             Self::Gone { .. } => ErrorKind::Corrupt,
             Self::Absent { .. } => ErrorKind::Disabled,

@@ -96,3 +96,65 @@ async fn an_engine_may_be_dropped_on_a_thread_of_the_callers_runtime() {
     drop(engine);
     drop(store);
 }
+
+#[test]
+fn a_node_store_follows_the_chain_of_its_engine_from_files_and_again_after_a_restart() {
+    use utxokeep_index::tables::UNSPENT;
+    use utxokeep_kv::Scan;
+    use utxokeep_txstore::{Fields, TxStore as _};
+
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("blobs")).unwrap();
+    let mut config = config(dir.path());
+    let kit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/data");
+    let files = kit.join("regtest-a/blocks.dat.xz");
+    config.txstore.follow = StoreFollow::All;
+    config.txstore.follow_blocks = files.to_str().unwrap().to_owned();
+    let mut engine = Engine::open(&config).unwrap();
+    engine.import(&[files]).unwrap();
+    for _ in 0..2 {
+        engine.start().unwrap();
+        assert!(engine.store_following().is_some());
+        let index = engine.index().unwrap().clone();
+        let (tip, _) = index.view().unwrap().tip().unwrap();
+        while index.reached(crate::store_follow::NAME).unwrap() != Some(tip) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let health = engine.health();
+        let own = health.iter().find(|health| health.part == "node_store_follower");
+        assert_eq!(own.unwrap().fault, None, "{health:?}");
+        engine.stop().unwrap();
+        assert!(engine.store_following().is_none());
+        let mut live = Vec::new();
+        UNSPENT
+            .scan(index.engine(), &Scan::ALL, |key, _| {
+                live.push(*key.read().unwrap().txid());
+                true
+            })
+            .unwrap();
+        let found = engine.node_store().unwrap().get(&live, Fields::default()).unwrap();
+        assert!(!live.is_empty());
+        assert!(found.iter().all(|tx| tx.as_ref().is_some_and(|tx| tx.record.is_mined())));
+    }
+}
+
+#[test]
+fn a_node_store_that_cannot_follow_a_chain_is_refused_before_anything_starts() {
+    let refused = |change: &dyn Fn(&mut Config), why: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("blobs")).unwrap();
+        let mut config = config(dir.path());
+        config.txstore.follow = StoreFollow::All;
+        change(&mut config);
+        let error = Engine::open(&config).unwrap_err();
+        assert!(matches!(error, EngineError::StoreCannotFollow { .. }), "{error:?}");
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    refused(&|config| config.chain.network.clear(), "there is no chain database");
+    refused(&|config| config.txstore.retention_blocks = 287, "below the rollback window");
+    refused(&|config| config.index.enabled = false, "[index] enabled = false");
+    let cardano = |config: &mut Config| {
+        (config.chain.chain, config.chain.network) = ("cardano".to_owned(), "preview".to_owned());
+    };
+    refused(&cardano, "is of Cardano");
+}
