@@ -10,7 +10,11 @@ use tokio::{
     sync::oneshot,
     task::JoinHandle,
 };
-use utxokeep::{engine::Engine, ops::transactions::Transactions, stream::Streams};
+use utxokeep::{
+    engine::{Engine, STORE_FOLLOWER_STALLED},
+    ops::transactions::Transactions,
+    stream::Streams,
+};
 
 use crate::{
     access::{Access, Faces},
@@ -63,10 +67,13 @@ impl Servers {
         let chain = engine.index().zip(streams.clone()).map(|(index, streams)| {
             let stalled = Duration::from_secs(config.persister.stalled_secs.into());
             let persister = engine.persisting().map(|state| (state.clone(), stalled));
+            let store_follower = engine.store_following().cloned();
+            let store_follower = store_follower.map(|state| (state, STORE_FOLLOWER_STALLED));
             rest::RestState::new(index.clone(), &config.rest)
                 .with_source(engine.source())
                 .with_streams(streams)
                 .with_persister(persister)
+                .with_store_follower(store_follower)
         });
         let wallets = engine.wallets().cloned();
         let wallets = wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));

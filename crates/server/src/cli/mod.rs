@@ -167,7 +167,8 @@ fn serve(session: &Session, args: &Serve) -> anyhow::Result<Exit> {
     engine.start()?;
     let mut answering = engine.node_store().map(|store| {
         let items_max = config.txstore.batch_items_max.get() as usize;
-        let of_store = GrpcServer::new(store.clone(), items_max, &config.grpc);
+        let of_store = GrpcServer::new(store.clone(), items_max, &config.grpc)
+            .with_followed_chain(parts.store_follower);
         engine.pruning().cloned().into_iter().fold(of_store, GrpcServer::with_pruner)
     });
     if let Some(wallets) = engine.wallets().cloned() {

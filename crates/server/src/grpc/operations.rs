@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 use utxokeep_core::{
-    Height,
+    ErrorKind, Height,
     node::{ConflictIntent, CreateOptions, MinedInfo, NodeTx, SpendAndCreate},
 };
 use utxokeep_txstore::{Decorated, ParentOutput, TxStore};
@@ -25,7 +25,37 @@ pub(super) struct Limits {
     pub(super) answer_bytes: usize,
     /// Entries of a page.
     pub(super) page_entries: usize,
+    /// The store follows the chain by itself, so that clients do not tell it of blocks.
+    pub(super) follows_chain: bool,
 }
+
+impl Limits {
+    /// Refuses a call that tells a store of blocks which follows the chain by itself.
+    fn check_tells_blocks(&self, call: &str) -> Answer<()> {
+        if !self.follows_chain {
+            return Ok(());
+        }
+        let text = format!(
+            "the node store follows the chain by itself ([txstore] follow = \"all\"), so {call} is \
+             refused; nothing was changed"
+        );
+        Err(CallError::Operation { kind: ErrorKind::Refused, code: FOLLOWS_CHAIN, text })
+    }
+
+    /// The same for transactions that a client creates with blocks.
+    fn check_creates<'t>(
+        &self,
+        options: impl IntoIterator<Item = &'t CreateOptions>,
+    ) -> Answer<()> {
+        if options.into_iter().any(|options| !options.mined.is_empty()) {
+            self.check_tells_blocks("creating a transaction with blocks")?;
+        }
+        Ok(())
+    }
+}
+
+/// Word for programs: the store hears of blocks from the chain alone.
+const FOLLOWS_CHAIN: &str = "store_follows_chain";
 
 /// An answer, or why there is none.
 type Answer<T> = Result<T, CallError>;
@@ -125,6 +155,7 @@ pub(super) fn create(
     limits: &Limits,
 ) -> Answer<proto::CreateResponse> {
     let txs = batch("transactions", request.transactions, limits.items, from::new_transaction)?;
+    limits.check_creates(txs.iter().map(|(_, options)| options))?;
     let results = store.create(&txs, Height::new(request.height))?;
     let results = outcomes!(ItemResult, item_result, results, done);
     Ok(proto::CreateResponse { results, txids: ids(&txs) })
@@ -193,10 +224,11 @@ pub(super) fn unspend(
 pub(super) fn spend_and_create(
     store: &dyn TxStore,
     request: proto::SpendAndCreateRequest,
-    _: &Limits,
+    limits: &Limits,
 ) -> Answer<proto::SpendAndCreateResponse> {
     let new = required("transaction", request.transaction)?;
     let (tx, options) = from::new_transaction(new).within("transaction")?;
+    limits.check_creates([&options])?;
     let how = SpendAndCreate {
         spend_only: request.spend_only,
         create_only: request.create_only,
@@ -214,6 +246,7 @@ pub(super) fn spend_and_create_list(
     limits: &Limits,
 ) -> Answer<proto::SpendAndCreateListResponse> {
     let txs = batch("transactions", request.transactions, limits.items, from::new_transaction)?;
+    limits.check_creates(txs.iter().map(|(_, options)| options))?;
     let (height, flags) = (Height::new(request.height), from::flags(request.flags));
     let result = store.spend_and_create_list(&txs, height, flags)?;
     let list = |results: Vec<_>| proto::StoredResults {
@@ -228,6 +261,7 @@ pub(super) fn set_mined(
     request: proto::SetMinedRequest,
     limits: &Limits,
 ) -> Answer<proto::SetMinedResponse> {
+    limits.check_tells_blocks("SetMined")?;
     let txids = batch("txids", request.txids, limits.items, from::txid)?;
     let info = MinedInfo {
         block: from::mined_block(required("block", request.block)?),
@@ -246,6 +280,7 @@ pub(super) fn mark_on_longest_chain(
     request: proto::MarkOnLongestChainRequest,
     limits: &Limits,
 ) -> Answer<proto::MarkOnLongestChainResponse> {
+    limits.check_tells_blocks("MarkOnLongestChain")?;
     let txids = batch("txids", request.txids, limits.items, from::txid)?;
     let height = Height::new(request.height);
     let results = store.mark_on_longest_chain(&txids, request.on_longest_chain, height)?;
@@ -504,3 +539,6 @@ mod tests {
         assert_eq!(asked.len(), 6, "a page of two beyond what fits at most");
     }
 }
+
+#[cfg(test)]
+mod tests;

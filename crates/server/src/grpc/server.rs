@@ -66,6 +66,8 @@ pub struct GrpcServer {
     streams: Option<Streams>,
     /// The most items of calls of the node store and the pruner.
     items_max: usize,
+    /// The node store follows the chain by itself.
+    follows_chain: bool,
     config: GrpcConfig,
     /// What every call but health checks has to send, if anything.
     token: Option<Token>,
@@ -116,6 +118,7 @@ impl GrpcServer {
             chain: None,
             streams: None,
             items_max,
+            follows_chain: false,
             config,
             token: None,
             memory: Budget::default(),
@@ -126,6 +129,12 @@ impl GrpcServer {
     #[must_use]
     pub fn with_pruner(self, pruning: Pruning) -> Self {
         Self { pruning: Some(pruning), ..self }
+    }
+
+    /// Refuses calls that tell the node store of blocks: it follows the chain by itself.
+    #[must_use]
+    pub fn with_followed_chain(self, follows_chain: bool) -> Self {
+        Self { follows_chain, ..self }
     }
 
     /// Answers for a wallet ledger as well.
@@ -184,6 +193,7 @@ impl GrpcServer {
                 items: self.items_max,
                 answer_bytes: self.message_bytes_max(),
                 page_entries: config.page_entries_max.get() as usize,
+                follows_chain: self.follows_chain,
             },
         };
         Some(TxStoreServer::new(service).max_decoding_message_size(self.message_bytes_max()))

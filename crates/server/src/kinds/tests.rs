@@ -11,6 +11,7 @@ use utxokeep::{
     node_store,
     owners::{OwnerError, UnknownOutput},
     persister::PersisterError,
+    store_follow::StoreFollowError,
     wallet_follow::WalletFollowError,
     wallets::{self, WalletsError},
 };

@@ -57,6 +57,12 @@ impl Operations {
                     None => Dependency::new("persister", None),
                 });
             }
+            if let Some((follower, stalled)) = chain.store_follower() {
+                dependencies.push(match follower.fault(*stalled) {
+                    Some(fault) => Dependency::degraded("node_store_follower", fault),
+                    None => Dependency::new("node_store_follower", None),
+                });
+            }
         }
         if let Some(wallets) = &self.wallets {
             dependencies.push(match wallets.lagging().await {

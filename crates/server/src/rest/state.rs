@@ -29,6 +29,7 @@ pub struct RestState {
     source: Option<Followed>,
     streams: Streams,
     persister: Option<(FollowerState, Duration)>,
+    store_follower: Option<(FollowerState, Duration)>,
 }
 
 /// The source that is followed, and how long it may be silent, in seconds.
@@ -53,6 +54,7 @@ impl RestState {
             chain: Chain::new(index, ChainLimits::of_server(config)),
             source: None,
             persister: None,
+            store_follower: None,
         }
     }
 
@@ -84,6 +86,16 @@ impl RestState {
 
     pub(super) const fn persister(&self) -> Option<&(FollowerState, Duration)> {
         self.persister.as_ref()
+    }
+
+    /// The same, beside a node store that follows the chain and may stand still for so long.
+    #[must_use]
+    pub fn with_store_follower(self, store_follower: Option<(FollowerState, Duration)>) -> Self {
+        Self { store_follower, ..self }
+    }
+
+    pub(super) const fn store_follower(&self) -> Option<&(FollowerState, Duration)> {
+        self.store_follower.as_ref()
     }
 
     pub(super) const fn source(&self) -> Option<&Followed> {

@@ -292,6 +292,15 @@ fn errors_of_node_store_and_pruner() {
             PersisterError::MissingBody { height: height(1), looked_in: text() },
         ),
         case(ErrorKind::Cancelled, PersisterError::Stopped),
+        case(
+            ErrorKind::Failed,
+            StoreFollowError::MissingBody { height: height(1), looked_in: text() },
+        ),
+        case(
+            ErrorKind::Corrupt,
+            StoreFollowError::MissingOutput { height: height(1), outpoint: OutPoint::new(txid, 0) },
+        ),
+        case(ErrorKind::Refused, StoreFollowError::TooManyLosers { txid, max: 1 }),
         case(ErrorKind::Corrupt, lost()),
         case(ErrorKind::Refused, WrongBlobStore::Foreign { place: text() }),
         case(ErrorKind::Invalid, node_store::NodeStoreOpenError::UnknownEngine { engine: text() }),
