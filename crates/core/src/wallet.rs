@@ -25,6 +25,7 @@ mod lease;
 mod lock_plan;
 mod locks;
 mod lookahead;
+mod mempool;
 mod outbox;
 mod place;
 mod prune;
@@ -61,6 +62,7 @@ pub use lookahead::{
     AskedReach, BadReach, BirthdayAboveTip, KeychainReach, LOOKAHEAD_DEFAULT, LOOKAHEAD_MAX,
     check_birthday, is_near_edge, scan_from, wider_lookahead,
 };
+pub use mempool::{Absent, AbsentFate, mempool_replaces};
 pub use outbox::{BadDepths, EventDepths, TxChange, TxNotice, WalletEventKind};
 pub use place::{BadPlace, Relative, Surroundings, TxPlace, check_place};
 pub use prune::{AfterUndo, BadPrune, PrunedBlocks, check_prune_depth, prune_depth};

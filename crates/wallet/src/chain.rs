@@ -4,6 +4,7 @@
 //! so a block is never half applied, and applying it again changes nothing.
 
 mod detach;
+mod mempool;
 mod relevant;
 mod scan;
 
@@ -59,7 +60,10 @@ const SELECT_DEEPER: &str = "SELECT t.wallet_id, t.id FROM transactions t
         AND w.archived_at_us IS NULL
     ORDER BY t.wallet_id, t.id";
 
-pub use self::scan::RescanStep;
+pub use self::{
+    mempool::{MempoolApplied, MempoolRefusal, MempoolView, WatchMark},
+    scan::RescanStep,
+};
 
 /// What to do when transactions were pruned from blocks that are taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -65,7 +65,7 @@ mod webhooks;
 pub use addresses::AddedAddresses;
 pub use balance::BalanceQuery;
 pub use bump::{BumpPlan, BumpRequest, Bumped};
-pub use chain::{Applied, RescanStep, Tip};
+pub use chain::{Applied, MempoolApplied, MempoolRefusal, MempoolView, RescanStep, Tip, WatchMark};
 pub use descriptors::{
     AddedDescriptor, CHANGE_KEYCHAIN, NearEdge, NewDescriptor, NextChange, RevealedAddress,
     ScriptSource, WatchedDescriptor, suitable_change,

@@ -7,7 +7,8 @@ use utxokeep_core::{
 
 use crate::{
     Abandoned, BlockRef, Change, Credits, Ledger, LedgerError, NewTx, RecordOptions, Recorded,
-    Seen, session::Session,
+    Seen,
+    session::{Session, StoredTx},
 };
 
 impl Ledger {
@@ -123,17 +124,7 @@ impl Ledger {
     ) -> Result<Abandoned, LedgerError> {
         self.write_wallet(wallet, now, |session| {
             let stored = session.known(txid)?;
-            let end = next(Some(stored.state), stored.coinbase, Event::Abandon, Evidence::Claim)
-                .map_err(|refused| LedgerError::Refused {
-                    txid: session.network.hash(txid),
-                    refused,
-                })?;
-            let doomed = session.end(stored.id, *txid, end)?;
-            let mut released_leases = session.release_inputs(stored.id)?;
-            for id in doomed.descendant_ids() {
-                released_leases += session.release_inputs(id)?;
-            }
-            Ok(Abandoned { descendants: doomed.descendants(), released_leases })
+            session.give_up(&stored, txid)
         })
     }
 
@@ -149,6 +140,22 @@ impl Ledger {
 }
 
 impl Session<'_, '_> {
+    /// Gives an unconfirmed transaction up, with everything that depends on it.
+    pub(crate) fn give_up(
+        &mut self,
+        stored: &StoredTx,
+        txid: &Txid,
+    ) -> Result<Abandoned, LedgerError> {
+        let end = next(Some(stored.state), stored.coinbase, Event::Abandon, Evidence::Claim)
+            .map_err(|refused| LedgerError::Refused { txid: self.network.hash(txid), refused })?;
+        let doomed = self.end(stored.id, *txid, end)?;
+        let mut released_leases = self.release_inputs(stored.id)?;
+        for id in doomed.descendant_ids() {
+            released_leases += self.release_inputs(id)?;
+        }
+        Ok(Abandoned { descendants: doomed.descendants(), released_leases })
+    }
+
     /// Records a stored transaction again, from what is stored of it.
     pub(crate) fn record_stored(
         &mut self,

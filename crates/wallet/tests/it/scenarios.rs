@@ -20,6 +20,7 @@ mod ingest;
 mod labels;
 mod lease_clock;
 mod leases;
+mod mempool;
 mod pruned_undone;
 mod pruning;
 mod readable;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use utxokeep_core::{BlockHash, Height, Txid};
 use utxokeep_testkit::{EventKind, RegtestA, sat};
-use utxokeep_wallet::{BalanceQuery, LedgerError, NewTx, RecordOptions, Seen, block_txs};
+use utxokeep_wallet::{BalanceQuery, Change, Ledger, MempoolView, NewTx, Recorded, block_txs};
 
 use crate::regtest::{
     answers::{Answers, ChainCoin, WalletCoin},
@@ -64,6 +64,16 @@ fn difference<T: Ord + std::fmt::Debug>(ours: &BTreeSet<T>, node: &BTreeSet<T>) 
     (!same).then(|| format!("only in the ledger {only_ours:?}, only in the node {only_node:?}"))
 }
 
+/// Every transaction of the history, as its mempools held them.
+fn bodies(chain: &TestChain) -> BTreeMap<Txid, NewTx> {
+    let connected = moments().into_iter().filter(|moment| matches!(moment.ev, EventKind::Connect));
+    let hashes = connected.map(|moment| BlockHash::from_reversed_hex(&moment.hash).unwrap());
+    hashes
+        .flat_map(|hash| block_txs(&chain.body_of(&hash)).unwrap())
+        .map(|tx| (tx.txid, tx))
+        .collect()
+}
+
 /// Follows every single event and compares at every checkpoint.
 fn the_ledger_agrees_with_the_node(url: &str) {
     let ledger = open(url);
@@ -73,15 +83,13 @@ fn the_ledger_agrees_with_the_node(url: &str) {
     ];
     let mut chain = TestChain::new();
     follow(&ledger, &chain);
-    let mut seen: BTreeMap<Txid, NewTx> = BTreeMap::new();
+    let bodies = bodies(&chain);
     let mut checkpoints = 0;
     let mut differences = Vec::new();
     for moment in moments() {
         let hash = BlockHash::from_reversed_hex(&moment.hash).unwrap();
         match moment.ev {
             EventKind::Connect => {
-                let txs = block_txs(&chain.body_of(&hash)).unwrap();
-                seen.extend(txs.into_iter().map(|tx| (tx.txid, tx)));
                 chain.connect(hash);
             }
             // A chain that only ends lower is waited for, so that the ledger has to be told.
@@ -93,14 +101,16 @@ fn the_ledger_agrees_with_the_node(url: &str) {
             EventKind::Tip => {
                 let Some(node) = moment.answers() else { continue };
                 checkpoints += 1;
+                let at = |name: &str| format!("{name} at {} ({})", moment.height, moment.note);
                 for (name, wallet) in wallets {
-                    let ours = Answers::new(&ledger, wallet);
-                    let at = format!("{name} at {} ({})", moment.height, moment.note);
-                    let found = compare_chain(&ours, &node, name)
-                        .into_iter()
-                        .chain(tell_mempool(&ours, &node, &seen))
-                        .chain(compare_wallet(&ours, &node, name));
-                    differences.extend(found.map(|what| format!("{at}: {what}")));
+                    let found = compare_chain(&Answers::new(&ledger, wallet), &node, name);
+                    differences.extend(found.map(|what| format!("{}: {what}", at(name))));
+                }
+                let refused = tell_mempool(&ledger, hash, &node, &bodies);
+                differences.extend(refused.iter().map(|what| format!("{}: {what}", at("all"))));
+                for (name, wallet) in wallets {
+                    let found = compare_wallet(&Answers::new(&ledger, wallet), &node, name);
+                    differences.extend(found.iter().map(|what| format!("{}: {what}", at(name))));
                 }
                 continue;
             }
@@ -123,40 +133,27 @@ fn compare_chain(ours: &Answers<'_>, node: &Node<'_>, name: &str) -> Option<Stri
     difference(&ours.chain_coins(), &coins)
 }
 
-/// What a follower of the node's mempool does: gives up what the mempool dropped, and records what
-/// it has.
+/// The mempool of the node, told to all wallets at once. What it does not hold is gone, whenever the
+/// ledger learnt of it.
 fn tell_mempool(
-    ours: &Answers<'_>,
+    ledger: &Ledger,
+    tip: BlockHash,
     node: &Node<'_>,
-    seen: &BTreeMap<Txid, NewTx>,
-) -> Option<String> {
+    bodies: &BTreeMap<Txid, NewTx>,
+) -> Vec<String> {
     let mempool: BTreeSet<Txid> =
         node.mempool.iter().map(|text| Txid::from_reversed_hex(text).unwrap()).collect();
-    for (txid, is_live) in ours.unconfirmed() {
-        // Giving up a parent takes its children along.
-        if is_live && !mempool.contains(&txid) && ours.unconfirmed()[&txid] {
-            ours.ledger.abandon(ours.wallet, &txid, NOW).unwrap();
-        }
-    }
-    let mut missing: Vec<Txid> = ours
-        .unconfirmed()
-        .into_iter()
-        .filter(|(txid, is_live)| !is_live && mempool.contains(txid))
-        .map(|(txid, _)| txid)
-        .collect();
-    let options = RecordOptions { replaces: true, ..Default::default() };
-    loop {
-        let before = missing.len();
-        missing.retain(|txid| {
-            let recorded =
-                ours.ledger.record(ours.wallet, &seen[txid], Seen::Mempool, &options, NOW);
-            // Its parent may be further down the list.
-            matches!(recorded, Err(LedgerError::InvalidParent { .. }))
-        });
-        if missing.is_empty() || missing.len() == before {
-            return (!missing.is_empty()).then(|| format!("not recorded: {missing:?}"));
-        }
-    }
+    let new: Vec<NewTx> = mempool.iter().map(|txid| bodies[txid].clone()).collect();
+    let (holds, held) = (|txid: &Txid| mempool.contains(txid), |_: &Txid| false);
+    let view = MempoolView { tip, holds: &holds, held: &held, grace_us: 0 };
+    let applied = ledger.apply_mempool(RegtestA::NETWORK, &view, &new, NOW).unwrap();
+    assert!(!applied.is_elsewhere);
+    // Telling it again changes nothing.
+    let again = ledger.apply_mempool(RegtestA::NETWORK, &view, &new, NOW).unwrap();
+    assert!(again.evicted.is_empty());
+    let is_unchanged = |recorded: &Recorded| recorded.change == Change::Unchanged;
+    assert!(again.recorded.values().flatten().all(is_unchanged));
+    applied.refused.iter().map(|refused| format!("not taken: {refused:?}")).collect()
 }
 
 /// Coins and balances with what the mempool says.
