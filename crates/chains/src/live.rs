@@ -34,8 +34,13 @@ pub trait LiveSource: fmt::Debug + Send + Sync {
     fn address(&self) -> String;
 
     /// Connects, and finds the newest of `points` (newest first) that is on the source's chain.
-    /// Without points the chain is followed from its first block.
-    fn connect(&self, points: &[ChainPoint]) -> Result<Box<dyn LiveConnection>, LiveError>;
+    /// Without points the chain is followed from its first block. A source that is silent is not
+    /// waited for once `is_stopped` says so: that is a failure like any other.
+    fn connect(
+        &self,
+        points: &[ChainPoint],
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Box<dyn LiveConnection>, LiveError>;
 }
 
 /// A connection to a source, which stands at a block of the source's chain. Dropping it ends it.

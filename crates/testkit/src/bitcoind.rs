@@ -225,6 +225,35 @@ impl Bitcoind {
         mined["hash"].as_str().unwrap().to_owned()
     }
 
+    /// Makes a block of these transactions, in hexadecimal, and does not take it; answers its hash and
+    /// its bytes, both in hexadecimal.
+    #[must_use]
+    pub fn make_block(&self, transactions: &[String]) -> (String, String) {
+        let made = self.mine("generateblock", &json!([ANYONE_DESCRIPTOR, transactions, false]));
+        let text = |name: &str| made[name].as_str().unwrap().to_owned();
+        (text("hash"), text("hex"))
+    }
+
+    /// Gives the node a block, which must become its tip.
+    pub fn submit(&self, block: &str) {
+        let answer = self.rpc("submitblock", &json!([block]));
+        assert!(answer.is_null(), "the node refused a block: {answer}");
+    }
+
+    /// The block at a height, in hexadecimal.
+    #[must_use]
+    pub fn block_at(&self, height: u64) -> String {
+        let block = self.rpc("getblock", &json!([self.hash_at(height), 0]));
+        block.as_str().unwrap().to_owned()
+    }
+
+    /// The first transaction of the block at a height, in hexadecimal.
+    #[must_use]
+    pub fn coinbase_at(&self, height: u64) -> String {
+        let block = self.rpc("getblock", &json!([self.hash_at(height)]));
+        block["tx"][0].as_str().unwrap().to_owned()
+    }
+
     /// Hash of the block at a height.
     #[must_use]
     pub fn hash_at(&self, height: u64) -> String {

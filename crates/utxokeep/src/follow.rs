@@ -4,7 +4,7 @@
 //!
 //! * Every connection starts at the newest block of ours that the source has.
 //! * A lost connection is opened again, with longer and longer waits; only what another attempt
-//!   cannot mend is an error.
+//!   cannot mend is an error. A full disk is waited out too where the caller wants that.
 //! * What was applied stays applied, however following ends.
 //! * Nothing here knows which chain or protocol a source has: that is behind [`LiveSource`].
 
@@ -21,7 +21,7 @@ use std::{
 
 use anyhow::Context;
 use utxokeep_chains::{Backoff, LiveConnection, LiveError, LiveEvent, LiveSource};
-use utxokeep_core::{Block, ChainPoint};
+use utxokeep_core::{Block, ChainPoint, ErrorKind};
 use utxokeep_index::{FollowError, LiveFollower};
 use utxokeep_kv::Kv;
 
@@ -34,6 +34,9 @@ pub use state::{METRICS, SourceState, SourceStatus};
 /// How often a waiting follower looks whether it is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// The longest wait for a disk that is full: looking costs one write.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(5);
+
 /// Which source to follow, and how long to wait when it is away.
 #[derive(Debug, Clone)]
 pub struct FollowOptions {
@@ -45,6 +48,9 @@ pub struct FollowOptions {
     pub reconnect_max: Duration,
     /// Stop as soon as everything the source has is applied.
     pub until_tip: bool,
+    /// Wait while the database takes no writes for a reason that passes, such as a full disk, in place
+    /// of ending.
+    pub waits_for_room: bool,
     /// What is known of the source, for whoever wants to tell it.
     pub state: SourceState,
 }
@@ -59,6 +65,7 @@ impl FollowOptions {
             reconnect_first: Duration::from_millis(config.reconnect_first_ms.get().into()),
             reconnect_max: Duration::from_millis(config.reconnect_max_ms.get().into()),
             until_tip: false,
+            waits_for_room: false,
         }
     }
 }
@@ -76,6 +83,8 @@ pub enum Happened<'a> {
     AtTip(Option<ChainPoint>),
     /// The source is away; the next attempt comes after this time.
     Away(&'a LiveError, Duration),
+    /// The database takes no writes for now; the next attempt comes after this time.
+    NoRoom(&'a FollowError, Duration),
 }
 
 /// Follows until `is_stopped` says so.
@@ -86,17 +95,17 @@ pub fn follow<K: Kv>(
     tell: &mut dyn FnMut(&Happened<'_>),
 ) -> anyhow::Result<()> {
     let mut backoff = Backoff::new(options.reconnect_first, options.reconnect_max);
+    let mut room = Backoff::new(options.reconnect_first, options.reconnect_max.min(ROOM_WAIT_MAX));
     options.state.stands(live.tip());
     while !is_stopped() {
-        let ended = match options.source.connect(&live.points()?) {
-            Ok(connection) => listen(connection, live, options, &mut backoff, is_stopped, tell)?,
-            Err(error) => Ended::Lost(error),
-        };
-        match ended {
+        let ended = connect_and_listen(live, options, &mut backoff, is_stopped, tell);
+        match wait_for_room(ended, options)? {
             Ended::Stopped => break,
             Ended::Lost(error) if error.is_worth_retrying() => {
                 options.state.lost(error.to_string());
-                live.lost_connection()?;
+                if let Some(full) = let_go(live, options)? {
+                    tracing::warn!(error = &full as &dyn std::error::Error, "nothing was kept");
+                }
                 let wait = backoff.next_wait();
                 tell(&Happened::Away(&error, wait));
                 pause(wait, is_stopped);
@@ -105,15 +114,67 @@ pub fn follow<K: Kv>(
                 options.state.lost(error.to_string());
                 return Err(error).context("the node cannot be followed");
             }
+            Ended::NoRoom(error) => {
+                options.state.held_up(error.to_string());
+                let_go(live, options)?;
+                options.state.stands(live.tip());
+                let wait = room.next_wait();
+                tell(&Happened::NoRoom(&error, wait));
+                pause(wait, is_stopped);
+                continue;
+            }
         }
+        room.reset();
     }
-    live.lost_connection()?;
+    // What is not committed now is fetched again at the next start.
+    let_go(live, options)?;
     Ok(())
+}
+
+/// Commits what waits. A database that takes no writes for now is no failure where it is waited for:
+/// then what waited is forgotten, and fetched again.
+fn let_go<K: Kv>(
+    live: &mut LiveFollower<K>,
+    options: &FollowOptions,
+) -> Result<Option<FollowError>, FollowError> {
+    let done = live.lost_connection().map(|()| Ended::Stopped);
+    match wait_for_room(done, options)? {
+        Ended::NoRoom(error) => Ok(Some(error)),
+        Ended::Stopped | Ended::Lost(_) => Ok(None),
+    }
+}
+
+/// Makes a failure that passes by itself a reason to wait.
+fn wait_for_room(
+    ended: Result<Ended, FollowError>,
+    options: &FollowOptions,
+) -> Result<Ended, FollowError> {
+    match ended {
+        Err(error) if options.waits_for_room && error.kind() == ErrorKind::Unavailable => {
+            Ok(Ended::NoRoom(error))
+        }
+        ended => ended,
+    }
+}
+
+fn connect_and_listen<K: Kv>(
+    live: &mut LiveFollower<K>,
+    options: &FollowOptions,
+    backoff: &mut Backoff,
+    is_stopped: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(&Happened<'_>),
+) -> Result<Ended, FollowError> {
+    match options.source.connect(&live.points()?, is_stopped) {
+        Ok(connection) => listen(connection, live, options, backoff, is_stopped, tell),
+        Err(_) if is_stopped() => Ok(Ended::Stopped),
+        Err(error) => Ok(Ended::Lost(error)),
+    }
 }
 
 enum Ended {
     Stopped,
     Lost(LiveError),
+    NoRoom(FollowError),
 }
 
 fn listen<K: Kv>(
@@ -132,9 +193,10 @@ fn listen<K: Kv>(
         if contact.messages != messages {
             messages = contact.messages;
             options.state.heard(now_s(), contact.tip_height);
+            live.source_is_at(contact.tip_height);
         }
         match event {
-            Ok(None) => {}
+            Ok(None) => live.rest()?,
             Ok(Some(LiveEvent::RolledBack(to))) => {
                 match live.roll_back(to) {
                     // A boundary block, perhaps: the next connection starts from points we know.
@@ -150,12 +212,14 @@ fn listen<K: Kv>(
                 let block = Arc::new(live.decode(raw)?);
                 tell(&Happened::Arrived(&block));
                 live.connect(&block)?;
+                options.state.goes_on();
                 backoff.reset();
                 options.state.stands(live.tip());
                 tell(&Happened::Moved(live.tip()));
             }
             Ok(Some(LiveEvent::AtTip)) => {
                 live.reached_tip()?;
+                options.state.goes_on();
                 backoff.reset();
                 tell(&Happened::AtTip(live.tip()));
                 if options.until_tip {

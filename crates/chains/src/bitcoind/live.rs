@@ -26,11 +26,14 @@ impl LiveSource for BitcoinNode {
         self.options.url.to_string()
     }
 
-    fn connect(&self, points: &[ChainPoint]) -> Result<Box<dyn LiveConnection>, LiveError> {
+    fn connect(
+        &self,
+        points: &[ChainPoint],
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Box<dyn LiveConnection>, LiveError> {
         let (options, asked) = (self.options.clone(), points.to_vec());
-        let feed = Feed::open("bitcoind", self.options.queue, async move |outbox: Outbox| {
-            connection::follow(&options, &asked, &outbox).await
-        });
+        let work = async move |outbox: Outbox| connection::follow(&options, &asked, &outbox).await;
+        let feed = Feed::open("bitcoind", self.options.queue, is_stopped, work);
         match feed.map_err(closed) {
             Ok(feed) => Ok(Box::new(Connected(feed))),
             Err(error) if is_behind(&error, points) => Err(LiveError::Behind(error.into())),

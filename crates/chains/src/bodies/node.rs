@@ -98,7 +98,7 @@ impl CardanoNodeBodies {
             // The database starts with this block, so that nothing tells where it is.
             None => return Ok(None),
         };
-        match NodeConnection::open(self.options.clone(), &points) {
+        match NodeConnection::open_unless(is_stopped, self.options.clone(), &points) {
             Ok(connection) => self.read(connection, wanted, is_stopped),
             Err(NodeError::NoIntersection { .. }) => Ok(None),
             Err(error) => Err(error.into()),

@@ -28,6 +28,9 @@ use tokio::{
 
 use super::{Contact, LiveEvent};
 
+/// How often whoever waits for a connection looks whether it is still wanted.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// Memory is counted in units of this many bytes.
 const UNIT_BYTES: usize = 1 << 10;
 
@@ -87,10 +90,12 @@ impl Room {
 
 impl<E: From<NotStarted> + Send + 'static> Feed<E> {
     /// Runs `work` on a thread of this name, until it ends or the feed is dropped. Answers when
-    /// `work` has called [`Outbox::ready`], or why it did not come to that; `None` is no reason.
+    /// `work` has called [`Outbox::ready`], or why it did not come to that; `None` is no reason, or
+    /// that `is_stopped` said not to wait for it.
     pub(crate) fn open<F>(
         name: &str,
         limits: QueueLimits,
+        is_stopped: &dyn Fn() -> bool,
         work: impl FnOnce(Outbox) -> F + Send + 'static,
     ) -> Result<Self, Option<E>>
     where
@@ -113,10 +118,15 @@ impl<E: From<NotStarted> + Send + 'static> Feed<E> {
             .map_err(|error| Some(NotStarted(error).into()))?;
         let (stop, thread) = (Some(stop), Some(thread));
         let mut feed = Self { events, room, stop, thread, heard };
-        // The sender is dropped unused when the thread fails before it is ready.
-        match ready.recv() {
-            Ok(()) => Ok(feed),
-            Err(mpsc::RecvError) => Err(feed.failure()),
+        loop {
+            match ready.recv_timeout(LOOK_EVERY) {
+                Ok(()) => return Ok(feed),
+                // Dropping the feed ends the thread wherever it waits.
+                Err(mpsc::RecvTimeoutError::Timeout) if is_stopped() => return Err(None),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                // The sender is dropped unused when the thread fails before it is ready.
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(feed.failure()),
+            }
         }
     }
 
@@ -248,7 +258,7 @@ mod tests {
     }
 
     fn feed(limits: QueueLimits, blocks: Vec<Vec<u8>>) -> Feed<&'static str> {
-        Feed::open("a test", limits, async move |outbox: Outbox| {
+        Feed::open("a test", limits, &|| false, async move |outbox: Outbox| {
             outbox.ready().map_err(|Left| "left")?;
             for block in blocks {
                 outbox.send(LiveEvent::Block(block)).await.map_err(|Left| "left")?;
@@ -285,6 +295,17 @@ mod tests {
             assert_eq!(feed.next(wait), Err(Some("cut off")));
             assert_eq!(feed.next(wait), Err(None));
         }
+    }
+
+    #[test]
+    fn a_source_that_is_silent_is_not_waited_for_once_nobody_wants_it() {
+        let limits = QueueLimits { events_max: 1, bytes_max: 1 << 20 };
+        let asked = std::cell::Cell::new(0);
+        let is_stopped = || asked.replace(asked.get() + 1) >= 2;
+        let silent = async move |_outbox: Outbox| std::future::pending().await;
+        let opened = Feed::<&'static str>::open("a test", limits, &is_stopped, silent);
+        assert!(matches!(opened, Err(None)), "{opened:?}");
+        assert_eq!(asked.get(), 3, "it is waited for until then");
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn point(node: &Bitcoind, height: u64) -> ChainPoint {
 
 /// Why the node cannot be followed from `points` on.
 fn refusal(options: &BitcoindOptions, points: &[ChainPoint]) -> LiveError {
-    match BitcoinNode::new(options.clone()).connect(points) {
+    match BitcoinNode::new(options.clone()).connect(points, &|| false) {
         Err(error) => error,
         Ok(mut connection) => loop {
             if let Err(error) = connection.next(PATIENCE) {
@@ -60,7 +60,7 @@ fn to_tip(connection: &mut dyn LiveConnection) -> Result<Vec<Vec<u8>>, LiveError
 }
 
 fn connect(options: &BitcoindOptions, points: &[ChainPoint]) -> Box<dyn LiveConnection> {
-    BitcoinNode::new(options.clone()).connect(points).unwrap()
+    BitcoinNode::new(options.clone()).connect(points, &|| false).unwrap()
 }
 
 #[test]

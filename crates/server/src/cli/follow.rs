@@ -57,12 +57,13 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
     let node = chain::node(session.config(), &index, &source)?;
     let mut options = chain::follow_options(session.config(), &node);
     options.until_tip = args.until_tip;
-    let mut live = LiveFollower::new(ChainWriter::new(index)?, Readers::Absent);
+    let live = LiveFollower::new(ChainWriter::new(index)?, Readers::Absent);
+    let mut live = live.with_bulk(session.config().storage.bulk);
     let mut progress = Progress::start("following", false);
     let state = options.state.clone();
     let followed =
         follow::follow(&mut live, &options, &|| interrupt.is_asked(), &mut |what| match what {
-            Happened::Arrived(_) => {}
+            Happened::Arrived(_) | Happened::NoRoom(..) => {}
             Happened::Moved(point) => {
                 let count = |height: u64| height + 1;
                 let done = point.map_or(0, |point| count(point.height.get().into()));

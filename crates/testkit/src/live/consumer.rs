@@ -57,7 +57,7 @@ impl<'s> Consumer<'s> {
     pub(super) fn connect_at(&mut self, points: &[ChainPoint]) -> Result<(), LiveError> {
         // The old connection ends before the new one begins.
         self.connection = None;
-        self.connection = Some(self.stage.source().connect(points)?);
+        self.connection = Some(self.stage.source().connect(points, &|| false)?);
         (self.is_begun, self.is_at_tip) = (false, false);
         Ok(())
     }

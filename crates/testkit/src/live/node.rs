@@ -166,7 +166,11 @@ impl LiveSource for SimulatedNode {
         "a simulated node".to_owned()
     }
 
-    fn connect(&self, points: &[ChainPoint]) -> Result<Box<dyn LiveConnection>, LiveError> {
+    fn connect(
+        &self,
+        points: &[ChainPoint],
+        _: &dyn Fn() -> bool,
+    ) -> Result<Box<dyn LiveConnection>, LiveError> {
         let mut state = self.state();
         if state.is_down {
             return Err(LiveError::Away("the simulated node is down".into()));

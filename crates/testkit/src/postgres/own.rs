@@ -116,6 +116,26 @@ impl OwnServer {
         let _ = process.wait();
     }
 
+    /// Starts the server again after [`OwnServer::kill`].
+    pub fn restart(&mut self) -> Result<(), PostgresError> {
+        self.kill();
+        self.run()
+    }
+
+    /// Stops every process of the server where it is, or lets it go on: meanwhile connections stand
+    /// and nobody answers.
+    pub fn freeze(&self, is_frozen: bool) {
+        let Some(process) = &self.process else { return };
+        let parent = process.id().to_string();
+        let children = Command::new("ps").args(["-o", "pid=", "--ppid", &parent]).output();
+        let children = children.map(|of| String::from_utf8_lossy(&of.stdout).into_owned());
+        let _ = Command::new("kill")
+            .args([if is_frozen { "-STOP" } else { "-CONT" }, &parent])
+            .args(children.unwrap_or_default().split_whitespace())
+            .stderr(Stdio::null())
+            .status();
+    }
+
     /// Runs statements as the superuser, each on its own.
     pub fn psql(&self, statements: &[&str]) -> Result<(), PostgresError> {
         self.answer(statements).map(|_| ())

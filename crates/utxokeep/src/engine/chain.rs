@@ -130,6 +130,8 @@ impl ChainPart {
             let node = node(config, &index, source)?;
             let recent = has_ledger.then(|| RecentBlocks::new(recent_limits(&config.wallet)));
             let options = follow_options(config, &node);
+            // Others are served meanwhile.
+            let options = FollowOptions { waits_for_room: true, ..options };
             let is_stopped = Arc::default();
             Ok::<_, EngineError>(Followed {
                 options,
@@ -191,6 +193,13 @@ impl Part for ChainPart {
                             error = *error as &dyn std::error::Error,
                             ?wait,
                             "node is away"
+                        );
+                    }
+                    Happened::NoRoom(error, wait) => {
+                        tracing::error!(
+                            error = *error as &dyn std::error::Error,
+                            ?wait,
+                            "the chain index takes no writes"
                         );
                     }
                     Happened::Moved(_) => {}

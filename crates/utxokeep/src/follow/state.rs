@@ -3,6 +3,7 @@
 //! # Invariants
 //!
 //! * A source that nobody has heard from for too long is a fault, whatever was heard before.
+//! * So is a database that cannot keep what the source sends, at once and until it can.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -59,6 +60,8 @@ struct Known {
     node_height: Option<u64>,
     height: Option<u64>,
     fault: Option<String>,
+    /// Why nothing that it sends can be kept.
+    held_up: Option<String>,
 }
 
 impl SourceState {
@@ -73,6 +76,7 @@ impl SourceState {
             node_height: None,
             height: None,
             fault: None,
+            held_up: None,
         })))
     }
 
@@ -99,6 +103,18 @@ impl SourceState {
         (known.connected, known.fault) = (false, Some(fault));
     }
 
+    /// Nothing that the source sends can be kept for now.
+    pub(super) fn held_up(&self, why: String) {
+        let mut known = self.known();
+        (known.connected, known.fault) = (false, Some(why.clone()));
+        known.held_up = Some(why);
+    }
+
+    /// What the source sent was kept.
+    pub(super) fn goes_on(&self) {
+        self.known().held_up = None;
+    }
+
     /// How things stand.
     #[must_use]
     pub fn status(&self) -> SourceStatus {
@@ -115,10 +131,18 @@ impl SourceState {
         }
     }
 
-    /// What is wrong, when the source has been silent for more than `secs_max`.
+    /// What is wrong, when the source has been silent for more than `secs_max`, or what it sends cannot
+    /// be kept.
     #[must_use]
     pub fn trouble(&self, now: i64, secs_max: u32) -> Option<String> {
         let known = self.known();
+        if let Some(why) = &known.held_up {
+            return Some(format!(
+                "what the source {} sends cannot be kept: {why}; answers are as of the last block \
+                 applied",
+                known.address
+            ));
+        }
         let silent = now.saturating_sub(known.last_contact.unwrap_or(known.since)).max(0);
         // A lost connection is worth a word at once where no silence is allowed.
         if silent < i64::from(secs_max) || (known.connected && silent <= i64::from(secs_max)) {
@@ -174,6 +198,11 @@ mod tests {
         source.heard(200, 9);
         assert_eq!(source.trouble(260, 60), None);
         assert!(source.trouble(261, 60).unwrap().contains("last heard from 61 s ago"));
+        source.held_up("the disk is full".to_owned());
+        assert!(source.trouble(200, 60).unwrap().contains("cannot be kept: the disk is full"));
+        source.heard(200, 9);
+        assert!(source.trouble(200, 60).is_some(), "that it sends is not enough");
+        source.goes_on();
         source.lost("refused".to_owned());
         assert_eq!(source.trouble(201, 60), None, "a short absence is nobody's business");
         assert!(source.trouble(260, 60).unwrap().contains(": refused;"));

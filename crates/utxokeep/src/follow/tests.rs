@@ -1,12 +1,15 @@
 //! The driver on a source of another chain than the node client's: a Bitcoin node in memory.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+};
 
 use utxokeep_chains::{RecentBlocks, RecentLimits, Simulator, SimulatorConfig};
 use utxokeep_core::{BlockHash, Network};
 use utxokeep_index::{ChainIndex, ChainWriter, Digest, IndexSettings, Readers, tables::TABLES};
-use utxokeep_kv::MemoryKv;
-use utxokeep_testkit::live::SimulatedNode;
+use utxokeep_kv::{Batch, KvError, MemoryKv, SortedRows};
+use utxokeep_testkit::{Hook, HookedKv, live::SimulatedNode};
 
 use super::*;
 
@@ -158,4 +161,120 @@ fn following_until_the_tip_ends_there_and_a_chain_that_parted_below_the_floor_is
     let error = follow(&mut live, &options, &|| false, &mut |_| {}).unwrap_err();
     assert!(format!("{error:#}").contains("the node cannot be followed"), "{error:#}");
     assert_eq!(tip_of(&index), Some(first.tip().hash), "nothing was changed");
+}
+
+/// A disk that is full for some writes.
+#[derive(Debug, Default)]
+struct SmallDisk(AtomicU32);
+
+impl SmallDisk {
+    fn take(&self) -> Result<(), KvError> {
+        let left =
+            self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        left.map_or(Ok(()), |_| {
+            Err(KvError::DiskFull { op: "writing a batch", source: "full".into() })
+        })
+    }
+}
+
+impl Hook for SmallDisk {
+    fn commit(&self, _: &Batch) -> Result<(), KvError> {
+        self.take()
+    }
+
+    fn load(&self, _: &[&dyn SortedRows], _: &Batch) -> Result<(), KvError> {
+        self.take()
+    }
+}
+
+/// One block in sixteen.
+fn is_marked(block: &Block) -> bool {
+    block.header.hash.as_bytes()[0].is_multiple_of(16)
+}
+
+#[test]
+fn a_full_disk_is_waited_out_where_that_is_wanted_and_ends_following_where_not() {
+    for readers in [Readers::Present, Readers::Absent] {
+        let (node, mut simulator) = (SimulatedNode::default(), simulator(6));
+        node.mine(&mut simulator, 300);
+        let kv = HookedKv::new(MemoryKv::new(TABLES), SmallDisk::default());
+        let index = ChainIndex::open(kv.clone(), IndexSettings::new(NETWORK)).unwrap();
+        let mut options = options(&node);
+        (options.until_tip, options.waits_for_room) = (true, true);
+        let mut live = LiveFollower::new(ChainWriter::new(index.clone()).unwrap(), readers);
+        let (mut waits, mut met) = (0, BTreeSet::new());
+        let mut tell = |what: &Happened<'_>| {
+            match what {
+                // Forks of the simulator are staged, and fail as a whole.
+                Happened::Arrived(block) if is_marked(block) && met.insert(block.header.hash) => {
+                    kv.hook.0.store(2, Ordering::SeqCst);
+                }
+                Happened::NoRoom(error, wait) => {
+                    assert!(error.to_string().contains("the disk is full"), "{error}");
+                    assert!(!wait.is_zero() && *wait <= ROOM_WAIT_MAX, "{wait:?}");
+                    let why = options.state.trouble(now_s(), 3_600).unwrap();
+                    assert!(why.contains("cannot be kept"), "{why}");
+                    waits += 1;
+                }
+                _ => {}
+            }
+        };
+        for _ in 0..8 {
+            follow(&mut live, &options, &|| false, &mut tell).unwrap();
+            node.mine(&mut simulator, 12);
+        }
+        kv.hook.0.store(0, Ordering::SeqCst);
+        follow(&mut live, &options, &|| false, &mut |_| {}).unwrap();
+        assert!(waits > 3, "{readers:?}: {waits}");
+        assert_eq!(options.state.trouble(now_s(), 3_600), None);
+        assert_eq!(index.view().unwrap().digest(true).unwrap(), expected(&node), "{readers:?}");
+        assert!(index.verify(&mut |_, _| {}).unwrap().is_clean());
+
+        node.mine(&mut simulator, 3);
+        options.waits_for_room = false;
+        kv.hook.0.store(u32::MAX, Ordering::SeqCst);
+        let error = follow(&mut live, &options, &|| false, &mut |_| {}).unwrap_err();
+        assert!(format!("{error:#}").contains("the disk is full"), "{error:#}");
+    }
+}
+
+#[test]
+fn far_below_the_tip_of_its_source_many_blocks_are_one_commit_and_the_window_can_be_undone() {
+    for (readers, bulk) in
+        [(Readers::Present, false), (Readers::Absent, false), (Readers::Absent, true)]
+    {
+        let (node, index, mut simulator) = (SimulatedNode::default(), empty(), simulator(7));
+        let window = index.settings().window;
+        while simulator.tip_height().get() < window.horizon() + 700 {
+            node.mine(&mut simulator, 10);
+        }
+        let mut options = options(&node);
+        options.until_tip = true;
+        let writer = ChainWriter::new(index.clone()).unwrap();
+        let mut live = LiveFollower::new(writer, readers).with_bulk(bulk);
+        let mut seen = Vec::new();
+        follow(&mut live, &options, &|| false, &mut |what| {
+            if let Happened::Moved(_) = what {
+                let view = index.view().unwrap();
+                let Some((height, entry)) = view.tip() else { return };
+                if seen.last() != Some(&height) {
+                    seen.push(height);
+                    assert_eq!(view.digest(true).unwrap().totals, entry.totals, "{height}");
+                }
+            }
+        })
+        .unwrap();
+        let blocks = simulator.tip_height().get();
+        let states = u32::try_from(seen.len()).unwrap();
+        assert!(states < blocks / 2, "{readers:?} {bulk}: {states} states of {blocks} blocks");
+        assert_eq!(index.view().unwrap().digest(true).unwrap(), expected(&node));
+        assert!(index.verify(&mut |_, _| {}).unwrap().is_clean());
+        let (mut writer, _) = live.into_writer().unwrap();
+        let floor = writer.floor();
+        let oldest = simulator.tip_height().minus(window.rollback_window);
+        assert!(floor <= oldest, "{readers:?} {bulk}: {floor} {oldest}");
+        assert_eq!(writer.rollback(oldest).unwrap(), window.rollback_window);
+        drop(writer);
+        assert!(index.verify(&mut |_, _| {}).unwrap().is_clean());
+    }
 }

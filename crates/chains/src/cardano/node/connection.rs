@@ -18,12 +18,19 @@ impl NodeConnection {
     /// Connects, shakes hands and finds the newest of `points` (newest first) that the node has
     /// on its chain. Without points the chain is followed from the origin.
     pub fn open(options: NodeOptions, points: &[NodePoint]) -> Result<Self, NodeError> {
+        Self::open_unless(&|| false, options, points)
+    }
+
+    /// The same, but a node that is silent is not waited for once `is_stopped` says so.
+    pub fn open_unless(
+        is_stopped: &dyn Fn() -> bool,
+        options: NodeOptions,
+        points: &[NodePoint],
+    ) -> Result<Self, NodeError> {
         let points = points.to_vec();
         let limits = options.queue;
-        let feed = Feed::open("cardano-node", limits, async move |outbox: Outbox| {
-            follow(&options, &points, &outbox).await
-        });
-        feed.map(Self).map_err(closed)
+        let work = async move |outbox: Outbox| follow(&options, &points, &outbox).await;
+        Feed::open("cardano-node", limits, is_stopped, work).map(Self).map_err(closed)
     }
 
     /// The next event; `None` when nothing came within `wait`.

@@ -26,9 +26,13 @@ impl LiveSource for CardanoNode {
         self.options.address.to_string()
     }
 
-    fn connect(&self, points: &[ChainPoint]) -> Result<Box<dyn LiveConnection>, LiveError> {
+    fn connect(
+        &self,
+        points: &[ChainPoint],
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Box<dyn LiveConnection>, LiveError> {
         let asked: Vec<NodePoint> = points.iter().map(NodePoint::from).collect();
-        match NodeConnection::open(self.options.clone(), &asked) {
+        match NodeConnection::open_unless(is_stopped, self.options.clone(), &asked) {
             Ok(connection) => Ok(Box::new(connection)),
             Err(error) if is_behind(&error, points) => Err(LiveError::Behind(error.into())),
             Err(error) => Err(error.into()),
