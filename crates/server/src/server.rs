@@ -1,6 +1,12 @@
 //! The servers as parts of a program: started, announced, stopped by a signal.
 
-use std::{net::SocketAddr, path::PathBuf, pin::Pin, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    pin::Pin,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context;
 use tokio::{
@@ -26,6 +32,9 @@ use crate::{
 
 /// How long reads of the server may take once the program stops.
 pub(crate) const STOP_WAIT: Duration = Duration::from_secs(6);
+
+/// The longest that stopping takes. Whoever supervises the program is promised ten seconds.
+const STOP_MAX: Duration = Duration::from_secs(8);
 
 /// The threads that answer requests.
 pub(crate) fn runtime() -> anyhow::Result<Runtime> {
@@ -131,11 +140,26 @@ pub(crate) fn serve_until_stopped(
             broken = engine.broken() => broken,
         }
     });
+    let asked = Instant::now();
+    end_in_time(i32::from(broken.is_some()));
     let servers = servers.ask_to_stop();
     let worked = engine.stop().map_err(anyhow::Error::from);
     let stopped = wait(servers, &runtime);
-    runtime.shutdown_timeout(STOP_WAIT);
+    runtime.shutdown_timeout(STOP_WAIT.min(STOP_MAX.saturating_sub(asked.elapsed())));
     broken.map_or(Ok(()), Err).and(worked).and(stopped)
+}
+
+/// Ends the process when stopping takes too long, as when a database server holds a statement. Nothing
+/// is lost by it: every part is made for being killed.
+fn end_in_time(code: i32) {
+    thread::spawn(move || {
+        thread::sleep(STOP_MAX);
+        tracing::warn!(
+            "work in hand did not end within {STOP_MAX:?} and was cut off; what was acknowledged is \
+             kept, the rest is done again after the next start"
+        );
+        std::process::exit(code);
+    });
 }
 
 /// Waits for servers that were asked to stop; answers the first failure.
