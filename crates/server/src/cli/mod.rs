@@ -26,6 +26,7 @@ mod settings;
 mod sources;
 mod store;
 mod store_move;
+mod sync;
 mod table;
 mod tx;
 mod wallet;
@@ -223,6 +224,9 @@ fn announce(engine: &Engine, servers: &Servers) {
     }
     if engine.ledger_follows() {
         output::note("the wallet ledger follows the chain database");
+    }
+    if let Some((source, _)) = engine.source() {
+        sync::tell_in_background(source);
     }
     if engine.index().is_some() {
         output::note(format_args!(
