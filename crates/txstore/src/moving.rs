@@ -15,11 +15,13 @@
 //!   on it takes no writes and is not opened any more, and the passes end.
 //! * What is taken off the list is in the target first, by name: a move that dies then copies it again.
 //! * A move that died goes on where it was; what it copied before is compared like everything else.
+//! * Marks of the source are changed by the move that they name only, in the commit that compares them.
 
 mod compare;
 mod follow;
 mod image;
 mod mark;
+mod owner;
 mod walk;
 
 use std::time::{Duration, Instant};
@@ -27,10 +29,14 @@ use std::time::{Duration, Instant};
 use utxokeep_core::{ErrorKind, Txid};
 use utxokeep_fault::crash_point;
 
-pub use self::compare::{StoreComparison, StoreDifference, compare_stores};
+pub use self::{
+    compare::{StoreComparison, StoreDifference, compare_stores},
+    owner::abandon_move,
+};
 use self::{
-    follow::stop_listing,
+    image::TxImage,
     mark::{MOVE, Mark, PENDING},
+    owner::{SourceMarks, write_owned},
     walk::{OF_ENGINE, TxPage, copy_txs, differing, next_states, next_txs, write_states},
 };
 use crate::{
@@ -65,6 +71,9 @@ const ROUNDS_MAX: u32 = 20;
 /// Pages of the list that are followed in one such round.
 const PAGES_MAX: u32 = 1_000;
 
+/// How long a move waits before it looks again at a transaction that is being created.
+const CREATING_POLL_MS: u64 = 200;
+
 /// How a store is moved.
 #[derive(Debug, Clone)]
 pub struct MoveOptions {
@@ -80,6 +89,8 @@ pub struct MoveOptions {
     pub passes_max: u32,
     /// How long writes that a program began before the source was retired are waited for.
     pub quiet_ms: u64,
+    /// How long the creation of a large transaction is waited for, wherever the move meets one.
+    pub creating_wait_ms: u64,
 }
 
 /// How far a move is.
@@ -146,12 +157,17 @@ pub enum MoveError {
     /// The move was done before.
     #[error("the source was moved to this target already; nothing was changed: use the target")]
     AlreadyMoved,
-    /// Part of a transaction is not there yet.
+    /// Part of a transaction is not there yet, and was waited for in vain.
     #[error(
-        "transaction {0} is being created, and some of its outputs are not there yet; wait, or create \
-         it once more, and repeat the command"
+        "transaction {txid} has been in creation for {waited_ms} ms, and some of its outputs are not \
+         there yet; create it once more if its creator died, and repeat the command"
     )]
-    Creating(Txid),
+    Creating {
+        /// The transaction.
+        txid: Txid,
+        /// For how long the move has waited.
+        waited_ms: u64,
+    },
     /// Two stores would delete files of one blob store.
     #[error(
         "the source has bodies in a blob store, which goes over to the target; that needs \
@@ -173,6 +189,19 @@ pub enum MoveError {
         /// The target of that move.
         to: String,
     },
+    /// The source was asked to list its changes and to be retired by this move, and now it was not.
+    #[error(
+        "the source lists its changes for this move, or is retired by it, and --retire-source is \
+         missing; nothing was changed: repeat the command with --retire-source, or give the move up \
+         with --abandon"
+    )]
+    RetirementBegun,
+    /// Somebody gave the move up while it went on.
+    #[error(
+        "the move was given up while it went on (store move --abandon): the source no longer lists \
+         its changes for it, and the target is half a copy; repeat the command, or remove the target"
+    )]
+    GivenUp,
     /// The target does not keep what was written.
     #[error("the target has {what} otherwise than it was copied; the source is as it was")]
     NotKept {
@@ -245,6 +274,8 @@ struct Move<'m> {
     is_following: bool,
     is_retired: bool,
     followed: u64,
+    /// What was told last: transactions, changes, and where.
+    told: (u64, u64, Option<Txid>),
 }
 
 /// Moves a store. Both were opened with [`crate::Agreement::Moving`].
@@ -255,28 +286,10 @@ pub fn move_store<'m>(
     watch: &'m mut WatchMove<'m>,
 ) -> Result<MoveReport, MoveError> {
     let (pass, followed, is_following, is_retired) = (0, 0, false, false);
+    let told = (0, 0, None);
     let mut moving =
-        Move { source, target, options, watch, pass, is_following, is_retired, followed };
+        Move { source, target, options, watch, pass, is_following, is_retired, followed, told };
     moving.run()
-}
-
-/// Takes the retirement of a source back, whose move did not end, and its list of changes; answers
-/// whether it was retired. The target stays half a store.
-pub fn abandon_move(
-    source: &NodeStore,
-    target: &NodeStore,
-    options: &MoveOptions,
-) -> Result<bool, MoveError> {
-    let mark = target.read(|facts| Mark::read(facts.view))?;
-    if mark.is_none_or(|mark| mark.from != options.from) {
-        // It may be whole, and in use.
-        return Err(MoveError::NotEmpty);
-    }
-    let was_retired = source.read(|facts| Ok(facts.view.state(MOVED_AWAY)?.is_some()))?;
-    let names = [MOVED_AWAY, MOVED_TO, CHANGES_LISTED].map(|name| (name.to_owned(), None));
-    source.change_compared(|| write_states(source, &names))?;
-    stop_listing(source)?;
-    Ok(was_retired)
 }
 
 impl Move<'_> {
@@ -289,7 +302,11 @@ impl Move<'_> {
         if !mark.is_copied {
             self.copy(&mut mark)?;
         }
-        if self.source.read(|facts| Ok(facts.view.state(CHANGES_LISTED)?.is_some()))? {
+        // A copy leaves the list of another move alone. Before there were lists a source was retired
+        // without one: nobody writes to it.
+        let is_listed =
+            self.source.read(|facts| SourceMarks::read(facts.view))?.listed_to.is_some();
+        if self.options.retires_source && is_listed {
             return self.end_by_list(mark);
         }
         loop {
@@ -331,6 +348,7 @@ impl Move<'_> {
             self.retire()?;
         }
         while self.follow(u32::MAX)? > 0 {}
+        self.check_owned()?;
         self.end()?;
         let ms = |begin: Instant| u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(self.report(transactions, last_step.map(ms)))
@@ -378,6 +396,7 @@ impl Move<'_> {
             if mark.from != from {
                 return Err(MoveError::OtherMove { from: mark.from });
             }
+            self.refuse_unasked()?;
             return Ok(mark);
         }
         let is_empty = self.target.read(|facts| {
@@ -395,6 +414,7 @@ impl Move<'_> {
                 MoveError::NotEmpty
             });
         }
+        self.refuse_unasked()?;
         let mark = Mark { from, after: None, is_copied: false, compared: None };
         mark.write(self.target)?;
         crash_point("move_marked");
@@ -407,8 +427,8 @@ impl Move<'_> {
         let (mut transactions, mut changed) = (0, 0);
         loop {
             let (batch, after) = (self.options.batch, mark.after);
-            let page = next_txs(self.source, self.target, after.as_ref(), batch, false)?;
-            self.check_page(&page)?;
+            let (source, target) = (self.source, self.target);
+            let page = self.settled(|| next_txs(source, target, after.as_ref(), batch, false))?;
             changed += copy_txs(self.target, &page)?;
             transactions += page.txids.len() as u64;
             mark.after = page.txids.last().copied().or(mark.after);
@@ -428,9 +448,8 @@ impl Move<'_> {
         let mut pass = Pass::default();
         let mut after = None;
         loop {
-            let batch = self.options.batch;
-            let page = next_txs(self.source, self.target, after.as_ref(), batch, true)?;
-            self.check_page(&page)?;
+            let (source, target, batch) = (self.source, self.target, self.options.batch);
+            let page = self.settled(|| next_txs(source, target, after.as_ref(), batch, true))?;
             let differing = differing(self.target, &page)?;
             if !differing.is_empty() {
                 let listed = differing.into_iter().map(|(txid, _)| Listed::Tx(txid));
@@ -474,12 +493,36 @@ impl Move<'_> {
         })
     }
 
+    /// Reads a page; again and again while a transaction on it is being created, for as long as that is
+    /// waited for.
+    fn settled(
+        &mut self,
+        read: impl Fn() -> Result<TxPage, StoreError>,
+    ) -> Result<TxPage, MoveError> {
+        let mut waited_ms = 0;
+        loop {
+            let page = read()?;
+            let mut pairs = page.txids.iter().zip(&page.source);
+            let is_creating = |image: &TxImage| image.record.is_creating;
+            let creating = pairs.find(|(_, image)| image.as_ref().is_some_and(is_creating));
+            let Some((txid, _)) = creating else {
+                self.check_page(&page)?;
+                return Ok(page);
+            };
+            if waited_ms >= self.options.creating_wait_ms {
+                return Err(MoveError::Creating { txid: *txid, waited_ms });
+            }
+            let (transactions, changed, at) = self.told;
+            self.tell(transactions, changed, at.as_ref())?;
+            let pause_ms = CREATING_POLL_MS.min(self.options.creating_wait_ms - waited_ms);
+            std::thread::sleep(Duration::from_millis(pause_ms));
+            waited_ms += pause_ms;
+        }
+    }
+
     fn check_page(&self, page: &TxPage) -> Result<(), MoveError> {
         for (txid, image) in page.txids.iter().zip(&page.source) {
             let Some(image) = image else { continue };
-            if image.record.is_creating {
-                return Err(MoveError::Creating(*txid));
-            }
             if image.record.blob.is_some() {
                 let has_place =
                     self.source.read(|facts| Ok(facts.view.state(BLOB_STORE)?.is_some()))?;
@@ -502,7 +545,11 @@ impl Move<'_> {
             (MOVED_AWAY.to_owned(), Some(1_u32.to_be_bytes().to_vec())),
         ];
         // On a cluster programs go by a stamp that they wrote earlier: it has to be gone first.
-        self.source.change_compared(|| write_states(self.source, &states))?;
+        self.check_compared()?;
+        let is_ours = |marks: &SourceMarks| marks.is_listed_for(&self.options.to);
+        self.source
+            .change_compared(|| write_owned(self.source, is_ours, &states))?
+            .map_err(|_| MoveError::GivenUp)?;
         crash_point("move_retired");
         self.is_retired = true;
         if self.source.backend.is_shared() {
@@ -519,6 +566,7 @@ impl Move<'_> {
         changed: u64,
         at: Option<&Txid>,
     ) -> Result<(), MoveError> {
+        self.told = (transactions, changed, at.copied());
         let at = at.map_or(u16::MAX, |txid| {
             let bytes = txid.as_bytes();
             u16::from_be_bytes([bytes[0], bytes[1]])

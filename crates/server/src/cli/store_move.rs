@@ -27,6 +27,9 @@ const PASSES_MAX: u32 = 20;
 /// How long writes are waited for that a program began before the source was retired.
 const QUIET_MS: u64 = 3_000;
 
+/// How long the creation of a large transaction is waited for.
+const CREATING_WAIT_MS: u64 = 60_000;
+
 /// Transactions that are compared at once.
 const COMPARED: usize = 500;
 
@@ -103,6 +106,7 @@ pub(super) fn move_to(session: &Session, args: &StoreMove) -> anyhow::Result<Exi
         batch: args.batch as usize,
         passes_max: PASSES_MAX,
         quiet_ms: QUIET_MS,
+        creating_wait_ms: CREATING_WAIT_MS,
     };
     if args.abandon {
         let was_retired = abandon_move(&source, &target, &options)?;

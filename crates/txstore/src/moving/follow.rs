@@ -8,6 +8,7 @@ use utxokeep_fault::crash_point;
 use super::{
     Move, MoveError,
     mark::{Mark, PENDING},
+    owner::{SourceMarks, write_owned},
     walk::{copy_txs, differing, images_of, write_states},
 };
 use crate::{
@@ -25,18 +26,23 @@ fn rows(store: &NodeStore, limit: usize) -> Result<Vec<String>, StoreError> {
     Ok(page.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Takes rows off the list of a store.
-fn take_off(store: &NodeStore, rows: &[String]) -> Result<(), StoreError> {
+/// Takes rows off the list of a store, if its marks allow it; answers whether they did.
+fn take_off(
+    store: &NodeStore,
+    is_allowed: impl Fn(&SourceMarks) -> bool,
+    rows: &[String],
+) -> Result<bool, StoreError> {
     let states: Vec<_> = rows.iter().map(|row| (row.clone(), None)).collect();
-    write_states(store, &states)
+    Ok(write_owned(store, is_allowed, &states)?.is_ok())
 }
 
-/// Empties the list of a store that lists no more.
+/// Empties the list of a store that lists no more. A move that begins a list meanwhile keeps it.
 pub(super) fn stop_listing(store: &NodeStore) -> Result<(), StoreError> {
     loop {
         let page = rows(store, ROWS_MAX)?;
-        take_off(store, &page)?;
-        if page.len() < ROWS_MAX {
+        let is_over = page.len() < ROWS_MAX;
+        if page.is_empty() || !take_off(store, |marks| marks.listed_to.is_none(), &page)? || is_over
+        {
             return Ok(());
         }
     }
@@ -59,7 +65,13 @@ impl Move<'_> {
                 }
                 let to = self.options.to.clone().into_bytes();
                 let states = [(CHANGES_LISTED.to_owned(), Some(to))];
-                self.source.change_compared(|| write_states(self.source, &states))?;
+                let is_free = |marks: &SourceMarks| *marks == SourceMarks::default();
+                let begun =
+                    self.source.change_compared(|| write_owned(self.source, is_free, &states))?;
+                if let Err(found) = begun {
+                    let to = found.moved_to.or(found.listed_to).unwrap_or_default();
+                    return Err(MoveError::OtherTarget { to });
+                }
                 crash_point("move_listing");
             }
         }
@@ -87,7 +99,10 @@ impl Move<'_> {
             let pending = page.join("\n").into_bytes();
             write_states(self.target, &[(PENDING.to_owned(), Some(pending))])?;
             crash_point("move_pending");
-            take_off(self.source, &page)?;
+            let is_ours = |marks: &SourceMarks| marks.is_listed_for(&self.options.to);
+            if !take_off(self.source, is_ours, &page)? {
+                return Err(MoveError::GivenUp);
+            }
             crash_point("move_taken");
             followed += self.copy_pending()?;
             self.tell(followed, followed, None)?;
@@ -111,7 +126,7 @@ impl Move<'_> {
                 Listed::State(name) => names.push(name),
             }
         }
-        self.copy_listed(txids.iter().copied().collect())?;
+        self.copy_listed(&txids.iter().copied().collect::<Vec<_>>())?;
         self.copy_values(&names)?;
         write_states(self.target, &[(PENDING.to_owned(), None)])?;
         crash_point("move_followed");
@@ -120,12 +135,12 @@ impl Move<'_> {
         Ok(count)
     }
 
-    fn copy_listed(&self, txids: Vec<Txid>) -> Result<(), MoveError> {
+    fn copy_listed(&mut self, txids: &[Txid]) -> Result<(), MoveError> {
         if txids.is_empty() {
             return Ok(());
         }
-        let page = images_of(self.source, txids)?;
-        self.check_page(&page)?;
+        let source = self.source;
+        let page = self.settled(|| images_of(source, txids.to_vec()))?;
         copy_txs(self.target, &page)?;
         match differing(self.target, &page)?.first() {
             None => Ok(()),

@@ -22,6 +22,9 @@ use utxokeep_txstore::{
     TxStore as _, abandon_move, compare_stores, move_store,
 };
 
+mod creating;
+mod owner;
+
 use super::{
     choose::Chooser,
     engines,
@@ -96,6 +99,7 @@ fn options(batch: usize) -> MoveOptions {
         batch,
         passes_max: 20,
         quiet_ms: 0,
+        creating_wait_ms: 0,
     }
 }
 
@@ -313,6 +317,9 @@ fn a_retired_source_takes_no_writes_and_is_not_opened_until_the_move_is_abandone
     let looking = settings(seed).with(|settings| settings.health_probe_ms = 0);
     let running = source.open(looking).unwrap();
     history.go(&running, 60, "source");
+    // So that there is something to trim.
+    let undo = || vec![("undo/0000000001/t".to_owned(), Some(vec![1]))];
+    running.update_states(&mut |_| Ok(undo())).unwrap();
     let retiring = MoveOptions { retires_source: true, ..options(5) };
     let half = target.open_for_move(seed);
     let opened = source.open_for_move(seed);
@@ -326,8 +333,8 @@ fn a_retired_source_takes_no_writes_and_is_not_opened_until_the_move_is_abandone
     let refused = running.preserve(&[txid], Height::new(5)).unwrap_err();
     assert!(matches!(refused, StoreError::MovedAway { ref to } if to == "target"), "{refused}");
     // Nothing that the pruner does either, and readiness says so.
-    let refused = running.trim_undo(Height::new(u32::MAX - 1)).err();
-    assert!(refused.is_none_or(|error| matches!(error, StoreError::MovedAway { .. })));
+    let refused = running.trim_undo(Height::new(u32::MAX - 1)).unwrap_err();
+    assert!(matches!(refused, StoreError::MovedAway { ref to } if to == "target"), "{refused}");
     let refused = running.update_states(&mut |_| Ok(vec![("pruner_paused".to_owned(), None)]));
     assert!(matches!(refused, Err(StoreError::MovedAway { .. })), "{refused:?}");
     let trouble = running.trouble().unwrap();
@@ -342,6 +349,7 @@ fn a_retired_source_takes_no_writes_and_is_not_opened_until_the_move_is_abandone
     assert!(abandon_move(&opened, &half, &retiring).unwrap());
     drop(source.open(settings(seed)).unwrap());
     assert_eq!(running.trouble(), None);
+    assert!(running.trim_undo(Height::new(2)).unwrap() > 0);
     history.go(&running, 20, "source, after the move was abandoned");
     move_until(&opened, &half, &retiring, u64::MAX).unwrap();
     let refused = abandon_move(&opened, &half, &retiring).unwrap_err();
