@@ -22,6 +22,7 @@ pub mod node_store;
 pub mod ops;
 pub mod owners;
 pub mod persister;
+mod place_name;
 pub mod pruning;
 mod readers;
 pub mod store_bench;

@@ -19,6 +19,7 @@ use utxokeep_txstore::{
 #[cfg(any(feature = "aerospike", feature = "redis"))]
 use utxokeep_txstore::{RecordContext, RecordSettings};
 
+pub use crate::place_name::name_for_move;
 use crate::{clock::now_us, config::TxStoreConfig};
 
 const KIB: usize = 1 << 10;
@@ -120,18 +121,6 @@ pub fn open_for_move(
 ) -> Result<Arc<NodeStore>, NodeStoreOpenError> {
     let config = TxStoreConfig { blobs: String::new(), ..config.clone() };
     open_how(url, &config, mode, agreement, false)
-}
-
-/// What a place is called in the marks of a move: nothing secret, and what tells stores of one server
-/// apart.
-pub fn name_for_move(url: &str) -> String {
-    let (engine, place) = url.split_once(':').unwrap_or((url, ""));
-    let parameters = place.split_once('?').map_or("", |(_, parameters)| parameters);
-    let is_name = |pair: &&str| pair.starts_with("prefix=") || pair.starts_with("set=");
-    let is_server = shown(engine, "?x=y").is_empty();
-    let own = parameters.split('&').find(|pair| is_server && is_name(pair));
-    let own = own.map(|pair| format!("?{pair}")).unwrap_or_default();
-    format!("{engine}:{}{own}", shown(engine, place))
 }
 
 fn open_how(
@@ -522,19 +511,6 @@ mod tests {
         }
         for engine in ["redis", "aerospike"] {
             assert_eq!(shown(engine, "//me:s?cret@a:1,b:2/n?prefix=x"), "a:1,b:2/n");
-        }
-    }
-
-    #[test]
-    fn a_move_names_places_without_secrets_and_tells_stores_of_one_server_apart() {
-        for (url, name) in [
-            ("rocksdb:a?b", "rocksdb:a?b"),
-            ("postgres://me:secret@host/db?password=secret", "postgres:host/db"),
-            ("redis://:secret@a:1,b:2?ack=disk&prefix=one", "redis:a:1,b:2?prefix=one"),
-            ("redis://a:1", "redis://a:1"),
-            ("aerospike://me:secret@a:1/ns?set=two&ack=primary", "aerospike:a:1/ns?set=two"),
-        ] {
-            assert_eq!(name_for_move(url), name);
         }
     }
 

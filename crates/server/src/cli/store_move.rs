@@ -183,23 +183,13 @@ impl Human for Compared {
     }
 }
 
-/// Whether two URLs name one store. Files are the same however their paths are written.
-fn is_same_place(one: &str, other: &str) -> bool {
-    let place = |url: &str| {
-        let name = node_store::name_for_move(url);
-        let (engine, place) = name.split_once(':').unwrap_or((&name, ""));
-        let is_file = matches!(engine, "rocksdb" | "sqlite");
-        let found = is_file.then(|| std::fs::canonicalize(place).ok()).flatten();
-        found.map_or_else(|| name.clone(), |path| format!("{engine}:{}", path.display()))
-    };
-    place(one) == place(other)
-}
-
 /// Compares two node stores.
 pub(super) fn verify(session: &Session, args: &StoreVerify) -> anyhow::Result<Exit> {
     let url = url_of(session, args.store.store.as_deref())?;
-    if is_same_place(url, &args.against) {
-        return Err(CliError::SameStore { place: node_store::name_for_move(url) }.into());
+    let (name, against) =
+        (node_store::name_for_move(url), node_store::name_for_move(&args.against));
+    if name == against {
+        return Err(CliError::SameStore { place: name }.into());
     }
     let one = open(session, url, OpenMode::Read)?;
     let other = open(session, &args.against, OpenMode::Read)?;
