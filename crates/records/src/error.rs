@@ -25,6 +25,9 @@ pub enum RecordError {
         /// What was tried, and what happened last.
         what: String,
     },
+    /// The store was opened to read.
+    #[error("the record store was opened to read, and takes no writes; nothing was changed")]
+    OpenedToRead,
     /// A call that can never work, such as a field without a name.
     #[error("wrong use of the record store: {what}")]
     Usage {

@@ -21,6 +21,7 @@ pub mod bench;
 mod check;
 mod error;
 mod memory;
+mod opened;
 mod port;
 #[cfg(feature = "redis")]
 mod redis;
@@ -35,6 +36,7 @@ mod version;
 pub use self::aerospike::{AEROSPIKE_URL_FORM, AerospikeOptions, AerospikeRecords, Consistency};
 pub use error::RecordError;
 pub use memory::MemoryRecords;
+pub use opened::ReadOnlyRecords;
 pub use port::{
     Acknowledgement, Action, Barrier, CALL_ITEMS_MAX, Cell, Expect, FIELD_NAME_BYTES_MAX, Field,
     Fields, IndexChange, IndexPage, KEY_NAME_BYTES_MAX, Key, MEMBER_BYTES_MAX, ReadCell,

@@ -176,7 +176,9 @@ impl StoreError {
             Self::Sql(error) => may_be_repeated(error.kind()),
             Self::Disagreement(_)
             | Self::MovedAway { .. }
-            | Self::Records(RecordError::Unsuitable { .. }) => ErrorKind::Refused,
+            | Self::Records(RecordError::Unsuitable { .. } | RecordError::OpenedToRead) => {
+                ErrorKind::Refused
+            }
             Self::TooManyItems { .. } | Self::Records(RecordError::Config { .. }) => {
                 ErrorKind::Invalid
             }

@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex};
 
 use utxokeep_core::{Corrupt, Found, NotOpened, Opening};
 use utxokeep_kv::OpenMode;
-use utxokeep_records::{Barrier, ReadCell, RecordStore, WriteCell};
+use utxokeep_records::{Barrier, ReadCell, ReadOnlyRecords, RecordStore, WriteCell};
 
 #[cfg(feature = "testing")]
 pub use self::fault::{Fault as RecordFault, RecordFaults};
@@ -101,6 +101,7 @@ impl RecordBackend {
         mode: OpenMode,
     ) -> Result<Self, StoreOpenError> {
         settings.check()?;
+        let port = if mode.may_write() { port } else { Arc::new(ReadOnlyRecords::new(port)) };
         let cells = Cells::new(port, settings, context);
         let wanted = Numbers { format: FORMAT, layout: cells.layout };
         let mut found = Numbers::read(&cells)?;

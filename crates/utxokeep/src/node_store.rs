@@ -371,7 +371,12 @@ fn open_aerospike(
              its nodes breaks, two spends of one output can both be acknowledged"
         );
     }
-    on_records(Arc::new(AerospikeRecords::open(options)?), config, settings, mode)
+    let port = if mode.may_write() {
+        AerospikeRecords::open(options)?
+    } else {
+        AerospikeRecords::open_to_read(options)?
+    };
+    on_records(Arc::new(port), config, settings, mode)
 }
 
 /// This build cannot reach one.

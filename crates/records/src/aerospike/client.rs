@@ -15,7 +15,7 @@ use super::{
     options::{AerospikeOptions, Consistency},
     outcome::{Outcome, is_unroutable, of_row},
 };
-use crate::error::RecordError;
+use crate::{error::RecordError, opened::Purpose};
 
 /// Longest wait between two attempts.
 const RETRY_MS_MAX: u64 = 500;
@@ -27,6 +27,7 @@ const RECONNECT_EVERY: Duration = Duration::from_secs(2);
 pub(super) struct Cluster {
     client: RwLock<Arc<Client>>,
     pub(super) options: AerospikeOptions,
+    pub(super) purpose: Purpose,
     trouble: Mutex<Option<String>>,
     /// When the client was connected last.
     connected: Mutex<Instant>,
@@ -61,11 +62,14 @@ async fn new_client(options: &AerospikeOptions) -> Result<Client, RecordError> {
 
 impl Cluster {
     /// Connects to any of the servers.
-    pub(super) async fn connect(options: AerospikeOptions) -> Result<Self, RecordError> {
+    pub(super) async fn connect(
+        options: AerospikeOptions,
+        purpose: Purpose,
+    ) -> Result<Self, RecordError> {
         let client = RwLock::new(Arc::new(new_client(&options).await?));
         let connected = Mutex::new(Instant::now());
         let clock = ServerClock::default();
-        Ok(Self { client, options, trouble: Mutex::new(None), connected, clock })
+        Ok(Self { client, options, purpose, trouble: Mutex::new(None), connected, clock })
     }
 
     pub(super) fn client(&self) -> Arc<Client> {

@@ -9,7 +9,7 @@ use super::{
     encode::ROWS,
     options::{AerospikeOptions, Consistency},
 };
-use crate::{error::RecordError, port::Acknowledgement};
+use crate::{error::RecordError, opened::Purpose, port::Acknowledgement};
 
 fn unsuitable(what: String) -> RecordError {
     RecordError::Unsuitable { what }
@@ -21,9 +21,17 @@ pub(super) fn field<'t>(text: &'t str, separator: char, name: &str) -> Option<&'
     pairs.find_map(|(found, value)| (found == name).then(|| value.trim()))
 }
 
-/// Looks at the namespace on every node, and makes the secondary index.
+/// Looks at the namespace on every node, and makes the secondary index; where the store is only read,
+/// whether the namespace is there.
 pub(super) async fn cluster(cluster: &Cluster) -> Result<(), RecordError> {
     let nodes = cluster.client().nodes();
+    if cluster.purpose == Purpose::Read {
+        for node in &nodes {
+            let command = format!("namespace/{}", cluster.options.namespace);
+            known(&cluster.options, node.name(), &cluster.info(node, &command).await?)?;
+        }
+        return Ok(());
+    }
     for one in &nodes {
         node(cluster, one, nodes.len()).await?;
     }
@@ -54,14 +62,21 @@ pub(super) async fn node(
     Ok(about)
 }
 
-/// Refuses a namespace that cannot keep what the store promises.
-fn namespace(options: &AerospikeOptions, node: &str, about: &str) -> Result<(), RecordError> {
+/// Refuses a namespace that a node does not have.
+fn known(options: &AerospikeOptions, node: &str, about: &str) -> Result<(), RecordError> {
     let name = &options.namespace;
     if about.contains("type=unknown") || about.starts_with("ERROR") {
         return Err(unsuitable(format!(
             "{node} has no namespace {name}: add it to its configuration and restart it"
         )));
     }
+    Ok(())
+}
+
+/// Refuses a namespace that cannot keep what the store promises.
+fn namespace(options: &AerospikeOptions, node: &str, about: &str) -> Result<(), RecordError> {
+    let name = &options.namespace;
+    known(options, node, about)?;
     let value = |field_name| field(about, ';', field_name);
     let is = |field_name| value(field_name) == Some("true");
     let number = |field_name| value(field_name).and_then(|text| text.parse::<u32>().ok());

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     check,
     error::RecordError,
+    opened::Purpose,
     port::{
         Acknowledgement, Action, Barrier, Cell, Expect, IndexPage, ReadCell, RecordStore,
         ScanIndex, Trouble, WriteCell, Written,
@@ -50,6 +51,16 @@ impl AerospikeRecords {
     /// Connects, looks whether the namespace can do what is needed, and waits for the secondary
     /// index.
     pub fn open(options: AerospikeOptions) -> Result<Self, RecordError> {
+        Self::open_for(options, Purpose::Write)
+    }
+
+    /// Connects to servers that hold a store already, to read it. Nothing is made on them, no secondary
+    /// index and no record that tells the time; settings that only writes rest on are not looked at.
+    pub fn open_to_read(options: AerospikeOptions) -> Result<Self, RecordError> {
+        Self::open_for(options, Purpose::Read)
+    }
+
+    fn open_for(options: AerospikeOptions, purpose: Purpose) -> Result<Self, RecordError> {
         options.check()?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads)
@@ -59,7 +70,7 @@ impl AerospikeRecords {
             .map_err(|error| RecordError::Config { what: format!("no threads: {error}") })?;
         let encoder = Arc::new(Encoder::new(&options));
         let cluster = wait(&runtime, async move {
-            let cluster = Cluster::connect(options).await?;
+            let cluster = Cluster::connect(options, purpose).await?;
             probe::cluster(&cluster).await?;
             Ok::<_, RecordError>(Arc::new(cluster))
         })??;
@@ -251,6 +262,8 @@ async fn server_ms(cluster: &Cluster, encoder: &Encoder) -> Result<u64, RecordEr
         let mut answer = cluster.send(1, &|_| encoder.time(), &|_| READ_BYTES).await?;
         match answer.pop().ok_or_else(none)? {
             Outcome::Answered(record) => return encode::now_ms(&record).ok_or_else(none),
+            // Whoever writes makes it first.
+            Outcome::NotFound if cluster.purpose == Purpose::Read => return Err(none()),
             Outcome::NotFound => {
                 // Whether or not it happened is seen with the next question.
                 let _ = cluster.send(1, &|_| encoder.start_clock(), &|_| READ_BYTES).await?;
@@ -283,6 +296,9 @@ impl RecordStore for AerospikeRecords {
 
     fn write(&self, writes: &[WriteCell], barrier: Barrier) -> Result<Vec<Written>, RecordError> {
         check::writes(writes)?;
+        if self.cluster.purpose == Purpose::Read {
+            return Err(RecordError::OpenedToRead);
+        }
         for change in writes.iter().flat_map(|write| &write.index) {
             checked(change.index)?;
         }
@@ -325,6 +341,10 @@ impl RecordStore for AerospikeRecords {
     }
 
     fn probe(&self, _shards: u16) -> Option<Trouble> {
+        if self.cluster.purpose == Purpose::Read {
+            // Trying would write.
+            return self.trouble();
+        }
         let (cluster, encoder) = (Arc::clone(&self.cluster), Arc::clone(&self.encoder));
         let looked = self.wait(async move {
             // Without the time nothing can be written; why not, the writes say.

@@ -9,6 +9,7 @@ use super::{
     health,
     node::Node,
 };
+pub(crate) use crate::opened::Purpose;
 use crate::{error::RecordError, port::Acknowledgement};
 
 /// Functions, and WAIT as it is used here, came with this one.
@@ -20,15 +21,6 @@ pub(crate) enum Fitness {
     Fit,
     /// At level `primary` only: a restart loses all its records.
     WithoutLog,
-}
-
-/// What a store is opened for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Write,
-    /// Nothing is written, no function loaded either: a server that is away, or unfit to be written
-    /// to, keeps nobody from reading the others.
-    Read,
 }
 
 fn unsuitable(what: String) -> RecordError {

@@ -157,7 +157,7 @@ impl RecordStore for RedisRecords {
     fn write(&self, writes: &[WriteCell], barrier: Barrier) -> Result<Vec<Written>, RecordError> {
         check::writes(writes)?;
         if self.cluster.purpose == Purpose::Read {
-            return Err(RecordError::usage("it was opened to read"));
+            return Err(RecordError::OpenedToRead);
         }
         let is_awaited = self.cluster.options.acknowledgement != Acknowledgement::Primary;
         let has_barrier = barrier == Barrier::Safe && is_awaited;

@@ -4,6 +4,7 @@
 pub(crate) mod cut;
 mod large;
 mod numbers;
+mod read_only;
 mod simulated;
 mod steps;
 pub(crate) mod world;
