@@ -134,9 +134,9 @@ pub(crate) async fn cluster(cluster: &Cluster) -> Result<(), RecordError> {
     let level = cluster.options.acknowledgement;
     let holding = topology.primaries.iter().filter(|primary| primary.slots > 0);
     for primary in holding.clone() {
-        if level == Acknowledgement::Replica && primary.replicas.is_empty() {
+        if level != Acknowledgement::Primary && primary.replicas.is_empty() {
             return Err(unsuitable(format!(
-                "ack=replica needs at least one replica of every primary, and {} has none: add one \
+                "ack={level} needs at least one replica of every primary, and {} has none: add one \
                  with redis-cli --cluster add-node --cluster-slave, or choose ack=primary",
                 primary.address
             )));

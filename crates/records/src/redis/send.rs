@@ -287,8 +287,7 @@ impl Cluster {
         match self.options.acknowledgement {
             Acknowledgement::Primary => None,
             // After a failover there is none for a while: that is no reason to promise less.
-            Acknowledgement::Replica => Some(known.unwrap_or(1).max(1)),
-            Acknowledgement::Disk => known.or(Some(1)).filter(|count| *count > 0),
+            Acknowledgement::Replica | Acknowledgement::Disk => Some(known.unwrap_or(1).max(1)),
         }
     }
 }

@@ -85,8 +85,11 @@ fn disk_needs_a_log_that_is_synced_always_on_every_server() {
         cluster.wire(number).unwrap().call(&["CLUSTER", "FORGET", &id]).unwrap();
     }
     let hosts = cluster.url("ack=replica").replace(&format!(",127.0.0.1:{}", cluster.port(5)), "");
-    let refused = open(&hosts).unwrap_err().to_string();
-    assert!(refused.contains("at least one replica"), "{refused}");
+    for level in ["replica", "disk"] {
+        let refused = open(&hosts.replace("ack=replica", &format!("ack={level}"))).unwrap_err();
+        let named = format!("ack={level} needs at least one replica");
+        assert!(refused.to_string().contains(&named), "{refused}");
+    }
 
     // A slot that nobody holds.
     cluster.wire(0).unwrap().call(&["CLUSTER", "DELSLOTS", "7"]).unwrap();

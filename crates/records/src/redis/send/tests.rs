@@ -18,6 +18,7 @@ type Sent = Vec<(u16, Vec<Command>)>;
 /// Two primaries, one replica each, that follow a script for everything but questions about the
 /// cluster.
 struct Scripted {
+    nodes: &'static str,
     script: Arc<Script>,
     sent: Arc<Mutex<Sent>>,
 }
@@ -29,11 +30,19 @@ cc h:3@13 slave aa 0 0 1 connected
 dd h:4@14 slave bb 0 0 2 connected
 ";
 
+/// The same, whose second primary has lost its replica.
+const NODES_WITHOUT_ONE: &str = "\
+aa h:1@11 master - 0 0 1 connected 0-8191
+bb h:2@12 master - 0 0 2 connected 8192-16383
+cc h:3@13 slave aa 0 0 1 connected
+";
+
 fn bytes(text: &str) -> Reply {
     Reply::Bytes(text.as_bytes().to_vec())
 }
 
 struct ScriptedConnection {
+    nodes: &'static str,
     address: Address,
     script: Arc<Script>,
     sent: Arc<Mutex<Sent>>,
@@ -46,7 +55,8 @@ impl Connection for ScriptedConnection {
 
     fn pipeline(&self, commands: Vec<Command>) -> Future<'_, Result<Vec<Reply>, Lost>> {
         let answer = match commands[0].name {
-            "CLUSTER" => Ok(vec![bytes(NODES)]),
+            "CLUSTER" => Ok(vec![bytes(self.nodes)]),
+            "CONFIG" => Ok(vec![Reply::List(vec![bytes("appendfsync"), bytes("always")])]),
             "INFO" => Ok(vec![bytes(
                 "redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n",
             )]),
@@ -67,7 +77,8 @@ impl Connector for Scripted {
         address: &'a Address,
     ) -> Future<'a, Result<Box<dyn Connection>, Lost>> {
         let (script, sent) = (Arc::clone(&self.script), Arc::clone(&self.sent));
-        let connection = ScriptedConnection { address: address.clone(), script, sent };
+        let (nodes, address) = (self.nodes, address.clone());
+        let connection = ScriptedConnection { nodes, address, script, sent };
         Box::pin(async move { Ok(Box::new(connection) as Box<dyn Connection>) })
     }
 }
@@ -78,9 +89,19 @@ fn run(
     kind: Kind,
     script: impl Fn(&Address, usize, &[Command]) -> Result<Vec<Reply>, Lost> + Send + Sync + 'static,
 ) -> (Vec<Outcome>, Sent) {
+    run_on(NODES, parameters, kind, script)
+}
+
+/// The same on servers that are described so.
+fn run_on(
+    nodes: &'static str,
+    parameters: &str,
+    kind: Kind,
+    script: impl Fn(&Address, usize, &[Command]) -> Result<Vec<Reply>, Lost> + Send + Sync + 'static,
+) -> (Vec<Outcome>, Sent) {
     let options = RedisOptions::parse(&format!("redis://h:1?{parameters}")).unwrap();
     let sent = Arc::new(Mutex::new(Vec::new()));
-    let connector = Scripted { script: Arc::new(script), sent: Arc::clone(&sent) };
+    let connector = Scripted { nodes, script: Arc::new(script), sent: Arc::clone(&sent) };
     let cluster = Arc::new(Cluster::new(options, Purpose::Write, Arc::new(connector)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let items = [1, 9_000].map(|slot| Item { slot, command: Command::new("FCALL").arg("k") });
@@ -115,6 +136,22 @@ fn a_barrier_is_asked_for_behind_its_writes_on_the_same_connection() {
     }
     let (_, sent) = run("ack=primary", SAFE, |_, _, commands| Ok(done(commands, 0)));
     assert!(sent.iter().all(|(_, commands)| commands.len() == 1), "nobody to wait for");
+}
+
+#[test]
+fn a_primary_without_a_replica_acknowledges_nothing_that_is_to_be_on_two_servers() {
+    for parameters in ["ack=replica", "ack=disk"] {
+        let (outcomes, sent) =
+            run_on(NODES_WITHOUT_ONE, parameters, SAFE, |address, _, commands| {
+                Ok(done(commands, i64::from(address.port == 1)))
+            });
+        assert_eq!(outcomes[0], Outcome::Answered(bytes("D")), "{parameters}");
+        let is_missed =
+            matches!(&outcomes[1], Outcome::InDoubt(why) if why.contains("0 of 1 replicas"));
+        assert!(is_missed, "{parameters}: {:?}", outcomes[1]);
+        let waits = |(_, commands): &(u16, Vec<Command>)| commands.iter().any(|c| c.name == "WAIT");
+        assert!(sent.iter().all(waits), "{parameters}: {sent:?}");
+    }
 }
 
 #[test]
@@ -197,7 +234,7 @@ fn pipelines_are_cut_at_their_limit_each_with_a_barrier() {
     let options = RedisOptions::parse("redis://h:1?pipeline_bytes_max=1024").unwrap();
     let sent = Arc::new(Mutex::new(Vec::new()));
     let script: Arc<Script> = Arc::new(|_, _, commands: &[Command]| Ok(done(commands, 1)));
-    let connector = Scripted { script, sent: Arc::clone(&sent) };
+    let connector = Scripted { nodes: NODES, script, sent: Arc::clone(&sent) };
     let cluster = Arc::new(Cluster::new(options, Purpose::Write, Arc::new(connector)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let item = |_| Item { slot: 1, command: Command::new("FCALL").arg(vec![0; 400]) };
