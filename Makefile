@@ -46,7 +46,12 @@ features: setup ## Each library with one engine alone, and with none.
 nightly: setup features bitcoind ## Long random histories, many crashes and failovers on every engine, with new seeds each day.
 	$(CARGO) package $(LOCKED) --workspace $(UNPUBLISHED) --allow-dirty
 	UTXOKEEP_STEPS=100000 UTXOKEEP_ROUNDS=100 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
-		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test it histories::
+		UTXOKEEP_REQUIRE_POSTGRES=1 UTXOKEEP_REQUIRE_REDIS=1 \
+		$(CARGO) test $(LOCKED) -p utxokeep-txstore --test it histories::
+	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
+		$(CARGO) test $(LOCKED) -p utxokeep-txstore --test it records::simulated::
+	UTXOKEEP_REQUIRE_POSTGRES=1 UTXOKEEP_REQUIRE_REDIS=1 \
+		$(CARGO) test $(LOCKED) -p utxokeep-txstore --test it contention::
 	UTXOKEEP_HISTORY_STEPS=100000 UTXOKEEP_HISTORY_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_POSTGRES=1 $(CARGO) test $(LOCKED) -p utxokeep-wallet --test it histories::
 	UTXOKEEP_TAMPER_ALL=1 UTXOKEEP_REQUIRE_POSTGRES=1 \
@@ -54,14 +59,15 @@ nightly: setup features bitcoind ## Long random histories, many crashes and fail
 	UTXOKEEP_FAILOVERS=50 UTXOKEEP_REQUIRE_POSTGRES=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep-server --test it standby::
 	UTXOKEEP_CLUSTER_ROUNDS=25 UTXOKEEP_CLUSTER_OUTPUTS=1000000 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
-		UTXOKEEP_REQUIRE_REDIS=1 $(CARGO) test $(LOCKED) -p utxokeep-txstore --test it cluster:: -- --nocapture --test-threads 1
+		UTXOKEEP_REQUIRE_REDIS=1 UTXOKEEP_REQUIRE_NETNS=1 \
+		$(CARGO) test $(LOCKED) -p utxokeep-txstore --test it cluster:: -- --nocapture --test-threads 1
 	UTXOKEEP_BITCOIND_ROUNDS=50 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} UTXOKEEP_REQUIRE_BITCOIND=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep-server --test it bitcoin_follow::
 	UTXOKEEP_PERSISTER_BLOCKS=10000 $(CARGO) test $(LOCKED) -p utxokeep --lib persister::
 	UTXOKEEP_STORE_FOLLOW_BLOCKS=4000 $(CARGO) test $(LOCKED) -p utxokeep --lib store_follow::
-	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 \
+	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SIM_BLOCKS=400 UTXOKEEP_REQUIRE_REDIS=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test it simulation::
-	UTXOKEEP_SIM_SEEDS=20 UTXOKEEP_SIM_BLOCKS=10000 \
+	UTXOKEEP_SIM_SEEDS=20 UTXOKEEP_SIM_BLOCKS=10000 UTXOKEEP_REQUIRE_REDIS=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep-pruner --test it simulation::
 
 bench: setup ## Run the benchmark program in release mode; ARGS="--help" shows what it measures.

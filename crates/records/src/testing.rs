@@ -10,6 +10,7 @@ mod netns;
 mod proxy;
 #[cfg(feature = "redis")]
 mod shared;
+mod skip;
 pub mod suite;
 #[cfg(feature = "redis")]
 mod wire;
@@ -24,5 +25,6 @@ pub use netns::Namespaces;
 pub use proxy::{FaultProxy, ProxyFault};
 #[cfg(feature = "redis")]
 pub use shared::shared_url_or_skip;
+pub use skip::skipped;
 #[cfg(feature = "redis")]
 pub use wire::{Wire, WireReply};

@@ -3,10 +3,44 @@
 
 use std::{
     io::{self, Read as _, Write as _},
-    net::TcpStream,
+    net::{TcpStream, ToSocketAddrs as _},
     sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
+
+use super::skip::skipped;
+
+/// Set to make a server that is not named a failure in place of a skip.
+const REQUIRE: &str = "UTXOKEEP_REQUIRE_AEROSPIKE";
+
+/// How long a node may take to say how it is, and how often it is asked.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// A node that is looked at again and again.
+#[derive(Debug, Clone, Default)]
+struct Watched {
+    up_s: Option<u64>,
+    is_ill: bool,
+}
+
+impl Watched {
+    /// Takes what the node says of itself in a cluster of so many; answers whether it failed since the
+    /// last time. One that stays ill fails once.
+    fn fails(&mut self, said: Option<&str>, nodes: usize) -> bool {
+        let number = |name: &str| {
+            let mut pairs = said?.split(';').filter_map(|pair| pair.split_once('='));
+            pairs.find_map(|(found, value)| (found == name).then_some(value))?.parse::<u64>().ok()
+        };
+        let up_s = number("uptime");
+        let is_anew = matches!((self.up_s, up_s), (Some(before), Some(now)) if now < before);
+        let is_ill = number("cluster_size") != u64::try_from(nodes).ok();
+        let fails = !self.is_ill && (is_ill || is_anew);
+        self.is_ill = is_ill;
+        self.up_s = up_s.or(self.up_s);
+        fails
+    }
+}
 
 /// A set that no other test has, on the server that the environment names. Its secondary index and its
 /// records go with it.
@@ -19,13 +53,13 @@ pub struct AerospikePlace {
 }
 
 impl AerospikePlace {
-    /// A new place; `None`, with a message, where the environment names no server. Several servers are
+    /// A new place; `None` where the environment names no server. Several servers are
     /// asked for two copies of each record.
     pub fn new_or_skip(parameters: &str) -> Option<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let Some(named) = std::env::var("UTXOKEEP_AEROSPIKE").ok().filter(|text| !text.is_empty())
         else {
-            eprintln!("skipped: UTXOKEEP_AEROSPIKE names no Aerospike server");
+            skipped("Aerospike", REQUIRE, "UTXOKEEP_AEROSPIKE names no server");
             return None;
         };
         let (hosts, namespace) = named.split_once('/').unwrap_or((&named, "test"));
@@ -77,10 +111,33 @@ impl AerospikePlace {
         self.hosts.len()
     }
 
+    /// Looks at the nodes for so long; answers how many failures it saw: nodes that stopped answering,
+    /// started anew or lost sight of others.
+    #[must_use]
+    pub fn failures_within(&self, time: Duration) -> u32 {
+        let until = Instant::now() + time;
+        let mut nodes = vec![Watched::default(); self.hosts.len()];
+        let mut failures = 0;
+        while Instant::now() < until {
+            for (number, node) in nodes.iter_mut().enumerate() {
+                let said = self.info_within(number, "statistics", LOOK);
+                failures += u32::from(node.fails(said.ok().as_deref(), self.hosts.len()));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        failures
+    }
+
     /// What a node says to a command about itself or its cluster.
     pub fn info(&self, node: usize, command: &str) -> io::Result<String> {
-        let mut stream = TcpStream::connect(&self.hosts[node])?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        self.info_within(node, command, Duration::from_secs(10))
+    }
+
+    fn info_within(&self, node: usize, command: &str, limit: Duration) -> io::Result<String> {
+        let unknown = || io::Error::other("a host without an address");
+        let address = self.hosts[node].to_socket_addrs()?.next().ok_or_else(unknown)?;
+        let mut stream = TcpStream::connect_timeout(&address, limit)?;
+        stream.set_read_timeout(Some(limit))?;
         let text = format!("{command}\n");
         // Protocol 2, message of type 1, and its length in six bytes.
         let head = (2 << 56) | (1 << 48) | text.len() as u64;
@@ -100,5 +157,26 @@ impl Drop for AerospikePlace {
         // What stays takes memory of a server for tests.
         let _ = self.info(0, &format!("sindex-delete:namespace={namespace};indexname={set}_rows"));
         let _ = self.info(0, &format!("truncate:namespace={namespace};set={set}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_stops_answering_starts_anew_or_loses_the_others_fails_once() {
+        let fails = |said: &[Option<&str>]| {
+            let mut node = Watched::default();
+            said.iter().filter(|said| node.fails(**said, 3)).count()
+        };
+        let well = |up| format!("cluster_size=3;uptime={up};x=1");
+        let (one, two, anew) = (well(100), well(101), well(2));
+        assert_eq!(fails(&[Some(&one), Some(&two)]), 0);
+        assert_eq!(fails(&[Some(&one), None, None, Some(&two)]), 1);
+        assert_eq!(fails(&[Some(&one), None, Some(&anew)]), 1, "it was counted as it went");
+        assert_eq!(fails(&[Some(&one), Some(&anew)]), 1, "nobody asked while it was away");
+        let alone = "cluster_size=1;uptime=102";
+        assert_eq!(fails(&[Some(&one), Some(alone), Some(alone), Some(&two), None]), 2);
     }
 }

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use super::{
     netns::Namespaces,
+    skip::skipped,
     wire::{Wire, WireReply},
 };
 
@@ -100,8 +101,8 @@ pub(super) fn program() -> Result<PathBuf, ClusterError> {
 pub(super) fn skip<T>(made: Result<T, ClusterError>) -> Option<T> {
     match made {
         Ok(made) => Some(made),
-        Err(ClusterError::NotInstalled { program }) if std::env::var_os(REQUIRE).is_none() => {
-            eprintln!("SKIPPED: {program} is not installed, so Redis Cluster was NOT tested");
+        Err(ClusterError::NotInstalled { program }) => {
+            skipped("Redis Cluster", REQUIRE, &format!("{program} is not installed"));
             None
         }
         Err(error) => panic!("{error}"),

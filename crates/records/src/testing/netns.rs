@@ -11,7 +11,7 @@ use std::{
     process::{Command, Output},
 };
 
-use super::cluster::SERVERS;
+use super::{cluster::SERVERS, skip::skipped};
 
 /// Set to make namespaces that cannot be had a failure in place of a skip.
 const REQUIRE: &str = "UTXOKEEP_REQUIRE_NETNS";
@@ -53,7 +53,7 @@ fn ip(words: &[&str]) -> io::Result<Output> {
 impl Namespaces {
     /// Runs the test of this name (with its modules) in namespaces. Answers them inside; outside the
     /// test is over with this call. Where namespaces cannot be had (they need root), the test is
-    /// skipped with a message, unless `UTXOKEEP_REQUIRE_NETNS` is set.
+    /// skipped and counted, unless `UTXOKEEP_REQUIRE_NETNS` is set.
     #[allow(clippy::missing_panics_doc, reason = "a test that cannot go on fails")]
     pub fn enter_or_skip(test: &str) -> Option<Self> {
         if let Ok(start) = std::env::var(INSIDE) {
@@ -66,8 +66,7 @@ impl Namespaces {
         let start = &cleanup.0;
         let made = all(start).iter().try_for_each(|name| ip(&["netns", "add", name]).map(drop));
         if let Err(error) = made {
-            assert!(std::env::var_os(REQUIRE).is_none(), "no network namespaces: {error}");
-            eprintln!("SKIPPED: no network namespaces ({error}), so partitions were NOT tested");
+            skipped("network namespaces", REQUIRE, &error.to_string());
             return None;
         }
         let program = std::env::current_exe().expect("a test has a program");

@@ -6,8 +6,11 @@ use crate::faults::Load;
 use utxokeep_records::{
     AerospikeOptions, AerospikeRecords, Barrier, Key, ReadCell, RecordError, RecordStore,
     ScanIndex, Version, Versions, WriteCell, Written,
-    testing::{AerospikePlace, FaultProxy, ProxyFault, suite},
+    testing::{AerospikePlace, FaultProxy, ProxyFault, skipped, suite},
 };
+
+/// Set where every test here has to run.
+const REQUIRE: &str = "UTXOKEEP_REQUIRE_AEROSPIKE";
 
 fn open(url: &str) -> Result<AerospikeRecords, RecordError> {
     AerospikeRecords::open(AerospikeOptions::parse(url)?)
@@ -95,12 +98,37 @@ fn a_namespace_that_cannot_keep_the_promises_is_refused_at_start() {
         let refused = open(&place.url_of("noexp")).unwrap_err().to_string();
         assert!(refused.contains("cannot expire"), "{refused}");
     } else {
-        eprintln!("skipped: the server has no namespace noexp with nsup-period 0");
+        skipped("Aerospike", REQUIRE, "the server has no namespace noexp with nsup-period 0");
     }
     if place.nodes() == 1 {
         let refused = open(&place.url().replace("ack=primary", "ack=replica")).unwrap_err();
         assert!(refused.to_string().contains("two copies"), "{refused}");
     }
+}
+
+#[test]
+fn opening_to_read_makes_nothing_on_the_servers_and_takes_no_writes() {
+    let Some(place) = AerospikePlace::new_or_skip("index_wait_ms=0") else { return };
+    let reading = AerospikeRecords::open_to_read(AerospikeOptions::parse(&place.url()).unwrap());
+    let reading = reading.unwrap();
+    let key = Key::new(1, "k");
+    assert_eq!(reading.read(&[ReadCell::all(key.clone())]).unwrap(), [None]);
+    assert!(reading.now_ms(0).is_err(), "nobody has made the record that tells the time");
+    let (index, namespace) = place.index();
+    let list = place.info(0, &format!("sindex-list:namespace={namespace}")).unwrap();
+    assert!(!list.contains(&index), "{list}");
+    let write = WriteCell::create(key.clone(), Versions::random().next());
+    let refused = reading.write(std::slice::from_ref(&write), Barrier::Safe);
+    assert_eq!(refused, Err(RecordError::OpenedToRead));
+
+    let place = AerospikePlace::new_or_skip("").unwrap();
+    let store = open(&place.url()).unwrap();
+    assert_eq!(suite::write(&store, write), Written::Done);
+    let options = AerospikeOptions::parse(&place.url()).unwrap();
+    let reading = AerospikeRecords::open_to_read(options).unwrap();
+    assert!(reading.read(&[ReadCell::all(key)]).unwrap()[0].is_some());
+    assert!(reading.now_ms(0).is_ok());
+    assert_eq!(reading.probe(8), None);
 }
 
 #[test]
@@ -146,7 +174,7 @@ fn behind_proxy(
 ) -> Option<(AerospikePlace, FaultProxy, AerospikeRecords, AerospikeRecords)> {
     let place = AerospikePlace::new_or_skip("")?;
     if place.nodes() > 1 {
-        eprintln!("skipped: a client finds the other nodes without the proxy");
+        skipped("Aerospike", REQUIRE, "a client finds the other nodes without the proxy");
         return None;
     }
     let proxy = FaultProxy::start(place.host(0)).unwrap();
@@ -294,18 +322,22 @@ fn a_probe_finds_a_node_that_takes_no_writes_and_leaves_nothing() {
 fn nodes_that_fail_one_at_a_time_lose_nothing_that_was_acknowledged() {
     let seconds = std::env::var("UTXOKEEP_AEROSPIKE_FAULTS_S").ok();
     let Some(seconds) = seconds.and_then(|text| text.parse::<u64>().ok()) else {
-        eprintln!("skipped: UTXOKEEP_AEROSPIKE_FAULTS_S says for how long nodes are made to fail");
+        let needed = "UTXOKEEP_AEROSPIKE_FAULTS_S says for how long nodes are made to fail";
+        skipped("faults of Aerospike nodes", REQUIRE, needed);
         return;
     };
     let Some(place) = AerospikePlace::new_or_skip("command_timeout_ms=1500") else { return };
     let store = open(&place.url()).unwrap();
     let load = Load::new(&store);
+    let mut failures = 0;
     load.run(|| {
         load.wait_for_writes(2_000);
         eprintln!("the load runs");
-        sleep(Duration::from_secs(seconds));
+        failures = place.failures_within(Duration::from_secs(seconds));
         load.wait_for_writes(2_000);
     });
+    eprintln!("{failures} failures of nodes were seen");
+    assert!(failures > 0, "no node failed: the test proves nothing");
 }
 
 /// `UTXOKEEP_AEROSPIKE_RESTART` is a command that kills the only node, starts it from its disk and waits
@@ -313,7 +345,8 @@ fn nodes_that_fail_one_at_a_time_lose_nothing_that_was_acknowledged() {
 #[test]
 fn deleted_cells_stay_deleted_when_the_server_starts_from_its_disk() {
     let Some(restart) = std::env::var("UTXOKEEP_AEROSPIKE_RESTART").ok() else {
-        eprintln!("skipped: UTXOKEEP_AEROSPIKE_RESTART is no command that restarts the server");
+        let needed = "UTXOKEEP_AEROSPIKE_RESTART is no command that restarts the server";
+        skipped("a restart of Aerospike", REQUIRE, needed);
         return;
     };
     let Some(place) = AerospikePlace::new_or_skip("") else { return };
