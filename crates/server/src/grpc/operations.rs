@@ -541,4 +541,4 @@ mod tests {
 }
 
 #[cfg(test)]
-mod tests;
+mod followed;
