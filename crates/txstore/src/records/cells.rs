@@ -13,7 +13,7 @@ use utxokeep_records::{
 
 #[cfg(feature = "testing")]
 use super::fault::RecordFaults;
-use super::{fault::Fault, layout::Layout, settings::RecordSettings};
+use super::{fault::Fault, layout::Layout, settings::RecordSettings, status::KEYS_MAX};
 use crate::error::StoreError;
 
 /// Cells in one call of the port.
@@ -53,6 +53,18 @@ impl RecordContext {
     #[allow(clippy::unused_self, reason = "tests ask the context")]
     pub(super) const fn lock_ttl_ms(&self, ms: u64) -> u64 {
         ms
+    }
+
+    /// How many keys fit beside the status of a call; another number where a test says so.
+    #[cfg(feature = "testing")]
+    pub(super) fn keys_max(&self) -> usize {
+        self.faults.keys_max(KEYS_MAX)
+    }
+
+    #[cfg(not(feature = "testing"))]
+    #[allow(clippy::unused_self, reason = "tests ask the context")]
+    pub(super) const fn keys_max(&self) -> usize {
+        KEYS_MAX
     }
 
     #[cfg(not(feature = "testing"))]

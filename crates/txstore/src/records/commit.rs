@@ -36,7 +36,7 @@ use super::{
     patch::Staging,
     plan::{Change, Plan},
     resolve::Met,
-    status::{CallId, CallStatus, KEYS_MAX, State, encode_keys},
+    status::{CallId, CallStatus, State, encode_keys},
 };
 use crate::error::StoreError;
 
@@ -103,6 +103,24 @@ impl Cells {
     /// Commits plans that change different cells, each whole or not at all. An error means that
     /// nothing was begun.
     pub(super) fn commit_all(&self, plans: &[(CallId, &Plan)]) -> Result<Vec<Outcome>, StoreError> {
+        if self.context.leaves_out(Fault::StatusForEachPart) {
+            return plans.iter().map(|(call, plan)| self.commit_in_parts(*call, plan)).collect();
+        }
+        self.commit_whole(plans)
+    }
+
+    /// The mistake of a call that has more than one status.
+    fn commit_in_parts(&self, call: CallId, plan: &Plan) -> Result<Outcome, StoreError> {
+        let (first, second) = plan.parts();
+        let other = CallId { attempt: call.attempt.wrapping_add(1 << 20), ..call };
+        let parts = [(call, &first), (other, &second)];
+        let parts: Vec<_> = parts.into_iter().filter(|(_, part)| !part.is_empty()).collect();
+        let outcomes = self.commit_whole(&parts)?;
+        let worst = outcomes.into_iter().find(|outcome| !matches!(outcome, Ok(Attempt::Committed)));
+        Ok(worst.unwrap_or(Ok(Attempt::Committed)))
+    }
+
+    fn commit_whole(&self, plans: &[(CallId, &Plan)]) -> Result<Vec<Outcome>, StoreError> {
         let mut outcomes: Vec<Option<Outcome>> = plans.iter().map(|_| None).collect();
         let is_single = |plan: &Plan| {
             plan.changes.len() == 1 && plan.only_read.is_empty() && plan.large.is_empty()
@@ -191,8 +209,9 @@ impl Cells {
         let (mut writes, mut pages) = (Vec::with_capacity(plans.len()), Vec::new());
         for (call, plan) in plans {
             let keys: Vec<Key> = plan.changes.iter().map(|change| change.key.clone()).collect();
-            let (first, further) = keys.split_at(keys.len().min(KEYS_MAX));
-            let further = further.chunks(KEYS_MAX);
+            let keys_max = self.context.keys_max();
+            let (first, further) = keys.split_at(keys.len().min(keys_max));
+            let further = further.chunks(keys_max);
             let time_ms = self.settings.call_deadline_ms + MS_PER_CELL * keys.len() as u64;
             let status = CallStatus {
                 state: State::Pending,
@@ -285,7 +304,11 @@ impl Cells {
         for one in running.iter_mut().filter(|one| one.goes_on()) {
             for Change { key, read, patch } in &one.plan.changes {
                 let version = self.version(*read);
-                writes.push(Staging::stage(one.call, patch, key, *read, version));
+                let mut write = Staging::stage(one.call, patch, key, *read, version);
+                if self.context.leaves_out(Fault::RowsAtStaging) {
+                    write.index = patch.write(key, *read, version).index;
+                }
+                writes.push(write);
                 one.staged.push(version);
             }
         }
@@ -319,7 +342,11 @@ impl Cells {
     fn prepare(&self, running: &mut [Running<'_>]) {
         for one in running.iter_mut().filter(|one| one.goes_on()) {
             for large in &one.plan.large {
-                match self.write_pages(one.call, large) {
+                let written = self.write_pages(one.call, large);
+                if self.context.leaves_out(Fault::PagesClearedEarly) {
+                    let _ = self.clear_pages(one.call, &large.txid, large.outputs);
+                }
+                match written {
                     Ok(true) => {}
                     Ok(false) => one.end(Ok(Attempt::Lost)),
                     Err(error) => one.end(Err(error)),

@@ -3,7 +3,7 @@
 #[cfg(feature = "testing")]
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
 /// A rule that is left out.
@@ -53,6 +53,14 @@ pub enum Fault {
     LateStatusTaken,
     /// A call that others abort is not looked for any more.
     AbortedForgotten,
+    /// What belongs to one call is committed in parts, each with a status of its own.
+    StatusForEachPart,
+    /// Keys of a call that do not fit beside its status are not looked at when it is ended.
+    FurtherKeysForgotten,
+    /// The mark is taken off the pages before the call is committed.
+    PagesClearedEarly,
+    /// Rows of indexes change when a cell is staged.
+    RowsAtStaging,
 }
 
 #[cfg(feature = "testing")]
@@ -61,6 +69,8 @@ struct Planted {
     faults: AtomicU32,
     /// Time of a creation lock in milliseconds; 0 for the time that its records give it.
     lock_ttl_ms: AtomicU64,
+    /// Keys beside the status of a call; 0 for as many as there are otherwise.
+    keys_max: AtomicUsize,
 }
 
 /// The rules that are left out: none, unless a test plants a mistake.
@@ -79,6 +89,17 @@ impl RecordFaults {
     /// servers cannot wait for half a minute.
     pub fn expire_locks_after_ms(&self, ms: u64) {
         self.0.lock_ttl_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Lets so many keys fit beside the status of a call, so that small calls have further ones.
+    pub fn keep_keys_beside_status(&self, keys_max: usize) {
+        self.0.keys_max.store(keys_max, Ordering::Relaxed);
+    }
+
+    /// How many keys fit beside the status of a call, where a test says so instead of `keys_max`.
+    pub(super) fn keys_max(&self, keys_max: usize) -> usize {
+        let planted = self.0.keys_max.load(Ordering::Relaxed);
+        if planted > 0 { planted } else { keys_max }
     }
 
     /// The time that a creation lock has instead of `ms`, where a test says so.

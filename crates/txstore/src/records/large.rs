@@ -43,7 +43,7 @@ use crate::{error::StoreError, meter};
 const ROUNDS_MAX: usize = 100;
 
 /// A transaction with pages that a call creates.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Large {
     pub(super) txid: Txid,
     pub(super) outputs: u32,

@@ -218,6 +218,19 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The plan in two, for the mistake of committing it so.
+    pub(super) fn parts(&self) -> (Self, Self) {
+        let (first, second) = self.changes.split_at(self.changes.len() / 2);
+        let part = |changes: &[Change]| Self { changes: changes.to_vec(), ..Self::default() };
+        let only_read = self.only_read.clone();
+        (part(first), Self { only_read, large: self.large.clone(), ..part(second) })
+    }
+
+    /// Whether there is nothing to do.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.only_read.is_empty() && self.large.is_empty()
+    }
+
     /// Whether the plan changes a cell.
     pub(super) fn changes(&self, key: &Key) -> bool {
         self.changes.binary_search_by(|change| change.key.cmp(key)).is_ok()

@@ -4,6 +4,7 @@ use utxokeep_records::{Barrier, Key, ReadCell, Version, WriteCell};
 
 use super::{
     cells::Cells,
+    fault::Fault,
     layout::{KEYS, OPEN, STATE},
     resolve::{Fate, Met},
     status::{CallId, CallStatus, State, keys_of},
@@ -78,7 +79,10 @@ impl Cells {
         // One that was missing and is written as aborted by those who met it has no keys.
         let mut keys = if stored.get(KEYS).is_some() { keys_of(&stored)? } else { Vec::new() };
         let page = |page| ReadCell::fields(self.layout.status_page(&call, page), [KEYS.to_vec()]);
-        let pages: Vec<_> = (1..=status.pages).map(page).collect();
+        let mut pages: Vec<_> = (1..=status.pages).map(page).collect();
+        if self.context.leaves_out(Fault::FurtherKeysForgotten) {
+            pages.clear();
+        }
         for page in self.read(&pages)?.iter().flatten() {
             keys.extend(keys_of(page)?);
         }

@@ -288,6 +288,9 @@ fn check(seed: u64, observer: &Observer, cast: &Cast, told: &BTreeMap<&'static s
         !heir_is_there || !is_incomplete || are_of_one_call(observer, &cast.large, &cast.heir),
         "an output of an incomplete transaction is spent"
     );
+    if !is_stored(&store, &cast.large) {
+        unmarked_pages_are_of_stored_ones(observer);
+    }
     // Whoever comes next completes what is left.
     let _ = take(&store, &cast.large);
     settled(observer, &store);
@@ -302,6 +305,19 @@ fn are_of_one_call(observer: &Observer, one: &NodeTx, other: &NodeTx) -> bool {
         cell.get(b"c").map(<[u8]>::to_vec)
     };
     creator(one).is_some() && creator(one) == creator(other)
+}
+
+/// Pages that a creation left before its commit say so themselves, whoever looks at them alone.
+fn unmarked_pages_are_of_stored_ones(observer: &Observer) {
+    for key in observer.keys() {
+        // The last number is that of the creation lock.
+        let is_page = key.name.len() == 37 && !key.name.ends_with(&[0xff; 4]);
+        if is_page
+            && let Some(cell) = observer.read(&[ReadCell::all(key.clone())]).unwrap().remove(0)
+        {
+            assert!(cell.get(b"g").is_some(), "{key} has no master and is not marked");
+        }
+    }
 }
 
 /// Nothing is left of any call.
@@ -345,6 +361,10 @@ fn play(
     let port = Arc::new(observer.clone());
     let before = open(port, seed, Versions::seeded(98), &faults).unwrap();
     cast.prepare(&before);
+    if seed % 3 == 1 {
+        // So that calls have keys that do not fit beside their status.
+        faults.keep_keys_beside_status(1);
+    }
     if let Some(fault) = fault {
         faults.plant(fault);
     }
@@ -626,4 +646,8 @@ caught! {
     versions_that_count_are_caught: VersionsCount,
     absence_that_decides_is_caught: AbsenceDecides,
     a_status_that_is_taken_however_late_is_caught: LateStatusTaken,
+    a_call_with_a_status_for_each_part_is_caught: StatusForEachPart,
+    further_keys_that_are_forgotten_are_caught: FurtherKeysForgotten,
+    pages_that_lose_their_mark_before_the_commit_are_caught: PagesClearedEarly,
+    rows_that_change_with_the_staging_are_caught: RowsAtStaging,
 }
