@@ -48,7 +48,7 @@ nightly: setup features bitcoind ## Long random histories, many crashes and fail
 	UTXOKEEP_STEPS=100000 UTXOKEEP_ROUNDS=100 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_POSTGRES=1 UTXOKEEP_REQUIRE_REDIS=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep-txstore --test it histories::
-	UTXOKEEP_SIM_SEEDS=3000 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
+	UTXOKEEP_SIM_SEEDS=20000 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		$(CARGO) test $(LOCKED) -p utxokeep-txstore --test it records::simulated::
 	UTXOKEEP_REQUIRE_POSTGRES=1 UTXOKEEP_REQUIRE_REDIS=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep-txstore --test it contention::

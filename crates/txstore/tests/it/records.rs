@@ -7,4 +7,5 @@ mod numbers;
 mod read_only;
 mod simulated;
 mod steps;
+mod wide;
 pub(crate) mod world;

@@ -11,15 +11,15 @@ use utxokeep_core::{
     node::{MinedBlock, MinedInfo, NodeError, NodeTx, SpendStatus},
 };
 use utxokeep_records::{
-    RecordStore,
+    Barrier, Key, RecordStore, Versions, WriteCell, Written,
     testing::{AerospikePlace, shared_url_or_skip},
 };
 use utxokeep_testkit::txstore::{seed, spending};
-use utxokeep_txstore::{NodeStore, PruneStore as _, RecordFaults, TxStore};
+use utxokeep_txstore::{NodeStore, PruneStore as _, RecordFault, RecordFaults, TxStore};
 
 use super::{connect, open, try_open};
 use crate::records::{
-    cut::{Cut, How},
+    cut::{AtStatus, Cut, How},
     world::{AT, create, record, statuses, take},
 };
 
@@ -129,12 +129,12 @@ fn creators_die_at_every_step(world: &World) {
     panic!("a creation takes more than {STEPS_MAX} steps");
 }
 
-/// K-flag-fail: a write that is refused behind the commit is a success to the caller. The mining path
-/// clears what a dead creator left.
+/// K-flag-fail: a write that is refused behind the commit is a success to the caller. Mining clears what
+/// was left, and so does creating it again.
 #[test]
-fn a_creation_whose_marks_are_left_is_a_success_and_mining_clears_them() {
+fn a_creation_whose_marks_are_left_is_a_success_and_mining_or_a_retry_clears_them() {
     let Some(world) = world() else { return };
-    let mut cleared = 0;
+    let (mut by_mining, mut by_retry) = (0, 0);
     for (how, first) in [(How::IsRefused, 0), (How::Dies, STEPS_MAX)] {
         for writes in 0..STEPS_MAX {
             let tx = large(first + writes);
@@ -143,7 +143,11 @@ fn a_creation_whose_marks_are_left_is_a_success_and_mining_clears_them() {
             assert!(before.is_some() || !is_answered);
             assert!(before.is_none() || is_answered || how == How::Dies);
             world.wait_unlocked(&tx);
-            if before.as_ref().is_some_and(|record| record.is_creating) {
+            let is_creating = before.as_ref().is_some_and(|record| record.is_creating);
+            if is_creating && writes % 2 == 0 {
+                assert_eq!(create(&world.alive, &tx).unwrap(), Err(NodeError::Exists(tx.txid)));
+                by_retry += 1;
+            } else if is_creating {
                 let info = MinedInfo {
                     block: MinedBlock { id: 1, height: AT, subtree: 0 },
                     on_longest_chain: true,
@@ -151,14 +155,14 @@ fn a_creation_whose_marks_are_left_is_a_success_and_mining_clears_them() {
                     unmined_since: AT,
                 };
                 world.alive.set_mined(&[tx.txid], &info).unwrap().remove(0).unwrap();
-                cleared += 1;
+                by_mining += 1;
             } else {
                 assert_eq!(create(&world.alive, &tx).unwrap().is_ok(), before.is_none());
             }
             assert_eq!(statuses(&world.alive, &tx), [SpendStatus::Ok]);
         }
     }
-    assert!(cleared > 3, "nothing was left to clear");
+    assert!(by_mining > 1 && by_retry > 1, "hardly anything was left: {by_mining} {by_retry}");
     world.alive.end_unfinished(1_000).unwrap();
     world.assert_clean();
 }
@@ -184,6 +188,49 @@ fn of_five_programs_that_create_the_same_transaction_one_succeeds() {
         assert_eq!(stores[0].creation_lock(&tx.txid).unwrap(), None);
     }
     assert!(stores[0].verify().unwrap().is_clean());
+}
+
+/// K-fence, with the servers' own clock and expiry.
+#[test]
+fn a_creator_that_stalls_past_its_lock_does_not_release_that_of_the_next_one() {
+    for fault in [None, Some(RecordFault::LockWithoutFence)] {
+        let Some(world) = world() else { return };
+        let tx = large(1);
+        let (port, txid) = (Arc::clone(&world.port), tx.txid);
+        let (waiting, other) = (open(&world.port, &world.faults), tx.clone());
+        let next = move || {
+            let end = Instant::now() + Duration::from_secs(30);
+            while waiting.creation_lock(&other.txid).unwrap().is_some() {
+                assert!(Instant::now() < end, "the lock does not expire");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let name = [b"u".as_slice(), txid.as_bytes(), &[0xff; 4]].concat();
+            let shard = u16::from(txid.as_bytes()[0]) * 64 / 256;
+            let mut lock = WriteCell::create(Key::new(shard, name), Versions::random().next());
+            for (bin, value) in [
+                ("created_at", "1"),
+                ("lock_type", "tx_creation"),
+                ("process_id", "9"),
+                ("hostname", "b"),
+                ("fence", "7"),
+                ("expected_recs", "4"),
+            ] {
+                lock = lock.set(bin, value);
+            }
+            let taken = port.write(&[lock.expires_in_ms(38_000)], Barrier::Safe).unwrap();
+            assert_eq!(taken, [Written::Done]);
+        };
+        if let Some(fault) = fault {
+            world.faults.plant(fault);
+        }
+        let stalls = Arc::new(AtStatus::on(&world.port, next));
+        let stalled = try_open(stalls, &world.faults).unwrap();
+        create(&stalled, &tx).unwrap().unwrap();
+        let held = world.alive.creation_lock(&tx.txid).unwrap();
+        let is_held = held.is_some_and(|lock| lock.process_id == 9);
+        assert_eq!(is_held, fault.is_none(), "{fault:?}");
+        assert_eq!(statuses(&world.alive, &tx), [SpendStatus::Ok]);
+    }
 }
 
 /// K-delete-complete.

@@ -118,13 +118,25 @@ type Event = Box<dyn FnOnce() + Send>;
 
 /// A port where something happens before the next status of a call is written.
 pub(crate) struct AtStatus {
-    records: Arc<MemoryRecords>,
+    records: Arc<dyn RecordStore>,
+    /// Their clock, which goes on while somebody waits.
+    clock: Option<Arc<MemoryRecords>>,
     event: Mutex<Option<Event>>,
 }
 
 impl AtStatus {
     pub(crate) fn new(records: &Arc<MemoryRecords>, event: impl FnOnce() + Send + 'static) -> Self {
-        Self { records: Arc::clone(records), event: Mutex::new(Some(Box::new(event))) }
+        let (records, clock) = (Arc::clone(records) as _, Some(Arc::clone(records)));
+        Self { records, clock, event: Mutex::new(Some(Box::new(event))) }
+    }
+
+    /// The same on records that have a clock of their own.
+    pub(crate) fn on(
+        records: &Arc<dyn RecordStore>,
+        event: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        let event: Event = Box::new(event);
+        Self { records: Arc::clone(records), clock: None, event: Mutex::new(Some(event)) }
     }
 }
 
@@ -155,7 +167,10 @@ impl RecordStore for AtStatus {
     }
 
     fn pause_ms(&self, ms: u64) {
-        self.records.advance_ms(ms);
+        match &self.clock {
+            Some(clock) => clock.advance_ms(ms),
+            None => self.records.pause_ms(ms),
+        }
     }
 
     fn acknowledgement(&self) -> Acknowledgement {
