@@ -425,7 +425,11 @@ settings! {
             "\"rocksdb:DIR\", \"sqlite:FILE\", \"postgres://…\", \"redis://…\", \"aerospike://…\", \"memory:\" or \"\"";
         /// Wait for the disk on every commit. When false a crash of the machine (not of the program)
         /// may lose the newest calls, although they were answered; nothing needs repair. A cluster
-        /// goes by `ack` in its URL instead: `primary`, `replica` or `disk`.
+        /// goes by `ack` in its URL instead. `primary`: a failover loses the newest calls. `replica`
+        /// (the default): a power cut of a primary and its replicas at once does. `disk`: the loss of
+        /// their disks does. At every level a server that is killed while a slot moves to it can lose
+        /// the newest calls of that slot, and others may read what a failover then undoes.
+        /// docs/cluster.md and docs/aerospike.md say more.
         fsync: bool = true, "true or false";
         /// Memory for caches and write buffers of RocksDB, in MiB.
         cache_mib: NonZeroU32 = count(256), "a whole number from 16 on";
