@@ -23,7 +23,9 @@ use crate::{
 const SELECT_CHAIN: &str = "SELECT id FROM chains WHERE chain = $1 AND network = $2";
 const SELECT_UNCONFIRMED: &str = "SELECT t.wallet_id, t.txid, t.lease_id, t.received_at_us
     FROM wallets w JOIN transactions t ON t.wallet_id = w.id
-    WHERE w.chain_id = $1 AND w.archived_at_us IS NULL AND t.block_height IS NULL AND t.status = 1
+    LEFT JOIN wallet_rescans r ON r.wallet_id = w.id
+    WHERE w.chain_id = $1 AND w.archived_at_us IS NULL AND r.failed_height IS NULL
+        AND t.block_height IS NULL AND t.status = 1
     ORDER BY t.wallet_id, t.id";
 const SELECT_WATCHED: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(w.id), 0) AS BIGINT),
         CAST(COALESCE(SUM(w.next_address_id), 0) AS BIGINT), COUNT(r.failed_height),
@@ -153,7 +155,7 @@ impl Ledger {
         let mut skipped = standing::set_aside(chain.tx, chain.id)?;
         // What left lets go of its inputs before others take them.
         let gone = gone(chain.tx, chain.id, view, now)?;
-        for gone in gone.iter().filter(|gone| !skipped.contains(&gone.wallet)) {
+        for gone in &gone {
             let wallet = WalletId::new(gone.wallet);
             let evicted = self.in_wallet(chain.tx, wallet, now, |session| {
                 let stored = session.known(&gone.txid)?;
