@@ -16,6 +16,7 @@ mod fetch;
 mod follower;
 mod http;
 mod live;
+mod mempool;
 mod probe;
 mod reader;
 mod rest;
@@ -32,6 +33,7 @@ use crate::live::QueueLimits;
 pub use access::{Credentials, PasswordPlace};
 pub use error::BitcoindError;
 pub use live::BitcoinNode;
+pub use mempool::BitcoinMempool;
 pub(crate) use reader::NodeBlocks;
 pub use url::{BitcoindUrl, BitcoindUrlError};
 

@@ -35,7 +35,8 @@ pub use files::{
     BlockFileWriter, BlockFiles, ScanOptions, ScanReport, UnpackLimits, XorKey, write_block_file,
 };
 pub use live::{
-    Backoff, Contact, LiveCause, LiveConnection, LiveError, LiveEvent, LiveSource, QueueLimits,
+    Backoff, Contact, LiveCause, LiveConnection, LiveError, LiveEvent, LiveSource, MempoolList,
+    MempoolSource, QueueLimits,
 };
 pub use node_source::NodeSource;
 pub use simulator::{HeavyBlocks, SimCoin, SimTip, Simulator, SimulatorConfig, TxMix};

@@ -19,6 +19,7 @@
 
 mod backoff;
 mod feed;
+mod mempool;
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -27,6 +28,7 @@ use utxokeep_core::{BlockHash, ChainPoint, ErrorKind};
 pub use backoff::Backoff;
 pub use feed::QueueLimits;
 pub(crate) use feed::{Feed, Heard, Left, NotStarted, Outbox};
+pub use mempool::{MempoolList, MempoolSource};
 
 /// A source of blocks that can be followed.
 pub trait LiveSource: fmt::Debug + Send + Sync {

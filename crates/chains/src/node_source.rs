@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    LiveSource,
-    bitcoind::{BitcoinNode, BitcoindOptions},
+    LiveSource, MempoolSource,
+    bitcoind::{BitcoinMempool, BitcoinNode, BitcoindOptions},
     cardano::{CardanoNode, NodeOptions},
 };
 
@@ -24,6 +24,15 @@ impl NodeSource {
         match self.clone() {
             Self::Bitcoin(options) => Arc::new(BitcoinNode::new(options)),
             Self::Cardano(options) => Arc::new(CardanoNode::new(options)),
+        }
+    }
+
+    /// The node's mempool; nothing where it cannot be listed.
+    #[must_use]
+    pub fn mempool(&self) -> Option<Box<dyn MempoolSource>> {
+        match self {
+            Self::Bitcoin(options) => Some(Box::new(BitcoinMempool::new(options.clone()))),
+            Self::Cardano(_) => None,
         }
     }
 }

@@ -8,6 +8,7 @@ mod http;
 mod proxy;
 
 use std::{
+    collections::BTreeSet,
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -17,6 +18,9 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use utxokeep_core::{Txid, hex_encode};
+
+use crate::open_coins::{OpenCoin, OpenTx, open_script};
 
 pub use proxy::NodeProxy;
 
@@ -217,6 +221,38 @@ impl Bitcoind {
     pub fn generate(&self, blocks: usize) -> Vec<String> {
         let mined = self.mine("generatetodescriptor", &json!([blocks, ANYONE_DESCRIPTOR]));
         serde_json::from_value(mined).unwrap()
+    }
+
+    /// Mines coins that anyone can spend by the script of this number and that may be relayed, and
+    /// enough blocks above them to make them mature.
+    #[must_use]
+    pub fn mine_open_coins(&self, number: u8, coins: usize) -> Vec<OpenCoin> {
+        let script = hex_encode(&open_script(number));
+        let described = self.rpc("getdescriptorinfo", &json!([format!("raw({script})")]));
+        let descriptor = described["descriptor"].as_str().unwrap();
+        let mined = self.mine("generatetodescriptor", &json!([coins, descriptor]));
+        let mined: Vec<String> = serde_json::from_value(mined).unwrap();
+        self.generate(100);
+        let coin = |hash: &String| {
+            let coinbase = &self.rpc("getblock", &json!([hash, 2]))["tx"][0];
+            let txid = Txid::from_reversed_hex(coinbase["txid"].as_str().unwrap()).unwrap();
+            OpenCoin::new(txid, 0, sat_of(&coinbase["vout"][0]["value"]), number)
+        };
+        mined.iter().map(coin).collect()
+    }
+
+    /// Sends a transaction to the node's mempool.
+    pub fn send(&self, tx: &OpenTx) -> Txid {
+        self.rpc("sendrawtransaction", &json!([hex_encode(&tx.raw())]));
+        tx.txid()
+    }
+
+    /// What the mempool holds.
+    #[must_use]
+    pub fn mempool(&self) -> BTreeSet<Txid> {
+        let listed = self.rpc("getrawmempool", &json!([]));
+        let texts: Vec<String> = serde_json::from_value(listed).unwrap();
+        texts.iter().map(|text| Txid::from_reversed_hex(text).unwrap()).collect()
     }
 
     /// Mines a block of these transactions, in hexadecimal; answers its hash.

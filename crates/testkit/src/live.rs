@@ -7,13 +7,52 @@
 
 mod bitcoind;
 mod consumer;
+mod mempool;
 mod node;
 mod rules;
 mod stage;
 
 pub use bitcoind::{BitcoindStage, bitcoind_options};
+pub use mempool::{BitcoindMempoolStage, MempoolStage, SimulatedMempoolStage};
 pub use node::SimulatedNode;
 pub use stage::{CardanoStage, LiveStage, MadeBlock, SimulatedStage};
+
+macro_rules! mempool_scenarios {
+    ($($name:ident),+ $(,)?) => {
+        $(
+            #[doc = concat!("Scenario `", stringify!($name), "`.")]
+            pub fn $name(stage: &dyn MempoolStage) {
+                mempool::$name(stage);
+            }
+        )+
+
+        /// Makes a test of every rule of mempools: `mempool_source_tests!(source, stage)`. The stage
+        /// is an `Option`, as for [`live_source_tests!`](crate::live_source_tests).
+        #[macro_export]
+        macro_rules! mempool_source_tests {
+            ($source:ident, $make:expr) => {
+                mod $source {
+                    use super::*;
+                    $(
+                        #[test]
+                        fn $name() {
+                            if let Some(stage) = $make {
+                                $crate::live::$name(&stage);
+                            }
+                        }
+                    )+
+                }
+            };
+        }
+    };
+}
+
+mempool_scenarios! {
+    what_entered_is_listed_with_its_bytes,
+    what_left_is_not_listed_and_has_no_bytes,
+    the_tip_is_that_of_the_chain_and_every_change_shows,
+    a_mempool_that_is_too_large_or_a_node_that_is_gone_is_an_error,
+}
 
 macro_rules! scenarios {
     ($($name:ident),+ $(,)?) => {

@@ -164,6 +164,20 @@ pub enum BitcoindError {
         /// The node's words.
         message: String,
     },
+    /// The node's chain moves so fast that its mempool cannot be listed.
+    #[error("the node's chain moved while its mempool was listed; it is listed again later")]
+    ChainMoves,
+    /// The mempool has more transactions than may be listed.
+    #[error(
+        "the node's mempool has {found} transactions, and at most {txs_max} are listed; nothing of \
+         it was read: raise [mempool] transactions_max, or lower maxmempool of the node"
+    )]
+    MempoolTooLarge {
+        /// How many it has.
+        found: usize,
+        /// The limit.
+        txs_max: usize,
+    },
     /// The connection is closed.
     #[error("the connection to the node is closed")]
     Closed,
@@ -200,6 +214,8 @@ impl BitcoindError {
             | Self::NotThere { .. }
             | Self::Wrong { .. }
             | Self::Refused { .. }
+            | Self::ChainMoves
+            | Self::MempoolTooLarge { .. }
             | Self::Closed
             | Self::Start { .. } => true,
         }

@@ -1,16 +1,16 @@
-//! Binary REST: headers from a block on, and blocks.
+//! Binary REST: headers from a block on, blocks, and transactions of the mempool.
 
 use std::time::Duration;
 
 use hyper::StatusCode;
-use utxokeep_core::{BlockHash, Header, Network};
+use utxokeep_core::{BlockHash, Header, Network, Txid};
 
 use super::{
     BitcoindError, BitcoindUrl,
     http::{Answer, Client, Question},
     rpc::said,
 };
-use crate::bitcoin::{HEADER_LEN, MAX_BLOCK_BYTES, decode_header_of, sha256d};
+use crate::bitcoin::{HEADER_LEN, MAX_BLOCK_BYTES, decode_header_of, decode_tx, sha256d};
 
 /// Headers that a node hands out at once.
 pub(super) const HEADERS_MAX: usize = 2_000;
@@ -99,6 +99,34 @@ pub(super) async fn block(
             Ok(Ok(answer.body))
         }
         StatusCode::NOT_FOUND => Ok(Err(said(&answer.body))),
+        _ => Err(unexpected(client.url(), &answer, question.what)),
+    }
+}
+
+/// A transaction of the mempool; `None` when it is not there.
+pub(super) async fn mempool_tx(
+    client: &mut Client,
+    txid: &Txid,
+) -> Result<Option<Vec<u8>>, BitcoindError> {
+    let path = format!("/rest/tx/{}.bin", txid.to_reversed_hex());
+    let question = Question {
+        path: &path,
+        call: None,
+        what: "a transaction",
+        patience: Duration::ZERO,
+        bytes_max: MAX_BLOCK_BYTES,
+    };
+    let answer = client.ask(&question).await?;
+    match answer.status {
+        StatusCode::OK => {
+            let is_asked_for = decode_tx(&answer.body).is_ok_and(|tx| tx.txid == *txid);
+            if !is_asked_for {
+                let what = format!("something else as transaction {}", txid.to_reversed_hex());
+                return Err(BitcoindError::Wrong { url: client.url().to_string(), what });
+            }
+            Ok(Some(answer.body))
+        }
+        StatusCode::NOT_FOUND => Ok(None),
         _ => Err(unexpected(client.url(), &answer, question.what)),
     }
 }

@@ -13,8 +13,12 @@ use super::{
     http::{Answer, Client, Connection, Question},
 };
 
-/// No answer of these methods is longer.
+/// No answer of these methods is longer, but that of `getrawmempool`.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
+
+/// Ids of about two million transactions.
+const MEMPOOL_BYTES_MAX: usize = 128 << 20;
+const LIST_MEMPOOL: &str = "getrawmempool";
 
 /// The node loads its blocks and answers nothing yet.
 const IN_WARM_UP: i64 = -28;
@@ -70,6 +74,35 @@ impl Tip {
     }
 }
 
+/// Part of the answer to `getmempoolinfo`.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct MempoolInfo {
+    pub(super) size: usize,
+}
+
+impl MempoolInfo {
+    pub(super) const CALL: Call =
+        Call { method: "getmempoolinfo", params: Value::Null, patience: Duration::ZERO };
+}
+
+/// The answer to `getrawmempool`, with its number among all changes of the mempool.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct MempoolTxids {
+    pub(super) txids: Vec<String>,
+    pub(super) mempool_sequence: u64,
+}
+
+impl MempoolTxids {
+    pub(super) fn call() -> Call {
+        Call { method: LIST_MEMPOOL, params: json!([false, true]), patience: Duration::ZERO }
+    }
+}
+
+/// Hash of the newest block, as people write it.
+pub(super) fn best_block_hash() -> Call {
+    Call { method: "getbestblockhash", params: Value::Null, patience: Duration::ZERO }
+}
+
 /// A header as hexadecimal text; also of a block that is on no chain any more.
 pub(super) fn header(hash: &BlockHash) -> Call {
     let params = json!([hash.to_reversed_hex(), false]);
@@ -91,7 +124,11 @@ impl Call {
             call: Some((authorization, self.body())),
             what: self.method,
             patience: self.patience,
-            bytes_max: ANSWER_BYTES_MAX,
+            bytes_max: if self.method == LIST_MEMPOOL {
+                MEMPOOL_BYTES_MAX
+            } else {
+                ANSWER_BYTES_MAX
+            },
         }
     }
 

@@ -1,16 +1,18 @@
 //! A Bitcoin node in memory, which a test moves: its chain grows and forks, by hand or as the
-//! simulator mines it, and its connections stall, are cut off, or end because it restarts.
+//! simulator mines it, its mempool fills and empties, and its connections stall, are cut off, or end
+//! because it restarts.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use utxokeep_chains::{
-    Contact, LiveConnection, LiveError, LiveEvent, LiveSource, Simulator, decode_header,
+    Contact, LiveConnection, LiveError, LiveEvent, LiveSource, MempoolList, MempoolSource,
+    Simulator, decode_block, decode_header, decode_tx,
 };
-use utxokeep_core::{BlockHash, ChainPoint, Header};
+use utxokeep_core::{BlockHash, ChainPoint, Header, Network, Txid};
 
 /// Events that a connection has received before anybody asks for them.
 const RECEIVED_EVENTS_MAX: usize = 3;
@@ -33,6 +35,10 @@ struct State {
     known: BTreeMap<BlockHash, Known>,
     is_down: bool,
     is_stalled: bool,
+    mempool: BTreeMap<Txid, Vec<u8>>,
+    /// Changes of the mempool.
+    sequence: u64,
+    is_mempool_refused: bool,
     /// How often all connections were cut off.
     cuts: u64,
     connections: usize,
@@ -54,6 +60,7 @@ impl SimulatedNode {
                 let header = decode_header(raw).expect("a simulated node gets real blocks");
                 state.learn(&header, raw.clone());
                 state.chain.push(header.hash);
+                state.leave_mempool_for(raw);
             }
         });
     }
@@ -69,12 +76,36 @@ impl SimulatedNode {
         for _ in 0..blocks {
             let (header, raw) = simulator.mine_next();
             self.change(|state| {
-                state.learn(&header, raw);
+                state.learn(&header, raw.clone());
                 if simulator.tip().hash == header.hash {
                     state.follow(header.hash);
+                    state.leave_mempool_for(&raw);
                 }
             });
         }
+    }
+
+    /// Puts a transaction into the mempool, which checks nothing; answers its id.
+    pub fn enter_mempool(&self, raw: &[u8]) -> Txid {
+        let txid = decode_tx(raw).expect("a simulated node gets real transactions").txid;
+        self.change(|state| {
+            state.mempool.insert(txid, raw.to_vec());
+            state.sequence += 1;
+        });
+        txid
+    }
+
+    /// Drops a transaction from the mempool.
+    pub fn leave_mempool(&self, txid: &Txid) {
+        self.change(|state| {
+            state.mempool.remove(txid);
+            state.sequence += 1;
+        });
+    }
+
+    /// Lets nobody list the mempool any more, or lets everybody again.
+    pub fn refuse_mempool(&self, is_refused: bool) {
+        self.change(|state| state.is_mempool_refused = is_refused);
     }
 
     /// Raw blocks of the chain, lowest first.
@@ -145,9 +176,28 @@ impl State {
         self.chain.extend(branch.into_iter().rev());
     }
 
+    /// What a block holds is in the mempool no more.
+    fn leave_mempool_for(&mut self, block: &[u8]) {
+        let block = decode_block(block.to_vec(), Network::BitcoinRegtest);
+        for tx in &block.expect("a simulated node gets real blocks").txs {
+            self.sequence += u64::from(self.mempool.remove(&tx.txid).is_some());
+        }
+    }
+
     fn parent(&self, hash: &BlockHash) -> Option<BlockHash> {
         let prev = self.known.get(hash)?.prev;
         self.known.contains_key(&prev).then_some(prev)
+    }
+
+    fn check_mempool(&self) -> Result<(), LiveError> {
+        if self.is_down {
+            return Err(LiveError::Away("the simulated node is down".into()));
+        }
+        if self.is_mempool_refused {
+            let cause = "the simulated node does not allow its mempool to be listed";
+            return Err(LiveError::Refused(cause.into()));
+        }
+        Ok(())
     }
 
     /// Whether a block is on the chain.
@@ -195,6 +245,33 @@ impl LiveSource for SimulatedNode {
             received: VecDeque::new(),
             contact: Contact { messages: 1, tip_height: state.tip_height() },
         }))
+    }
+}
+
+impl MempoolSource for SimulatedNode {
+    fn address(&self) -> String {
+        LiveSource::address(self)
+    }
+
+    fn list(&mut self, txs_max: usize, _: &dyn Fn() -> bool) -> Result<MempoolList, LiveError> {
+        let state = self.state();
+        state.check_mempool()?;
+        let tip = *state.chain.last().ok_or_else(|| LiveError::Away("it has no chain".into()))?;
+        if state.mempool.len() > txs_max {
+            return Err(LiveError::Away(format!("more than {txs_max} transactions").into()));
+        }
+        let txids: BTreeSet<Txid> = state.mempool.keys().copied().collect();
+        Ok(MempoolList { tip, sequence: state.sequence, txids })
+    }
+
+    fn bodies(
+        &mut self,
+        txids: &[Txid],
+        _: &dyn Fn() -> bool,
+    ) -> Result<Vec<Option<Vec<u8>>>, LiveError> {
+        let state = self.state();
+        state.check_mempool()?;
+        Ok(txids.iter().map(|txid| state.mempool.get(txid).cloned()).collect())
     }
 }
 
