@@ -78,11 +78,14 @@ impl Servers {
             let persister = engine.persisting().map(|state| (state.clone(), stalled));
             let store_follower = engine.store_following().cloned();
             let store_follower = store_follower.map(|state| (state, STORE_FOLLOWER_STALLED));
+            let stalled = Duration::from_secs(config.mempool.stalled_secs.into());
+            let mempool = engine.reading_mempool().map(|state| (state.clone(), stalled));
             rest::RestState::new(index.clone(), &config.rest)
                 .with_source(engine.source())
                 .with_streams(streams)
                 .with_persister(persister)
                 .with_store_follower(store_follower)
+                .with_mempool(mempool)
         });
         let wallets = engine.wallets().cloned();
         let wallets = wallets.map(|wallets| rest::WalletState::new(wallets, &config.rest));

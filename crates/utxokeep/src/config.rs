@@ -25,8 +25,9 @@ pub use names::{is_host_name, is_origin};
 pub use page::{example_file, page};
 pub use schema::{
     ChainConfig, Config, Delta, FollowConfig, GrpcConfig, IndexConfig, IndexingStrategy,
-    MmrRuleName, PersisterConfig, PrunerConfig, PrunerTrigger, RestConfig, SETTINGS, ServerConfig,
-    Setting, StorageConfig, Store, StoreFollow, StreamConfig, TxStoreConfig, WalletConfig,
+    MempoolConfig, MmrRuleName, PersisterConfig, PrunerConfig, PrunerTrigger, RestConfig, SETTINGS,
+    ServerConfig, Setting, StorageConfig, Store, StoreFollow, StreamConfig, TxStoreConfig,
+    WalletConfig,
 };
 pub use source::{BitcoindSource, Source};
 
@@ -330,11 +331,25 @@ mod tests {
     }
 
     #[test]
+    fn the_mempool_of_a_cardano_node_is_refused_where_it_is_asked_for() {
+        let cardano = "[chain]\nsource = { kind = \"cardano-node\", address = \"127.0.0.1:1\" }\n";
+        // By default there is none, and nothing is wrong.
+        assert!(parse(cardano).unwrap().mempool.enabled);
+        assert!(parse(&format!("{cardano}[mempool]\nenabled = false\n")).is_ok());
+        let refused = parse(&format!("{cardano}[mempool]\nenabled = true\n")).unwrap_err();
+        assert!(refused.to_string().contains("mempool.enabled"), "{refused}");
+        for wrong in ["poll_interval_ms = 9", "transactions_max = 1000001", "grace_secs = -1"] {
+            assert!(parse(&format!("[mempool]\n{wrong}\n")).is_err(), "{wrong}");
+        }
+        assert!(parse("[mempool]\nenabled = true\n").is_ok());
+    }
+
+    #[test]
     fn mistakes_are_named_with_file_key_and_what_is_allowed() {
         let cases = [
             (
                 "[indx]\n",
-                "test.toml: there is no section [indx]; known: [chain], [follow], [index]",
+                "test.toml: there is no section [indx]; known: [chain], [follow], [mempool], [index]",
             ),
             ("[index]\nmuhsh = true", "test.toml: there is no setting index.muhsh; known"),
             ("[index]\nmuhash = 1", "test.toml: index.muhash: true or false is expected, not 1"),

@@ -9,6 +9,7 @@
 
 pub mod chain;
 mod error;
+mod mempool;
 mod persister;
 mod place;
 mod store_follow;
@@ -23,6 +24,7 @@ use utxokeep_txstore::NodeStore;
 
 use self::{
     chain::{ChainPart, Index, block_places},
+    mempool::MempoolPart,
     persister::PersisterPart,
     store_follow::StoreFollowPart,
 };
@@ -166,6 +168,7 @@ pub struct Engine {
     config: Config,
     chain: Option<ChainPart>,
     wallets: Option<WalletPart>,
+    mempool: Option<MempoolPart>,
     persister: Option<PersisterPart>,
     node_store: Option<StorePart>,
     store_follower: Option<StoreFollowPart>,
@@ -204,6 +207,7 @@ impl Engine {
             None => None,
         };
         let wallets = wallets.map(|wallets| WalletPart::new(wallets, config, chain.as_ref()));
+        let mempool = MempoolPart::new(config, chain.as_ref(), wallets.as_ref());
         let opens_store = parts.node_store || parts.store_follower || parts.pruner;
         let store = opens_store.then(|| place::node_store(config, mode)).transpose()?;
         let node_store = store.map(|store| StorePart { store });
@@ -218,7 +222,7 @@ impl Engine {
             pruning: None,
         });
         let config = config.clone();
-        Ok(Self { config, chain, wallets, persister, node_store, store_follower, pruner })
+        Ok(Self { config, chain, wallets, mempool, persister, node_store, store_follower, pruner })
     }
 
     /// In the order in which they start.
@@ -226,6 +230,7 @@ impl Engine {
         [
             self.chain.as_ref().map(|part| part as &dyn Part),
             self.wallets.as_ref().map(|part| part as &dyn Part),
+            self.mempool.as_ref().map(|part| part as &dyn Part),
             self.persister.as_ref().map(|part| part as &dyn Part),
             self.node_store.as_ref().map(|part| part as &dyn Part),
             self.store_follower.as_ref().map(|part| part as &dyn Part),
@@ -239,6 +244,7 @@ impl Engine {
         [
             self.chain.as_mut().map(|part| part as &mut dyn Part),
             self.wallets.as_mut().map(|part| part as &mut dyn Part),
+            self.mempool.as_mut().map(|part| part as &mut dyn Part),
             self.persister.as_mut().map(|part| part as &mut dyn Part),
             self.node_store.as_mut().map(|part| part as &mut dyn Part),
             self.store_follower.as_mut().map(|part| part as &mut dyn Part),
@@ -334,6 +340,12 @@ impl Engine {
     #[must_use]
     pub fn store_following(&self) -> Option<&FollowerState> {
         self.store_follower.as_ref().map(|part| &part.state).filter(|state| state.runs())
+    }
+
+    /// How reading the mempool gets on, while it is read.
+    #[must_use]
+    pub fn reading_mempool(&self) -> Option<&FollowerState> {
+        self.mempool.as_ref().map(|part| &part.state).filter(|state| state.runs())
     }
 
     /// The wallet ledger, if there is one.

@@ -16,6 +16,7 @@ pub mod follow;
 pub mod json;
 pub mod kinds;
 pub mod memory;
+pub mod mempool;
 pub mod meters;
 pub mod mmr;
 pub mod node_store;

@@ -6,8 +6,8 @@
 use utxokeep_core::{Metric, MetricKind};
 
 use crate::{
-    consumers, follow, persister, store_follow, store_gauges, stream, wallet_follow, wallet_upkeep,
-    webhooks,
+    consumers, follow, mempool, persister, store_follow, store_gauges, stream, wallet_follow,
+    wallet_upkeep, webhooks,
 };
 
 /// Every list of metrics of the engine and its parts, with its title in the documents.
@@ -22,6 +22,7 @@ pub const LISTS: &[(&str, &[Metric])] = &[
     ("Calls of the node store", utxokeep_txstore::METRICS),
     ("Pruner", utxokeep_pruner::METRICS),
     ("Wallet ledger that follows", wallet_follow::METRICS),
+    ("Mempool that is followed", mempool::METRICS),
     ("Wallet ledger that is served", wallet_upkeep::METRICS),
     ("Webhooks of wallets", webhooks::METRICS),
 ];

@@ -63,6 +63,12 @@ impl Operations {
                     None => Dependency::new("node_store_follower", None),
                 });
             }
+            if let Some((mempool, stalled)) = chain.mempool() {
+                dependencies.push(match mempool.fault(*stalled) {
+                    Some(fault) => Dependency::degraded("mempool", fault),
+                    None => Dependency::new("mempool", None),
+                });
+            }
         }
         if let Some(wallets) = &self.wallets {
             dependencies.push(match wallets.lagging().await {

@@ -30,6 +30,7 @@ pub struct RestState {
     streams: Streams,
     persister: Option<(FollowerState, Duration)>,
     store_follower: Option<(FollowerState, Duration)>,
+    mempool: Option<(FollowerState, Duration)>,
 }
 
 /// The source that is followed, and how long it may be silent, in seconds.
@@ -55,6 +56,7 @@ impl RestState {
             source: None,
             persister: None,
             store_follower: None,
+            mempool: None,
         }
     }
 
@@ -96,6 +98,16 @@ impl RestState {
 
     pub(super) const fn store_follower(&self) -> Option<&(FollowerState, Duration)> {
         self.store_follower.as_ref()
+    }
+
+    /// The same, beside a mempool that may not be read for so long.
+    #[must_use]
+    pub fn with_mempool(self, mempool: Option<(FollowerState, Duration)>) -> Self {
+        Self { mempool, ..self }
+    }
+
+    pub(super) const fn mempool(&self) -> Option<&(FollowerState, Duration)> {
+        self.mempool.as_ref()
     }
 
     pub(super) const fn source(&self) -> Option<&Followed> {

@@ -1,6 +1,7 @@
 //! Following a real Bitcoin Core: through reorganisations, restarts and kill -9 of either side. After
 //! each step count, amount and digest of the set are those of the node.
 
+mod mempool;
 mod program;
 mod rounds;
 

@@ -19,6 +19,10 @@ const MESSAGE_MIB_MAX: u32 = 1_024;
 const POLL_INTERVAL_MS_MAX: u32 = 20_000;
 /// From then on every block may spend a coinbase.
 const BITCOIN_MATURITY_BLOCKS: u32 = 100;
+/// More questions than that only keep the node busy.
+const MEMPOOL_POLL_MS_MIN: u32 = 10;
+/// Ids of more transactions are longer than an answer of the node may be.
+const MEMPOOL_TRANSACTIONS_MAX: u32 = 1_000_000;
 /// Bitcoin Core answers with 16 threads.
 const FETCH_CONNECTIONS_MAX: u32 = 16;
 
@@ -117,6 +121,18 @@ impl Config {
                 self.follow.fetch_connections_max.get(),
                 1..=FETCH_CONNECTIONS_MAX,
             ),
+            (
+                "mempool",
+                "poll_interval_ms",
+                self.mempool.poll_interval_ms.get(),
+                MEMPOOL_POLL_MS_MIN..=any,
+            ),
+            (
+                "mempool",
+                "transactions_max",
+                self.mempool.transactions_max.get(),
+                1..=MEMPOOL_TRANSACTIONS_MAX,
+            ),
             ("persister", "parallel_files", self.persister.parallel_files.get(), 1..=256),
             ("persister", "subtree_txs_log2", self.persister.subtree_txs_log2.into(), 0..=20),
             (
@@ -138,12 +154,25 @@ impl Config {
             .map_err(|source| ConfigError::Pruner { file: file(), source })?;
         self.check_node_store(&file())?;
         self.check_persister(&file())?;
+        self.check_mempool(&file())?;
         self.check_server(&file())?;
         if self.follow.reconnect_max_ms < self.follow.reconnect_first_ms {
             let setting = find(&file(), "follow", "reconnect_max_ms")?;
             return Err(wrong_value(&file(), setting, &self.follow.reconnect_max_ms));
         }
         self.check_wallet(&file())
+    }
+
+    /// A mempool that is asked for by name must be one that can be read.
+    fn check_mempool(&self, file: &str) -> Result<(), ConfigError> {
+        let is_asked_for = self.mempool.enabled && self.is_stated("mempool.enabled");
+        let is_cardano =
+            self.chain.source.as_ref().is_some_and(|source| source.chain() == "cardano");
+        if is_asked_for && is_cardano {
+            let setting = find(file, "mempool", "enabled")?;
+            return Err(wrong_value(file, setting, &"true beside a Cardano node"));
+        }
+        Ok(())
     }
 
     /// A persister needs a place, and a pruner beside it that listens to it.

@@ -228,6 +228,28 @@ settings! {
         /// with blocks.
         stalled_secs: u32 = 120, "a whole number from 0 on";
     }
+    /// The mempool of the Bitcoin Core that `[chain] source` names, for the wallets of the ledger
+    /// (docs/bitcoin.md). Without such a source, or without a ledger that follows the chain, nothing
+    /// is looked at.
+    [mempool] MempoolConfig {
+        /// Tell the ledger what the node's mempool holds: incoming payments are seen unconfirmed, and
+        /// replacements and evictions by others take effect.
+        enabled: bool = true, "true or false";
+        /// Pause between two looks at the mempool, in milliseconds. A new block ends it. Each look
+        /// lists all ids, which are 67 bytes each.
+        poll_interval_ms: NonZeroU32 = count(1_000), "a whole number from 10 on";
+        /// The most transactions of a mempool. One with more is not read, and `/health` says so.
+        transactions_max: NonZeroU32 = count(500_000), "a whole number from 1 to 1000000";
+        /// Bytes of transactions that are kept in memory, in MiB. When wallets watch new scripts, the
+        /// others are fetched again.
+        kept_mib_max: u32 = 128, "a whole number from 0 on";
+        /// How long a transaction that somebody recorded as broadcast and that was never seen in the
+        /// mempool may be on its way, in seconds. Then it has failed, unless it is a payment that this
+        /// ledger made.
+        grace_secs: u32 = 60, "a whole number from 0 on";
+        /// How long the mempool may not be read before `/health` says `degraded`, in seconds.
+        stalled_secs: u32 = 60, "a whole number from 0 on";
+    }
     /// The chain index. `enabled`, `store`, `mmr_rule`, `address_hash`, `payment_credential`,
     /// `stake_credential`, `muhash` and the filter are part of a database once it exists: leave them
     /// out to take them from it.

@@ -19,7 +19,7 @@ use crate::{
     wallet_follow::program::{LedgerHome, NOW, chain_coins, wait_for_tip},
 };
 
-fn source_of(node: &Bitcoind) -> String {
+pub(super) fn source_of(node: &Bitcoind) -> String {
     format!(
         "{{ kind = \"bitcoind\", url = {:?}, cookie_file = \"{}\" }}",
         node.url(),
