@@ -70,7 +70,7 @@ pub struct EventInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false, value_type = String))]
     pub by_tx_hash: Option<ChainHash>,
-    /// Index of the leased output among those of `txid`.
+    /// Index of the leased output among those of `tx_hash`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub output_index: Option<u32>,
