@@ -7,9 +7,9 @@ use utxokeep_core::{BlockDelta, BlockHash, Height, OutPoint};
 use utxokeep_index::{
     CONSUMERS_MAX, ChainIndex, ChainWriter, ConsumerNeeds, ConsumerState, Cursor, DeltaKind,
     Follower, IndexSettings, LogError, LogEvent, Mode,
-    tables::ids::{SIDE_BODY, UNSPENT},
+    tables::ids::{META, SIDE_BODY, UNSPENT},
 };
-use utxokeep_kv::Kv;
+use utxokeep_kv::{Kv, Read as _};
 use utxokeep_testkit::Archive;
 
 use crate::common::{
@@ -427,7 +427,10 @@ fn every_block_has_a_number_of_its_own_which_it_keeps_when_it_comes_back() {
             utxokeep_chains::decode_block(raw.unwrap(), common::REGTEST).unwrap()
         });
         let blocks: Vec<_> = blocks.collect();
+        let greatest = events.last().unwrap().block().number();
         writer.rollback(tip.minus(5)).unwrap();
+        let row = index.engine().get(META, b"undone_number").unwrap();
+        assert_eq!(row, Some(greatest.to_be_bytes().to_vec()));
         for block in &blocks {
             writer.apply(block).unwrap();
         }
