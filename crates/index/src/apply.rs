@@ -18,6 +18,7 @@ use crate::{
     pending::YoungId,
     side,
     staging::{Event, What, WriterRead},
+    switch,
     tables::{BLOCKS, DELTA, HEIGHTS, UNSPENT},
     writer::Tip,
 };
@@ -78,7 +79,7 @@ impl<K: Kv> ChainWriter<K> {
         };
         let block = &*block;
         let mut effect = Effect::default();
-        if self.index.settings.enabled {
+        if self.keeps_set() {
             effect = match self.stage_set(block, height, &past) {
                 Err(error @ ApplyError::Store(_)) => {
                     // Only part of the block may be staged.
@@ -100,7 +101,7 @@ impl<K: Kv> ChainWriter<K> {
         if self.is_batch_full() {
             self.flush()?;
         }
-        if let Some(Tip { height, entry }) = self.tip {
+        if let Some(Tip { height, entry }) = self.tip.filter(|_| self.catching_up.is_none()) {
             let what = What::Connected { created: block.outputs.len(), spent: block.inputs.len() };
             let (took, mmr_root) = (started.elapsed(), self.mmr_root());
             self.tell(Event { what, height, entry, took, mmr_root });
@@ -179,8 +180,10 @@ impl<K: Kv> ChainWriter<K> {
         if settings.decoder.can_start_with(block) {
             return Ok(ChainPosition::Next(Height::GENESIS));
         }
+        // What the log has begun with was asked about then.
+        let may_start = settings.may_start_mid_chain || self.catching_up.is_some();
         match block.claimed_height {
-            Some(height) if settings.may_start_mid_chain && prev != settings.decoder.origin() => {
+            Some(height) if may_start && prev != settings.decoder.origin() => {
                 Ok(ChainPosition::Next(Height::new(height)))
             }
             _ => Err(ApplyError::NotFirst { hash: network.hash(hash) }),
@@ -247,6 +250,9 @@ impl<K: Kv> ChainWriter<K> {
         }
         BLOCKS.put(&mut self.side_rows, &height, &entry);
         HEIGHTS.put(&mut self.side_rows, &entry.hash, &height);
+        if self.catching_up.is_some() {
+            switch::keep_entry(&mut self.side_rows, height, &entry);
+        }
         self.side_rows.append(&std::mem::take(&mut self.with_next));
         self.note_time(&entry.prev, entry.hash, entry.time);
         self.tip = Some(Tip { height, entry });
@@ -287,7 +293,7 @@ impl<K: Kv> ChainWriter<K> {
         meta::put_start(&mut self.side_rows, height);
         self.started_mid_chain = true;
         self.undo_base = height;
-        if self.index.settings.enabled {
+        if self.keeps_set() {
             meta::put_undo_base(&mut self.side_rows, height);
         }
     }

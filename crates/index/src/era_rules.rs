@@ -15,10 +15,10 @@ impl<K: Kv> ChainWriter<K> {
         &mut self,
         block: &'b Block,
     ) -> Result<Cow<'b, Block>, IndexError> {
-        let settings = &self.index.settings;
-        if !settings.enabled {
+        if !self.keeps_set() {
             return Ok(Cow::Borrowed(block));
         }
+        let settings = &self.index.settings;
         let mut block = Cow::Borrowed(block);
         if !settings.filter.is_empty() {
             block = Cow::Owned(settings.filter.apply(&block, settings.network()));

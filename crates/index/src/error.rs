@@ -5,6 +5,8 @@ use utxokeep_chains::{DecodeError, SourceError};
 use utxokeep_core::{ChainHash, Corrupt, Height, InvalidBlock, Network, Partial, mmr::MmrRule};
 use utxokeep_kv::KvError;
 
+use crate::Cursor;
+
 /// Reading or writing the tables failed, or what they hold makes no sense.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -83,6 +85,12 @@ pub enum IndexOpenError {
         found: bool,
         /// Value asked for.
         asked: bool,
+    },
+    /// The index cannot be switched off now.
+    #[error("the index was not switched off: {why}; nothing was changed")]
+    NotSwitchedOff {
+        /// What stands against it.
+        why: &'static str,
     },
     /// The database keeps another Merkle mountain range than the configuration says, or none.
     #[error("{}", mmr_changed(*found, *asked))]
@@ -345,6 +353,18 @@ pub enum RollbackError {
         /// Deepest height that can be reached.
         safe: Height,
     },
+    /// The index is off, or catching up, and its tables could not follow.
+    #[error(
+        "cannot roll back to {target}: the tables of the index are behind the log, and can be taken \
+         back to {safe} at most; below that the index would be lost. Roll back to {safe} or higher, or \
+         import again into a new directory"
+    )]
+    BelowTables {
+        /// Height asked for.
+        target: Height,
+        /// Deepest height that the tables can be taken back to.
+        safe: Height,
+    },
     /// The target lies above the tip.
     #[error("cannot roll back to {target}: the tip is at {tip}")]
     AboveTip {
@@ -366,7 +386,7 @@ impl RollbackError {
     #[must_use]
     pub const fn safe_height(&self) -> Option<Height> {
         match self {
-            Self::TooDeep { safe, .. } => Some(*safe),
+            Self::TooDeep { safe, .. } | Self::BelowTables { safe, .. } => Some(*safe),
             _ => None,
         }
     }
@@ -379,6 +399,14 @@ pub enum QueryError {
     /// The index is turned off.
     #[error("the index is off ([index] enabled = false): there is no UTXO set to ask")]
     Disabled,
+    /// The index was off, and is on its way to the tip.
+    #[error("{}", catching_up(at, *tip))]
+    CatchingUp {
+        /// The last block that its tables have.
+        at: Cursor,
+        /// Height of the tip.
+        tip: Option<Height>,
+    },
     /// The index that would answer is turned off.
     #[error(
         "that index is off ([index] {name} = false); import again into a new directory with it on"
@@ -480,6 +508,75 @@ pub enum QueryError {
         /// The limit.
         max: u64,
     },
+    /// The tables failed.
+    #[error(transparent)]
+    Store(#[from] IndexError),
+}
+
+/// What an index that is not at the tip yet says to whoever asks it.
+pub(crate) fn catching_up(at: &Cursor, tip: Option<Height>) -> String {
+    let tip = tip.map_or_else(|| "none".to_owned(), |tip| tip.to_string());
+    format!(
+        "the index was off and is catching up: it stands at {at}, the tip is at height {tip}; ask \
+         again when it is there. `utxokeep serve`, `chain follow` and `chain import` take it on"
+    )
+}
+
+/// Why the index did not catch up with the log. What it has come to stays, and the next attempt goes
+/// on from there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CatchUpError {
+    /// The chain went another way from below what the tables can be taken back to.
+    #[error(
+        "the tables of the index stand on block {hash} at height {height}, which is not part of the \
+         chain any more, and nothing is left to undo it with; import again into a new directory, or \
+         go on without the index ([index] enabled = false)"
+    )]
+    TooDeep {
+        /// The deepest block that the tables could be taken back to.
+        hash: ChainHash,
+        /// Its height.
+        height: Height,
+    },
+    /// The body of a block is nowhere to be had.
+    #[error(
+        "block {hash} at height {height} was logged while the index was off, and its body is needed \
+         now; name the files or the node that have it, or go on without the index ([index] enabled = \
+         false)"
+    )]
+    MissingBody {
+        /// The block.
+        hash: ChainHash,
+        /// Its height.
+        height: Height,
+    },
+    /// A source that calls a block by another name.
+    #[error("the source says block {hash}, its bytes are block {found}; fetch the file again")]
+    OtherBlock {
+        /// What was asked for.
+        hash: ChainHash,
+        /// What the bytes say.
+        found: ChainHash,
+    },
+    /// Without the set nobody could tell that a block breaks a rule.
+    #[error(
+        "block {hash} at height {height} was logged while the index was off, and is invalid: \
+         {reason}; take the log back below it with `utxokeep chain rollback {}`, and follow a chain \
+         without it",
+        height.minus(1)
+    )]
+    Refused {
+        /// The block.
+        hash: ChainHash,
+        /// Its height.
+        height: Height,
+        /// The rule.
+        reason: String,
+    },
+    /// A block could not be applied.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
     /// The tables failed.
     #[error(transparent)]
     Store(#[from] IndexError),
@@ -588,4 +685,4 @@ macro_rules! from_store {
     };
 }
 
-from_store!(IndexOpenError, ApplyError, RollbackError, QueryError, FollowError);
+from_store!(CatchUpError, IndexOpenError, ApplyError, RollbackError, QueryError, FollowError);

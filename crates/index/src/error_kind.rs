@@ -4,8 +4,8 @@ use utxokeep_core::ErrorKind;
 
 use crate::{
     error::{
-        ApplyError, FollowError, IndexError, IndexOpenError, MmrEnableError, MmrError, QueryError,
-        RollbackError,
+        ApplyError, CatchUpError, FollowError, IndexError, IndexOpenError, MmrEnableError,
+        MmrError, QueryError, RollbackError,
     },
     log::LogError,
 };
@@ -33,6 +33,7 @@ impl IndexOpenError {
             | Self::Empty
             | Self::OlderFormat { .. }
             | Self::SettingChanged { .. }
+            | Self::NotSwitchedOff { .. }
             | Self::MmrChanged { .. }
             | Self::MmrRefused { .. }
             | Self::FilterChanged { .. }
@@ -92,7 +93,9 @@ impl RollbackError {
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::TooDeep { .. } | Self::AboveTip { .. } => ErrorKind::OutOfRange,
+            Self::TooDeep { .. } | Self::BelowTables { .. } | Self::AboveTip { .. } => {
+                ErrorKind::OutOfRange
+            }
             Self::Empty => ErrorKind::NotReady,
             Self::Store(error) => error.kind(),
         }
@@ -109,7 +112,7 @@ impl QueryError {
             | Self::OutputNotKept { .. }
             | Self::BlockNotKept { .. }
             | Self::UnknownBlock { .. } => ErrorKind::NotFound,
-            Self::Empty => ErrorKind::NotReady,
+            Self::Empty | Self::CatchingUp { .. } => ErrorKind::NotReady,
             Self::OutsideWindow { .. }
             | Self::SlotOutsideWindow { .. }
             | Self::TooManyRows { .. } => ErrorKind::OutOfRange,
@@ -144,6 +147,19 @@ impl FollowError {
     }
 }
 
+impl CatchUpError {
+    /// What a caller can do about it.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TooDeep { .. } | Self::Refused { .. } => ErrorKind::Refused,
+            Self::MissingBody { .. } | Self::OtherBlock { .. } => ErrorKind::Failed,
+            Self::Apply(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+}
+
 impl LogError {
     /// What a caller can do about it.
     #[must_use]
@@ -151,6 +167,7 @@ impl LogError {
         match self {
             Self::UnknownCursor { .. } | Self::PastWindow { .. } => ErrorKind::OutOfRange,
             Self::Disabled => ErrorKind::Disabled,
+            Self::CatchingUp { .. } => ErrorKind::NotReady,
             Self::BadName { .. } => ErrorKind::Invalid,
             Self::TooMany => ErrorKind::Refused,
             Self::UnknownConsumer { .. } => ErrorKind::NotFound,

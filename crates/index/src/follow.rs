@@ -362,8 +362,8 @@ impl<K: Kv> Follower<K> {
         connect: &[BlockHash],
         source: &dyn BlockSource,
     ) -> Result<bool, FollowError> {
-        let safe = self.writer.floor();
-        if self.writer.index().settings().enabled && fork < safe {
+        let safe = self.writer.rollback_floor();
+        if fork < safe {
             return Err(self.too_deep(best.hash, fork, safe));
         }
         // Bodies of side blocks are read from the tables, so staged ones must be there.

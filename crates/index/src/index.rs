@@ -11,6 +11,7 @@ use crate::{
     meta::{self, FORMAT_VERSION, UPGRADES},
     mmr::MmrStanding,
     stats::Standing,
+    switch::{self, SetStanding},
     tables::TABLES,
 };
 
@@ -61,6 +62,8 @@ pub struct IndexStatus {
     pub rollback_floor: Option<Height>,
     /// Undo data exists for every block above this height; `None` while the index is off.
     pub undo_base: Option<Height>,
+    /// Where the tables of the index stand.
+    pub set_standing: SetStanding,
     /// Format of the database.
     pub format_version: u64,
     /// The Merkle mountain range, where one is kept.
@@ -90,6 +93,9 @@ impl<K: Kv> ChainIndex<K> {
                 return Err(IndexOpenError::OlderFormat { known: FORMAT_VERSION });
             }
         }
+        if kv.mode().may_write() {
+            switch::settle(&kv, &settings)?;
+        }
         Ok(Self {
             kv: Arc::new(kv),
             settings: Arc::new(settings),
@@ -118,12 +124,14 @@ impl<K: Kv> ChainIndex<K> {
     pub fn status(&self) -> Result<IndexStatus, IndexError> {
         let view = self.view()?;
         let tip = view.tip();
-        let floor = if self.settings.enabled { view.floor()? } else { None };
+        let set_standing = view.set_standing();
+        let is_at_tip = set_standing.is_at_tip();
+        let floor = if is_at_tip { view.floor()? } else { None };
         Ok(IndexStatus {
             network: self.settings.network(),
             tip: tip.map(|(height, entry)| entry.point(height)),
             tip_time: tip.map(|(_, entry)| entry.time),
-            totals: self.settings.enabled.then(|| tip.map_or_else(Totals::default, |t| t.1.totals)),
+            totals: is_at_tip.then(|| tip.map_or_else(Totals::default, |t| t.1.totals)),
             started_mid_chain_at: view.partial().and_then(|partial| partial.started_mid_chain_at),
             partial: view.partial(),
             missing_inputs: tip.map_or(0, |(_, entry)| entry.missing_inputs),
@@ -131,6 +139,7 @@ impl<K: Kv> ChainIndex<K> {
             rollback_floor: floor,
             undo_base: floor.is_some().then(|| meta::undo_base(&view.read)).transpose()?,
             format_version: FORMAT_VERSION,
+            set_standing,
             mmr: view.mmr_standing()?,
             tables: self.kv.table_sizes()?,
         })
@@ -143,7 +152,7 @@ impl<K: Kv> ChainIndex<K> {
         let rows = status.tables.iter().find(|table| table.name == name);
         let height = status.tip.map(|tip| tip.height).unwrap_or_default();
         let undo_base = status.undo_base.unwrap_or_default();
-        let prunable = self.settings.window.prunable(height).filter(|_| self.settings.enabled);
+        let prunable = self.settings.window.prunable(height).filter(|_| status.undo_base.is_some());
         for consumer in self.consumers()? {
             let is_attached = consumer.state == ConsumerState::Attached;
             crate::stats::consumer_stands(&consumer.name, consumer.lag_blocks(height), is_attached);

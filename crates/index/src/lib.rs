@@ -37,6 +37,7 @@ mod settings;
 mod side;
 mod staging;
 mod stats;
+mod switch;
 pub mod tables;
 mod times;
 mod verify;
@@ -45,8 +46,8 @@ mod writer;
 pub use apply::Applied;
 pub use digest::Digest;
 pub use error::{
-    ApplyError, FollowError, IndexError, IndexOpenError, MmrEnableError, MmrError, QueryError,
-    RollbackError,
+    ApplyError, CatchUpError, FollowError, IndexError, IndexOpenError, MmrEnableError, MmrError,
+    QueryError, RollbackError,
 };
 pub use follow::{FollowReport, Follower, REFUSED_LISTED_MAX, RefusedBlock};
 pub use immutable::import_immutable;
@@ -70,5 +71,9 @@ pub use query::{
 };
 pub use settings::{DeltaKind, IndexSettings};
 pub use stats::{METRICS, describe_metrics};
+pub use switch::{
+    SetStanding,
+    catch_up::{CaughtUp, LoggedBodies, OnCatchUp},
+};
 pub use verify::{Finding, OnVerify, VerifyReport};
 pub use writer::{ChainWriter, Mode};

@@ -88,6 +88,8 @@ impl Switch {
 
 /// Switches from here on have a byte only in databases that have one of them on.
 const LATER_SWITCHES: usize = 5;
+/// Place of the switch of the index itself: it may be changed, by [`crate::switch`].
+const ENABLED_SWITCH: usize = 0;
 /// Place of the switch of the Merkle mountain range; that of its rule is behind it.
 const MMR_SWITCH: usize = 5;
 
@@ -163,7 +165,7 @@ pub(crate) fn check(
         return Err(IndexOpenError::MmrChanged { found, asked: settings.mmr });
     }
     for (at, switch) in SWITCHES.iter().enumerate() {
-        if !switch.is_of(settings.network()) {
+        if at == ENABLED_SWITCH || !switch.is_of(settings.network()) {
             continue;
         }
         let (found, asked) = (bytes.get(at) == Some(&1), (switch.is_on)(settings));
@@ -194,16 +196,29 @@ fn stated_mmr(bytes: &[u8]) -> Option<MmrRule> {
     is_on(MMR_SWITCH).then_some(rule)
 }
 
-/// Writes the switches of a database that has changed one.
-pub(crate) fn put_switches(batch: &mut Batch, settings: &IndexSettings) {
-    META.put(batch, SETTINGS, &switch_bytes(settings));
+/// Writes the switches of a database that has changed one. Whether the index is on is not what the
+/// settings ask for, but what has come true.
+pub(crate) fn put_switches(batch: &mut Batch, settings: &IndexSettings, is_enabled: bool) {
+    let mut bytes = switch_bytes(settings);
+    bytes[ENABLED_SWITCH] = u8::from(is_enabled);
+    META.put(batch, SETTINGS, &bytes);
+}
+
+/// Whether the database says that its index is on.
+pub(crate) fn is_enabled(read: &dyn Read) -> Result<bool, IndexError> {
+    let bytes = named(read, META, SETTINGS)?.unwrap_or_default();
+    Ok(bytes.get(ENABLED_SWITCH) == Some(&1))
 }
 
 /// Refuses a Merkle mountain range where the index would not see every output.
 pub(crate) fn check_mmr(settings: &IndexSettings) -> Result<(), IndexOpenError> {
     let Some(rule) = settings.mmr else { return Ok(()) };
     let refusals = [
-        (!settings.enabled, "[index] enabled = false keeps no outputs at all"),
+        (
+            !settings.enabled,
+            "[index] enabled = false keeps no outputs at all; to switch off an index that keeps a range, drop \
+             the range first with `chain mmr disable`",
+        ),
         (
             !settings.filter.is_empty(),
             "[index] filter_addresses and filter_credentials keep only some outputs, and a root \

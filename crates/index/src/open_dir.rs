@@ -10,6 +10,7 @@ use crate::{
     accumulator::mmr,
     error::IndexOpenError,
     meta::{self, Identity, UPGRADES},
+    switch,
     tables::{CLASSIC_TABLES, LOG_TABLES, META, MmrTables, TABLES, tables_of},
 };
 
@@ -38,6 +39,11 @@ fn peek_meta(dir: &Path, on_disk: &[String]) -> Result<Option<RocksKv>, KvError>
     is_there.then(|| RocksKv::peek(dir, specs)).transpose()
 }
 
+/// How many tables are on disk, in the order in which they are made.
+fn tables_made(on_disk: &[String]) -> usize {
+    TABLES.iter().take_while(|spec| on_disk.iter().any(|name| *name == spec.name)).count()
+}
+
 /// Takes the Merkle mountain range out of the database in `dir`, or what a pass that builds one has
 /// left: the switch first, in one commit, then the tables. `settings` are those of the database.
 /// Answers whether there was anything, be it one table that an earlier call left when it was killed.
@@ -56,7 +62,8 @@ pub fn disable_mmr(
     }
     let mut batch = Batch::new();
     mmr::forget(&mut batch);
-    meta::put_switches(&mut batch, &IndexSettings { mmr: None, ..settings.clone() });
+    let without = IndexSettings { mmr: None, ..settings.clone() };
+    meta::put_switches(&mut batch, &without, meta::is_enabled(&kv)?);
     kv.commit(batch, Durability::Synced)?;
     kv.drop_tables(CLASSIC_TABLES)?;
     Ok(true)
@@ -85,22 +92,29 @@ impl ChainIndex<RocksKv> {
         meta::check_mmr(&IndexSettings { mmr: Some(rule), ..settings.clone() })?;
         let on_disk = RocksKv::tables_on_disk(dir)?;
         let specs = tables_of(&on_disk);
-        let specs = &specs[..specs.len().min(CLASSIC_TABLES)];
-        let known = meta::check(&RocksKv::peek(dir, specs)?, &settings, UPGRADES)?;
-        if known.is_none() {
+        let peeked = RocksKv::peek(dir, &specs[..specs.len().min(CLASSIC_TABLES)])?;
+        if meta::check(&peeked, &settings, UPGRADES)?.is_none() {
             return Err(KvError::NotFound { path: dir.to_owned() }.into());
         }
+        if !meta::is_enabled(&peeked)? {
+            return Err(IndexOpenError::MmrRefused { why: switch::IS_BEHIND });
+        }
+        drop(peeked);
         Self::open(RocksKv::open(dir, TABLES, options, OpenMode::Existing)?, settings)
     }
 
-    /// The tables that a database has with these settings.
+    /// The tables that a database has with these settings. Those of an index that is off are opened
+    /// where they are there, because the engine asks for all that it has; none is made.
     fn tables_to_open(
         dir: &Path,
         settings: &IndexSettings,
         on_disk: &[String],
     ) -> Result<ToOpen, IndexOpenError> {
         if !settings.enabled {
-            return Ok(ToOpen::First(LOG_TABLES));
+            return Ok(match MmrTables::of(on_disk) {
+                MmrTables::Without(_) => ToOpen::WithLeftOver,
+                _ => ToOpen::First(tables_made(on_disk).max(LOG_TABLES)),
+            });
         }
         let there = MmrTables::of(on_disk);
         match (settings.mmr, there) {
@@ -124,26 +138,29 @@ impl ChainIndex<RocksKv> {
         Err(KvError::LostTable { path: dir.to_owned(), table }.into())
     }
 
-    /// Opens the database in `dir`.
+    /// Opens the database in `dir`. Where the index is off and the settings say on, or the other way
+    /// round, opening it to be changed switches it: see [`ChainWriter::catch_up`] for what is left to
+    /// do after switching on.
+    ///
+    /// [`ChainWriter::catch_up`]: crate::ChainWriter::catch_up
     pub fn open_dir(
         dir: &Path,
         settings: IndexSettings,
         options: RocksOptions,
         mode: OpenMode,
     ) -> Result<Self, IndexOpenError> {
-        // With the index off, its tables are not even opened.
-        let on_disk = RocksKv::tables_on_disk(dir)?;
-        let to_open = Self::tables_to_open(dir, &settings, &on_disk)?;
+        // Before the engine makes tables.
+        settings.check_mmr()?;
+        let mut settings = settings;
+        let mut on_disk = RocksKv::tables_on_disk(dir)?;
         let found = on_disk.iter().any(|name| *name == TABLES[LOG_TABLES].name);
         if !on_disk.is_empty() && found != settings.enabled {
             match stated_identity(dir, &on_disk)? {
-                Some(identity) if identity.enabled == found => {
-                    let (name, asked) = ("[index] enabled", settings.enabled);
-                    return Err(IndexOpenError::SettingChanged { name, found, asked });
-                }
+                Some(identity) if found || !identity.enabled => {}
                 // Its creation was cut short between two tables.
                 None if mode == OpenMode::Create && RocksKv::is_blank(dir)? => {
                     RocksKv::destroy(dir)?;
+                    on_disk.clear();
                 }
                 None if RocksKv::is_blank(dir)? => {
                     return Err(KvError::NotFound { path: dir.to_owned() }.into());
@@ -155,6 +172,15 @@ impl ChainIndex<RocksKv> {
                 }
             }
         }
+        if mode == OpenMode::Read
+            && !on_disk.is_empty()
+            && tables_made(&on_disk) < CLASSIC_TABLES
+            && stated_identity(dir, &on_disk)?.is_some_and(|identity| !identity.enabled)
+        {
+            // It was never on, and reading makes no tables.
+            settings.enabled = false;
+        }
+        let to_open = Self::tables_to_open(dir, &settings, &on_disk)?;
         let kv = match to_open {
             ToOpen::First(count) => RocksKv::open(dir, &TABLES[..count], options, mode)?,
             ToOpen::WithLeftOver if mode == OpenMode::Read => {

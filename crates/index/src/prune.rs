@@ -13,7 +13,7 @@ use crate::{
     log::{self, Held},
     meta::{self, PruneCursor},
     rollback::read_delta,
-    side, stats,
+    side, stats, switch,
     tables::{DELTA, SPENT},
 };
 
@@ -39,7 +39,7 @@ impl<K: Kv> ChainWriter<K> {
             // The chain may yet be as it was: what it needs stays.
             return Ok(report);
         }
-        if !self.index.settings.enabled {
+        if !self.keeps_set() {
             // The log alone has no undo data, but side blocks it has.
             let held = log::held(&self.index)?;
             self.prune_side(held, self.index.settings.prune_rows_max.max(1), &mut report)?;
@@ -90,7 +90,7 @@ impl<K: Kv> ChainWriter<K> {
     /// Drops the undo data of every committed block: what bulk mode is about to commit lies far
     /// above it, and pruning starts above that.
     pub(crate) fn drop_undo_data(&mut self) -> Result<(), IndexError> {
-        if !self.index.settings.enabled {
+        if !self.keeps_set() {
             return Ok(());
         }
         let Some((tip, _)) = meta::tip(self.index.kv.as_ref())? else { return Ok(()) };
@@ -139,6 +139,9 @@ impl<K: Kv> ChainWriter<K> {
         // From its first deleted row on, the block can no longer be undone.
         let base = self.undo_base.max(height);
         meta::put_undo_base(&mut batch, base);
+        if self.catching_up.is_some() {
+            switch::forget_entries(&mut batch, self.undo_base, base);
+        }
         self.accumulators.prune(height, &mut batch);
         self.index.kv.commit(batch, Durability::Buffered)?;
         self.undo_base = base;

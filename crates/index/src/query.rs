@@ -16,6 +16,7 @@ use crate::{
     IndexSettings,
     error::{IndexError, QueryError},
     meta,
+    switch::{self, SetStanding},
     tables::{ADDR, ADDR_SPENT, BLOCKS, HEIGHTS, SPENT, UNSPENT},
 };
 
@@ -28,6 +29,7 @@ pub struct View<'a, S> {
     /// The height asked about; `None` for the tip.
     at: Option<(Height, BlockEntry)>,
     partial: Option<Partial>,
+    standing: SetStanding,
 }
 
 /// An output, live or spent.
@@ -174,7 +176,8 @@ impl<'a, S: Read> View<'a, S> {
             None => None,
         };
         let partial = Partial::new(&settings.filter, meta::start(&read)?);
-        Ok(Self { read, settings, tip, at: None, partial })
+        let standing = SetStanding::read(&read, settings, tip.map(|(height, _)| height))?;
+        Ok(Self { read, settings, tip, at: None, partial, standing })
     }
 
     /// Moves the view to `height`, which must lie inside the window.
@@ -305,10 +308,20 @@ impl<'a, S: Read> View<'a, S> {
         self.here().map(|(height, entry)| entry.point(height))
     }
 
+    /// The deepest height that a rollback may reach: the log alone can be undone down to its first
+    /// block, or to where tables that are off can still follow.
+    pub fn rollback_floor(&self) -> Result<Option<Height>, IndexError> {
+        if self.standing.is_at_tip() || self.tip.is_none() {
+            return self.floor();
+        }
+        switch::deepest(&self.read, self.standing.has_tables()).map(Some)
+    }
+
     /// The deepest height that can still become the tip.
     pub fn floor(&self) -> Result<Option<Height>, IndexError> {
         let Some((tip, _)) = self.tip else { return Ok(None) };
-        Ok(Some(self.settings.window.floor(tip, meta::undo_base(&self.read)?)))
+        let base = switch::deepest(&self.read, self.standing.has_tables())?;
+        Ok(Some(self.settings.window.floor(tip, base)))
     }
 
     /// Log entry of a block of the chain.
@@ -322,7 +335,12 @@ impl<'a, S: Read> View<'a, S> {
     }
 
     pub(crate) fn check_enabled(&self) -> Result<(), QueryError> {
-        if self.settings.enabled { Ok(()) } else { Err(QueryError::Disabled) }
+        self.standing.check()
+    }
+
+    /// Where the tables of the index stand.
+    pub const fn set_standing(&self) -> SetStanding {
+        self.standing
     }
 
     /// The height above which things are not yet, or again, for this view.

@@ -44,6 +44,10 @@ impl<K: Kv> ChainWriter<K> {
         if parent != Some(delta.prev) {
             return Err(Corrupt::new("redo", "it belongs on another block").into());
         }
+        if !self.keeps_set() {
+            self.stage_redo_log(redo);
+            return Ok(());
+        }
         let created: FxHashSet<_> = delta.created.iter().map(|c| c.outpoint).collect();
         let spent: FxHashSet<_> = delta.spent.iter().map(|s| s.outpoint).collect();
         let mut totals = self.tip.map_or_else(Totals::default, |tip| tip.entry.totals);
@@ -101,7 +105,7 @@ impl<K: Kv> ChainWriter<K> {
     }
 
     fn stage_redo_rows(&mut self, redo: &Redo) -> Result<(), IndexError> {
-        let Redo { entry, delta } = redo;
+        let delta = &redo.delta;
         let height = delta.height;
         let mut delta = match self.index.settings.delta {
             DeltaKind::SelfContained => delta.clone(),
@@ -112,13 +116,18 @@ impl<K: Kv> ChainWriter<K> {
         let read = &WriterRead::new(self.index.kv.as_ref(), self.staging.as_ref());
         let at = (height, self.mode);
         self.accumulators.stage(read, at, Some(&mut delta), &mut self.side_rows)?;
-        let rows = &mut self.side_rows;
-        DELTA.put(rows, &height, &delta);
-        BLOCKS.put(rows, &height, entry);
-        HEIGHTS.put(rows, &entry.hash, &height);
-        rows.append(&std::mem::take(&mut self.with_next));
-        self.tip = Some(Tip { height, entry: *entry });
+        DELTA.put(&mut self.side_rows, &height, &delta);
+        self.stage_redo_log(redo);
         Ok(())
+    }
+
+    /// What the log has of the block.
+    fn stage_redo_log(&mut self, Redo { entry, delta }: &Redo) {
+        let rows = &mut self.side_rows;
+        BLOCKS.put(rows, &delta.height, entry);
+        HEIGHTS.put(rows, &entry.hash, &delta.height);
+        rows.append(&std::mem::take(&mut self.with_next));
+        self.tip = Some(Tip { height: delta.height, entry: *entry });
     }
 }
 

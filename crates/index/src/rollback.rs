@@ -37,11 +37,14 @@ impl<K: Kv> ChainWriter<K> {
         self.flush()?;
         let tip = self.tip.ok_or(RollbackError::Empty)?.height;
         let depth = target.depth_below(tip).ok_or(RollbackError::AboveTip { target, tip })?;
-        // The log alone can be undone down to its first block.
-        let safe = if self.index.settings.enabled { self.floor() } else { self.undo_base };
+        let safe = self.rollback_floor();
         if target < safe {
             stats::rollback_refused();
-            return Err(RollbackError::TooDeep { target, safe });
+            return Err(if self.set_cursor.is_some() {
+                RollbackError::BelowTables { target, safe }
+            } else {
+                RollbackError::TooDeep { target, safe }
+            });
         }
         for _ in 0..depth {
             let (started, undone) = (Instant::now(), self.tip);
@@ -73,7 +76,7 @@ impl<K: Kv> ChainWriter<K> {
             .ok_or_else(|| IndexError::missing("chain_blocks", parent))?;
         let mut batch = Batch::new();
         let mut reversals = 0;
-        if self.index.settings.enabled {
+        if self.keeps_set() {
             let delta = read_delta(read, tip.height)?;
             if delta.hash != tip.entry.hash {
                 return Err(Corrupt::new("block delta", "it belongs to another block").into());
@@ -110,7 +113,7 @@ impl<K: Kv> ChainWriter<K> {
         Ok(reversals)
     }
 
-    fn undo_set(
+    pub(crate) fn undo_set(
         &self,
         batch: &mut Batch,
         delta: &BlockDelta,
@@ -162,7 +165,7 @@ pub(crate) struct Bodies {
 
 impl Bodies {
     /// For the newest block: whatever it created and did not spend is live.
-    fn gather(read: &dyn Read, delta: &BlockDelta) -> Result<Self, IndexError> {
+    pub(crate) fn gather(read: &dyn Read, delta: &BlockDelta) -> Result<Self, IndexError> {
         Self::gather_with(read, delta, |read, created| read_all(read, UNSPENT, created))
     }
 

@@ -104,7 +104,7 @@ impl<K: Kv> ChainIndex<K> {
         let mut check = Check::new(&view, report, progress);
         check.run("chain log", Check::log)?;
         check.run("side blocks", Check::side)?;
-        if self.settings.enabled {
+        if view.set_standing().is_at_tip() {
             check.run("live outputs", Check::live)?;
             check.run("spent outputs", Check::spent)?;
             check.run("deltas", Check::deltas)?;

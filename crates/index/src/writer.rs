@@ -9,7 +9,7 @@ use utxokeep_core::{BlockEntry, BlockHash, ChainPoint, Height, MissingInput};
 use utxokeep_kv::{Batch, Kv, SortedRows};
 
 use crate::{
-    ChainIndex,
+    ChainIndex, Cursor, Readers,
     accumulator::Accumulators,
     coin::Rows,
     error::IndexError,
@@ -18,7 +18,7 @@ use crate::{
     pending::{AddrRows, LiveRows, Pending},
     query::block_entry,
     staging::{Staging, WriterRead},
-    stats,
+    stats, switch,
     times::KnownTimes,
 };
 
@@ -84,6 +84,10 @@ pub struct ChainWriter<K: Kv> {
     pub(crate) undo_base: Height,
     /// The greatest number of a block that left the chain, if one ever did.
     pub(crate) undone_number: Option<u32>,
+    /// Where the tables of the index stand, if that may not be the tip of the log.
+    pub(crate) set_cursor: Option<Cursor>,
+    /// Whether the block of the set cursor is taken for the tip, and who reads meanwhile.
+    pub(crate) catching_up: Option<Readers>,
     /// Whether the index lacks blocks from before its first one.
     pub(crate) started_mid_chain: bool,
     /// The boundary block above the tip, if one came, and its parent. It is not stored: whoever
@@ -106,16 +110,19 @@ impl<K: Kv> ChainWriter<K> {
     /// Starts writing where the database stands. There can be one writer at a time.
     pub fn new(index: ChainIndex<K>) -> Result<Self, IndexError> {
         let right = WriteRight::take(&index.has_writer)?;
-        Self::load_state(index, right, None)
+        Self::load_state(index, right, None, None)
     }
 
     fn load_state(
         index: ChainIndex<K>,
         right: WriteRight,
         staging: Option<Staging>,
+        catching_up: Option<Readers>,
     ) -> Result<Self, IndexError> {
         let read = &WriterRead::new(index.kv.as_ref(), staging.as_ref());
+        let set_cursor = switch::cursor(read)?;
         let tip = match meta::tip(read)? {
+            _ if catching_up.is_some() => switch::tip(read, set_cursor.unwrap_or_default())?,
             Some((height, _)) => {
                 let entry = block_entry(read, height)?
                     .ok_or_else(|| IndexError::missing("chain_blocks", height))?;
@@ -123,17 +130,23 @@ impl<K: Kv> ChainWriter<K> {
             }
             None => None,
         };
-        let enabled = index.settings.enabled;
+        let is_at_tip = index.settings.enabled && set_cursor.is_none();
+        let keeps_set = is_at_tip || catching_up.is_some();
         let start = meta::start(read)?;
-        let undo_base =
-            if enabled { meta::undo_base(read)? } else { start.unwrap_or(Height::GENESIS) };
-        let accumulators = Accumulators::load(read, &index.settings, tip.map(|tip| tip.height))?;
+        let undo_base = switch::deepest(read, keeps_set || set_cursor.is_some())?;
+        let accumulators = if keeps_set {
+            Accumulators::load(read, &index.settings, tip.map(|tip| tip.height))?
+        } else {
+            Accumulators::default()
+        };
         Ok(Self {
             right,
             mode: Mode::Tip,
             tip,
             undo_base,
             undone_number: meta::undone_number(read)?,
+            set_cursor,
+            catching_up,
             started_mid_chain: start.is_some(),
             boundary: None,
             accumulators,
@@ -178,9 +191,21 @@ impl<K: Kv> ChainWriter<K> {
     pub fn set_mode(&mut self, mode: Mode) -> Result<(), IndexError> {
         self.flush()?;
         let must_tell =
-            mode == Mode::Bulk && need_changes(self.index.kv.as_ref(), &self.index.settings)?;
+            mode == Mode::Bulk && self.keeps_set() && need_changes(self.index.kv.as_ref())?;
         self.mode = if must_tell { Mode::CatchUp } else { mode };
         Ok(())
+    }
+
+    /// Whether blocks change the tables of the index, and not the log alone.
+    pub(crate) fn keeps_set(&self) -> bool {
+        let is_at_tip = self.index.settings.enabled && self.set_cursor.is_none();
+        is_at_tip || self.catching_up.is_some()
+    }
+
+    /// The deepest height that a rollback may reach: the log alone can be undone down to its first
+    /// block, or to where tables that are off can still follow.
+    pub(crate) fn rollback_floor(&self) -> Height {
+        if self.keeps_set() { self.floor() } else { self.undo_base }
     }
 
     pub(crate) fn rows(&self) -> Rows {
@@ -196,16 +221,20 @@ impl<K: Kv> ChainWriter<K> {
         }
     }
 
+    /// Whether others read while batches of many blocks are written, so that none may go past the
+    /// write path.
+    fn is_shared(&self) -> bool {
+        self.mode == Mode::Shared || self.catching_up == Some(Readers::Present)
+    }
+
     /// Whether the present batch is full.
     pub(crate) fn is_batch_full(&mut self) -> bool {
         if self.mode == Mode::Tip || self.is_staging() {
             return true;
         }
         let settings = &self.index.settings;
-        let mut bytes_max = settings.bulk_batch_bytes_max.min(BATCH_BYTES_MAX);
-        if self.mode == Mode::Shared {
-            bytes_max = bytes_max.min(SHARED_BATCH_BYTES_MAX);
-        }
+        let shared = self.is_shared().then_some(SHARED_BATCH_BYTES_MAX);
+        let bytes_max = settings.bulk_batch_bytes_max.min(shared.unwrap_or(BATCH_BYTES_MAX));
         let is_over = |writer: &Self| {
             // The rows of a batch are sorted by an array beside them.
             let others = writer.side_rows.bytes() + writer.side_rows.len() * 48;
@@ -242,8 +271,12 @@ impl<K: Kv> ChainWriter<K> {
             self.drop_undo_data()?;
         }
         let mut closing = std::mem::take(&mut self.side_rows);
-        meta::put_tip(&mut closing, tip.height, &tip.entry.hash);
-        if self.mode == Mode::Bulk && self.index.settings.enabled {
+        if self.catching_up.is_some() {
+            switch::put_cursor(&mut closing, Cursor::at(tip.height, tip.entry.hash));
+        } else {
+            meta::put_tip(&mut closing, tip.height, &tip.entry.hash);
+        }
+        if self.mode == Mode::Bulk && self.keeps_set() {
             self.undo_base = tip.height;
             meta::put_undo_base(&mut closing, tip.height);
             self.accumulators.cut_bulk(tip.height, &mut closing);
@@ -251,8 +284,8 @@ impl<K: Kv> ChainWriter<K> {
         let read = &WriterRead::new(self.index.kv.as_ref(), self.staging.as_ref());
         self.accumulators.cut(read, &mut closing)?;
         let total_rows = self.pending.rows() + closing.len();
-        let is_shared = matches!(self.mode, Mode::Tip | Mode::Shared);
-        if is_shared || self.is_staging() || total_rows < LOAD_ROWS_MIN {
+        let is_small = total_rows < LOAD_ROWS_MIN || self.is_shared();
+        if self.mode == Mode::Tip || self.is_staging() || is_small {
             self.pending.write_into(&mut closing)?;
             self.commit(closing)?;
         } else {
@@ -271,10 +304,10 @@ impl<K: Kv> ChainWriter<K> {
         let others = others.sorted_tables();
         // With the index off there are no such tables, not even for no rows.
         let mut tables: Vec<&dyn SortedRows> = Vec::new();
-        if self.index.settings.enabled {
+        if self.keeps_set() {
             tables.push(&live);
         }
-        if self.index.settings.enabled && self.rows().index_rows_max() > 0 {
+        if self.keeps_set() && self.rows().index_rows_max() > 0 {
             tables.push(&addresses);
         }
         tables.extend(others.iter().map(|rows| rows as &dyn SortedRows));
@@ -288,7 +321,7 @@ impl<K: Kv> ChainWriter<K> {
         let lent = WriteRight(Arc::default());
         let right = std::mem::replace(&mut self.right, lent);
         let staging = self.staging.take();
-        let state = Self::load_state(self.index.clone(), right, staging)?;
+        let state = Self::load_state(self.index.clone(), right, staging, self.catching_up)?;
         *self = Self { mode: self.mode, ..state };
         Ok(())
     }

@@ -24,6 +24,7 @@ pub(crate) use self::{
     rows::StoredRows,
     state::State,
 };
+pub(crate) use build::has_unfinished_build;
 pub use build::{MmrBlocks, MmrBuildStanding, MmrBuilt, OnMmrBuild};
 pub(super) use verify::verify;
 

@@ -16,7 +16,7 @@ use utxokeep_core::{BlockHash, Corrupt, Height};
 use utxokeep_kv::{Batch, Durability, Kv, Read, Scan};
 
 use super::{Cursor, LogError};
-use crate::{ChainIndex, IndexSettings, View, error::IndexError, tables::META};
+use crate::{ChainIndex, View, error::IndexError, tables::META};
 
 /// The most named consumers of a database.
 pub const CONSUMERS_MAX: usize = 64;
@@ -329,11 +329,11 @@ fn check_name(name: &str) -> Result<(), LogError> {
 }
 
 /// Whether some attached consumer reads what blocks changed, so that each must have a delta.
-pub(crate) fn need_changes(read: &dyn Read, settings: &IndexSettings) -> Result<bool, IndexError> {
+pub(crate) fn need_changes(read: &dyn Read) -> Result<bool, IndexError> {
     let needs = |consumer: &ConsumerStatus| {
         consumer.is_attached() && consumer.needs == ConsumerNeeds::Changes
     };
-    Ok(settings.enabled && all(read)?.iter().any(needs))
+    Ok(all(read)?.iter().any(needs))
 }
 
 #[cfg(test)]

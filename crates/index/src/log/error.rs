@@ -3,8 +3,8 @@
 use utxokeep_core::{Corrupt, Height};
 use utxokeep_kv::KvError;
 
-use super::CONSUMERS_MAX;
-use crate::error::IndexError;
+use super::{CONSUMERS_MAX, Cursor};
+use crate::error::{IndexError, catching_up};
 
 /// Why the log could not be read. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,14 @@ pub enum LogError {
     /// The database keeps the log only.
     #[error("the index is off: the log names blocks, and does not know what they changed")]
     Disabled,
+    /// The index was off, and is on its way to the tip.
+    #[error("{}", catching_up(at, *tip))]
+    CatchingUp {
+        /// The last block that its tables have.
+        at: Cursor,
+        /// Height of the tip.
+        tip: Option<Height>,
+    },
     /// A name that cannot be one.
     #[error(
         "{name:?} cannot be the name of a consumer: it takes 1 to 64 lower-case letters, digits \

@@ -11,7 +11,7 @@ use crate::{
     mmr::MmrRoot,
     query::block_entry,
     rollback::{Bodies, read_delta},
-    side,
+    side, switch,
     tables::BLOCKS,
 };
 
@@ -176,9 +176,7 @@ impl<S: Read> LogReader<'_, '_, S> {
     /// What a block changed, with the record of every output in it: for an undone block what undoing
     /// took back. An index with a filter, or one that started mid-chain, tells of what it keeps.
     pub fn changes(&self, event: &LogEvent) -> Result<BlockDelta, LogError> {
-        if !self.view.settings.enabled {
-            return Err(LogError::Disabled);
-        }
+        self.view.set_standing().check_changes()?;
         match event {
             LogEvent::Applied(block) => self.applied_changes(block),
             LogEvent::Undone(LoggedBlock { height, entry }) => {
@@ -238,11 +236,7 @@ impl<S: Read> LogReader<'_, '_, S> {
 
     /// The lowest height from which changes can be read on.
     pub fn start_from(&self) -> Result<Height, IndexError> {
-        if self.view.settings.enabled {
-            meta::undo_base(&self.view.read)
-        } else {
-            Ok(meta::start(&self.view.read)?.unwrap_or(Height::GENESIS))
-        }
+        switch::deepest(&self.view.read, self.view.set_standing().is_at_tip())
     }
 
     fn past_window(&self, height: Height) -> Result<LogError, IndexError> {

@@ -202,7 +202,6 @@ fn a_database_of_another_network_or_with_other_switches_is_not_opened() {
     assert!(error.to_string().contains("use another data directory"), "{error}");
 
     let switched = [
-        ("[index] enabled", settings.clone().with(|settings| settings.enabled = false)),
         ("[index] address_hash", settings.clone().with(|settings| settings.address_index = false)),
         ("[index] muhash", settings.clone().with(|settings| settings.muhash = true)),
     ];
@@ -351,11 +350,6 @@ fn with_the_index_off_only_the_log_is_kept_and_questions_say_so() {
         let log: Vec<_> = TABLES[..LOG_TABLES].iter().map(|spec| spec.name).collect();
         assert_eq!(names, log);
         assert!(!peek_identity(place.0.path()).unwrap().enabled);
-        let error = open_dir(&place, common::settings(10)).unwrap_err();
-        assert!(
-            matches!(error, IndexOpenError::SettingChanged { found: false, asked: true, .. }),
-            "{error}"
-        );
     }
 }
 

@@ -25,10 +25,11 @@ use super::{Kept, State, leaf_hash, rewind::mmr_of};
 use crate::{
     ChainIndex, ChainWriter, IndexSettings, Mode,
     accumulator::Change,
-    error::{FollowError, IndexError, MmrEnableError},
+    error::{FollowError, IndexError, IndexOpenError, MmrEnableError},
     meta,
     query::block_entry,
     rollback::{Bodies, read_delta},
+    switch,
     tables::{DELTA, MMR_NODES, MMR_PLACES, SPENT, UNSPENT, UTXO_META},
 };
 
@@ -122,6 +123,9 @@ impl<K: Kv> ChainWriter<K> {
             return Err(MmrEnableError::IsOn);
         }
         meta::check_mmr(&settings)?;
+        if !self.keeps_set() {
+            return Err(IndexOpenError::MmrRefused { why: switch::IS_BEHIND }.into());
+        }
         if self.started_mid_chain {
             return Err(MmrEnableError::NotWhole { why: "it started in the middle of the chain" });
         }
@@ -142,7 +146,7 @@ impl<K: Kv> ChainWriter<K> {
                 self.clear_mmr()?;
             }
             UTXO_META.delete(&mut batch, NAME);
-            meta::put_switches(&mut batch, &settings);
+            meta::put_switches(&mut batch, &settings, true);
             self.index.kv.commit(batch, Durability::Synced)?;
         }
         Ok(built)
@@ -219,6 +223,11 @@ impl<K: Kv> ChainIndex<K> {
             holds_undo_above: holds_undo_above.filter(|_| is_there),
         }))
     }
+}
+
+/// Whether a pass was interrupted.
+pub(crate) fn has_unfinished_build(read: &dyn Read) -> Result<bool, IndexError> {
+    Ok(Cursor::read(read)?.is_some())
 }
 
 /// Whether the last block that a pass went through is still there, with the leaves it gave it.
