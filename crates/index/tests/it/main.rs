@@ -17,3 +17,4 @@ mod one_commit;
 mod pinned_tables;
 mod properties;
 mod regtest_a;
+mod switch;
