@@ -36,6 +36,10 @@ const NEEDS: &str = "the demo needs the UTXO set and its address index: turn [in
                      address_hash on, and use a new data directory if this one was made without \
                      them";
 
+/// What an index needs that was off.
+const IS_BEHIND: &str = "the index of this database was switched off, and has to catch up with its \
+                         log first, with the blocks that it missed; use a new data directory";
+
 /// What to show.
 #[derive(Debug, Clone)]
 pub struct DemoOptions {
@@ -102,6 +106,11 @@ fn open(config: &Config) -> anyhow::Result<Engine> {
     let is_kept = |index: &Index| index.settings().enabled && index.settings().address_index;
     if !engine.index().is_some_and(is_kept) {
         bail!(NEEDS);
+    }
+    if let Some(index) = engine.index()
+        && !index.view()?.set_standing().is_at_tip()
+    {
+        bail!(IS_BEHIND);
     }
     Ok(engine)
 }

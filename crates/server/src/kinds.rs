@@ -124,7 +124,8 @@ const fn meaning(kind: ErrorKind) -> &'static str {
         ErrorKind::Exists => "the request would create something that exists already",
         ErrorKind::Refused => "the present state does not allow the request; nothing was changed",
         ErrorKind::NotReady => {
-            "another process has the data open, or there is no block yet; the same request works later"
+            "another process has the data open, there is no block yet, or an index that was off is \
+             catching up; the same request works later"
         }
         ErrorKind::Disabled => "a setting of the database leaves out what the request needs",
         ErrorKind::Overloaded => {

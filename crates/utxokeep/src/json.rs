@@ -14,7 +14,9 @@ use utxokeep_chains::cardano::asset_fingerprint;
 use utxokeep_core::{
     BlockEntry, ChainPoint, Height, Network, Partial as PartialIndex, cardano::era, hex_encode,
 };
-use utxokeep_index::{AddressBalance, AssetId, IndexSettings, IndexStatus, MmrBuildStanding};
+use utxokeep_index::{
+    AddressBalance, AssetId, IndexSettings, IndexStatus, MmrBuildStanding, SetStanding,
+};
 
 pub use mmr::{
     MmrRootAnswer, MmrStatus, UtreexoBlockProof, UtreexoDocument, UtreexoInclusion, UtreexoRoots,
@@ -339,8 +341,17 @@ pub struct ChainStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(nullable = false))]
     pub filter_entries: Option<usize>,
-    /// Whether the set of unspent outputs is kept.
+    /// Whether the set of unspent outputs is kept. Questions are answered where it is at the tip.
     pub is_index_enabled: bool,
+    /// Where an index that is off, or that was off and is catching up, stands: the height of the last
+    /// block in its tables. Absent where they are at the tip, where there are none, and where they have
+    /// no block yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(nullable = false))]
+    pub index_height: Option<u32>,
+    /// `on`, `off` or `catching_up`.
+    #[cfg_attr(feature = "schema", schema(example = "on"))]
+    pub index_state: &'static str,
     /// Whether an order-free digest of the set is kept at hand.
     pub is_muhash_kept: bool,
     /// Indexes that are kept, by the names of their settings.
@@ -401,6 +412,16 @@ impl ChainStatus {
             missing_inputs: is_cardano.then_some(status.missing_inputs),
             filter_entries,
             is_index_enabled: settings.enabled,
+            index_height: status
+                .set_standing
+                .stands_at()
+                .and_then(|at| at.height())
+                .map(Height::get),
+            index_state: match status.set_standing {
+                SetStanding::AtTip => "on",
+                SetStanding::CatchingUp { .. } => "catching_up",
+                SetStanding::Off { .. } => "off",
+            },
             is_muhash_kept: settings.enabled && settings.muhash,
             indexes: indexes(settings),
             store: if settings.mmr.is_some() { "mmr" } else { "classic" },

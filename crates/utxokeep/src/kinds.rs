@@ -6,8 +6,8 @@ use std::error::Error;
 use utxokeep_chains::{BodyError, LiveError, SourceError};
 use utxokeep_core::ErrorKind;
 use utxokeep_index::{
-    ApplyError, FollowError, IndexError, IndexOpenError, LogError, MmrEnableError, MmrError,
-    QueryError, RollbackError,
+    ApplyError, CatchUpError, FollowError, IndexError, IndexOpenError, LogError, MmrEnableError,
+    MmrError, QueryError, RollbackError,
 };
 use utxokeep_kv::KvError;
 use utxokeep_pruner::{PrunerError, RunError};
@@ -16,6 +16,7 @@ use utxokeep_txstore::{BlobUrlError, StoreError, WrongBlobStore};
 use utxokeep_wallet::LedgerError;
 
 use crate::{
+    catch_up::IndexCatchUpError,
     config::ConfigError,
     cursor::CursorError,
     engine::EngineError,
@@ -68,6 +69,8 @@ pub fn kind_of(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
         ApplyError,
         RollbackError,
         FollowError,
+        CatchUpError,
+        IndexCatchUpError,
         LogError,
         IndexError,
         PersisterError,

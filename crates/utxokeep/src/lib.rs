@@ -7,6 +7,7 @@
 //! * Every face answers with the same models.
 //! * Fixed settings of an existing database are taken from it, never guessed.
 
+pub mod catch_up;
 pub mod clock;
 pub mod config;
 pub mod consumers;

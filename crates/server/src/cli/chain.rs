@@ -54,11 +54,12 @@ fn depth(index: &Index, target: Height) -> Result<u32, RollbackError> {
     let view = index.view()?;
     let (tip, _) = view.tip().ok_or(RollbackError::Empty)?;
     let depth = target.depth_below(tip).ok_or(RollbackError::AboveTip { target, tip })?;
-    match view.floor()? {
-        Some(safe) if index.settings().enabled && target < safe => {
-            Err(RollbackError::TooDeep { target, safe })
+    match view.rollback_floor()?.filter(|&safe| target < safe) {
+        Some(safe) if view.set_standing().stands_at().is_some() => {
+            Err(RollbackError::BelowTables { target, safe })
         }
-        _ => Ok(depth),
+        Some(safe) => Err(RollbackError::TooDeep { target, safe }),
+        None => Ok(depth),
     }
 }
 

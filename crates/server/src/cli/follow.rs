@@ -1,13 +1,17 @@
 //! `chain follow`.
 
 use serde::Serialize;
-use utxokeep::engine::{
-    EngineError,
-    chain::{self, place},
+use utxokeep::{
+    catch_up::{self, CatchingUp},
+    engine::{
+        EngineError,
+        chain::{self, place},
+    },
 };
-use utxokeep_chains::bitcoind::Credentials;
-use utxokeep_core::{Network, hex_encode};
-use utxokeep_index::{ChainWriter, LiveFollower, Readers};
+use utxokeep_chains::{BodyFinder, bitcoind::Credentials};
+use utxokeep_core::{Height, Network, hex_encode};
+use utxokeep_index::{CaughtUp, ChainWriter, LiveFollower, Readers};
+use utxokeep_kv::RocksKv;
 
 use super::{
     args::Follow,
@@ -57,27 +61,31 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
     let node = chain::node(session.config(), &index, &source)?;
     let mut options = chain::follow_options(session.config(), &node);
     options.until_tip = args.until_tip;
-    let live = LiveFollower::new(ChainWriter::new(index)?, Readers::Absent);
+    let mut writer = ChainWriter::new(index)?;
+    let mut bodies = chain::bodies(session.config(), writer.index(), Some(&node));
+    let is_at_tip = catch_up(session, &mut writer, &mut bodies, &interrupt)?;
+    drop(bodies);
+    let live = LiveFollower::new(writer, Readers::Absent);
     let mut live = live.with_bulk(session.config().storage.bulk);
     let mut progress = Progress::start("following", false);
     let state = options.state.clone();
-    let followed =
-        follow::follow(&mut live, &options, &|| interrupt.is_asked(), &mut |what| match what {
-            Happened::Arrived(_) | Happened::NoRoom(..) => {}
-            Happened::Moved(point) => {
-                let count = |height: u64| height + 1;
-                let done = point.map_or(0, |point| count(point.height.get().into()));
-                let total = state.status().height.map_or(0, count);
-                progress.update(done, total, || format!("blocks, {}", place(*point)));
-            }
-            Happened::Away(error, wait) => {
-                output::note(format_args!("{error}; trying again in {:.1} s", wait.as_secs_f64()));
-            }
-            Happened::Connected(point) => {
-                output::note(format_args!("connected; going on behind {}", place(*point)));
-            }
-            Happened::AtTip(point) => output::note(format_args!("at the tip: {}", place(*point))),
-        });
+    let is_stopped = || interrupt.is_asked() || !is_at_tip;
+    let followed = follow::follow(&mut live, &options, &is_stopped, &mut |what| match what {
+        Happened::Arrived(_) | Happened::NoRoom(..) => {}
+        Happened::Moved(point) => {
+            let count = |height: u64| height + 1;
+            let done = point.map_or(0, |point| count(point.height.get().into()));
+            let total = state.status().height.map_or(0, count);
+            progress.update(done, total, || format!("blocks, {}", place(*point)));
+        }
+        Happened::Away(error, wait) => {
+            output::note(format_args!("{error}; trying again in {:.1} s", wait.as_secs_f64()));
+        }
+        Happened::Connected(point) => {
+            output::note(format_args!("connected; going on behind {}", place(*point)));
+        }
+        Happened::AtTip(point) => output::note(format_args!("at the tip: {}", place(*point))),
+    });
     progress.finish();
     let (writer, report) = live.into_writer()?;
     followed?;
@@ -96,6 +104,37 @@ pub(super) fn follow(session: &Session, args: &Follow) -> anyhow::Result<Exit> {
     };
     output::result(session.json(), &report)?;
     Ok(if interrupt.is_asked() { Exit::Interrupted } else { Exit::Success })
+}
+
+/// Takes an index that was off to the tip of its log; answers whether it is there.
+fn catch_up(
+    session: &Session,
+    writer: &mut ChainWriter<RocksKv>,
+    bodies: &mut BodyFinder,
+    interrupt: &Interrupt,
+) -> anyhow::Result<bool> {
+    let Some(at) = writer.behind() else { return Ok(true) };
+    output::note(format_args!("the index was off: catching up from {at}"));
+    let mut progress = Progress::start("catching up", false);
+    let caught = catch_up::catch_up(
+        writer,
+        bodies,
+        Readers::Absent,
+        &session.config().follow,
+        &|| interrupt.is_asked(),
+        &mut |what| match what {
+            CatchingUp::At(height, tip) => {
+                let count = |height: Height| u64::from(height.get()) + 1;
+                let message = || format!("blocks, height {height}");
+                progress.update(count(*height), count(*tip), message);
+            }
+            CatchingUp::Away(error, wait) => {
+                output::note(format_args!("{error}; trying again in {:.1} s", wait.as_secs_f64()));
+            }
+        },
+    );
+    progress.finish();
+    Ok(caught? == CaughtUp::Done)
 }
 
 /// The node that the command line names.

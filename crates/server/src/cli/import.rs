@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use serde::Serialize;
 use utxokeep::engine::chain;
+use utxokeep_chains::WantedBlock;
 use utxokeep_core::{Height, Network, hex_encode};
 use utxokeep_index::{
     ChainWriter, FollowError, FollowReport, ImportProgress, ImportStage, IndexError, OnProgress,
-    REFUSED_LISTED_MAX, import_files, import_immutable,
+    REFUSED_LISTED_MAX, Readers, import_files, import_immutable,
 };
 
 use super::{
@@ -15,6 +16,7 @@ use super::{
     error::CliError,
     exit::Exit,
     interrupt::Interrupt,
+    mmr::RawBlocks,
     open::{Index, Session},
     output::{self, Human, Lines},
     progress::Progress,
@@ -82,7 +84,9 @@ pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
         None => chain::create(session.config(), settings)?,
     };
     let bulk = session.config().storage.bulk && !args.no_bulk;
-    let (writer, followed) = run(ChainWriter::new(index)?, &sources, bulk, &interrupt)?;
+    let mut writer = ChainWriter::new(index)?;
+    catch_up(&mut writer, &sources, &interrupt)?;
+    let (writer, followed) = run(writer, &sources, bulk, &interrupt)?;
     let is_interrupted = interrupt.is_asked();
     let seconds = started.elapsed().as_secs_f64();
     let report = Report::new(writer.index(), &followed, sources.scan, is_interrupted, seconds)?;
@@ -101,7 +105,12 @@ pub(super) fn import(session: &Session, args: &Import) -> anyhow::Result<Exit> {
 /// The lowest height of which a block may be missing or another one: all below are settled.
 fn first_missing(existing: Option<&Index>) -> anyhow::Result<Height> {
     let Some(index) = existing else { return Ok(Height::GENESIS) };
-    let tip = index.view()?.tip().map(|(height, _)| height);
+    let view = index.view()?;
+    let tip = view.tip().map(|(height, _)| height);
+    // An index that was off needs the blocks behind the last one that it has, too.
+    let stands_at = view.set_standing().stands_at();
+    let stands_at = stands_at.map(|at| at.height().unwrap_or_default());
+    let tip = tip.map(|tip| stands_at.map_or(tip, |at| at.min(tip)));
     let horizon = index.settings().window.horizon();
     Ok(tip.map_or(Height::GENESIS, |tip| tip.minus(horizon)))
 }
@@ -146,6 +155,37 @@ fn check_flags(args: &Import, network: Network) -> Result<(), CliError> {
 }
 
 type Writer = ChainWriter<utxokeep_kv::RocksKv>;
+
+/// Takes an index that was off to the tip of its log, with the blocks of the sources.
+fn catch_up(writer: &mut Writer, sources: &Sources, interrupt: &Interrupt) -> anyhow::Result<()> {
+    let Some(at) = writer.behind() else { return Ok(()) };
+    output::note(format_args!("the index was off: catching up from {at}"));
+    let index = writer.index().clone();
+    let mut raw = RawBlocks::new(Some(sources), None, index.settings().decoder.clone());
+    let mut progress = Progress::start("catching up", false);
+    let caught = writer.catch_up::<anyhow::Error>(
+        Readers::Absent,
+        &mut |height, hash| {
+            let view = index.view()?;
+            let entry = view.block(height)?.filter(|entry| entry.hash == *hash);
+            let Some((entry, (tip, _))) = entry.zip(view.tip()) else { return Ok(None) };
+            let wanted = WantedBlock { point: entry.point(height), parent: None, tip };
+            match raw.block(&wanted, &|| interrupt.is_asked()) {
+                Ok(block) => Ok(Some(block)),
+                Err(FollowError::MissingBody { .. }) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        },
+        &mut |height, tip| {
+            let count = |height: Height| u64::from(height.get()) + 1;
+            progress.update(count(height), count(tip), || format!("blocks, height {height}"));
+            !interrupt.is_asked()
+        },
+    );
+    progress.finish();
+    caught?;
+    Ok(())
+}
 
 fn run(
     writer: Writer,

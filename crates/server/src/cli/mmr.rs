@@ -25,6 +25,7 @@ use utxokeep::{
     mmr::{self, Proof},
 };
 
+pub(in crate::cli) use blocks::RawBlocks;
 pub(crate) use error::MmrCommandError;
 
 /// Does what a command asks.

@@ -103,7 +103,7 @@ fn import_status_and_digest_describe_the_chain() {
     let expected = json!({
         "chain": "cardano", "network": "devnet", "height": 5, "slot": 5, "epoch": 1,
         "best_hash": user.chain.tip_hash(), "utxo_count": txouts, "total_amount": lovelace,
-        "missing_inputs": 0, "filter_entries": 0, "is_index_enabled": true,
+        "missing_inputs": 0, "filter_entries": 0, "is_index_enabled": true, "index_state": "on",
         "indexes": ["address_hash", "payment_credential"], "rollback_floor": 0,
     });
     for (name, value) in expected.as_object().unwrap() {

@@ -153,7 +153,7 @@ fn status_says_what_the_database_is() {
     let expected = json!({
         "chain": "bitcoin", "network": "regtest", "height": 300, "best_hash": TIP,
         "utxo_count": 30_690, "total_amount": "1121249998454",
-        "rollback_floor": 12, "format_version": 1, "is_index_enabled": true,
+        "rollback_floor": 12, "format_version": 1, "is_index_enabled": true, "index_state": "on",
         "indexes": ["address_hash"], "is_muhash_kept": false,
     });
     for (name, value) in expected.as_object().unwrap() {

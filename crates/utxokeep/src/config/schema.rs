@@ -250,12 +250,14 @@ settings! {
         /// How long the mempool may not be read before `/health` says `degraded`, in seconds.
         stalled_secs: u32 = 60, "a whole number from 0 on";
     }
-    /// The chain index. `enabled`, `store`, `mmr_rule`, `address_hash`, `payment_credential`,
+    /// The chain index. `store`, `mmr_rule`, `address_hash`, `payment_credential`,
     /// `stake_credential`, `muhash` and the filter are part of a database once it exists: leave them
-    /// out to take them from it.
+    /// out to take them from it. `enabled` is taken from it too where it is left out, and may be
+    /// changed.
     [index] IndexConfig {
         /// Keep the UTXO set at all. When false only the block log is kept, and no other table is
-        /// opened.
+        /// written. An index that was off catches up in `serve`, `chain follow` or `chain import`
+        /// once this says true.
         enabled: bool = true, "true or false", elsewhere "yaci.node.utxo.enabled";
         /// Structure that holds the set. `mmr` keeps a Merkle mountain range beside the tables of
         /// `classic`: one root commits to the whole set, and proofs show single outputs of it

@@ -7,21 +7,23 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::watch;
-use utxokeep_chains::{NodeSource, RecentBlocks, RecentLimits};
+use utxokeep_chains::{BodyFinder, NodeSource, RecentBlocks, RecentLimits};
 use utxokeep_core::{ChainPoint, Network, OpenMode};
 use utxokeep_index::{
-    ChainIndex, ChainWriter, IndexError, IndexOpenError, IndexSettings, LiveFollower, Readers,
-    peek_identity,
+    CaughtUp, ChainIndex, ChainWriter, IndexError, IndexOpenError, IndexSettings, LiveFollower,
+    Readers, SetStanding, peek_identity,
 };
 use utxokeep_kv::{Kv as _, KvError, RocksKv};
 
 use super::{EngineError, Health, Part};
 use crate::{
+    catch_up::{self, CatchingUp},
     clock::now_s,
-    config::{Config, Source, WalletConfig},
+    config::{Config, FollowConfig, Source, WalletConfig},
     follow::{self, FollowOptions, Happened, SourceState},
 };
 
@@ -86,6 +88,17 @@ pub fn follow_options(config: &Config, node: &NodeSource) -> FollowOptions {
     FollowOptions::new(node.live(), &config.follow)
 }
 
+/// Where bodies of blocks are looked for: where the configuration says, and on the node.
+#[must_use]
+pub fn bodies(config: &Config, index: &Index, node: Option<&NodeSource>) -> BodyFinder {
+    let bodies = BodyFinder::new(index.settings().decoder.clone()).with_files(
+        &block_places(&config.wallet),
+        None,
+        &config.storage.data,
+    );
+    node.cloned().into_iter().fold(bodies, BodyFinder::with_node)
+}
+
 /// A place of a chain, for people.
 #[must_use]
 pub fn place(point: Option<ChainPoint>) -> String {
@@ -105,19 +118,20 @@ pub(super) struct ChainPart {
     pub(super) index: Index,
     source: Option<Followed>,
     silent_secs_max: u32,
+    config: Config,
+    is_stopped: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<anyhow::Result<()>>>,
+    /// Set when the thread ends and there is more to do.
+    ended: Option<watch::Receiver<bool>>,
 }
 
-/// A source that is followed, and its thread once there is one.
-#[derive(Debug)]
+/// A source that is followed.
+#[derive(Debug, Clone)]
 struct Followed {
     options: FollowOptions,
     node: NodeSource,
     /// Blocks that have just arrived, for a wallet ledger.
     recent: Option<RecentBlocks>,
-    thread: Option<thread::JoinHandle<anyhow::Result<()>>>,
-    is_stopped: Arc<AtomicBool>,
-    /// Closed when the thread ends.
-    ended: Option<watch::Receiver<()>>,
 }
 
 impl ChainPart {
@@ -132,18 +146,17 @@ impl ChainPart {
             let options = follow_options(config, &node);
             // Others are served meanwhile.
             let options = FollowOptions { waits_for_room: true, ..options };
-            let is_stopped = Arc::default();
-            Ok::<_, EngineError>(Followed {
-                options,
-                node,
-                recent,
-                thread: None,
-                is_stopped,
-                ended: None,
-            })
+            Ok::<_, EngineError>(Followed { options, node, recent })
         });
-        let silent_secs_max = config.follow.stalled_secs;
-        Ok(Self { index, source: source.transpose()?, silent_secs_max })
+        Ok(Self {
+            index,
+            source: source.transpose()?,
+            silent_secs_max: config.follow.stalled_secs,
+            config: config.clone(),
+            is_stopped: Arc::default(),
+            thread: None,
+            ended: None,
+        })
     }
 
     /// What is known of the source, and for how long it may be silent.
@@ -158,65 +171,56 @@ impl ChainPart {
         Some((source.node.clone(), source.recent.clone()?))
     }
 
+    /// Whether the index was off, and this engine may take it on.
+    fn has_to_catch_up(&self) -> Result<bool, IndexError> {
+        let standing = self.index.view()?.set_standing();
+        let is_behind = matches!(standing, SetStanding::CatchingUp { .. });
+        Ok(is_behind && self.index.engine().mode().may_write())
+    }
+
     /// Is done when following ended, which it does by itself only when it fails.
     pub(super) async fn ended(&self) {
-        match self.source.as_ref().and_then(|source| source.ended.clone()) {
-            Some(mut ended) => while ended.changed().await.is_ok() {},
-            None => std::future::pending().await,
+        if let Some(mut ended) = self.ended.clone()
+            && ended.wait_for(|has_ended| *has_ended).await.is_ok()
+        {
+            return;
         }
+        std::future::pending().await
     }
 }
 
 impl Part for ChainPart {
     fn start(&mut self) -> Result<(), EngineError> {
-        let Some(source) = &mut self.source else { return Ok(()) };
-        let mut live = LiveFollower::new(ChainWriter::new(self.index.clone())?, Readers::Present);
-        let (options, recent) = (source.options.clone(), source.recent.clone());
-        let (end, ended) = watch::channel(());
-        source.is_stopped.store(false, Ordering::Relaxed);
-        let flag = Arc::clone(&source.is_stopped);
+        let source = self.source.clone();
+        if source.is_none() && !self.has_to_catch_up()? {
+            return Ok(());
+        }
+        let writer = ChainWriter::new(self.index.clone())?;
+        let node = source.as_ref().map(|source| &source.node);
+        let bodies = bodies(&self.config, &self.index, node);
+        let (end, ended) = watch::channel(false);
+        self.is_stopped.store(false, Ordering::Relaxed);
+        let flag = Arc::clone(&self.is_stopped);
+        let config = self.config.follow.clone();
         let work = move || {
             let is_stopped = || flag.load(Ordering::Relaxed);
-            let followed =
-                follow::follow(&mut live, &options, &is_stopped, &mut |what| match what {
-                    Happened::Arrived(block) => {
-                        if let Some(recent) = &recent {
-                            recent.keep(block);
-                        }
-                    }
-                    Happened::Connected(point) => {
-                        tracing::info!("connected behind {}", place(*point));
-                    }
-                    Happened::AtTip(point) => tracing::info!("at the tip: {}", place(*point)),
-                    Happened::Away(error, wait) => {
-                        tracing::warn!(
-                            error = *error as &dyn std::error::Error,
-                            ?wait,
-                            "node is away"
-                        );
-                    }
-                    Happened::NoRoom(error, wait) => {
-                        tracing::error!(
-                            error = *error as &dyn std::error::Error,
-                            ?wait,
-                            "the chain index takes no writes"
-                        );
-                    }
-                    Happened::Moved(_) => {}
-                });
-            drop(end);
-            followed
+            let has_source = source.is_some();
+            let worked = take_on(writer, bodies, &config, source, &is_stopped);
+            if has_source || worked.is_err() {
+                // Nobody listens any more when this fails.
+                let _ = end.send(true);
+            }
+            worked
         };
         let thread = thread::Builder::new().name("follow".to_owned()).spawn(work);
         let failed = |source| EngineError::Thread { does: "follows the source", source };
-        (source.thread, source.ended) = (Some(thread.map_err(failed)?), Some(ended));
+        (self.thread, self.ended) = (Some(thread.map_err(failed)?), Some(ended));
         Ok(())
     }
 
     fn stop(&mut self) -> Result<(), EngineError> {
-        let Some(source) = &mut self.source else { return Ok(()) };
-        source.is_stopped.store(true, Ordering::Relaxed);
-        let Some(thread) = source.thread.take() else { return Ok(()) };
+        self.is_stopped.store(true, Ordering::Relaxed);
+        let Some(thread) = self.thread.take() else { return Ok(()) };
         let broken = |_| Err(anyhow::anyhow!("following the source broke down"));
         thread.join().unwrap_or_else(broken).map_err(EngineError::Following)
     }
@@ -231,6 +235,68 @@ impl Part for ChainPart {
         }
         health
     }
+}
+
+/// How often the log of the program says how far an index has caught up.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// Takes the index to the tip of its log, if it was off, then follows the source, if there is one.
+fn take_on(
+    mut writer: ChainWriter<RocksKv>,
+    mut bodies: BodyFinder,
+    config: &FollowConfig,
+    source: Option<Followed>,
+    is_stopped: &dyn Fn() -> bool,
+) -> anyhow::Result<()> {
+    if let Some(at) = writer.behind() {
+        tracing::info!("the index was off: catching up from {at}");
+        let mut said: Option<Instant> = None;
+        let caught = catch_up::catch_up(
+            &mut writer,
+            &mut bodies,
+            Readers::Present,
+            config,
+            is_stopped,
+            &mut |what| match what {
+                CatchingUp::At(height, tip) => {
+                    if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
+                        said = Some(Instant::now());
+                        tracing::info!(%height, %tip, "the index is catching up");
+                    }
+                }
+                CatchingUp::Away(error, wait) => tracing::warn!(
+                    error = *error as &dyn std::error::Error,
+                    ?wait,
+                    "the index cannot catch up yet"
+                ),
+            },
+        )?;
+        if caught == CaughtUp::Stopped {
+            return Ok(());
+        }
+        tracing::info!("the index is on: {}", place(writer.tip()));
+    }
+    drop(bodies);
+    let Some(Followed { options, recent, .. }) = source else { return Ok(()) };
+    let mut live = LiveFollower::new(writer, Readers::Present);
+    follow::follow(&mut live, &options, is_stopped, &mut |what| match what {
+        Happened::Arrived(block) => {
+            if let Some(recent) = &recent {
+                recent.keep(block);
+            }
+        }
+        Happened::Connected(point) => tracing::info!("connected behind {}", place(*point)),
+        Happened::AtTip(point) => tracing::info!("at the tip: {}", place(*point)),
+        Happened::Away(error, wait) => {
+            tracing::warn!(error = *error as &dyn std::error::Error, ?wait, "node is away");
+        }
+        Happened::NoRoom(error, wait) => tracing::error!(
+            error = *error as &dyn std::error::Error,
+            ?wait,
+            "the chain index takes no writes"
+        ),
+        Happened::Moved(_) => {}
+    })
 }
 
 /// How many of the blocks that arrive are kept for a wallet ledger.

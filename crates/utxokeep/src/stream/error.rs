@@ -133,6 +133,7 @@ impl StreamError {
                 "past_window"
             }
             Self::Log(LogError::Disabled) => "index_disabled",
+            Self::Log(LogError::CatchingUp { .. }) => "catching_up",
             Self::Log(LogError::UnknownConsumer { .. }) => "unknown_consumer",
             Self::Log(_) => "database",
             Self::BrokeDown => "internal",

@@ -67,13 +67,11 @@ impl Start {
 
     /// The place in the stream.
     pub fn find<K: Kv>(self, index: &ChainIndex<K>) -> Result<StreamCursor, StreamError> {
-        if !index.settings().enabled {
-            return Err(LogError::Disabled.into());
-        }
+        let view = index.view()?;
+        view.set_standing().check_changes()?;
         if let Self::Behind(cursor) = self {
             return Ok(cursor);
         }
-        let view = index.view()?;
         let log = view.log();
         let tip = log.tip();
         let Self::Height(height) = self else {

@@ -11,7 +11,7 @@ use utxokeep_index::FollowError;
 use crate::cli::sources::Sources;
 
 /// Reads one block after the other.
-pub(super) struct RawBlocks<'s> {
+pub(in crate::cli) struct RawBlocks<'s> {
     sources: Option<&'s Sources>,
     /// Asked where there are no sources.
     node: Option<BodyFinder>,
@@ -23,7 +23,7 @@ pub(super) struct RawBlocks<'s> {
 }
 
 impl<'s> RawBlocks<'s> {
-    pub(super) const fn new(
+    pub(in crate::cli) const fn new(
         sources: Option<&'s Sources>,
         node: Option<BodyFinder>,
         decoder: BlockDecoder,
@@ -32,7 +32,7 @@ impl<'s> RawBlocks<'s> {
     }
 
     /// The block at a place of the chain.
-    pub(super) fn block(
+    pub(in crate::cli) fn block(
         &mut self,
         wanted: &WantedBlock,
         is_stopped: &dyn Fn() -> bool,

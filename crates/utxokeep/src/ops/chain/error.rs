@@ -121,6 +121,7 @@ fn query_code(error: &QueryError) -> &'static str {
         QueryError::IndexOff { name: "payment_credential" } => "payment_credential_index_disabled",
         QueryError::IndexOff { name: "stake_credential" } => "stake_credential_index_disabled",
         QueryError::Disabled | QueryError::IndexOff { .. } => "index_disabled",
+        QueryError::CatchingUp { .. } => "catching_up",
         QueryError::Empty => "empty_database",
         _ => "database",
     }

@@ -97,7 +97,11 @@ impl Answer for ChainStatus {
             .optional("rollback floor", self.rollback_floor)
             .optional("undo base", self.undo_base)
             .field("format", self.format_version)
-            .field("index", on(self.is_index_enabled))
+            .field("index", self.index_state.replace('_', " "));
+        if let Some(height) = self.index_height {
+            lines.field("index height", height);
+        }
+        lines
             .optional("indexes", indexes)
             .field("muhash", on(self.is_muhash_kept))
             .field("store", self.store);
