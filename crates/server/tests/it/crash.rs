@@ -10,6 +10,7 @@
 mod points;
 mod program;
 mod story;
+mod switch;
 
 use std::time::Duration;
 

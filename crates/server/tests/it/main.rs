@@ -25,6 +25,7 @@ mod serving;
 mod standby;
 mod store_bench;
 mod stream;
+mod switch;
 mod tx_cli;
 mod wallet_cli;
 mod wallet_events;

@@ -7,8 +7,8 @@ use std::{
 
 use tempfile::TempDir;
 use utxokeep_chains::{
-    BlockFiles, BlockList, HeavyBlocks, ScanOptions, Simulator, SimulatorConfig, TxMix,
-    write_block_file,
+    BlockFiles, BlockList, BlockSource as _, HeavyBlocks, ScanOptions, Simulator, SimulatorConfig,
+    TxMix, write_block_file,
 };
 use utxokeep_core::{BlockHash, Height, Totals};
 use utxokeep_index::{ChainIndex, ChainWriter, Follower, IndexSettings, tables::TABLES};
@@ -118,6 +118,20 @@ impl Story {
     /// The command that imports it.
     pub(crate) fn import(&self) -> [&str; 3] {
         ["chain", "import", &self.file]
+    }
+
+    /// A file with the first blocks.
+    pub(crate) fn first_part(&self) -> String {
+        let path = self.home.path().join("first.dat");
+        let (paths, spool) = ([PathBuf::from(&self.file)], self.home.path());
+        let options = ScanOptions::default();
+        let files = BlockFiles::open(&paths, Simulator::NETWORK, spool, options).unwrap();
+        let headers = files.headers();
+        // Most coins are spent in the newer blocks.
+        let first = &headers[..headers.len() * 4 / 5];
+        let raws = first.iter().map(|header| files.raw(&header.hash).unwrap());
+        write_block_file(&path, Simulator::NETWORK, raws).unwrap();
+        path.to_str().unwrap().to_owned()
     }
 
     pub(crate) fn tip(&self) -> State {
