@@ -190,8 +190,7 @@ fn a_pass_reads_the_blocks_from_persisted_files() {
     ));
     persisted.import(&["--no-bulk"]);
     let server = persisted.serve();
-    let is_done = || persisted.json(&["persister", "status"])["persisted_height"] == 300;
-    crate::program::until("300 blocks are persisted", is_done);
+    server.wait_for_metric("utxokeep_persister_height", |height| height > 299.5);
     server.stop();
 
     let user = User::with_chain("");

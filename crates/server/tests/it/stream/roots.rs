@@ -52,7 +52,10 @@ fn an_event_that_ends_a_block_has_the_root_of_the_set_behind_it() {
                 undone += u32::from(event.name == "undo");
             }
         }
-        assert!(applied > 80 && undone > 2 && parts > 10, "{applied} {undone} {parts}");
+        // What is not watched is not told.
+        let (least_applied, least_undone) = if is_filtered { (15, 0) } else { (80, 3) };
+        assert!(applied >= least_applied && undone >= least_undone, "{applied} {undone}");
+        assert!(is_filtered || parts > 10, "{parts}");
     }
 }
 
