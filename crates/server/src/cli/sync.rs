@@ -64,13 +64,11 @@ impl SyncLines {
         let height = height.unwrap_or(0);
         self.last = Some(Told { at, height });
         let percent = 100.0 * height as f64 / tip.max(1) as f64;
-        let mut line = format!("following: height {height} of {tip} ({percent:.1} %)");
-        if let Some(last) = last.filter(|last| last.height < height) {
-            let rate = (height - last.height) as f64 / at.saturating_sub(last.at).as_secs_f64();
-            let left = Duration::from_secs_f64((lag as f64 / rate).min(1e9));
-            line += &format!(", {rate:.0} blocks/s, about {} left", rounded(left));
-        }
-        Some(line)
+        let line = format!("following: height {height} of {tip} ({percent:.1} %)");
+        let Some(last) = last.filter(|last| last.height < height) else { return Some(line) };
+        let rate = (height - last.height) as f64 / at.saturating_sub(last.at).as_secs_f64();
+        let left = Duration::from_secs_f64((lag as f64 / rate).min(1e9));
+        Some(format!("{line}, {rate:.0} blocks/s, about {} left", rounded(left)))
     }
 }
 

@@ -127,7 +127,7 @@ impl SourceState {
             last_contact: known.last_contact,
             height: known.node_height,
             lag_blocks: known.node_height.map(|height| (height + 1).saturating_sub(ours)),
-            fault: known.fault.clone(),
+            fault: known.held_up.clone().or_else(|| known.fault.clone()),
         }
     }
 
