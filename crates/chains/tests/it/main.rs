@@ -11,6 +11,7 @@ mod cardano_genesis;
 mod cardano_immutable;
 mod cardano_made;
 mod cardano_node;
+mod cardano_real_node;
 mod cardano_replay;
 mod decode;
 mod files;
