@@ -61,7 +61,7 @@ nightly: setup features bitcoind ## Long random histories, many crashes and fail
 	UTXOKEEP_CLUSTER_ROUNDS=25 UTXOKEEP_CLUSTER_OUTPUTS=1000000 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} \
 		UTXOKEEP_REQUIRE_REDIS=1 UTXOKEEP_REQUIRE_NETNS=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep-txstore --test it cluster:: -- --nocapture --test-threads 1
-	UTXOKEEP_BITCOIND_ROUNDS=50 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} UTXOKEEP_REQUIRE_BITCOIND=1 \
+	UTXOKEEP_BITCOIND_ROUNDS=300 UTXOKEEP_SEED=$${UTXOKEEP_SEED:-$$(date +%Y%m%d00)} UTXOKEEP_REQUIRE_BITCOIND=1 \
 		$(CARGO) test $(LOCKED) -p utxokeep-server --test it bitcoin_follow::
 	UTXOKEEP_PERSISTER_BLOCKS=10000 $(CARGO) test $(LOCKED) -p utxokeep --lib persister::
 	UTXOKEEP_STORE_FOLLOW_BLOCKS=4000 $(CARGO) test $(LOCKED) -p utxokeep --lib store_follow::

@@ -1,9 +1,12 @@
 //! Following a real Bitcoin Core: through reorganisations, restarts and kill -9 of either side. After
 //! each step count, amount and digest of the set are those of the node.
 
+mod disk;
+mod gone;
 mod mempool;
 mod program;
 mod rounds;
+mod stopping;
 
 use serde_json::json;
 use utxokeep_core::{BlockHash, OutPoint, Txid, hex_encode};

@@ -6,7 +6,7 @@ mod client_store;
 mod cluster;
 mod conflicts;
 mod conformance;
-mod disk;
+pub(crate) mod disk;
 mod doors;
 mod hanging_up;
 mod limits;

@@ -28,7 +28,7 @@ pub(super) fn source_of(node: &Bitcoind) -> String {
 }
 
 /// Writes a configuration; `more` are other sections.
-fn config_of(dir: &Path, source: &str, more: &str) -> PathBuf {
+pub(super) fn config_of(dir: &Path, source: &str, more: &str) -> PathBuf {
     let config = dir.join("utxokeep.toml");
     let text = format!(
         "[chain]\nnetwork = \"regtest\"\nsource = {source}\n\
@@ -38,19 +38,19 @@ fn config_of(dir: &Path, source: &str, more: &str) -> PathBuf {
     config
 }
 
-fn serve(config: &Path, data: &Path) -> Serving {
+pub(super) fn serve(config: &Path, data: &Path) -> Serving {
     let mut command = utxokeep(&["serve", "--listen", "127.0.0.1:0", "--config"]);
     command.arg(config).arg("--data").arg(data);
     Serving::start(command)
 }
 
-fn get(program: &Serving, path: &str) -> Value {
+pub(super) fn get(program: &Serving, path: &str) -> Value {
     serde_json::from_str(&program.body(path)).unwrap()
 }
 
 /// Waits until the program answers for the node's tip, and compares the sets.
 #[track_caller]
-fn wait_for_node(program: &Serving, node: &Bitcoind) {
+pub(super) fn wait_for_node(program: &Serving, node: &Bitcoind) {
     let expected = node.set();
     let mut digest = Value::Null;
     until(&format!("the tip is {}", expected.best_hash), || {
@@ -178,7 +178,7 @@ fn a_first_sync_by_command_reads_files_or_rest_and_ends_with_the_set_of_the_node
 }
 
 /// Unspent outputs that anyone can spend, as the node finds them.
-fn coins_of(node: &Bitcoind) -> BTreeSet<String> {
+pub(super) fn coins_of(node: &Bitcoind) -> BTreeSet<String> {
     let found = node.rpc("scantxoutset", &json!(["start", ["raw(51)"]]));
     let coin = |coin: &Value| {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^53")]

@@ -28,7 +28,7 @@ use utxokeep_testkit::{
 use super::{mine_spend, set_of, wait_for_node};
 
 /// Reorganisations of one run; `UTXOKEEP_BITCOIND_ROUNDS` asks for more.
-const ROUNDS: u32 = 10;
+const ROUNDS: u32 = 50;
 
 fn empty() -> ChainIndex<MemoryKv> {
     let settings = IndexSettings::new(Network::BitcoinRegtest);
@@ -164,4 +164,40 @@ fn a_body_that_was_tampered_with_stops_the_follower_and_changes_nothing() {
     proxy.be_honest();
     follow_once().unwrap();
     assert_eq!(set_of(&index), node.set());
+}
+
+/// A node that has pruned is followed by whoever has what it pruned, and by nobody else.
+#[test]
+fn a_pruned_node_is_followed_to_its_set_from_where_it_has_blocks() {
+    let Some(node) = Bitcoind::start_or_skip(&["-rest", "-prune=1", "-fastprune"]) else { return };
+    node.generate(780);
+    (0..20).for_each(|at| mine_spend(&node, 1 + at, 5));
+    let index = empty();
+    let mut options = options(bitcoind_options(&node, &node.url()));
+    options.until_tip = true;
+    let follow_once = |index: &ChainIndex<MemoryKv>| {
+        let mut live =
+            LiveFollower::new(ChainWriter::new(index.clone()).unwrap(), Readers::Present);
+        follow(&mut live, &options, &|| false, &mut |_| {})
+    };
+    follow_once(&index).unwrap();
+    assert_eq!(set_of(&index), node.set());
+    node.generate(300);
+    node.rpc("pruneblockchain", &json!([750]));
+    let info = node.rpc("getblockchaininfo", &json!([]));
+    assert!(info["pruneheight"].as_u64().is_some_and(|kept| kept > 1), "{info}");
+    for round in 0..3 {
+        // Of blocks that the node still has.
+        (0..6).for_each(|at| mine_spend(&node, 760 + round * 20 + at, 4));
+        follow_once(&index).unwrap();
+        assert_eq!(set_of(&index), node.set());
+        // A fork of what was just mined.
+        node.invalidate_from(node.height() - 4);
+        (0..7).for_each(|at| mine_spend(&node, 763 + round * 20 + at, 3));
+        follow_once(&index).unwrap();
+        assert_eq!(set_of(&index), node.set());
+    }
+    assert!(index.verify(&mut |_, _| {}).unwrap().is_clean());
+    let error = format!("{:#}", follow_once(&empty()).unwrap_err());
+    assert!(error.contains("the node has pruned its blocks"), "{error}");
 }

@@ -117,9 +117,9 @@ fn a_full_disk_is_reported_and_writing_goes_on_when_there_is_room_on_sqlite() {
 }
 
 /// A file system of its own, which needs no rights where the system allows it.
-const APART: [&str; 2] = ["unshare", "-rm"];
+pub(crate) const APART: [&str; 2] = ["unshare", "-rm"];
 
-fn may_mount() -> bool {
+pub(crate) fn may_mount() -> bool {
     let tried = Command::new(APART[0]).args([APART[1], "true"]).status();
     let may_mount = tried.is_ok_and(|status| status.success());
     if !may_mount {
