@@ -39,7 +39,7 @@ fn file(place: &str) -> PathBuf {
 /// The value of a parameter; of several the last, as the engines take it.
 fn parameter<'p>(parameters: &'p str, name: &str) -> Option<&'p str> {
     let pairs = parameters.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.filter(|(found, _)| *found == name).map(|(_, value)| value).last()
+    pairs.filter(|(found, _)| *found == name).map(|(_, value)| value).next_back()
 }
 
 /// Servers in one order.
@@ -50,7 +50,7 @@ fn sorted(hosts: impl Iterator<Item = String>) -> String {
 
 /// A store on a cluster: its servers, the namespace if it has one, and the name of its own.
 fn cluster(engine: &str, place: &str, own: &str, usual: &str) -> String {
-    let place = place.trim_start_matches('/');
+    let place = place.strip_prefix("//").unwrap_or(place);
     // A password may hold a question mark, but no @.
     let place = place.split_once('@').map_or(place, |(_, place)| place);
     let (place, parameters) = place.split_once('?').unwrap_or((place, ""));
@@ -65,7 +65,7 @@ fn cluster(engine: &str, place: &str, own: &str, usual: &str) -> String {
 
 /// A store on `PostgreSQL`: its servers, the database, and the schema where the URL chooses one.
 fn postgres(place: &str) -> String {
-    let place = place.trim_start_matches('/');
+    let place = place.strip_prefix("//").unwrap_or(place);
     let (place, parameters) = place.split_once('?').unwrap_or((place, ""));
     let (user, place) = place.rsplit_once('@').unwrap_or(("", place));
     let user = user.split_once(':').map_or(user, |(user, _)| user);

@@ -9,6 +9,7 @@ use std::{
     ops::Range,
     path::Path,
     process::{Command, Output},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use super::{cluster::SERVERS, skip::skipped};
@@ -56,13 +57,16 @@ impl Namespaces {
     /// skipped and counted, unless `UTXOKEEP_REQUIRE_NETNS` is set.
     #[allow(clippy::missing_panics_doc, reason = "a test that cannot go on fails")]
     pub fn enter_or_skip(test: &str) -> Option<Self> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
         if let Ok(start) = std::env::var(INSIDE) {
             let made = Self::connect(start);
             return Some(
                 made.unwrap_or_else(|error| panic!("no network for the servers: {error}")),
             );
         }
-        let cleanup = Cleanup(format!("uk{}", std::process::id()));
+        // Tests of one process have namespaces of their own, too.
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let cleanup = Cleanup(format!("uk{}-{number}", std::process::id()));
         let start = &cleanup.0;
         let made = all(start).iter().try_for_each(|name| ip(&["netns", "add", name]).map(drop));
         if let Err(error) = made {
