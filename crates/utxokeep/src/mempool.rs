@@ -155,7 +155,7 @@ impl MempoolFollower {
         }
         self.forget(&list);
         let mark = self.ledger.watch_mark(self.network)?;
-        let asked = self.to_tell(&list, mark);
+        let asked = self.choose(&list, mark);
         let mut applied = MempoolApplied::default();
         let is_whole = self.tell(&list, &asked.txids, now, is_stopped, &mut applied)?;
         meter::looked(listed, self.kept_bytes, &applied);
@@ -188,7 +188,7 @@ impl MempoolFollower {
     }
 
     /// What the ledger has to hear of this time.
-    fn to_tell(&mut self, list: &MempoolList, mark: WatchMark) -> Asked {
+    fn choose(&mut self, list: &MempoolList, mark: WatchMark) -> Asked {
         let new = list.txids.iter().filter(|txid| !self.told.contains_key(*txid)).copied();
         let mut txids: BTreeSet<Txid> = new.collect();
         let Some(at) = self.at else {
@@ -290,7 +290,7 @@ impl MempoolFollower {
         &mut self,
         part: &[Txid],
         is_stopped: &dyn Fn() -> bool,
-    ) -> Result<Vec<(Txid, Arc<[u8]>)>, MempoolError> {
+    ) -> Result<Vec<Body>, MempoolError> {
         let kept = |txid: &Txid| self.told.get(txid).cloned().flatten();
         let mut bodies: Vec<(Txid, Option<Arc<[u8]>>)> =
             part.iter().map(|txid| (*txid, kept(txid))).collect();
@@ -313,6 +313,9 @@ impl MempoolFollower {
         self.told.insert(txid, has_room.then_some(raw));
     }
 }
+
+/// A transaction and its bytes.
+type Body = (Txid, Arc<[u8]>);
 
 /// What the ledger hears of at a look.
 struct Asked {

@@ -113,7 +113,7 @@ impl World {
     }
 
     /// A transaction that spends a coin which nobody knows.
-    fn from_outside(&mut self, outputs: &[(u8, u64)]) -> OpenTx {
+    fn outside(&mut self, outputs: &[(u8, u64)]) -> OpenTx {
         self.strangers += 1;
         let coin = OpenCoin::new(Txid::from_bytes([9; 32]), self.strangers, 1_000_000, THEIRS);
         let outputs: Vec<_> =
@@ -144,13 +144,13 @@ impl World {
 #[test]
 fn only_new_transactions_are_fetched_and_what_left_is_given_up() {
     let mut w = World::new(1 << 20);
-    let first = w.from_outside(&[(OURS, 10)]);
-    let strangers = w.from_outside(&[(THEIRS, 99)]);
+    let first = w.outside(&[(OURS, 10)]);
+    let strangers = w.outside(&[(THEIRS, 99)]);
     for tx in [&first, &strangers] {
         w.node.enter_mempool(&tx.raw());
     }
     assert_eq!((w.look().listed, w.asked(), w.unconfirmed()), (2, 2, 10));
-    let second = w.from_outside(&[(OURS, 5)]);
+    let second = w.outside(&[(OURS, 5)]);
     w.node.enter_mempool(&second.raw());
     w.look();
     assert_eq!((w.asked(), w.unconfirmed()), (1, 15));
@@ -168,7 +168,7 @@ fn only_new_transactions_are_fetched_and_what_left_is_given_up() {
 #[test]
 fn nothing_is_told_until_the_ledger_stands_where_the_node_does() {
     let mut w = World::new(1 << 20);
-    let receive = w.from_outside(&[(OURS, 10)]);
+    let receive = w.outside(&[(OURS, 10)]);
     w.node.enter_mempool(&receive.raw());
     w.look();
     // A block takes it: to a ledger that has not seen the block it looks dropped.
@@ -187,7 +187,7 @@ fn nothing_is_told_until_the_ledger_stands_where_the_node_does() {
 fn a_script_that_is_watched_late_finds_what_is_in_the_mempool_already() {
     for kept_bytes_max in [1 << 20, 0] {
         let mut w = World::new(kept_bytes_max);
-        let late = w.from_outside(&[(OURS_LATER, 7)]);
+        let late = w.outside(&[(OURS_LATER, 7)]);
         w.node.enter_mempool(&late.raw());
         w.look();
         assert_eq!((w.asked(), w.unconfirmed()), (1, 0));
@@ -205,10 +205,10 @@ fn a_chain_of_children_is_found_though_parts_come_in_any_order() {
     let mut w = World::new(1 << 20);
     // More than one part of strangers, so that children may come long before their parents.
     for _ in 0..PART_TXS + 200 {
-        let strangers = w.from_outside(&[(THEIRS, 1)]);
+        let strangers = w.outside(&[(THEIRS, 1)]);
         w.node.enter_mempool(&strangers.raw());
     }
-    let mut last = w.from_outside(&[(OURS, 1_000)]);
+    let mut last = w.outside(&[(OURS, 1_000)]);
     w.node.enter_mempool(&last.raw());
     for link in 1..12u64 {
         last = OpenTx::spend(&[last.coin(0, OURS)], &[(open_script(OURS), 1_000 - link)]);
@@ -227,7 +227,7 @@ fn a_chain_of_children_is_found_though_parts_come_in_any_order() {
 #[test]
 fn what_a_user_gave_up_and_the_node_still_holds_is_live_again_with_the_next_block() {
     let mut w = World::new(1 << 20);
-    let receive = w.from_outside(&[(OURS, 10)]);
+    let receive = w.outside(&[(OURS, 10)]);
     w.node.enter_mempool(&receive.raw());
     w.look();
     w.ledger.abandon(w.wallet, &receive.txid(), NOW).unwrap();
@@ -245,7 +245,7 @@ fn a_refusal_says_what_goes_on_and_the_next_look_makes_up_for_it() {
     w.node.refuse_mempool(true);
     let error = w.follower.look(NOW, &|| false).unwrap_err();
     assert!(error.to_string().contains("following the chain goes on"), "{error}");
-    let receive = w.from_outside(&[(OURS, 10)]);
+    let receive = w.outside(&[(OURS, 10)]);
     w.node.enter_mempool(&receive.raw());
     w.node.refuse_mempool(false);
     w.look();
