@@ -29,7 +29,7 @@ use self::{
     store_follow::StoreFollowPart,
 };
 use crate::{
-    config::{Config, PrunerConfig, StoreFollow},
+    config::{Config, ConfigError, PrunerConfig, StoreFollow},
     consumers::{ConsumerThread, FollowerState},
     follow::SourceState,
     ops::{
@@ -184,6 +184,10 @@ impl Engine {
     /// Opens some parts; the others are left alone.
     pub fn open_parts(config: &Config, parts: Parts) -> Result<Self, EngineError> {
         let mode = parts.mode;
+        // Before anything is opened or made.
+        if parts.persister && parts.pruner && !config.pruner.follow_chain {
+            return Err(ConfigError::PrunerPassesPersister.into());
+        }
         let wallets = parts.wallets.then(|| place::wallet_ledger(config, mode)).transpose()?;
         let index = match parts.chain {
             Presence::Absent => None,

@@ -35,6 +35,27 @@ pub enum ConfigError {
         /// The security parameter, in blocks.
         security: u32,
     },
+    /// Files of blocks would be deleted that a rollback may still undo.
+    #[error(
+        "persister.retention_blocks = {retention} is less than what a rollback of this database of \
+         {network} may undo, {window} blocks: files of blocks that may yet leave the chain would be \
+         deleted; set it to {window} or more, or to 0 to keep all files"
+    )]
+    SmallRetention {
+        /// The network.
+        network: Network,
+        /// Blocks whose files are to be kept.
+        retention: u32,
+        /// Blocks that a rollback may undo.
+        window: u32,
+    },
+    /// A persister and a pruner in one program, and the pruner would not hear of the persister.
+    #[error(
+        "[persister] enabled = true beside a pruner needs [pruner] follow_chain = true: the pruner \
+         would delete what is not persisted yet; where chain database and node store are of different \
+         chains, set [pruner] enabled = false and run the pruner alone (`pruner serve`)"
+    )]
+    PrunerPassesPersister,
     /// The file could not be read.
     #[error("cannot read the configuration {}", path.display())]
     Read {

@@ -10,7 +10,7 @@ use super::{
     chain::{ChainPart, Index, block_places},
 };
 use crate::{
-    config::Config,
+    config::{Config, ConfigError},
     consumers::{ConsumerThread, FollowerState},
     persister::{PersistedPlace, Persister, PersisterSettings},
 };
@@ -33,6 +33,7 @@ impl PersisterPart {
         chain: &ChainPart,
         mode: OpenMode,
     ) -> Result<Self, EngineError> {
+        check_retention(config, &chain.index)?;
         Ok(Self {
             config: config.clone(),
             index: chain.index.clone(),
@@ -42,6 +43,17 @@ impl PersisterPart {
             state: FollowerState::default(),
         })
     }
+}
+
+/// Files are kept at least for as long as a rollback may undo their blocks. What that is without a
+/// setting depends on the network of the database.
+fn check_retention(config: &Config, index: &Index) -> Result<(), ConfigError> {
+    let (retention, settings) = (config.persister.retention_blocks, index.settings());
+    let (network, window) = (settings.network(), settings.window.rollback_window);
+    if retention > 0 && retention < window {
+        return Err(ConfigError::SmallRetention { network, retention, window });
+    }
+    Ok(())
 }
 
 /// The place that a configuration names.

@@ -2,6 +2,14 @@
 
 use std::path::Path;
 
+use utxokeep_chains::{BlockDecoder, write_block_file};
+use utxokeep_core::{
+    Network, Txid,
+    node::{CreateOptions, MinedBlock, NodeOutput, NodeTx},
+};
+use utxokeep_testkit::{ANYONE, mine};
+use utxokeep_txstore::{Fields, TxStore as _};
+
 use super::*;
 use crate::ops::chain::{Address, OwnerUtxos, UtxosRequest};
 
@@ -78,6 +86,160 @@ fn an_engine_whose_pruner_has_no_chain_to_follow_starts_nothing() {
     let error = engine.start().unwrap_err();
     assert!(matches!(error, EngineError::NothingToFollow), "{error:?}");
     assert!(engine.pruning().is_none() && !engine.ledger_follows());
+}
+
+#[test]
+fn a_persister_beside_a_pruner_that_does_not_follow_the_chain_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("blobs")).unwrap();
+    let mut config = config(dir.path());
+    config.wallet.url.clear();
+    config.persister.enabled = true;
+    config.persister.url = format!("file:{}", dir.path().join("files").display());
+    config.pruner.follow_chain = false;
+    let error = Engine::open(&config).unwrap_err();
+    let refused = EngineError::Config(ConfigError::PrunerPassesPersister).to_string();
+    assert_eq!(error.to_string(), refused);
+    assert_eq!(error.kind(), utxokeep_core::ErrorKind::Invalid);
+    assert!(!dir.path().join("chain").exists(), "nothing was made");
+    config.pruner.enabled = false;
+    assert!(Engine::open(&config).is_ok(), "the pruner runs elsewhere");
+    (config.pruner.enabled, config.pruner.follow_chain) = (true, true);
+    assert!(Engine::open(&config).is_ok());
+}
+
+#[test]
+fn files_are_kept_for_as_long_as_a_rollback_may_undo_their_blocks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    (config.wallet.url, config.txstore.url) = (String::new(), String::new());
+    config.persister.enabled = true;
+    config.persister.url = format!("file:{}", dir.path().join("files").display());
+    let default = utxokeep_index::IndexSettings::new(Network::BitcoinRegtest);
+    let window = default.window.rollback_window;
+    assert!(window > 1);
+    // Without a setting, and with the one that means the same, the window is that of the network.
+    for stated in [None, Some(0), Some(20)] {
+        config.index.rollback_window_blocks = stated;
+        let enough = stated.filter(|blocks| *blocks > 0).unwrap_or(window);
+        for (retention, is_enough) in
+            [(0, true), (1, false), (enough - 1, false), (enough, true), (enough + 1, true)]
+        {
+            config.persister.retention_blocks = retention;
+            let opened = Engine::open(&config);
+            assert_eq!(opened.is_ok(), is_enough, "{stated:?} {retention}: {opened:?}");
+            let Err(error) = opened else { continue };
+            let text = error.to_string();
+            assert!(text.contains(&format!("retention_blocks = {retention} is less")), "{text}");
+            assert!(text.contains(&format!("set it to {enough} or more")), "{text}");
+        }
+    }
+}
+
+/// Blocks that a record is kept for in the test below.
+const RETENTION: u32 = 10;
+
+/// Stores a record that is due at each of these heights: it has no coin.
+fn fill(store: &NodeStore, due: &[u32]) -> Vec<Txid> {
+    let stored = due.iter().zip(1_u8..).map(|(due, number)| {
+        let height = Height::new(due - RETENTION);
+        let block = MinedBlock { id: height.get(), height, subtree: 0 };
+        let mined = CreateOptions { mined: vec![block], ..CreateOptions::default() };
+        let txid = Txid::from_bytes([number; 32]);
+        let outputs = vec![NodeOutput { satoshis: 0, script: vec![0x6a] }];
+        let (inputs, is_coinbase) = (Vec::new(), false);
+        let tx = NodeTx { txid, version: 1, lock_time: 0, is_coinbase, inputs, outputs };
+        store.create(&[(tx, mined)], height).unwrap().remove(0).unwrap();
+        txid
+    });
+    stored.collect()
+}
+
+fn are_there(store: &NodeStore, txids: &[Txid]) -> Vec<bool> {
+    store.get(txids, Fields::default()).unwrap().iter().map(Option::is_some).collect()
+}
+
+/// The blocks of a chain up to a height, as they are on chain.
+fn raw_chain(tip: u32) -> Vec<Vec<u8>> {
+    let decoder = BlockDecoder::new(Network::BitcoinRegtest);
+    let mut raws = vec![decoder.first_block().unwrap()];
+    let mut parent = decoder.decode(raws[0].clone()).unwrap().header;
+    for height in 1..=tip {
+        let mined = mine(&parent, height, 0, &[(50, ANYONE)], &[]);
+        parent = decoder.decode(mined.raw.clone()).unwrap().header;
+        raws.push(mined.raw);
+    }
+    raws
+}
+
+/// The chain is at 100, and the persister of the same engine at 95, because its place fails.
+#[test]
+fn in_one_engine_nothing_goes_above_what_the_persister_has_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let raws = raw_chain(100);
+    let (low, all) = (path("low.dat"), path("all.dat"));
+    write_block_file(&low, Network::BitcoinRegtest, &raws[..96]).unwrap();
+    write_block_file(&all, Network::BitcoinRegtest, &raws).unwrap();
+    let mut config = config(dir.path());
+    (config.wallet.url, config.txstore.blobs) = (String::new(), String::new());
+    config.persister.enabled = true;
+    config.persister.url = format!("file:{}", path("files").display());
+    config.persister.blocks = all.to_str().unwrap().to_owned();
+    (config.persister.retry_max, config.persister.stalled_secs) = (0, 1);
+    (config.txstore.retention_blocks, config.txstore.unmined_retention_blocks) = (RETENTION, 2);
+    config.txstore.height_jump_blocks_max = 2.try_into().unwrap();
+    (config.pruner.unmined_retention_blocks, config.pruner.safety_window_blocks) = (2, 3);
+    config.pruner.parent_preservation_blocks = 4;
+
+    let mut engine = Engine::open(&config).unwrap();
+    engine.import(std::slice::from_ref(&low)).unwrap();
+    engine.start().unwrap();
+    let index = engine.index().unwrap().clone();
+    let reached = || index.reached(crate::persister::NAME).unwrap().unwrap().get();
+    until("95 is persisted", || reached() == 95);
+    engine.stop().unwrap();
+    let (folder, aside) = (path("files/0000000"), path("files/aside"));
+    std::fs::rename(&folder, &aside).unwrap();
+    std::fs::write(&folder, b"in the way").unwrap();
+    engine.import(&[all]).unwrap();
+    assert_eq!(index.view().unwrap().tip().unwrap().0, Height::new(100));
+
+    let store = engine.node_store().unwrap().clone();
+    let due = fill(&store, &[95, 96, 100]);
+    engine.start().unwrap();
+    let pruning = engine.pruning().unwrap().clone();
+    let heights = || pruning.pruner().status().unwrap().heights;
+    until("a run at 95", || heights().completed() == Some(Height::new(95)));
+    let fault = |engine: &Engine| {
+        let health = engine.health().into_iter().find(|health| health.part == "persister");
+        health.unwrap().fault
+    };
+    until("health names the place", || fault(&engine).is_some());
+    assert!(fault(&engine).unwrap().contains("files"), "{:?}", fault(&engine));
+    // However long it fails, and whoever asks.
+    assert_eq!((heights().newest(), reached()), (Some(Height::new(100)), 95));
+    assert_eq!(heights().persisted(), Some(Height::new(95)));
+    assert!(pruning.pruner().trigger(Some(Height::new(96))).is_err());
+    assert_eq!(are_there(&store, &due), [false, true, true]);
+
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    until("a run at 100", || heights().completed() == Some(Height::new(100)));
+    assert_eq!(reached(), 100);
+    assert_eq!(are_there(&store, &due), [false, false, false]);
+    assert_eq!(fault(&engine), None);
+    engine.stop().unwrap();
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..6_000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what} does not come");
 }
 
 /// Stores of large bodies have a runtime of their own, which must not be waited for there.
