@@ -86,7 +86,7 @@ impl Pruning {
     ) -> Result<Self, EngineError> {
         // The store may have heard of a higher block than the log has: no more than that is persisted.
         let heard = store.heights()?.newest();
-        let Others { slowest, persisted } = Others::of(index, heard)?;
+        let Others { slowest, persisted } = Others::of(&index.view()?, heard)?;
         // Without a height there is no run.
         let persisted = persisted.filter(|_| heard.is_some()).map(ChainReport::Persisted);
         let reports = [ChainReport::Consumers(slowest)].into_iter().chain(persisted);

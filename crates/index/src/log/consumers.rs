@@ -212,6 +212,33 @@ fn needed<S: Read>(
     }
 }
 
+/// Consumers as of one moment, beside the events of the same moment.
+impl<S: Read> View<'_, S> {
+    /// What [`ChainIndex::slowest_consumer`] answers, of this snapshot.
+    pub fn slowest_consumer(
+        &self,
+        except: &[&str],
+    ) -> Result<Option<(String, Height)>, IndexError> {
+        let mut slowest: Option<(String, Height)> = None;
+        for consumer in all(&self.read)? {
+            if consumer.is_attached() && !except.contains(&consumer.name.as_str()) {
+                let reached = needed(self, &consumer)?.unwrap_or(Height::GENESIS);
+                if slowest.as_ref().is_none_or(|(_, lowest)| reached < *lowest) {
+                    slowest = Some((consumer.name, reached));
+                }
+            }
+        }
+        Ok(slowest)
+    }
+
+    /// What [`ChainIndex::reached`] answers, of this snapshot.
+    pub fn reached(&self, name: &str) -> Result<Option<Height>, IndexError> {
+        let own = all(&self.read)?.into_iter().find(|consumer| consumer.name == name);
+        let own = own.map(|own| needed(self, &own)).transpose()?;
+        Ok(own.map(Option::unwrap_or_default))
+    }
+}
+
 impl<K: Kv> ChainIndex<K> {
     fn consumer_rows(&self) -> MutexGuard<'_, ()> {
         self.consumer_rows.lock().unwrap_or_else(PoisonError::into_inner)
@@ -282,27 +309,14 @@ impl<K: Kv> ChainIndex<K> {
         &self,
         except: &[&str],
     ) -> Result<Option<(String, Height)>, IndexError> {
-        let view = self.view()?;
-        let mut slowest: Option<(String, Height)> = None;
-        for consumer in all(&view.read)? {
-            if consumer.is_attached() && !except.contains(&consumer.name.as_str()) {
-                let reached = needed(&view, &consumer)?.unwrap_or(Height::GENESIS);
-                if slowest.as_ref().is_none_or(|(_, lowest)| reached < *lowest) {
-                    slowest = Some((consumer.name, reached));
-                }
-            }
-        }
-        Ok(slowest)
+        self.view()?.slowest_consumer(except)
     }
 
     /// The highest block of the chain whose effects one consumer has committed, attached or not;
     /// `None` where there is none of that name. One whose branch is not known any more has reached
     /// nothing.
     pub fn reached(&self, name: &str) -> Result<Option<Height>, IndexError> {
-        let view = self.view()?;
-        let own = all(&view.read)?.into_iter().find(|consumer| consumer.name == name);
-        let own = own.map(|own| needed(&view, &own)).transpose()?;
-        Ok(own.map(Option::unwrap_or_default))
+        self.view()?.reached(name)
     }
 
     fn consumer(&self, name: &str) -> Result<ConsumerStatus, LogError> {

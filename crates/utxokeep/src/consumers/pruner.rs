@@ -14,10 +14,11 @@ use utxokeep_core::{
     Height,
     node::{ConsumerBound, ConsumerName},
 };
+use utxokeep_fault::crash_point;
 use utxokeep_index::{
-    ChainIndex, ConsumerNeeds, ConsumerState, Cursor, IndexError, LogError, LogEvent,
+    ChainIndex, ConsumerNeeds, ConsumerState, Cursor, IndexError, LogError, LogEvent, View,
 };
-use utxokeep_kv::Kv;
+use utxokeep_kv::{Kv, Read};
 
 use super::{LogConsumer, StepFailed, Stepped};
 use crate::{pruning::Pruning, store_follow};
@@ -30,9 +31,9 @@ const NAME: &str = "pruner";
 
 /// The consumer of a log that has come least far, the pruner apart. The node store itself counts also
 /// where it is so far behind that the log does not wait for it any more.
-fn slowest<K: Kv>(index: &ChainIndex<K>) -> Result<Option<ConsumerBound>, IndexError> {
-    let slowest = index.slowest_consumer(&[NAME])?;
-    let own = index.reached(store_follow::NAME)?;
+fn slowest<S: Read>(view: &View<'_, S>) -> Result<Option<ConsumerBound>, IndexError> {
+    let slowest = view.slowest_consumer(&[NAME])?;
+    let own = view.reached(store_follow::NAME)?;
     let own = own.map(|height| (store_follow::NAME.to_owned(), height));
     let slowest = slowest.into_iter().chain(own).min_by_key(|(_, height)| *height);
     Ok(slowest
@@ -51,14 +52,32 @@ pub(crate) struct Others {
 impl Others {
     /// As the log knows them. What is persisted above `newest`, the newest block that the pruner has
     /// heard of, it is told of later.
-    pub(crate) fn of<K: Kv>(
-        index: &ChainIndex<K>,
+    pub(crate) fn of<S: Read>(
+        view: &View<'_, S>,
         newest: Option<Height>,
     ) -> Result<Self, IndexError> {
-        let persisted = index.reached(crate::persister::NAME)?;
+        let persisted = view.reached(crate::persister::NAME)?;
         let heard = newest.unwrap_or(Height::GENESIS);
         let persisted = persisted.map(|persisted| persisted.min(heard));
-        Ok(Self { slowest: slowest(index)?, persisted })
+        Ok(Self { slowest: slowest(view)?, persisted })
+    }
+}
+
+/// What a look at the log from a cursor finds, all of one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// What became of the chain; `None` when nothing did.
+    pub moved: Option<Moved>,
+    /// How far the other consumers are, as of the place behind `moved`.
+    pub others: Others,
+}
+
+impl Seen {
+    /// Looks from a cursor, at [`STEP_EVENTS_MAX`] events at the most.
+    pub(crate) fn from<S: Read>(view: &View<'_, S>, cursor: Cursor) -> Result<Self, LogError> {
+        let moved = Moved::over(&view.log().events(cursor, STEP_EVENTS_MAX)?);
+        let at = moved.map_or(cursor, |moved| moved.cursor);
+        Ok(Self { moved, others: Others::of(view, at.height())? })
     }
 }
 
@@ -84,7 +103,9 @@ impl<K: Kv> PrunerConsumer<K> {
         fork: Option<Height>,
         newest: Option<Height>,
     ) -> Result<(), StepFailed> {
+        crash_point("pruner_before_report");
         self.pruning.chain_moved(others, fork, newest)?;
+        crash_point("pruner_after_report");
         self.told = Some(others);
         Ok(())
     }
@@ -98,13 +119,13 @@ impl<K: Kv> PrunerConsumer<K> {
                 self.index.register_consumer(NAME, ConsumerNeeds::Blocks, own.cursor)?;
             }
             // A store that is newer than the cursor has heard of no height yet.
-            let others = Others::of(&self.index, own.cursor.height())?;
+            let others = Others::of(&self.index.view()?, own.cursor.height())?;
             self.tell(others, None, own.cursor.height())?;
             return Ok(Some(own.cursor));
         }
         let view = self.index.view()?;
         let Some(tip) = view.log().tip() else { return Ok(None) };
-        let others = Others::of(&self.index, Some(tip.height))?;
+        let others = Others::of(&view, Some(tip.height))?;
         self.pruning.chain_moved(others, None, Some(tip.height))?;
         self.index.register_consumer(NAME, ConsumerNeeds::Blocks, tip.cursor())?;
         Ok(Some(tip.cursor()))
@@ -124,25 +145,23 @@ impl<K: Kv + 'static> LogConsumer for PrunerConsumer<K> {
         };
         let index = self.index.clone();
         let view = index.view()?;
-        let events = match view.log().events(cursor, STEP_EVENTS_MAX) {
+        let Seen { moved, others } = match Seen::from(&view, cursor) {
             Err(LogError::UnknownCursor { height, start_from }) => {
                 // Nobody knows where the branches part: what was said above the floor is void.
                 let Some(fork) = view.log().block(start_from.min(height))? else { return Ok(idle) };
-                let others = Others::of(&self.index, Some(fork.height))?;
+                let others = Others::of(&view, Some(fork.height))?;
                 self.tell(others, Some(fork.height), None)?;
                 self.cursor = Some(fork.cursor());
                 return Ok(Stepped::default());
             }
-            events => events?,
+            seen => seen?,
         };
-        let Some(moved) = Moved::over(&events) else {
-            let others = Others::of(&self.index, cursor.height())?;
+        let Some(moved) = moved else {
             if self.told != Some(others) {
                 self.tell(others, None, None)?;
             }
             return Ok(idle);
         };
-        let others = Others::of(&self.index, moved.cursor.height())?;
         self.tell(others, moved.fork, moved.newest)?;
         self.index.publish_cursor(NAME, moved.cursor)?;
         self.cursor = Some(moved.cursor);
@@ -152,12 +171,13 @@ impl<K: Kv + 'static> LogConsumer for PrunerConsumer<K> {
 
 /// What some events of the log come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Moved {
+pub(crate) struct Moved {
     /// The last block that stayed, when some left.
-    fork: Option<Height>,
+    pub fork: Option<Height>,
     /// The newest block that joined.
-    newest: Option<Height>,
-    cursor: Cursor,
+    pub newest: Option<Height>,
+    /// Behind all of it.
+    pub cursor: Cursor,
 }
 
 impl Moved {

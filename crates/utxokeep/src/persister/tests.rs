@@ -4,6 +4,7 @@
 mod bucket;
 mod crash;
 mod faulty;
+mod reorganisation;
 mod simulation;
 
 use std::{path::Path, sync::Arc, time::Duration};
