@@ -614,8 +614,14 @@ impl Shared {
     }
 
     fn wait_and_run(&self) {
+        // The height that was last asked for, here or by a look at the store.
+        let mut last_asked = None;
         while !self.trigger.is_closed() {
             let waiting = self.trigger.take(IDLE);
+            match waiting {
+                Some(height) => last_asked = Some(height),
+                None => self.look(&mut last_asked),
+            }
             if let Some(height) = waiting.and_then(|height| self.still_wanted(height)) {
                 let job = self.run_at(height);
                 // Out of time, not cancelled: the rest follows at once.
@@ -625,6 +631,18 @@ impl Shared {
                     self.trigger.offer(height);
                 }
             }
+        }
+    }
+
+    /// Other programs report to the same store. Asks for a run once for each height that became safe
+    /// there: one that was skipped or failed is not asked for again and again.
+    fn look(&self, last_asked: &mut Option<Height>) {
+        // A store that fails says so to the gate, and to health.
+        let Ok(heights) = self.store.heights() else { return };
+        let safe = heights.safe(self.settings.trigger.needs_persister());
+        if safe != *last_asked {
+            *last_asked = safe;
+            self.offer(&heights);
         }
     }
 

@@ -305,6 +305,28 @@ fn a_store_that_knows_its_height_waits_for_consumers_from_its_first_run_on() {
     assert_eq!(heights, [20, 15]);
 }
 
+/// Nobody tells this service: the store knows.
+#[test]
+fn what_another_program_reports_to_the_store_starts_a_run_and_only_one() {
+    let store = opened();
+    let pruning = Pruning::start(Arc::clone(&store) as _, &PrunerConfig::default()).unwrap();
+    let tell = |at: u32| {
+        store.set_block_state(BlockState { height: height(at), median_time: 1 }).unwrap().unwrap();
+    };
+    tell(7);
+    assert!(is_completed(&wait_for(&pruning, 7)));
+    // A run that was skipped is not asked for again and again.
+    pruning.pruner().pause().unwrap();
+    tell(8);
+    assert_eq!(wait_for(&pruning, 8), JobState::Skipped(utxokeep_pruner::SkipReason::Paused));
+    thread::sleep(Duration::from_millis(1_200));
+    assert_eq!(pruning.pruner().jobs(10).unwrap().len(), 2);
+    pruning.pruner().resume().unwrap();
+    until("a run at 8", || {
+        pruning.pruner().status().unwrap().heights.completed() == Some(height(8))
+    });
+}
+
 #[test]
 fn a_consumer_that_registers_later_holds_from_then_on() {
     let pruning = start(&PrunerConfig::default());

@@ -89,12 +89,27 @@ fn a_run_by_hand_is_waited_for() {
     let user = User::new("sqlite", "");
     let world = World::make(&user.url, 300, None);
     let program = user.serve();
-    // Another program tells the store, so that nothing but the command asks for a run.
+    // Another program tells the store. The pruner may notice before the command asks.
     World::tell_height(&user.url, HEIGHT - 1);
     World::tell_height(&user.url, HEIGHT);
     let url = program.grpc_url();
-    let did = user.json(&["pruner", "run", "--height", "338", "--connect", &url]);
-    assert_eq!((&did["state"], &did["report"]["deleted"]), (&json!("completed"), &json!(300)));
+    let (code, _, told) = user.run(&["pruner", "run", "--height", "338", "--connect", &url]);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(world.due_left_at(&user.url), 0);
+    let jobs = user.json(&["pruner", "jobs", "--connect", &url]);
+    let job = &jobs["items"][0];
+    assert_eq!((&job["state"], &job["report"]["deleted"]), (&json!("completed"), &json!(300)));
+    program.terminate();
+}
+
+#[test]
+fn heights_that_another_program_tells_the_store_start_a_run() {
+    let user = User::new("sqlite", "");
+    let world = World::make(&user.url, 30, None);
+    let program = user.serve();
+    World::tell_height(&user.url, HEIGHT - 1);
+    World::tell_height(&user.url, HEIGHT);
+    program.wait_for(HEIGHT);
     assert_eq!(world.due_left_at(&user.url), 0);
     program.terminate();
 }
