@@ -10,6 +10,7 @@ mod handmade;
 mod hooked;
 pub mod live;
 mod model;
+pub mod moto;
 pub mod open_coins;
 pub mod postgres;
 pub mod pruner;

@@ -98,6 +98,20 @@ impl Pruning {
         Ok(pruning)
     }
 
+    /// One without threads, for tests that decide themselves when what happens.
+    #[cfg(test)]
+    pub(crate) fn without_threads(
+        store: Arc<dyn PruneStore>,
+        config: &PrunerConfig,
+    ) -> Result<Self, PrunerError> {
+        let pruner = Pruner::new(store, Arc::new(WallClock::default()), settings(config))?;
+        Ok(Self(Arc::new(Shared {
+            pruner,
+            log_thread: Mutex::new(None),
+            follower: FollowerState::default(),
+        })))
+    }
+
     /// The pruner itself.
     #[must_use]
     pub fn pruner(&self) -> &Pruner {

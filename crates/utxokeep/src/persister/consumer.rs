@@ -34,6 +34,18 @@ pub struct Persister<K> {
     cursor: Option<Cursor>,
     /// Up to here old files were deleted, since the program started.
     deleted_below: Option<Height>,
+    #[cfg(test)]
+    pub(super) mistake: Option<Mistake>,
+}
+
+/// What a test lets the persister do wrong, to see whether it is noticed.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mistake {
+    /// The cursor in the database moves before the watermark in the place does.
+    CursorBeforeWatermark,
+    /// The watermark names blocks whose files are still to be written.
+    WatermarkBeforeFiles,
 }
 
 impl<K: Kv> Persister<K> {
@@ -45,7 +57,16 @@ impl<K: Kv> Persister<K> {
         bodies: BodyFinder,
         settings: PersisterSettings,
     ) -> Self {
-        Self { index, place, bodies, settings, cursor: None, deleted_below: None }
+        Self {
+            index,
+            place,
+            bodies,
+            settings,
+            cursor: None,
+            deleted_below: None,
+            #[cfg(test)]
+            mistake: None,
+        }
     }
 
     /// Makes itself known, so that nobody prunes what it has not seen, whether or not the place
@@ -113,6 +134,10 @@ impl<K: Kv> Persister<K> {
             return Ok(());
         }
         let blocks = files.len();
+        #[cfg(test)]
+        if self.mistake == Some(Mistake::WatermarkBeforeFiles) {
+            self.stand_at(parent)?;
+        }
         crash_point("persister_before_files");
         let (written, ended) = self.place.put_blocks(files, self.settings.parallel_files);
         meter::wrote(written);
@@ -170,6 +195,10 @@ impl<K: Kv> Persister<K> {
 
     /// Moves the watermark in the place, then the cursor in the database.
     fn stand_at(&mut self, cursor: Cursor) -> Result<(), PersisterError> {
+        #[cfg(test)]
+        if self.mistake == Some(Mistake::CursorBeforeWatermark) {
+            self.index.register_consumer(NAME, ConsumerNeeds::Blocks, cursor)?;
+        }
         let (written, ended) = self.place.put_watermark(cursor.block());
         meter::wrote(written);
         ended?;
@@ -245,6 +274,7 @@ impl<K: Kv> Persister<K> {
             return Ok(());
         }
         meter::deleted(self.place.delete_below(first)?);
+        crash_point("persister_after_deletion");
         self.deleted_below = Some(first);
         Ok(())
     }

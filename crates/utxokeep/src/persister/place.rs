@@ -10,6 +10,7 @@ use utxokeep_core::{
         Watermark, folder_range,
     },
 };
+use utxokeep_fault::crash_point;
 
 use super::PersisterError;
 
@@ -236,6 +237,7 @@ impl PersistedPlace {
                 .into_iter()
                 .partition(|name| FileName::hash_of_block_file(self.network, name).is_some());
             for name in manifests.iter().chain(&others) {
+                crash_point("persister_before_deletion");
                 deleted += u64::from(self.asking(|store| store.delete(name))?);
             }
         }
