@@ -32,7 +32,7 @@ pub(crate) use merkle::merkle_root;
 pub use node_tx::{NodeTxsError, coinbase_id, node_txs};
 pub use psbt::{
     PsbtError, PsbtInput, PsbtOutput, PsbtRequest, PsbtSummary, ScriptOrigin, UnsignedPsbt,
-    build_psbt, read_psbt,
+    build_psbt, finalize_psbt, read_psbt,
 };
 pub use tx::{MAX_TX_BYTES, TxDecodeError, decode_tx, tx_places};
 

@@ -21,6 +21,7 @@ mod probe;
 mod reader;
 mod rest;
 mod rpc;
+mod sender;
 mod url;
 mod watcher;
 
@@ -35,6 +36,7 @@ pub use error::BitcoindError;
 pub use live::BitcoinNode;
 pub use mempool::BitcoinMempool;
 pub(crate) use reader::NodeBlocks;
+pub use sender::TxSender;
 pub use url::{BitcoindUrl, BitcoindUrlError};
 
 /// The oldest Bitcoin Core that can be followed, as the node numbers its versions: from 24.0 on

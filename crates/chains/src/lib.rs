@@ -24,9 +24,9 @@ pub use self::bitcoin::{
     AddressError, BitcoinCodec, DESCRIPTOR_CHARS_MAX, DecodeError, DescriptorError, HEADER_LEN,
     INDEX_MAX, MAX_BLOCK_BYTES, MAX_MONEY, MAX_TX_BYTES, NodeTxsError, PsbtError, PsbtInput,
     PsbtOutput, PsbtRequest, PsbtSummary, ScriptOrigin, TxDecodeError, UnsignedPsbt, build_psbt,
-    coinbase_id, decode_block, decode_header, decode_tx, derive_scripts, genesis_block, node_txs,
-    parse_address_or_script, parse_descriptor, parse_txid, read_psbt, script_hash_candidates,
-    script_key, script_to_address, script_type, tx_places,
+    coinbase_id, decode_block, decode_header, decode_tx, derive_scripts, finalize_psbt,
+    genesis_block, node_txs, parse_address_or_script, parse_descriptor, parse_txid, read_psbt,
+    script_hash_candidates, script_key, script_to_address, script_type, tx_places,
 };
 pub use bodies::{BodyError, BodyFinder, RecentBlocks, RecentLimits, WantedBlock};
 pub use cut::cut_block;

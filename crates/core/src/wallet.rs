@@ -12,6 +12,7 @@
 mod archive;
 mod balance;
 mod branch;
+mod broadcast;
 mod bump;
 mod codec;
 mod compare;
@@ -40,8 +41,9 @@ mod weight;
 pub use archive::{ArchiveBlocker, ArchiveFacts, CannotArchive, check_archive};
 pub use balance::{Balance, Bucket, CoinClass, CoinFacts, CoinView};
 pub use branch::BranchAbove;
+pub use broadcast::{NodeAnswer, NodeRefusal, Prospect, SpendFacts};
 pub use bump::{Funded, Replacement};
-pub use codec::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch};
+pub use codec::{ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch, SignedPsbt};
 pub use compare::{
     ConfirmedCoin, Difference, Mismatch, StoredOutput, StoredTxFacts, differences, mismatches,
 };

@@ -15,6 +15,7 @@ pub mod open_coins;
 pub mod postgres;
 pub mod pruner;
 mod regtest;
+mod signer;
 mod skipped;
 mod snapshot;
 mod testdata;
@@ -31,6 +32,7 @@ pub use handmade::{
 pub use hooked::{Hook, HookedKv};
 pub use model::{Model, ModelBlock, ModelCoin, ModelSet, Refusal, digest_of, totals_of, utxos_of};
 pub use regtest::{Event, EventKind, RegtestA, Truth, sat};
+pub use signer::Signer;
 pub use skipped::skipped;
 pub use snapshot::{Snapshot, SnapshotCoin, StoredScript};
 pub use testdata::{csv, preview_immutable, testdata};

@@ -6,12 +6,13 @@ use utxokeep_core::{
     Network,
     wallet::{
         CannotBuild, ChainCodec, CodecError, DecodedTx, DerivedScript, DescriptorBranch,
-        PsbtRequest, SpendLocks, UnsignedPsbt,
+        PsbtRequest, SignedPsbt, SpendLocks, UnsignedPsbt,
     },
 };
 
 use super::{
-    build_psbt, decode_tx, derive_scripts, parse_descriptor, psbt::spend_locks, script_to_address,
+    build_psbt, decode_tx, derive_scripts, finalize_psbt, parse_descriptor, psbt::spend_locks,
+    script_to_address,
 };
 
 /// Reads descriptors and transactions of Bitcoin's networks.
@@ -49,6 +50,14 @@ impl ChainCodec for BitcoinCodec {
             return Err(CodecError::new(format!("transactions of {network} cannot be read here")));
         }
         decode_tx(raw).map_err(CodecError::new)
+    }
+
+    fn finalize(&self, network: Network, psbt: &str) -> Result<SignedPsbt, CodecError> {
+        if network.is_cardano() {
+            let what = format!("transactions of {network} cannot be built here");
+            return Err(CodecError::new(what));
+        }
+        finalize_psbt(psbt).map_err(CodecError::new)
     }
 
     fn build(&self, request: &PsbtRequest) -> Result<UnsignedPsbt, CannotBuild> {

@@ -9,6 +9,7 @@
 //! * Sequence numbers and lock time are those that the descriptors of the inputs ask for; a
 //!   transaction that the next block cannot hold is refused unless that is allowed by name.
 
+mod finalize;
 mod locks;
 mod read;
 
@@ -24,6 +25,7 @@ use utxokeep_core::{
     wallet::{CannotBuild, CodecError, GuardRefusal, ScriptKind},
 };
 
+pub use self::finalize::finalize_psbt;
 pub(super) use self::locks::spend_locks;
 pub use self::read::{PsbtSummary, read_psbt};
 use super::{
@@ -105,6 +107,12 @@ pub enum PsbtError {
         what: String,
         /// Index in the descriptor.
         index: u32,
+    },
+    /// Signatures are missing, or do not fit.
+    #[error("the PSBT is not completely signed: {reason}")]
+    NotSigned {
+        /// Of which inputs, and why.
+        reason: String,
     },
     /// The text is no PSBT.
     #[error("the text is no PSBT: {reason}")]

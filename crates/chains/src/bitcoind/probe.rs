@@ -53,7 +53,7 @@ fn newer_cookie(
 }
 
 /// What Bitcoin Core calls a network.
-fn chain_name(network: Network) -> &'static str {
+pub(super) fn chain_name(network: Network) -> &'static str {
     match network.name() {
         "mainnet" => "main",
         "testnet3" => "test",

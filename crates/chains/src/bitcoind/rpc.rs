@@ -110,6 +110,11 @@ pub(super) fn header(hash: &BlockHash) -> Call {
 }
 
 impl Call {
+    /// A call that is answered at once.
+    pub(super) const fn new(method: &'static str, params: Value) -> Self {
+        Self { method, params, patience: Duration::ZERO }
+    }
+
     fn body(&self) -> Bytes {
         let params = if self.params.is_null() { json!([]) } else { self.params.clone() };
         let call = json!({

@@ -15,6 +15,7 @@ mod cardano_real_node;
 mod cardano_replay;
 mod decode;
 mod files;
+mod finalize;
 mod live_sources;
 mod simulator;
 mod support;

@@ -82,6 +82,17 @@ impl DecodedTx {
     }
 }
 
+/// A PSBT whose signatures were put together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedPsbt {
+    /// Id of the transaction before it was signed.
+    pub unsigned_txid: Txid,
+    /// The transaction as it is sent.
+    pub raw: Vec<u8>,
+    /// What it pays to miners; `None` when the PSBT does not say what an input holds.
+    pub fee: Option<u64>,
+}
+
 /// Why a text or bytes could not be read; the source tells.
 #[derive(Debug)]
 pub struct CodecError(Box<dyn Error + Send + Sync>);
@@ -129,6 +140,12 @@ pub trait ChainCodec: fmt::Debug + Send + Sync {
 
     /// Reads a transaction.
     fn decode_tx(&self, network: Network, raw: &[u8]) -> Result<DecodedTx, CodecError>;
+
+    /// Puts the signatures of a PSBT in base64 together. One that lacks signatures is refused. A codec
+    /// that only reads refuses.
+    fn finalize(&self, network: Network, _psbt: &str) -> Result<SignedPsbt, CodecError> {
+        Err(CodecError::new(format!("transactions of {network} cannot be built here")))
+    }
 
     /// Builds the transaction of a payment, to be signed. A codec that only reads refuses.
     fn build(&self, request: &PsbtRequest) -> Result<UnsignedPsbt, CannotBuild> {

@@ -26,8 +26,8 @@ pub struct PsbtSummary {
     pub is_replaceable: bool,
 }
 
-/// Reads a PSBT in base64.
-pub fn read_psbt(text: &str) -> Result<PsbtSummary, PsbtError> {
+/// The PSBT of a text in base64.
+pub(super) fn parse(text: &str) -> Result<Psbt, PsbtError> {
     let unreadable = |reason: String| PsbtError::Unreadable { reason };
     if text.len() > BASE64_CHARS_MAX {
         return Err(unreadable(format!("it is longer than {BASE64_CHARS_MAX} characters")));
@@ -35,7 +35,12 @@ pub fn read_psbt(text: &str) -> Result<PsbtSummary, PsbtError> {
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(text.trim())
         .map_err(|error| unreadable(error.to_string()))?;
-    let psbt = Psbt::deserialize(&bytes).map_err(|error| unreadable(error.to_string()))?;
+    Psbt::deserialize(&bytes).map_err(|error| unreadable(error.to_string()))
+}
+
+/// Reads a PSBT in base64.
+pub fn read_psbt(text: &str) -> Result<PsbtSummary, PsbtError> {
+    let psbt = parse(text)?;
     let tx = &psbt.unsigned_tx;
     let inputs: Vec<(OutPoint, Option<u64>)> = tx
         .input
