@@ -122,10 +122,7 @@ impl Ledger {
         txid: &Txid,
         now: Micros,
     ) -> Result<Abandoned, LedgerError> {
-        self.write_wallet(wallet, now, |session| {
-            let stored = session.known(txid)?;
-            session.give_up(&stored, txid)
-        })
+        self.write_wallet(wallet, now, |session| session.abandon(txid))
     }
 
     pub(crate) fn check_batch(&self, txs: usize) -> Result<(), LedgerError> {

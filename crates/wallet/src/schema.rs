@@ -8,8 +8,8 @@ use utxokeep_sql::{Database, Migration, MigrationReport, SqlError, migrate_down,
 use crate::{
     Micros, labels::marks, schema_archived, schema_claims, schema_descriptors, schema_events,
     schema_idempotency, schema_imported, schema_labels, schema_leases, schema_lookahead,
-    schema_marks, schema_pruned, schema_rescans, schema_restored, schema_undone, schema_work,
-    statistics,
+    schema_marks, schema_pruned, schema_rescans, schema_restored, schema_sent, schema_undone,
+    schema_work, statistics,
 };
 
 /// Name of this part of the schema in the table of migrations.
@@ -107,6 +107,12 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "wallet events and webhooks",
         up: schema_events::UP,
         down: schema_events::DOWN,
+    },
+    Migration {
+        version: 17,
+        name: "transactions that were given to a node",
+        up: schema_sent::UP,
+        down: schema_sent::DOWN,
     },
 ];
 

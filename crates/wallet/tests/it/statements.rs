@@ -197,7 +197,7 @@ fn check(url: &str) {
 }
 
 /// Files whose statements are meant for all wallets: what looks after the whole ledger.
-const FILES_FOR_ALL_WALLETS: [&str; 1] = ["upkeep.rs"];
+const FILES_FOR_ALL_WALLETS: [&str; 2] = ["resend.rs", "upkeep.rs"];
 
 /// Tables of wallets that a statement names, once for each time.
 fn tables(sql: &str) -> usize {
