@@ -17,7 +17,7 @@ mod store_follow;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use utxokeep_chains::{BlockFiles, BodyFinder, NodeSource, RecentBlocks, ScanOptions, XorKey};
-use utxokeep_core::{Height, OpenMode};
+use utxokeep_core::{Height, Network, OpenMode};
 use utxokeep_index::{ChainWriter, FollowReport, import_files};
 use utxokeep_kv::RocksKv;
 use utxokeep_txstore::NodeStore;
@@ -38,6 +38,7 @@ use crate::{
     },
     pruning::Pruning,
     wallet_follow::WalletFollower,
+    wallet_rebroadcast::WalletRebroadcast,
     wallet_upkeep::WalletUpkeep,
     wallets::Wallets,
     watched::{Watched, any_stopped},
@@ -510,8 +511,11 @@ struct WalletPart {
     chain: Option<Index>,
     /// The node that is followed, and what has just arrived from it.
     live: Option<(NodeSource, RecentBlocks)>,
+    /// Of the chain whose node takes transactions.
+    network: Option<Network>,
     following: Option<ConsumerThread>,
     upkeep: Option<WalletUpkeep>,
+    rebroadcast: Option<WalletRebroadcast>,
     webhooks: Option<WebhookDelivery>,
 }
 
@@ -523,8 +527,10 @@ impl WalletPart {
             config: config.clone(),
             chain: chain.filter(|_| config.wallet.follow_chain).map(|part| part.index.clone()),
             live: chain.and_then(ChainPart::live),
+            network: chain.map(|part| part.index.settings().network()),
             following: None,
             upkeep: None,
+            rebroadcast: None,
             webhooks: None,
         }
     }
@@ -545,6 +551,8 @@ impl Part for WalletPart {
         }
         let failed = |source| EngineError::Thread { does: "looks after the wallet ledger", source };
         self.upkeep = WalletUpkeep::start(&self.wallets).map_err(failed)?;
+        let failed = |source| EngineError::Thread { does: "sends payments again", source };
+        self.rebroadcast = WalletRebroadcast::start(&self.wallets, self.network).map_err(failed)?;
         let failed = |source| EngineError::Thread { does: "delivers to webhooks", source };
         self.webhooks = WebhookDelivery::start(&self.wallets).map_err(failed)?;
         Ok(())
@@ -552,6 +560,7 @@ impl Part for WalletPart {
 
     fn stop(&mut self) -> Result<(), EngineError> {
         (self.following, self.upkeep, self.webhooks) = (None, None, None);
+        self.rebroadcast = None;
         Ok(())
     }
 

@@ -27,7 +27,7 @@ use utxokeep_kv::Kv;
 
 use crate::{clock::now_s, config::FollowConfig};
 
-pub use sources::node_source;
+pub use sources::{node_source, tx_sender};
 pub use state::describe_metrics;
 pub use state::{METRICS, SourceState, SourceStatus};
 

@@ -34,6 +34,7 @@ pub mod stream;
 pub mod times;
 pub mod waiting;
 pub mod wallet_follow;
+pub mod wallet_rebroadcast;
 pub mod wallet_upkeep;
 pub mod wallets;
 pub mod watched;

@@ -7,7 +7,7 @@ use utxokeep_core::{Metric, MetricKind};
 
 use crate::{
     consumers, follow, mempool, persister, store_follow, store_gauges, stream, wallet_follow,
-    wallet_upkeep, webhooks,
+    wallet_rebroadcast, wallet_upkeep, webhooks,
 };
 
 /// Every list of metrics of the engine and its parts, with its title in the documents.
@@ -24,6 +24,7 @@ pub const LISTS: &[(&str, &[Metric])] = &[
     ("Wallet ledger that follows", wallet_follow::METRICS),
     ("Mempool that is followed", mempool::METRICS),
     ("Wallet ledger that is served", wallet_upkeep::METRICS),
+    ("Payments that are sent again", wallet_rebroadcast::METRICS),
     ("Webhooks of wallets", webhooks::METRICS),
 ];
 

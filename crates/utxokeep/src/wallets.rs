@@ -11,6 +11,7 @@
 //! * Times come from one clock, randomness from one place; everything below is a function.
 
 mod answers;
+mod broadcast;
 mod chains;
 mod directory;
 mod error;
@@ -31,7 +32,7 @@ mod webhooks;
 
 use std::{sync::Arc, time::Duration};
 
-use utxokeep_chains::BitcoinCodec;
+use utxokeep_chains::{BitcoinCodec, bitcoind::TxSender};
 use utxokeep_core::{Network, wallet::WalletId};
 use utxokeep_index::ChainIndex;
 use utxokeep_kv::RocksKv;
@@ -42,8 +43,10 @@ use utxokeep_wallet::{
 
 use crate::{clock::now_us, config::WalletConfig};
 
+pub(crate) use self::broadcast::{SendAgainError, SentAgain};
 pub use self::{
     answers::*,
+    broadcast::{BroadcastInfo, BroadcastTx},
     error::{LedgerOpenError, WalletsError},
     events::{EventInfo, EventList, EventWait, ListEvents},
     requests::*,
@@ -60,6 +63,8 @@ pub struct Wallets {
     /// The chain database, where it is at hand.
     chain: Option<ChainIndex<RocksKv>>,
     follower: FollowerState,
+    /// The node that takes transactions, where one is named.
+    sender: Option<TxSender>,
     /// Rows of a page that names no size, and the most that it may name.
     page_rows: (u32, u32),
 }
@@ -100,7 +105,8 @@ impl Wallets {
         let codec = Arc::new(BitcoinCodec);
         let (ledger, config) = (ledger.with_codec(codec), config.clone());
         let page_rows = (config.page_rows_max.get(), config.page_rows_max.get());
-        Ok(Self { ledger, config, chain: None, follower: FollowerState::default(), page_rows })
+        let follower = FollowerState::default();
+        Ok(Self { ledger, config, chain: None, follower, sender: None, page_rows })
     }
 
     /// The same ledger for one process that asks for itself, and may want longer lists than clients of

@@ -23,8 +23,8 @@ pub(super) use self::{
     store::{StoreBench, StoreCommand, StoreMove, StoreVerify},
     tx::{Store, Tx, TxAdoptBlobs, TxRecover, TxSettings, TxVerify},
     wallet::{
-        Bump, Events, Labels, LabelsExport, LabelsImport, Psbt, Record, Wallet, WalletCommand,
-        WalletPrune, WalletVerify,
+        Broadcast, Bump, Events, Labels, LabelsExport, LabelsImport, Psbt, Record, Wallet,
+        WalletCommand, WalletPrune, WalletVerify,
     },
 };
 use super::exit::after_help;

@@ -81,6 +81,7 @@ const fn of_wallet(command: &WalletCommand) -> OpenMode {
         WalletCommand::Bump(args) => writes_if(!args.request.is_dry_run),
         WalletCommand::Prune(args) => writes_if(!args.dry_run),
         WalletCommand::Record(_)
+        | WalletCommand::Broadcast(_)
         | WalletCommand::Psbt(_)
         | WalletCommand::Labels(Labels::Import(_))
         | WalletCommand::Scan(_) => OpenMode::Existing,

@@ -31,6 +31,7 @@ pub(super) fn wallet(session: &Session, args: &Wallet) -> anyhow::Result<Exit> {
         WalletCommand::Record(args) => desk()?.record(args),
         WalletCommand::Psbt(args) => desk()?.psbt(args),
         WalletCommand::Bump(args) => desk()?.bump(args),
+        WalletCommand::Broadcast(args) => desk()?.broadcast(args),
         WalletCommand::Labels(Labels::Export(args)) => desk()?.export_labels(args),
         WalletCommand::Labels(Labels::Import(args)) => desk()?.import_labels(args),
         WalletCommand::Prune(args) => desk()?.prune(args),

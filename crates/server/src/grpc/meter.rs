@@ -130,6 +130,7 @@ const WALLET_METHODS: &[&str] = &[
     "Wallets/ListReplacements",
     "Wallets/RecordTransaction",
     "Wallets/PublishTransaction",
+    "Wallets/BroadcastTransaction",
     "Wallets/ConfirmTransaction",
     "Wallets/UnconfirmTransaction",
     "Wallets/AbandonTransaction",

@@ -274,6 +274,13 @@ impl wallets_server::Wallets for WalletService {
         self.answer(request, operations::publish_transaction).await
     }
 
+    async fn broadcast_transaction(
+        &self,
+        request: Request<proto::BroadcastTransactionRequest>,
+    ) -> Answer<proto::BroadcastTransactionResponse> {
+        self.answer(request, operations::broadcast_transaction).await
+    }
+
     async fn confirm_transaction(
         &self,
         request: Request<proto::ConfirmTransactionRequest>,

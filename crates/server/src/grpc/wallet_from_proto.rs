@@ -9,8 +9,8 @@ use super::{
     wallet_texts::{Texts, lease_owner},
 };
 use crate::wallets::{
-    ApplyBlock, BlockPlace, BlockTx, BumpFee, Choose, CreatePsbt, DisconnectBlock, LeaseFor, PayTo,
-    Payment, PlainTx, Rate, RecordTx, SeenIn, Units, WalletPage, WatchAddress,
+    ApplyBlock, BlockPlace, BlockTx, BroadcastTx, BumpFee, Choose, CreatePsbt, DisconnectBlock,
+    LeaseFor, PayTo, Payment, PlainTx, Rate, RecordTx, SeenIn, Units, WalletPage, WatchAddress,
 };
 
 /// Entries of a page: what was asked for, or the most.
@@ -169,6 +169,28 @@ impl Texts {
             label: request.label,
             credits: request.credits.map(|credits| credits.outputs),
             owner: owner("owner", request.owner.as_deref(), request.owner_name)?,
+            idempotency_key: request.idempotency_key,
+        })
+    }
+
+    pub(super) fn broadcast_tx(
+        self,
+        request: proto::BroadcastTransactionRequest,
+    ) -> Result<BroadcastTx, Fault> {
+        use proto::broadcast_transaction_request::Signed;
+        let tx_hash = self.hash(&request.txid).within("txid")?;
+        let (psbt, raw) = match request.signed {
+            None => (None, None),
+            Some(Signed::Psbt(psbt)) => (Some(psbt), None),
+            Some(Signed::Raw(raw)) => (None, Some(hex_encode(&raw))),
+        };
+        Ok(BroadcastTx {
+            wallet: request.wallet,
+            tx_hash,
+            psbt,
+            raw,
+            replaces: request.is_replacement,
+            allow: request.allow,
             idempotency_key: request.idempotency_key,
         })
     }

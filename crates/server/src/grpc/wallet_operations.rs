@@ -303,6 +303,16 @@ pub(super) fn publish_transaction(
     Ok(proto::PublishTransactionResponse { recorded: Some(to::recorded(&recorded)) })
 }
 
+pub(super) fn broadcast_transaction(
+    wallets: &Wallets,
+    request: proto::BroadcastTransactionRequest,
+    _: &Limits,
+) -> Answer<proto::BroadcastTransactionResponse> {
+    let texts = texts(wallets, &request.wallet)?;
+    let sent = wallets.broadcast_tx(&texts.broadcast_tx(request)?)?;
+    Ok(to::broadcast(&sent))
+}
+
 pub(super) fn confirm_transaction(
     wallets: &Wallets,
     request: proto::ConfirmTransactionRequest,

@@ -4,10 +4,11 @@ use utxokeep_core::{ChainHash, ChainOutPoint};
 
 use super::{operations::count, proto};
 use crate::wallets::{
-    Abandoned, AddressInfo, BalanceInfo, BlockApplied, BumpInfo, CleanedLeases, CoinInfo,
-    DescriptorInfo, LabelNote, LabelsImported, LeaseInfo, Leased, LedgerTip, NewAddressInfo,
-    PsbtInfo, RecordedInfo, ReplacementInfo, RescanInfo, SelectedInfo, SelectionInfo, SetAsideInfo,
-    TxDetails, TxInfo, Verified, ViolationInfo, WalletInfo, WalletStatus,
+    Abandoned, AddressInfo, BalanceInfo, BlockApplied, BroadcastInfo, BumpInfo, CleanedLeases,
+    CoinInfo, DescriptorInfo, LabelNote, LabelsImported, LeaseInfo, Leased, LedgerTip,
+    NewAddressInfo, PsbtInfo, RecordedInfo, ReplacementInfo, RescanInfo, SelectedInfo,
+    SelectionInfo, SetAsideInfo, TxDetails, TxInfo, Verified, ViolationInfo, WalletInfo,
+    WalletStatus,
 };
 
 /// The number of a word in an enum of the contract, whose names are the words in capitals.
@@ -259,6 +260,24 @@ pub(super) fn recorded(recorded: &RecordedInfo) -> proto::WalletRecorded {
         is_waiting: recorded.is_waiting,
         losers: hashes(&recorded.losers),
         failed_descendants: hashes(&recorded.failed_descendants),
+    }
+}
+
+pub(super) fn broadcast(sent: &BroadcastInfo) -> proto::BroadcastTransactionResponse {
+    let node = match sent.node.as_ref() {
+        "taken" => proto::WalletNodeAnswer::Taken,
+        "in_mempool" => proto::WalletNodeAnswer::InMempool,
+        "in_block" => proto::WalletNodeAnswer::InBlock,
+        _ => proto::WalletNodeAnswer::Unspecified,
+    };
+    proto::BroadcastTransactionResponse {
+        txid: hash(&sent.txid),
+        node: node.into(),
+        status: status(&sent.status),
+        height: sent.height,
+        fee: sent.fee.map(|fee| fee.0),
+        losers: hashes(&sent.losers),
+        failed_descendants: hashes(&sent.failed_descendants),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod alone;
 mod bitcoin_follow;
+mod broadcast;
 mod cardano_cli;
 mod cardano_crash;
 mod cardano_follow;

@@ -552,6 +552,16 @@ settings! {
         lease_cleanup_secs: u32 = 60, "a whole number from 0 on";
         /// The most rows that one such pass removes.
         lease_cleanup_rows_max: NonZeroU32 = count(10_000), "a whole number from 1 on";
+        /// Pause between two passes in which `serve` looks whether the node of `[chain] source` still
+        /// has the payments that it was given by `wallet broadcast` and that are in no block, and sends
+        /// those again that it lacks, in seconds. 0: never.
+        rebroadcast_interval_secs: u32 = 60, "a whole number from 0 on";
+        /// The most payments that one such pass looks at; the next one goes on behind them.
+        rebroadcast_txs_max: NonZeroU32 = count(100), "a whole number from 1 on";
+        /// How long a payment is looked after since the node got it first, in seconds. An older one is
+        /// not sent again, and stays as it is until it is seen in a block or given up with `wallet
+        /// abandon`.
+        rebroadcast_give_up_secs: NonZeroU32 = count(1_209_600), "a whole number from 1 on";
         /// How long the answer of a request with an idempotency key is kept, in seconds.
         idempotency_keep_secs: NonZeroU32 = count(86_400), "a whole number from 1 on";
         /// The most such answers of one wallet; a request with one more key is refused.

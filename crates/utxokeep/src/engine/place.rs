@@ -23,6 +23,7 @@ use utxokeep_txstore::NodeStore;
 use super::EngineError;
 use crate::{
     config::Config,
+    follow::tx_sender,
     node_store::{self, NodeStoreOpenError},
     wallets::{LedgerOpenError, Wallets},
 };
@@ -151,7 +152,8 @@ pub(super) fn node_store(config: &Config, asked: OpenMode) -> Result<Arc<NodeSto
 pub(super) fn wallet_ledger(config: &Config, asked: OpenMode) -> Result<Wallets, EngineError> {
     let open = |mode| Wallets::open(&config.wallet.url, &config.wallet, mode);
     let place = ServedPlace::of("wallet ledger", &config.wallet.url);
-    serve_from(place, mode(config, asked), open, is_missing_ledger)
+    let wallets = serve_from(place, mode(config, asked), open, is_missing_ledger)?;
+    Ok(with_sender(wallets, config))
 }
 
 /// Opens the wallet ledger for one command, which creates none in place of one that was served.
@@ -160,7 +162,12 @@ pub fn known_ledger(config: &Config, mode: OpenMode) -> Result<Wallets, EngineEr
     let place = ServedPlace::of("wallet ledger", &config.wallet.url);
     // A command that creates nothing says by itself that nothing is there.
     let place = place.filter(|_| mode == OpenMode::Create);
-    open_known(place.as_ref(), mode, open, is_missing_ledger)
+    Ok(with_sender(open_known(place.as_ref(), mode, open, is_missing_ledger)?, config))
+}
+
+/// The ledger with the node of the configuration, if that takes transactions.
+fn with_sender(wallets: Wallets, config: &Config) -> Wallets {
+    tx_sender(config).into_iter().fold(wallets, Wallets::with_sender)
 }
 
 const fn is_missing_ledger(error: &LedgerOpenError) -> bool {

@@ -2,11 +2,20 @@
 
 use utxokeep_chains::{
     BlockDecoder, NodeSource, QueueLimits,
-    bitcoind::BitcoindOptions,
+    bitcoind::{BitcoindOptions, TxSender},
     cardano::{NodeAddress, NodeOptions},
 };
 
-use crate::config::{BitcoindSource, FollowConfig, Source};
+use crate::config::{BitcoindSource, Config, FollowConfig, Source};
+
+/// The node of the configuration as one that takes transactions; `None` when none is named, or one of
+/// a chain whose transactions are not sent from here.
+#[must_use]
+pub fn tx_sender(config: &Config) -> Option<TxSender> {
+    let Source::Bitcoind(node) = config.chain.source.as_ref()? else { return None };
+    let timeout_ms = config.follow.answer_timeout_ms.get().into();
+    Some(TxSender::new(node.url.clone(), node.credentials.clone(), timeout_ms))
+}
 
 /// How to reach the node of the configuration for the chain that `decoder` reads; `None` when nodes
 /// of that kind have another chain.

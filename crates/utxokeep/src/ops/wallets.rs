@@ -6,11 +6,11 @@ use super::{About, Answered, Effect, Known, Media, Method, Operation, Part, Refu
 use crate::wallets::{
     Abandoned, AcknowledgePruned, AcquireLeases, AddAddresses, AddDescriptor, AddWebhook,
     AddressInfo, ApplyBlock, Archive, ArchiveDescriptor, Archived, BalanceInfo, BalanceOf,
-    BlockApplied, BumpFee, BumpInfo, CleanedLeases, CoinInfo, CoinWish, ConfirmTx, CreatePsbt,
-    CreateWallet, DescriptorAdded, DescriptorInfo, DisconnectBlock, ImportLabels, InWallet,
-    LabelLines, Labelled, LabelsImported, LeaseInfo, Leased, ListCoins, ListDescriptors,
-    ListReplacements, ListTransactions, ListWallets, Listed, NewAddressInfo, NextAddress,
-    OfNetwork, OfWallet, OneCoin, OneDescriptor, OneTx, OneWebhook, PruneWallet,
+    BlockApplied, BroadcastInfo, BroadcastTx, BumpFee, BumpInfo, CleanedLeases, CoinInfo, CoinWish,
+    ConfirmTx, CreatePsbt, CreateWallet, DescriptorAdded, DescriptorInfo, DisconnectBlock,
+    ImportLabels, InWallet, LabelLines, Labelled, LabelsImported, LeaseInfo, Leased, ListCoins,
+    ListDescriptors, ListReplacements, ListTransactions, ListWallets, Listed, NewAddressInfo,
+    NextAddress, OfNetwork, OfWallet, OneCoin, OneDescriptor, OneTx, OneWebhook, PruneWallet,
     PrunedAcknowledged, PrunedInfo, PrunedNow, PsbtInfo, RecordTx, RecordedInfo, ReleaseLeases,
     Released, Removed, ReplacementInfo, RescanInfo, RescanWallet, Restored, RollBack, SelectCoins,
     SelectionInfo, SetLabel, TipAnswer, TxDetails, TxInfo, Verified, VerifiedWallet, VerifyWallet,
@@ -235,6 +235,15 @@ operations! {
         WRITE, "wallet publish", "/api/v1/wallets/{wallet}/transactions/{tx_hash}/publish",
         "Say that a recorded transaction was sent",
         "Sending it is up to you. What it replaces is replaced from now on.";
+    Broadcast [keyed]: BroadcastTx => BroadcastInfo = Wallets::broadcast_tx,
+        WRITE, "wallet broadcast", "/api/v1/wallets/{wallet}/transactions/{tx_hash}/broadcast",
+        "Give a signed transaction to the node",
+        "Signatures of a PSBT are put together first. The node is asked whether it takes the transaction, \
+         its signed bytes are kept, and it is sent and published. What the node has already counts as \
+         sent, so that the request may be repeated. A refusal says why in the node's word and in plain \
+         ones, and what became of the payment. Needs `[chain] source`; without a node, send it yourself \
+         and publish it.",
+        takes_key: true, is_command_by_hand: true;
     Confirm: ConfirmTx => RecordedInfo = Wallets::confirm_tx,
         WRITE, "wallet confirm", "/api/v1/wallets/{wallet}/transactions/{tx_hash}/confirm",
         "Say that a recorded transaction is in a block",

@@ -1,8 +1,9 @@
 //! Why the ledger could not be opened, and why an operation was refused.
 
+use utxokeep_chains::bitcoind::BitcoindError;
 use utxokeep_core::{
-    ErrorKind, UnknownNetwork,
-    wallet::{BadPrune, BadReach},
+    ChainHash, ErrorKind, UnknownNetwork,
+    wallet::{BadPrune, BadReach, NodeRefusal, Prospect},
 };
 use utxokeep_index::{IndexError, QueryError};
 use utxokeep_sql::SqlError;
@@ -85,6 +86,68 @@ pub enum WalletsError {
     /// This machine did not let a webhook be made or tried out.
     #[error("this machine does not let webhooks be used; nothing was changed")]
     Machine(#[source] std::io::Error),
+    /// There is no node to give transactions to.
+    #[error(
+        "no node of {network} is named to send through; nothing was changed: set [chain] source to one, \
+         or send the transaction yourself and say so with `wallet publish`"
+    )]
+    NoNode {
+        /// The network of the wallet.
+        network: utxokeep_core::Network,
+    },
+    /// The node could not be asked.
+    #[error("the node could not be asked about {txid}, which was not sent; {done}")]
+    NodeAway {
+        /// The transaction.
+        txid: ChainHash,
+        /// What is true now.
+        done: &'static str,
+        /// What the client met.
+        #[source]
+        source: Box<BitcoindError>,
+    },
+    /// The node went away while it got the transaction.
+    #[error(
+        "it is not known whether the node got {txid}; its signed bytes are kept, and `serve` gives them \
+         to the node again: send the same request again to know, or give the payment up with `wallet \
+         abandon`"
+    )]
+    SendUnknown {
+        /// The transaction.
+        txid: ChainHash,
+        /// What the client met.
+        #[source]
+        source: Box<BitcoindError>,
+    },
+    /// The node does not take the transaction.
+    #[error("the node does not take {txid}: {refusal}; {done}")]
+    Rejected {
+        /// The transaction.
+        txid: ChainHash,
+        /// Why.
+        refusal: NodeRefusal,
+        /// What is true now.
+        done: &'static str,
+    },
+    /// What was signed is another transaction than the one that was named.
+    #[error(
+        "what was signed is transaction {found} and not {named}, so that it may pay something else; \
+         nothing was changed: sign the PSBT of the payment, or name the other one"
+    )]
+    OtherTransaction {
+        /// The transaction that was named.
+        named: ChainHash,
+        /// What the bytes are.
+        found: ChainHash,
+    },
+    /// Signatures are missing.
+    #[error(
+        "the wallet has no completely signed bytes of {txid}; nothing was changed: give the signed PSBT"
+    )]
+    NotSigned {
+        /// The transaction.
+        txid: ChainHash,
+    },
     /// There is no chain database to compare with.
     #[error("there is no chain database here to compare with; nothing was checked")]
     NoChain,
@@ -172,12 +235,23 @@ impl WalletsError {
             Self::Sql(error) => error.kind(),
             Self::OverBudget(error) => error.kind(),
             Self::Owner(error) => error.kind(),
-            Self::Network(_) | Self::Field { .. } | Self::Target(_) | Self::WrongChain { .. } => {
-                ErrorKind::Invalid
+            Self::Network(_)
+            | Self::Field { .. }
+            | Self::Target(_)
+            | Self::OtherTransaction { .. }
+            | Self::WrongChain { .. } => ErrorKind::Invalid,
+            Self::NodeAway { source, .. } | Self::SendUnknown { source, .. } => {
+                if source.is_worth_retrying() { ErrorKind::Unavailable } else { ErrorKind::Failed }
             }
+            Self::Rejected { refusal, .. } => match refusal.prospect {
+                Prospect::Later => ErrorKind::NotReady,
+                Prospect::NeverTheseBytes | Prospect::Never => ErrorKind::Refused,
+            },
             Self::Machine(_) => ErrorKind::Failed,
             Self::Chain(QueryError::Store(error)) => error.kind(),
             Self::NoChain
+            | Self::NoNode { .. }
+            | Self::NotSigned { .. }
             | Self::FollowsChain
             | Self::PartialChain
             | Self::TipsDiffer { .. }
@@ -201,6 +275,16 @@ impl WalletsError {
             Self::Machine(_) => "failed",
             Self::WrongChain { .. } => "wrong_chain",
             Self::NoKeychain { .. } => "no_keychain",
+            Self::NoNode { .. } => "no_node",
+            Self::NodeAway { .. } => "node_away",
+            Self::SendUnknown { .. } => "send_unknown",
+            Self::Rejected { refusal, .. } => match refusal.prospect {
+                Prospect::Later => "not_taken_now",
+                Prospect::NeverTheseBytes => "bad_signatures",
+                Prospect::Never => "inputs_spent",
+            },
+            Self::OtherTransaction { .. } => "other_transaction",
+            Self::NotSigned { .. } => "not_signed",
             Self::NoChain => "no_chain_database",
             Self::FollowsChain => "follows_chain",
             Self::PartialChain => "partial_chain_database",

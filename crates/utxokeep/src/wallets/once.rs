@@ -53,6 +53,24 @@ impl Wallets {
         })
     }
 
+    /// The answer of a request that was carried out before, for one that asks others before it changes
+    /// anything here.
+    pub(super) fn answered<R: Serialize, A: StoredAnswer>(
+        &self,
+        wallet: &Wallet,
+        asked: &Asked<'_, R>,
+    ) -> Result<Option<A>, WalletsError> {
+        let Some(key) = asked.key else { return Ok(None) };
+        let (keyed, keep) = (keyed(key, asked)?, self.kept_answers());
+        let repetition =
+            self.ledger.view(wallet.id, now(), |open| open.repetition(&keyed, &keep))?;
+        match repetition {
+            Repetition::Again(answer) => read_answer(wallet.network, &answer).map(Some),
+            Repetition::OtherRequest => Err(LedgerError::KeyReused { key: key.to_owned() }.into()),
+            Repetition::New => Ok(None),
+        }
+    }
+
     /// Whether a request with this key was answered and is remembered.
     pub fn is_answered(&self, name: &str, key: &str) -> Result<bool, WalletsError> {
         let wallet = self.wallet_id(name)?;

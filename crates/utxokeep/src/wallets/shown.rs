@@ -10,11 +10,11 @@ use serde::Serialize;
 use utxokeep_core::ErrorKind;
 
 use super::{
-    Abandoned, AddressInfo, Archived, BalanceInfo, BlockApplied, ChainCompared, CoinInfo, CoinWish,
-    DescriptorAdded, DescriptorInfo, LabelLines, Labelled, LabelsImported, LedgerTip, Listed,
-    NewAddressInfo, OfWallet, PrunedAcknowledged, PrunedInfo, PrunedNow, RecordedInfo, Removed,
-    ReplacementInfo, RescanInfo, Restored, SetAsideInfo, TipAnswer, TxDetails, TxInfo, Verified,
-    VerifiedWallet, WalletInfo, WalletStatus, Watched,
+    Abandoned, AddressInfo, Archived, BalanceInfo, BlockApplied, BroadcastInfo, ChainCompared,
+    CoinInfo, CoinWish, DescriptorAdded, DescriptorInfo, LabelLines, Labelled, LabelsImported,
+    LedgerTip, Listed, NewAddressInfo, OfWallet, PrunedAcknowledged, PrunedInfo, PrunedNow,
+    RecordedInfo, Removed, ReplacementInfo, RescanInfo, Restored, SetAsideInfo, TipAnswer,
+    TxDetails, TxInfo, Verified, VerifiedWallet, WalletInfo, WalletStatus, Watched,
 };
 use crate::{
     ops::{Answer, Described, Lines},
@@ -309,6 +309,8 @@ impl Row for ReplacementInfo {
 }
 
 impl Answer for RecordedInfo {}
+
+impl Answer for BroadcastInfo {}
 
 impl Answer for Abandoned {}
 

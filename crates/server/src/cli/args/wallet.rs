@@ -8,7 +8,7 @@ use clap::{ArgGroup, Args, Subcommand, builder::RangedU64ValueParser};
 use super::COUNT_MAX;
 use crate::{
     cli::wallet_follow::{WalletFollow, WalletScan},
-    wallets::{BumpFee, CreatePsbt, InWallet, RecordTx},
+    wallets::{BroadcastTx, BumpFee, CreatePsbt, InWallet, RecordTx},
 };
 
 #[derive(Debug, Args)]
@@ -34,6 +34,11 @@ pub(in crate::cli) enum WalletCommand {
     Record(Record),
     /// Choose and lease coins, and make the transaction that spends them, to be signed elsewhere.
     Psbt(Psbt),
+    /// Give a signed transaction to the node of the configuration.
+    ///
+    /// Signatures of a PSBT are put together first. What the node has already counts as sent, so that
+    /// the command may be repeated. Without a node, send it yourself and use `wallet publish`.
+    Broadcast(Broadcast),
     /// Make the replacement of a transaction with a higher fee. It waits until it is published.
     Bump(Bump),
     /// Labels as files of BIP-329.
@@ -117,6 +122,15 @@ pub(in crate::cli) struct Bump {
     pub(in crate::cli) request: BumpFee,
     #[command(flatten)]
     pub(in crate::cli) out: PsbtOut,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Broadcast {
+    #[command(flatten)]
+    pub(in crate::cli) request: BroadcastTx,
+    /// A file with the signed PSBT, in binary or base64; - reads stdin.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["psbt", "raw"])]
+    pub(in crate::cli) psbt_file: Option<PathBuf>,
 }
 
 /// Where a PSBT goes.

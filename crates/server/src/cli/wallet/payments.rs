@@ -6,13 +6,19 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 use utxokeep::ops::Answer;
 
-use super::{Desk, files::NewFile};
+use super::{
+    Desk,
+    files::{NewFile, read_bytes},
+};
 use crate::cli::{
-    args::{Bump, Psbt},
+    args::{Broadcast, Bump, Psbt},
     error::CliError,
     exit::Exit,
     output::{Human, Lines},
 };
+
+/// No PSBT is longer, in binary or base64.
+const PSBT_BYTES_MAX: usize = 16 << 20;
 
 impl Desk {
     pub(super) fn psbt(&self, args: &Psbt) -> anyhow::Result<Exit> {
@@ -29,6 +35,19 @@ impl Desk {
         let file = self.new_file(&request.wallet, args.out.out.as_deref(), key)?;
         let made = self.wallets.bump_fee(request)?;
         self.deliver(&made, &made.psbt, file)
+    }
+
+    pub(super) fn broadcast(&self, args: &Broadcast) -> anyhow::Result<Exit> {
+        let mut request = args.request.clone();
+        if let Some(path) = &args.psbt_file {
+            let bytes = read_bytes(path, PSBT_BYTES_MAX)?;
+            request.psbt = Some(match String::from_utf8(bytes) {
+                Ok(text) if !text.starts_with("psbt") => text.trim().to_owned(),
+                Ok(text) => STANDARD.encode(text),
+                Err(binary) => STANDARD.encode(binary.as_bytes()),
+            });
+        }
+        self.print(&self.wallets.broadcast_tx(&request)?)
     }
 
     /// Made before anything else, so that a wrong name changes nothing. A request that happened

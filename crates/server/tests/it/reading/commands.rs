@@ -151,6 +151,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry("wallet replacements", &["hot", TXID], Place::Ledger, NOT_KNOWN),
     entry("wallet record", &["hot", "--raw", "00"], Place::Ledger, Does::Change),
     entry("wallet publish", &["hot", TXID], Place::Ledger, Does::Change),
+    entry("wallet broadcast", &["hot", TXID], Place::Ledger, Does::Change),
     entry("wallet confirm", &["hot", TXID, "--block", BLOCK], Place::Ledger, Does::Change),
     entry("wallet abandon", &["hot", TXID], Place::Ledger, Does::Change),
     entry("wallet unconfirm", &["hot", TXID], Place::Ledger, Does::Change),

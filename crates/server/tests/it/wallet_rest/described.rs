@@ -30,6 +30,7 @@ pub(crate) const ROUTES: &[&str] = &[
     "GET /api/v1/wallets/{wallet}/transactions/{tx_hash}",
     "DELETE /api/v1/wallets/{wallet}/transactions/{tx_hash}",
     "POST /api/v1/wallets/{wallet}/transactions/{tx_hash}/publish",
+    "POST /api/v1/wallets/{wallet}/transactions/{tx_hash}/broadcast",
     "POST /api/v1/wallets/{wallet}/transactions/{tx_hash}/confirm",
     "POST /api/v1/wallets/{wallet}/transactions/{tx_hash}/abandon",
     "POST /api/v1/wallets/{wallet}/transactions/{tx_hash}/unconfirm",
