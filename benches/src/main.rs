@@ -3,6 +3,7 @@
 
 mod clock;
 mod import;
+mod live;
 mod mmr;
 mod output;
 mod persister;
@@ -72,6 +73,9 @@ struct Args {
     /// Measure only how soon a block reaches the wallet ledger.
     #[arg(long)]
     wakeup_only: bool,
+    /// Measure only how soon a block that a real Bitcoin Core is given is seen.
+    #[arg(long)]
+    live_only: bool,
     /// Measure only the Merkle mountain range, beside an index without one.
     #[arg(long)]
     mmr_only: bool,
@@ -117,6 +121,9 @@ fn main() -> anyhow::Result<()> {
     if args.wakeup_only {
         return wakeup::measure(dir.path());
     }
+    if args.live_only {
+        return live::measure(dir.path());
+    }
     if args.persister_only {
         return measure_persister(&args, dir.path());
     }
@@ -141,6 +148,7 @@ fn main() -> anyhow::Result<()> {
     txstore::measure(dir.path())?;
     pruner::measure(dir.path(), args.prune_due)?;
     wakeup::measure(dir.path())?;
+    live::measure(dir.path())?;
     measure_mmr(&args, dir.path())?;
     measure_persister(&args, dir.path())?;
     wallet::measure(dir.path(), &[args.wallet_coins.unwrap_or(10_000)])

@@ -26,14 +26,20 @@ pub enum IndexCatchUpError {
         places: String,
         /// What is missing.
         #[source]
-        source: CatchUpError,
+        source: Box<CatchUpError>,
     },
     /// The index refused.
     #[error("the index that was off cannot catch up")]
-    Index(#[from] CatchUpError),
+    Index(#[source] Box<CatchUpError>),
     /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
+}
+
+impl From<CatchUpError> for IndexCatchUpError {
+    fn from(error: CatchUpError) -> Self {
+        Self::Index(error.into())
+    }
 }
 
 impl From<IndexError> for IndexCatchUpError {
@@ -101,7 +107,9 @@ pub fn catch_up<K: Kv>(
                     return Ok(CaughtUp::Stopped);
                 }
             }
-            Err(IndexCatchUpError::Index(source @ CatchUpError::MissingBody { .. })) => {
+            Err(IndexCatchUpError::Index(source))
+                if matches!(*source, CatchUpError::MissingBody { .. }) =>
+            {
                 return Err(IndexCatchUpError::Nowhere { places: bodies.places(), source });
             }
             caught => return caught,

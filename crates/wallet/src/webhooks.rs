@@ -33,8 +33,9 @@ const SELECT_ONE: &str = "SELECT h.wallet_id, h.id, h.url, h.secret, h.created_a
 /// Going on skips what was forgotten meanwhile.
 const SET_STATE: &str = "UPDATE wallet_webhooks SET state = $3, failures = 0,
         failing_since_us = NULL, next_attempt_us = $4,
-        next_event_id = CASE WHEN next_event_id < $5 AND $3 = 0 THEN $5 ELSE next_event_id END,
-        last_error = CASE WHEN $3 = 0 THEN NULL ELSE last_error END
+        next_event_id = CASE WHEN next_event_id < $5 AND $3 = CAST(0 AS SMALLINT) THEN $5
+            ELSE next_event_id END,
+        last_error = CASE WHEN $3 = CAST(0 AS SMALLINT) THEN NULL ELSE last_error END
     WHERE wallet_id = $1 AND id = $2";
 const DELETE: &str = "DELETE FROM wallet_webhooks WHERE wallet_id = $1 AND id = $2";
 const HOLD: &str = "UPDATE wallet_webhooks SET holder = $3, held_until_us = $4

@@ -88,7 +88,7 @@ mod tests {
     fn status(height: u64, lag_blocks: u64) -> SourceStatus {
         SourceStatus {
             address: String::new(),
-            connected: true,
+            is_connected: true,
             last_contact: Some(0),
             height: Some(height),
             lag_blocks: Some(lag_blocks),

@@ -271,7 +271,7 @@ pub(super) fn broadcast(sent: &BroadcastInfo) -> proto::BroadcastTransactionResp
         _ => proto::WalletNodeAnswer::Unspecified,
     };
     proto::BroadcastTransactionResponse {
-        txid: hash(&sent.txid),
+        txid: hash(&sent.tx_hash),
         node: node.into(),
         status: status(&sent.status),
         height: sent.height,

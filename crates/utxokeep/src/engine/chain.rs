@@ -185,7 +185,7 @@ impl ChainPart {
         {
             return;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -74,7 +74,7 @@ pub struct BroadcastTx {
 pub struct BroadcastInfo {
     /// The transaction.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub txid: ChainHash,
+    pub tx_hash: ChainHash,
     /// What the node did: `taken`, or `in_mempool` or `in_block` where it had the transaction before.
     pub node: Cow<'static, str>,
     /// Its status now.
@@ -94,7 +94,7 @@ pub struct BroadcastInfo {
 impl StoredAnswer for BroadcastInfo {
     fn read(fields: &Fields) -> Result<Self, String> {
         Ok(Self {
-            txid: fields.hash("txid")?,
+            tx_hash: fields.hash("tx_hash")?,
             node: fields.plain("node")?,
             status: fields.plain("status")?,
             height: fields.plain("height")?,
@@ -418,7 +418,7 @@ fn broadcast_info(
 ) -> BroadcastInfo {
     let named = |txids: &[Txid]| txids.iter().map(|&txid| network.hash(txid)).collect();
     BroadcastInfo {
-        txid: network.hash(recorded.txid),
+        tx_hash: network.hash(recorded.txid),
         node: Cow::Borrowed(match answer {
             NodeAnswer::InMempool => "in_mempool",
             NodeAnswer::InBlock => "in_block",

@@ -21,7 +21,8 @@ use crate::{
 };
 
 const SELECT_CHAIN: &str = "SELECT id FROM chains WHERE chain = $1 AND network = $2";
-const SELECT_UNCONFIRMED: &str = "SELECT t.wallet_id, t.txid, t.lease_id, t.received_at_us
+const SELECT_UNCONFIRMED: &str = "SELECT t.wallet_id, t.txid, t.lease_id, t.received_at_us,
+        t.sent_at_us
     FROM wallets w JOIN transactions t ON t.wallet_id = w.id
     LEFT JOIN wallet_rescans r ON r.wallet_id = w.id
     WHERE w.chain_id = $1 AND w.archived_at_us IS NULL AND r.failed_height IS NULL
@@ -278,7 +279,8 @@ fn gone(
         let txid = rows::txid(row, 1)?;
         let absent = Absent {
             state: TxState::Unconfirmed,
-            is_own_payment: row.opt_bytes(2)?.is_some(),
+            // What was given to the node from here is sent again, whoever made it.
+            is_own_payment: row.opt_bytes(2)?.is_some() || row.opt_int(4)?.is_some(),
             was_there: (view.held)(&txid),
             known_since: Micros::new(row.int(3)?),
         };
