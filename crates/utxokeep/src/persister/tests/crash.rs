@@ -135,8 +135,10 @@ fn work(dir: &Path, places: &Places) {
     let store = open_store(dir);
     let pruning = Pruning::without_threads(store.clone(), &pruner_config()).unwrap();
     let mut consumer = PrunerConsumer::new(pruning.clone(), index.clone());
-    let stored = || (1..).take_while(|height| is_known(dir, *height)).count();
-    let mut stored_to = u32::try_from(stored()).unwrap();
+    let mut stored_to = 0;
+    while is_known(dir, stored_to + 1) {
+        stored_to += 1;
+    }
     let mut both = |persister: &mut Persister<RocksKv>| {
         let tip = index.view().unwrap().tip().unwrap().0.get();
         while stored_to < tip {

@@ -66,8 +66,8 @@ impl Chain {
         (Persister::new(index, place.clone(), bodies, settings()), place)
     }
 
-    fn at(&self, height: u32) -> Option<(Height, BlockHash)> {
-        Some((at(height), self.headers[height as usize].hash))
+    fn block(&self, height: u32) -> (Height, BlockHash) {
+        (at(height), self.headers[height as usize].hash)
     }
 }
 
@@ -110,8 +110,8 @@ fn a_reorganisation_takes_a_lagging_watermark_back_before_the_pruner_acts_on_it(
     // The watermark goes back in the place first, on its own, before any file of the new branch.
     let hash = |height: u32| chain.headers[height as usize].hash;
     assert!(!persister.step(&|| false).unwrap());
-    assert_eq!(place.watermark().unwrap().unwrap().block, chain.at(15));
-    assert_eq!(own().cursor.block(), chain.at(15));
+    assert_eq!(place.watermark().unwrap().unwrap().block, Some(chain.block(15)));
+    assert_eq!(own().cursor.block(), Some(chain.block(15)));
     assert!(place.block(at(16), hash(16)).unwrap().is_none());
     // Step by step: never more than is written of the new branch.
     loop {
