@@ -27,7 +27,7 @@ use utxokeep_chains::Backoff;
 use utxokeep_core::metric_list;
 use utxokeep_index::TipSignal;
 
-pub(crate) use self::pruner::{Others, PrunerConsumer};
+pub(crate) use self::pruner::{Others, PrunerConsumer, Seen};
 pub use self::state::FollowerState;
 
 /// The wait after the first failure; it doubles with each further one.

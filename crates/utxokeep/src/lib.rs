@@ -27,6 +27,7 @@ pub mod persister;
 mod place_name;
 pub mod pruning;
 mod readers;
+pub mod sse;
 pub mod store_bench;
 pub mod store_follow;
 pub mod store_gauges;

@@ -15,6 +15,7 @@
 //! * Everything is bounded: connections, work in a second, bytes that wait for a client, outputs of an
 //!   event.
 
+mod chain;
 mod consumers;
 mod cursor;
 mod error;
@@ -25,6 +26,7 @@ mod produce;
 mod reader;
 mod request;
 
+pub use chain::{ChainConsumer, ChainCut, ChainEvent, ChainMoved, ChainSent, ChainSubscription};
 pub use consumers::{CONSUMER_PREFIX, Consumer, ConsumerList, ConsumerPlace, StreamConsumers};
 pub use cursor::{cursor_text, parse_cursor};
 pub use error::StreamError;

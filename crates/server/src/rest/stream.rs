@@ -11,8 +11,8 @@ use futures_util::stream;
 use tokio::task::spawn_blocking;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use utxokeep::stream::{
-    Consumer, ConsumerList, ConsumerPlace, Item, Sent, StreamConsumers, StreamError, StreamFace,
-    StreamRequest, Subscription, cursor_text,
+    ChainEvent, ChainSent, ChainSubscription, Consumer, ConsumerList, ConsumerPlace, Item, Sent,
+    StreamConsumers, StreamError, StreamFace, StreamRequest, Subscription, cursor_text,
 };
 use utxokeep_core::Network;
 use utxokeep_kv::RocksKv;
@@ -31,6 +31,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) fn routes() -> OpenApiRouter<RestState> {
     OpenApiRouter::new()
         .routes(routes!(open))
+        .routes(routes!(chain_events))
         .routes(routes!(consumers))
         .routes(routes!(register, forget))
 }
@@ -58,7 +59,11 @@ impl StreamFace for ServerSentEvents {
 
 /// An event: its name, its cursor as the id, and its JSON in one line.
 fn written(event: &StreamEvent) -> Vec<u8> {
-    let mut out = format!("event: {}\nid: {}\ndata: ", event.name(), event.cursor()).into_bytes();
+    sent(event.name(), event.cursor(), event)
+}
+
+fn sent(name: &str, cursor: &str, event: &impl serde::Serialize) -> Vec<u8> {
+    let mut out = format!("event: {name}\nid: {cursor}\ndata: ").into_bytes();
     serde_json::to_writer(&mut out, event).expect("an event is plain JSON");
     out.extend_from_slice(b"\n\n");
     out
@@ -139,6 +144,61 @@ async fn open(
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, Body::from_stream(stream::unfold(opened, next))).into_response())
+}
+
+/// How far the chain and those that follow it are, as it happens
+///
+/// Server-sent events: `moved` with the first event of a stream, when blocks joined or left the chain, and
+/// when a consumer of the chain log moved; `cut` when the server ends the stream. For a pruner that runs
+/// alone (`[pruner] events`), and whoever else acts on what is persisted. The `id` of an event is the
+/// cursor to go on from. It needs no index, only the log. `docs/stream.md` says more.
+#[utoipa::path(
+    get,
+    path = "/api/v1/chain-events",
+    tag = "stream",
+    params(
+        ("from" = Option<String>, Query, description = "Go on behind the event with this id; without a start the stream begins at the tip"),
+        ("from_height" = Option<u32>, Query, minimum = 0, description = "Start behind this block of the chain"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The same as `from`, as browsers send it; it counts more than a start in the query"),
+    ),
+    responses(
+        (status = 200, description = "Events, until one side ends the stream",
+            content((ChainEvent = "text/event-stream"))),
+        (status = 400, description = "A parameter is wrong; `bad_cursor`: the cursor is none; \
+                                      `above_tip`: the chain has not reached the height", body = ErrorBody),
+        (status = 410, description = "`past_window`: the place is not known any more; what was said above \
+                                      `start_from` is void, start again there", body = ErrorBody),
+        (status = 503, description = "Too many streams, or the server stops", body = ErrorBody),
+    )
+)]
+async fn chain_events(
+    State(state): State<RestState>,
+    headers: HeaderMap,
+    Params(mut place): Params<ConsumerPlace>,
+) -> Result<Response, ApiError> {
+    if let Some(last) = headers.get(LAST_EVENT_ID) {
+        let text = last.to_str().map_err(|_| StreamError::BadCursor)?;
+        (place.from, place.from_height) = (Some(text.to_owned()), None);
+    }
+    let opened = state.streams().open_chain(place.start()?, ServerSentEvents::NAME).await?;
+    let headers =
+        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, Body::from_stream(stream::unfold(opened, next_of_chain))).into_response())
+}
+
+/// What is sent next of a stream of chain events, as bytes.
+async fn next_of_chain(
+    mut stream: ChainSubscription,
+) -> Option<(Result<Bytes, std::convert::Infallible>, ChainSubscription)> {
+    let event = match stream.next().await? {
+        ChainSent::Heartbeat(cursor) => {
+            return Some((Ok(format!(": heartbeat {cursor}\n\n").into()), stream));
+        }
+        ChainSent::Moved(moved) => ChainEvent::Moved(moved),
+        ChainSent::Cut(cut) => ChainEvent::cut(&cut),
+    };
+    let bytes = sent(event.name(), event.cursor(), &event);
+    Some((Ok(bytes.into()), stream))
 }
 
 /// Named consumers of the chain log

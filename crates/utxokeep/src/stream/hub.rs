@@ -84,6 +84,14 @@ struct Shared {
     tip: OnceLock<watch::Receiver<u64>>,
 }
 
+/// A stream that may be opened.
+pub(super) struct Begun {
+    /// Its place among those that are open.
+    pub(super) place: OwnedSemaphorePermit,
+    /// Wakes it.
+    pub(super) tip: watch::Receiver<u64>,
+}
+
 impl Streams {
     /// Over an index, within limits.
     #[must_use]
@@ -126,6 +134,37 @@ impl Streams {
         opened
     }
 
+    /// A place among the streams that are open, unless there are too many.
+    pub(super) fn begin(&self) -> Result<Begun, StreamError> {
+        let shared = &self.shared;
+        if *shared.stopped.borrow() {
+            return Err(StreamError::Stopping);
+        }
+        let max = shared.config.connections_max.get();
+        let place = Arc::clone(&shared.places).try_acquire_owned();
+        let place = place.map_err(|_| StreamError::TooManyConnections { max })?;
+        let mut tip = self.tip();
+        // Seen before the log is read: a block that comes in between is not slept through.
+        tip.mark_unchanged();
+        Ok(Begun { place, tip })
+    }
+
+    pub(super) fn index(&self) -> &ChainIndex<RocksKv> {
+        &self.shared.index
+    }
+
+    pub(super) fn config(&self) -> &StreamConfig {
+        &self.shared.config
+    }
+
+    pub(super) fn reads(&self) -> &Arc<Semaphore> {
+        &self.shared.reads
+    }
+
+    pub(super) fn stopped(&self) -> watch::Receiver<bool> {
+        self.shared.stopped.subscribe()
+    }
+
     async fn open_counted<F: StreamFace>(
         &self,
         request: StreamRequest,
@@ -133,15 +172,7 @@ impl Streams {
     ) -> Result<Subscription<F>, StreamError> {
         let shared = &self.shared;
         let config = &shared.config;
-        if *shared.stopped.borrow() {
-            return Err(StreamError::Stopping);
-        }
-        let max = config.connections_max.get();
-        let place = Arc::clone(&shared.places).try_acquire_owned();
-        let place = place.map_err(|_| StreamError::TooManyConnections { max })?;
-        let mut tip = self.tip();
-        // Seen before the log is read: a block that comes in between is not slept through.
-        tip.mark_unchanged();
+        let Begun { place, tip } = self.begin()?;
         let streams = self.clone();
         let permit = Arc::clone(&shared.reads).acquire_owned().await;
         let opened = spawn_blocking(move || {

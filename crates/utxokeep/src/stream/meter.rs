@@ -7,7 +7,7 @@ metric_list! {
     CONNECTIONS = "utxokeep_stream_connections", Gauge, "",
         "Streams that are open, by `face`: rest or grpc.";
     EVENTS = "utxokeep_stream_events_total", Counter, "",
-        "Events that clients took, by `face` and `event`: apply, undo, checkpoint or heartbeat.";
+        "Events that clients took, by `face` and `event`: apply, undo, checkpoint, heartbeat or moved.";
     BYTES = "utxokeep_stream_bytes_total", Counter, "",
         "Bytes of these events, by `face`.";
     CUT = "utxokeep_stream_cut_total", Counter, "",

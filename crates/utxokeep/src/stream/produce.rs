@@ -71,7 +71,7 @@ struct Ready<M> {
 }
 
 /// Ends a stream: with a reason, or in silence because the client is gone.
-type End = Option<(CutReason, String, Option<Height>)>;
+pub(super) type End = Option<(CutReason, String, Option<Height>)>;
 
 pub(super) struct Producer<F: StreamFace> {
     pub(super) face: Arc<F>,
@@ -266,7 +266,7 @@ impl<F: StreamFace> Producer<F> {
 }
 
 /// Is done when the server stops.
-async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
+pub(super) async fn until_stopped(stopped: &mut watch::Receiver<bool>) {
     // An error means that nobody can say so any more, which is a reason to end as well.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
@@ -277,12 +277,12 @@ enum Woken {
     ByTime,
 }
 
-fn stops() -> (CutReason, String, Option<Height>) {
+pub(super) fn stops() -> (CutReason, String, Option<Height>) {
     let message = "the server stops; open the stream again with the cursor".to_owned();
     (CutReason::ServerStops, message, None)
 }
 
-fn slow(config: &StreamConfig) -> (CutReason, String, Option<Height>) {
+pub(super) fn slow(config: &StreamConfig) -> (CutReason, String, Option<Height>) {
     let secs = config.slow_reader_secs_max;
     let message = format!(
         "the client took nothing for {secs} s ([stream] slow_reader_secs_max); open the stream again \
@@ -291,7 +291,7 @@ fn slow(config: &StreamConfig) -> (CutReason, String, Option<Height>) {
     (CutReason::SlowReader, message, None)
 }
 
-fn failed(error: &StreamError) -> (CutReason, String, Option<Height>) {
+pub(super) fn failed(error: &StreamError) -> (CutReason, String, Option<Height>) {
     let start_from = error.start_from();
     let reason = if start_from.is_some() { CutReason::PastWindow } else { CutReason::Failed };
     if reason == CutReason::Failed {
