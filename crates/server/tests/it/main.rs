@@ -18,6 +18,7 @@ mod generated_docs;
 mod grpc;
 mod http;
 mod mmr;
+mod persister;
 mod program;
 mod pruner;
 mod reading;
