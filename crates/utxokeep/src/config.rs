@@ -154,6 +154,18 @@ impl Config {
     }
 }
 
+impl PrunerConfig {
+    /// `HOST:PORT` of the utxokeep whose chain events are followed, if one is named as it should be.
+    #[must_use]
+    pub fn events_address(&self) -> Option<&str> {
+        let address = self.events.strip_prefix("http://")?.trim_end_matches('/');
+        let (host, port) = address.rsplit_once(':')?;
+        let has_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+        (has_port && !host.is_empty() && host.chars().all(is_plain)).then_some(address)
+    }
+}
+
 impl IndexConfig {
     /// Whether the address index is kept: the strategy decides when it is stated.
     #[must_use]
@@ -319,6 +331,34 @@ mod tests {
             parse("[index]\nrollback_window_blocks = 144\nprune_depth_blocks = 1").unwrap();
         assert!(enough.settings(Network::BitcoinMainnet, None).is_ok());
         assert!(enough.settings(PREVIEW, None).is_err(), "432 there");
+    }
+
+    #[test]
+    fn chain_events_have_one_source_with_an_address() {
+        for (events, address) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("http://node.example:8080/", "node.example:8080"),
+            ("http://[::1]:8080", "[::1]:8080"),
+        ] {
+            let config = parse(&format!("[pruner]\nevents = {events:?}")).unwrap();
+            assert_eq!(config.pruner.events_address(), Some(address));
+        }
+        for wrong in [
+            "here",
+            "https://a:1",
+            "http://",
+            "http://a",
+            "http://a:0",
+            "http://a:x",
+            "http://a/b:1",
+        ] {
+            let error = parse(&format!("[pruner]\nevents = {wrong:?}")).unwrap_err().to_string();
+            assert!(error.contains("pruner.events: \"http://HOST:PORT\""), "{error}");
+        }
+        let both = "[pruner]\nevents = \"http://a:1\"\nfollow_chain = true";
+        let error = parse(both).unwrap_err().to_string();
+        assert!(error.contains("exclude each other"), "{error}");
+        assert_eq!(parse("").unwrap().pruner.events_address(), None);
     }
 
     #[test]

@@ -481,6 +481,8 @@ impl Part for PrunerPart {
         self.pruning = Some(if self.config.follow_chain {
             let index = self.index.as_ref().ok_or(EngineError::NothingToFollow)?;
             Pruning::start_following(store, &self.config, index)?
+        } else if self.config.events_address().is_some() {
+            Pruning::start_listening(store, &self.config)?
         } else {
             Pruning::start(store, &self.config)?
         });

@@ -6,6 +6,7 @@
 //! * Once it is stopped no further run starts, and the present one ends after its chunk.
 
 mod clock;
+mod events;
 mod settings;
 
 use std::{
@@ -18,7 +19,7 @@ use utxokeep_core::{
     Height,
     node::{Assembly, ChainReport, Sighting, Witness},
 };
-use utxokeep_index::ChainIndex;
+use utxokeep_index::{ChainIndex, TipSignal};
 use utxokeep_kv::Kv;
 use utxokeep_pruner::{ChainState as _, Pruner, PrunerError, Reported};
 use utxokeep_txstore::PruneStore;
@@ -95,6 +96,23 @@ impl Pruning {
         let pruning = Self::start(store, config)?;
         let failed = |source| EngineError::Thread { does: "tells the pruner of blocks", source };
         pruning.follow_log(index).map_err(failed)?;
+        Ok(pruning)
+    }
+
+    /// Starts to prune a store, and follows the chain of another utxokeep by its chain events
+    /// (`[pruner] events`). Nothing is pruned before the first of them has come.
+    pub fn start_listening(
+        store: Arc<dyn PruneStore>,
+        config: &PrunerConfig,
+    ) -> Result<Self, EngineError> {
+        store.report(&[ChainReport::Consumers(events::holds_everything())], 0)?;
+        let pruning = Self::start(Arc::clone(&store), config)?;
+        let events = events::ChainEvents::new(pruning.clone(), store, config);
+        // Nothing raises it: the connection is what wakes this consumer.
+        let (signal, state) = (TipSignal::default(), pruning.0.follower.clone());
+        let thread = ConsumerThread::start(events, &signal, LOOK_AFTER, state);
+        let failed = |source| EngineError::Thread { does: "reads chain events", source };
+        *lock(&pruning.0.log_thread) = Some(thread.map_err(failed)?);
         Ok(pruning)
     }
 

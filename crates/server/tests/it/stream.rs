@@ -1,6 +1,7 @@
 //! The change stream: whoever keeps a set by it has the set of the index, whatever is cut off.
 
 mod cardano;
+mod chain_events;
 mod client;
 mod program;
 mod refusals;

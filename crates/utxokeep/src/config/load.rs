@@ -153,6 +153,7 @@ impl Config {
             .check()
             .map_err(|source| ConfigError::Pruner { file: file(), source })?;
         self.check_node_store(&file())?;
+        self.check_events(&file())?;
         self.check_persister(&file())?;
         self.check_mempool(&file())?;
         self.check_server(&file())?;
@@ -192,6 +193,23 @@ impl Config {
         if self.pruner.trigger == super::PrunerTrigger::BlockMined && self.pruner.follow_chain {
             let setting = find(file, "pruner", "trigger")?;
             return Err(wrong_value(file, setting, &"block_mined beside [persister] enabled"));
+        }
+        Ok(())
+    }
+
+    /// Heights come from one chain.
+    fn check_events(&self, file: &str) -> Result<(), ConfigError> {
+        let pruner = &self.pruner;
+        if pruner.events.is_empty() {
+            return Ok(());
+        }
+        if pruner.events_address().is_none() {
+            return Err(wrong_value(file, find(file, "pruner", "events")?, &pruner.events));
+        }
+        if pruner.follow_chain {
+            let detail = "pruner.events and pruner.follow_chain = true exclude each other: heights come \
+                          from one chain database";
+            return Err(ConfigError::Together { file: file.to_owned(), detail });
         }
         Ok(())
     }

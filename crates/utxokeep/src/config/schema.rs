@@ -709,8 +709,16 @@ settings! {
             elsewhere "pruner_block_trigger, pruner_force_ignore_block_persister_height";
         /// In `serve` with a chain database: take its tip as the height of the chain. Only right when
         /// that database and the node store are of the same chain. When false heights come from
-        /// `ChainEvents` over gRPC.
+        /// `ChainEvents` over gRPC. A block persister in the same `serve` needs it.
         follow_chain: bool = false, "true or false";
+        /// URL of another utxokeep (`http://HOST:PORT`, its `[rest] listen`) whose chain is followed: tip,
+        /// reorganisations, and how far its block persister and its consumers are. For a pruner that runs
+        /// alone. Only right when that database and the node store are of the same chain; excludes
+        /// `follow_chain`. Empty: none.
+        events: String = String::new(), "\"http://HOST:PORT\" or \"\"";
+        /// File with the token of that utxokeep, where it asks for one. It is sent without encryption.
+        /// Empty: none is sent.
+        events_token_file: PathBuf = PathBuf::new(), "a path or \"\"";
         /// Blocks that must lie above a child before its parent goes. As long as
         /// `[txstore] retention_blocks`.
         safety_window_blocks: u32 = 288, "a whole number from 0 on",

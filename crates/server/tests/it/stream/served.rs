@@ -232,6 +232,15 @@ impl World {
         &self.watched
     }
 
+    pub(crate) const fn index(&self) -> &ChainIndex<RocksKv> {
+        &self.index
+    }
+
+    /// Raw blocks, as they were mined.
+    pub(crate) const fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
     /// Cursor of whoever has everything.
     pub(crate) fn tip(&self) -> String {
         let (height, entry) = self.index.view().unwrap().tip().unwrap();
