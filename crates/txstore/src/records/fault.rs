@@ -53,6 +53,8 @@ pub enum Fault {
     LateStatusTaken,
     /// A call that others abort is not looked for any more.
     AbortedForgotten,
+    /// A call whose answer was lost takes itself for committed without looking for its mark.
+    MarkNotLookedFor,
     /// What belongs to one call is committed in parts, each with a status of its own.
     StatusForEachPart,
     /// Keys of a call that do not fit beside its status are not looked at when it is ended.

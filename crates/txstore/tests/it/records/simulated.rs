@@ -146,8 +146,12 @@ fn take_list(store: &NodeStore, txs: &[&NodeTx]) -> bool {
 }
 
 fn mine(store: &NodeStore, txid: Txid) -> bool {
+    mine_in(store, txid, 7)
+}
+
+fn mine_in(store: &NodeStore, txid: Txid, id: u32) -> bool {
     let info = MinedInfo {
-        block: MinedBlock { id: 7, height: Height::new(7), subtree: 0 },
+        block: MinedBlock { id, height: Height::new(7), subtree: 0 },
         on_longest_chain: true,
         unset: false,
         unmined_since: Height::new(7),
@@ -167,12 +171,19 @@ struct Scene {
     actors: &'static [(&'static str, Act)],
 }
 
-const SCENES: [Scene; 6] = [
+const SCENES: [Scene; 7] = [
     Scene {
         name: "two rivals",
         actors: &[
             ("child", |store, cast| take(store, &cast.child)),
             ("rival", |store, cast| take(store, &cast.rival)),
+        ],
+    },
+    Scene {
+        name: "two miners of one transaction, whose record is all that each of them changes",
+        actors: &[
+            ("miner of parent", |store, cast| mine(store, cast.parent.txid)),
+            ("miner in another block", |store, cast| mine_in(store, cast.parent.txid, 8)),
         ],
     },
     Scene {
@@ -618,10 +629,15 @@ fn is_caught(fault: RecordFault) {
             at_every_step(fault, make).is_err()
         })
     };
+    let delay = || {
+        let make = |actor, after| Once::new(actor, after, Fault::Delay, RoundRobin::default());
+        at_every_step(fault, make).is_err()
+    };
     let random = || at_random(fault, Rates::ALL, 0..400).is_err();
     let order = || at_random(fault, Rates::NONE, 0..400).is_err();
     let held_up = || at_every_step(fault, HoldsUp::new).is_err();
-    let is_caught = stall() || held_up() || both() || crash() || fail_over() || random() || order();
+    let is_caught = stall() || held_up() || both() || crash() || fail_over();
+    let is_caught = is_caught || delay() || random() || order();
     assert!(is_caught, "nobody noticed");
 }
 
@@ -646,6 +662,7 @@ caught! {
     versions_that_count_are_caught: VersionsCount,
     absence_that_decides_is_caught: AbsenceDecides,
     a_status_that_is_taken_however_late_is_caught: LateStatusTaken,
+    a_lost_answer_that_counts_without_the_mark_is_caught: MarkNotLookedFor,
     a_call_with_a_status_for_each_part_is_caught: StatusForEachPart,
     further_keys_that_are_forgotten_are_caught: FurtherKeysForgotten,
     pages_that_lose_their_mark_before_the_commit_are_caught: PagesClearedEarly,
