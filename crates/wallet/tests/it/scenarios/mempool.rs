@@ -21,7 +21,7 @@ crate::scenarios::on_both!(
     children_are_recorded_after_their_parents_in_any_order,
     a_mempool_of_another_block_changes_nothing,
     a_refusal_of_one_wallet_stops_no_other_and_sets_nobody_aside,
-    an_archived_wallet_and_one_that_is_set_aside_take_nothing,
+    an_archived_wallet_takes_nothing,
     new_scripts_change_the_mark,
 );
 
@@ -247,7 +247,7 @@ fn a_refusal_of_one_wallet_stops_no_other_and_sets_nobody_aside(w: &mut World<'_
     }
 }
 
-fn an_archived_wallet_and_one_that_is_set_aside_take_nothing(w: &mut World<'_>) {
+fn an_archived_wallet_takes_nothing(w: &mut World<'_>) {
     let coin = funded(w);
     let other = w.ledger.create_wallet("two", NETWORK, w.now).unwrap().id;
     w.watch(other, 0..10);
