@@ -6,6 +6,7 @@ mod client_store;
 mod cluster;
 mod conflicts;
 mod conformance;
+mod creation_lock;
 pub(crate) mod disk;
 mod doors;
 mod hanging_up;

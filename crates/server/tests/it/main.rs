@@ -26,6 +26,7 @@ mod rest;
 mod serving;
 mod standby;
 mod store_bench;
+mod store_move;
 mod stream;
 mod switch;
 mod tx_cli;

@@ -234,7 +234,7 @@ operations! {
     Publish: OneTx => RecordedInfo = Wallets::publish_tx,
         WRITE, "wallet publish", "/api/v1/wallets/{wallet}/transactions/{tx_hash}/publish",
         "Say that a recorded transaction was sent",
-        "Sending it is up to you. What it replaces is replaced from now on.";
+        "It is sent elsewhere: `broadcast` sends. What it replaces is replaced from now on.";
     Broadcast [keyed]: BroadcastTx => BroadcastInfo = Wallets::broadcast_tx,
         WRITE, "wallet broadcast", "/api/v1/wallets/{wallet}/transactions/{tx_hash}/broadcast",
         "Give a signed transaction to the node",

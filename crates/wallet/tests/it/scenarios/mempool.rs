@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use utxokeep_core::{OutPoint, Txid};
+use utxokeep_sql::{SqlError, Value};
 use utxokeep_wallet::{
     Balance, Change, InvalidReason, LeaseId, LeaseTerms, MempoolApplied, MempoolView, NewTx,
     RecordOptions, Seen, TxState, WalletId,
@@ -22,6 +23,7 @@ crate::scenarios::on_both!(
     a_mempool_of_another_block_changes_nothing,
     a_refusal_of_one_wallet_stops_no_other_and_sets_nobody_aside,
     an_archived_wallet_takes_nothing,
+    a_wallet_that_is_set_aside_is_told_once_it_goes_on,
     new_scripts_change_the_mark,
 );
 
@@ -258,6 +260,40 @@ fn an_archived_wallet_takes_nothing(w: &mut World<'_>) {
     let applied = Mempool::default().holds(w, &[&payment]);
     assert!(applied.recorded.contains_key(&w.wallet));
     assert!(!applied.recorded.contains_key(&other));
+}
+
+/// What a wallet's row says while it lacks a block.
+const SET_ASIDE: &str = "INSERT INTO wallet_rescans (wallet_id, from_height, next_height,
+        is_requested, failed_height, failed_hash, failed_reason, failed_at_us)
+    VALUES ($1, 100, 100, 0, 100, $2, 'planted', 1)";
+const GOES_ON: &str = "DELETE FROM wallet_rescans WHERE wallet_id = $1";
+
+fn a_wallet_that_is_set_aside_is_told_once_it_goes_on(w: &mut World<'_>) {
+    funded(w);
+    let other = w.ledger.create_wallet("two", NETWORK, w.now).unwrap().id;
+    w.watch(other, 0..10);
+    let (before, later) = (pay(1, &[outside(1)], &[30]), pay(2, &[outside(2)], &[31]));
+    let mut mempool = Mempool::default();
+    mempool.holds(w, &[&before]);
+    let write = |sql: &str, parameters: &[Value<'_>]| {
+        let done: Result<u64, SqlError> =
+            w.ledger.database().write(|tx| tx.execute(sql, parameters));
+        assert_eq!(done.unwrap(), 1);
+    };
+    let mark = w.ledger.watch_mark(NETWORK).unwrap();
+    let (id, hash) = (Value::from(other.get()), [7; 32]);
+    write(SET_ASIDE, &[id, Value::from(&hash)]);
+    let applied = mempool.holds(w, &[&later]);
+    assert!(!applied.recorded.contains_key(&other) && !applied.evicted.contains_key(&other));
+    assert_eq!(applied.evicted[&w.wallet], [before.txid]);
+    assert_ne!(w.ledger.watch_mark(NETWORK).unwrap(), mark);
+    write(GOES_ON, &[id]);
+    assert_eq!(w.ledger.watch_mark(NETWORK).unwrap(), mark);
+    let applied = mempool.holds(w, &[&later]);
+    assert_eq!(applied.recorded[&other].len(), 1);
+    // Nobody remembers that it was there: it has been known for long enough soon.
+    w.tick(GRACE_US);
+    assert_eq!(mempool.holds(w, &[&later]).evicted[&other], [before.txid]);
 }
 
 fn new_scripts_change_the_mark(w: &mut World<'_>) {
