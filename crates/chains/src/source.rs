@@ -205,6 +205,8 @@ pub enum SourceError {
     Persisted {
         /// Which file, where, and what is wrong.
         reason: String,
+        /// What a caller can do about it.
+        kind: ErrorKind,
     },
     /// A block too long to be framed in a file.
     #[error("block of {len} bytes is too long for a block file")]
@@ -220,6 +222,7 @@ impl SourceError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Stopped => ErrorKind::Cancelled,
+            Self::Persisted { kind, .. } => *kind,
             // An error of the operating system has a number; any other is about the bytes.
             Self::Decompress { source, .. } if source.raw_os_error().is_none() => {
                 ErrorKind::Corrupt

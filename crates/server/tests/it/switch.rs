@@ -71,7 +71,7 @@ fn an_index_goes_off_and_on_by_configuration_while_the_ledger_goes_on() {
     let report = place.json(&["chain", "import", &rest]);
     assert_eq!(report["best_hash"], expected["point"]["hash"], "{report}");
     let now = place.json(&["chain", "status"]);
-    assert_eq!((&now["index_state"], &now["index_enabled"]), (&"off".into(), &false.into()));
+    assert_eq!((&now["index_state"], &now["is_index_enabled"]), (&"off".into(), &false.into()));
     assert_eq!(now["index_height"], before["height"], "{now}");
     assert!(refused(&place, &["chain", "digest"]).contains("the index is off"));
     assert!(refused(&place, &["chain", "rollback", "1"]).contains("behind the log"));

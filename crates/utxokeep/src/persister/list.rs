@@ -124,7 +124,10 @@ impl BlockSource for PersistedList {
         let unknown = || SourceError::UnknownBlock { hash: self.place.network().hash(*hash) };
         let height = *self.heights.get(hash).ok_or_else(unknown)?;
         let read = self.place.raw(height, *hash);
-        let read = read.map_err(|error| SourceError::Persisted { reason: error.to_string() })?;
+        let read = read.map_err(|error| {
+            let (reason, kind) = (error.to_string(), error.kind());
+            SourceError::Persisted { reason, kind }
+        })?;
         Ok(read.raw)
     }
 }

@@ -66,7 +66,7 @@ impl Home {
         ];
         let made = self.place.json(&words);
         assert_eq!(made["recorded"]["status"], "pending", "{made}");
-        (made["txid"].as_str().unwrap().to_owned(), made["psbt"].as_str().unwrap().to_owned())
+        (made["tx_hash"].as_str().unwrap().to_owned(), made["psbt"].as_str().unwrap().to_owned())
     }
 
     fn mempool(&self) -> Vec<String> {
@@ -133,7 +133,7 @@ fn a_payment_is_signed_sent_repeated_replaced_lost_by_the_node_and_confirmed() {
     let tx = format!("{WALLET}/transactions/{txid}");
     let bump = json!({ "fee_rate": "20", "lease": { "owner": "alice" } });
     let higher = program.ask("POST", &format!("{tx}/bump"), &bump.to_string()).good();
-    let new = higher["txid"].as_str().unwrap().to_owned();
+    let new = higher["tx_hash"].as_str().unwrap().to_owned();
     let signed = home.signer.sign(higher["psbt"].as_str().unwrap());
     let path = format!("{WALLET}/transactions/{new}/broadcast");
     let body = json!({ "psbt": signed, "idempotency_key": "order-7" }).to_string();

@@ -13,10 +13,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 use utxokeep::config::Config;
 use utxokeep_chains::Simulator;
+use utxokeep_core::BlockEntry;
 use utxokeep_index::{
     ChainIndex,
     tables::{
-        TABLES,
+        BLOCKS, META, TABLES,
         ids::{SIDE, SIDE_BODY},
     },
 };
@@ -39,8 +40,8 @@ pub(crate) enum Ended {
     Finished,
 }
 
-/// Rows of every table, except those of branches that lost: which of them are still kept depends
-/// on when they were seen.
+/// Rows of every table, except those of branches that lost, and without the numbers of blocks: both
+/// depend on what was seen, and when.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Tables(Vec<Vec<(Vec<u8>, Vec<u8>)>>);
 
@@ -213,13 +214,22 @@ impl Program {
     }
 }
 
+/// A log entry without its number, which tells of every block that ever left the chain.
+fn unnumbered(entry: &[u8]) -> Vec<u8> {
+    BlockEntry { number_ahead: 0, ..BlockEntry::decode(entry).unwrap() }.encode()
+}
+
 fn tables_in(dir: &Path) -> Tables {
     let kv =
         RocksKv::open(dir, TABLES, RocksOptions::within(16 << 20), OpenMode::Existing).unwrap();
     let rows = |table: TableId| {
         let mut rows = Vec::new();
         kv.scan(table, &Scan::ALL, &mut |key, value| {
-            rows.push((key.to_vec(), value.to_vec()));
+            if table == META.id() && key == b"undone_number" {
+                return true;
+            }
+            let value = if table == BLOCKS.id() { unnumbered(value) } else { value.to_vec() };
+            rows.push((key.to_vec(), value));
             true
         })
         .unwrap();

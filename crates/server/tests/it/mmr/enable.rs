@@ -34,7 +34,8 @@ fn a_pass_that_needs_blocks_says_so_before_it_changes_anything() {
     let user = User::with_chain("");
     let error = user.refused(4, &["chain", "mmr", "enable"]);
     assert!(error.contains("the blocks from height 1 to 12 are needed"), "{error}");
-    assert!(error.contains("behind `chain mmr enable`; nothing was changed"), "{error}");
+    assert!(error.contains("or --from-persisted URL, behind `chain mmr enable`"), "{error}");
+    assert!(error.contains("nothing was changed"), "{error}");
     assert_eq!(user.json(&["chain", "status"]).get("mmr_build_next_height"), None);
 }
 
