@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, uri::Authority},
+    http::{
+        Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, uri::Authority,
+    },
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
@@ -59,13 +61,19 @@ pub(super) fn guarded(routes: Router, access: RestAccess) -> Router {
 
 /// Lets only trusted requests through, whatever their method. Where no guard stands in front, none is.
 pub(super) async fn trusted_only(request: Request, next: Next) -> Result<Response, ApiError> {
-    if request.extensions().get::<OfReader>().is_some() {
+    check_trusted(request.extensions(), request.headers())?;
+    Ok(next.run(request).await)
+}
+
+/// Whether a request may do what changes something. Where no guard stands in front, none may.
+pub(super) fn check_trusted(extensions: &Extensions, headers: &HeaderMap) -> Result<(), ApiError> {
+    if extensions.get::<OfReader>().is_some() {
         return Err(refused(ApiError::ForeignPage));
     }
-    if request.extensions().get::<Trusted>().is_none() {
-        return Err(refused(no_token(request.headers())));
+    match extensions.get::<Trusted>() {
+        Some(_) => Ok(()),
+        None => Err(refused(no_token(headers))),
     }
-    Ok(next.run(request).await)
 }
 
 async fn guard(

@@ -4,7 +4,7 @@ use axum::{
     Json,
     body::{Body, Bytes},
     extract::State,
-    http::{HeaderMap, HeaderName, header},
+    http::{Extensions, HeaderMap, HeaderName, header},
     response::{IntoResponse as _, Response},
 };
 use futures_util::stream;
@@ -19,6 +19,7 @@ use utxokeep_kv::RocksKv;
 
 use super::{
     error::{ApiError, ErrorBody},
+    guard::check_trusted,
     params::{Params, Segments},
     state::RestState,
 };
@@ -118,7 +119,7 @@ fn request_of(
         ("asset" = Option<String>, Query, description = "Cardano: tell of outputs that hold an asset of this policy, or this asset; may be repeated"),
         ("from" = Option<String>, Query, description = "Go on behind the event with this id; without a start the stream begins at the tip"),
         ("from_height" = Option<u32>, Query, minimum = 0, description = "Start behind this block of the chain"),
-        ("consumer" = Option<String>, Query, description = "Read as this registered consumer: from where it has come, or with `from` it has come that far"),
+        ("consumer" = Option<String>, Query, description = "Read as this registered consumer: from where it has come, or with `from` it has come that far. Needs the token"),
         ("Last-Event-ID" = Option<String>, Header, description = "The same as `from`, as browsers send it; it counts more than a start in the query"),
     ),
     responses(
@@ -137,9 +138,14 @@ fn request_of(
 async fn open(
     State(state): State<RestState>,
     headers: HeaderMap,
+    extensions: Extensions,
     Params(parameters): Params<Vec<(String, String)>>,
 ) -> Result<Response, ApiError> {
     let request = request_of(parameters, &headers)?;
+    if request.consumer.is_some() {
+        // It says how far the consumer has come, so what it held may be deleted.
+        check_trusted(&extensions, &headers)?;
+    }
     let opened = state.streams().open(request, ServerSentEvents).await?;
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
