@@ -138,6 +138,7 @@ impl<K: Kv> Persister<K> {
         if self.mistake == Some(Mistake::WatermarkBeforeFiles) {
             self.stand_at(parent)?;
         }
+        self.check_place(from)?;
         crash_point("persister_before_files");
         let (written, ended) = self.place.put_blocks(files, self.settings.parallel_files);
         meter::wrote(written);
@@ -188,9 +189,20 @@ impl<K: Kv> Persister<K> {
     /// Blocks left the chain, or the log does not know them any more.
     fn go_back(&mut self, to: Cursor, blocks: usize) -> Result<(), PersisterError> {
         crash_point("persister_before_undo");
+        self.check_place(self.cursor.unwrap_or(to))?;
         self.stand_at(to)?;
         meter::undone(blocks);
         Ok(())
+    }
+
+    /// Refuses a place that has lost its watermark while this ran: it is another one, such as the
+    /// directory below a disk that is not mounted any more.
+    fn check_place(&self, stands: Cursor) -> Result<(), PersisterError> {
+        if self.place.watermark()?.is_some() {
+            return Ok(());
+        }
+        let height = stands.height().unwrap_or(Height::GENESIS);
+        Err(PersisterError::Lost { place: self.place.name(), height })
     }
 
     /// Moves the watermark in the place, then the cursor in the database.

@@ -255,6 +255,32 @@ fn a_place_that_lost_its_files_or_is_of_another_chain_is_refused() {
     assert!(matches!(refused, PersisterError::OtherChain { .. }), "{refused}");
 }
 
+/// A disk that is unmounted leaves an empty directory behind.
+#[test]
+fn a_place_that_is_emptied_while_blocks_are_persisted_gets_nothing_until_it_is_back() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, away) = (home.path().join("place"), home.path().join("away"));
+    std::fs::create_dir(&dir).unwrap();
+    let mut world = World::new(SimulatorConfig::default());
+    world.mine(10);
+    let mut persister = world.persister(place(&dir));
+    run(&mut persister).unwrap();
+    let stood = world.tip().0;
+    std::fs::rename(&dir, &away).unwrap();
+    std::fs::create_dir(&dir).unwrap();
+    world.mine(5);
+    for _ in 0..2 {
+        let lost = run(&mut persister).unwrap_err();
+        assert!(matches!(lost, PersisterError::Lost { height, .. } if height == stood), "{lost}");
+    }
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "nothing was written");
+    assert!(world.index.reached(NAME).unwrap() <= Some(stood), "so the pruner waits");
+    std::fs::remove_dir(&dir).unwrap();
+    std::fs::rename(&away, &dir).unwrap();
+    run(&mut persister).unwrap();
+    assert_eq!(world.index.reached(NAME).unwrap(), Some(world.tip().0));
+}
+
 #[test]
 fn an_older_copy_of_the_place_is_brought_up_to_date() {
     let dir = tempfile::tempdir().unwrap();
