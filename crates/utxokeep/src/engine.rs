@@ -189,6 +189,10 @@ impl Engine {
         if parts.persister && parts.pruner && !config.pruner.follow_chain {
             return Err(ConfigError::PrunerPassesPersister.into());
         }
+        if parts.store_follower && !config.index.enabled {
+            // Opening the database would switch its index off first.
+            return Err(EngineError::StoreCannotFollow { why: crate::store_follow::NEEDS_INDEX });
+        }
         let wallets = parts.wallets.then(|| place::wallet_ledger(config, mode)).transpose()?;
         let index = match parts.chain {
             Presence::Absent => None,

@@ -51,6 +51,10 @@ impl StoreFollowSettings {
     }
 }
 
+/// Why a node store does not follow a database without an index.
+pub(crate) const NEEDS_INDEX: &str = "[index] enabled = false keeps no outputs, and a block that \
+                                      leaves the chain could not be taken back";
+
 /// Why a node store with these numbers cannot follow a chain database, if it cannot.
 #[must_use]
 pub fn refusal(config: &TxStoreConfig, index: &IndexSettings) -> Option<&'static str> {
@@ -60,11 +64,7 @@ pub fn refusal(config: &TxStoreConfig, index: &IndexSettings) -> Option<&'static
             index.network().is_cardano(),
             "the database is of Cardano, and the node store takes transactions of Bitcoin",
         ),
-        (
-            !index.enabled,
-            "[index] enabled = false keeps no outputs, and a block that leaves the chain could not be \
-             taken back",
-        ),
+        (!index.enabled, NEEDS_INDEX),
         (
             !index.filter.is_empty(),
             "[index] filter_addresses keeps only some outputs, and a block that leaves the chain could \
