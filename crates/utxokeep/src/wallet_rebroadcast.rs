@@ -16,7 +16,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use metrics::{counter, gauge};
@@ -85,7 +85,7 @@ impl WalletRebroadcast {
                         "payments could not be sent again, the next pass tries: {error:#}"
                     );
                 }
-                thread::park_timeout(pause);
+                wait(pause, &flag);
             }
         };
         let thread = thread::Builder::new().name("wallet-resend".to_owned()).spawn(work)?;
@@ -101,6 +101,19 @@ impl Drop for WalletRebroadcast {
         if thread.join().is_err() {
             tracing::error!("the thread that sends payments again broke down");
         }
+    }
+}
+
+/// Waits for the next pass. What asks a node leaves wake-ups of its own behind, so one alone does not
+/// end the wait.
+fn wait(pause: Duration, is_stopped: &AtomicBool) {
+    let next = Instant::now() + pause;
+    while !is_stopped.load(Ordering::Acquire) {
+        let left = next.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::park_timeout(left);
     }
 }
 
@@ -183,4 +196,22 @@ fn in_order(network: Network, sent: &[SentTx]) -> Vec<&SentTx> {
         })
         .collect();
     parents_first(&family).into_iter().map(|at| &sent[at]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_is_waited_for_although_the_thread_was_woken_before() {
+        let (pause, is_stopped) = (Duration::from_millis(50), AtomicBool::new(false));
+        for _ in 0..3 {
+            thread::current().unpark();
+            let begun = Instant::now();
+            wait(pause, &is_stopped);
+            assert!(begun.elapsed() >= pause);
+        }
+        is_stopped.store(true, Ordering::Release);
+        wait(Duration::from_secs(3_600), &is_stopped);
+    }
 }

@@ -24,6 +24,7 @@ const ASSUMED: &[(&str, &str, &str)] = &[
     ("transactions", "transactions_by_block", "1000000 1000000 20"),
     ("transactions", "transactions_unconfirmed", "10000 1000 1"),
     ("transactions", "transactions_by_invalidator", "1000 100 1"),
+    ("transactions", "transactions_sent", "1000 100 1"),
     ("tx_inputs", "tx_inputs", "2000000 200000 2 1"),
     ("tx_inputs", "tx_inputs_one_holder", "2000000 2 1 1"),
     ("tx_inputs", "tx_inputs_waiting", "100 2 1 1"),
