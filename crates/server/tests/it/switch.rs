@@ -90,7 +90,7 @@ fn an_index_goes_off_and_on_by_configuration_while_the_ledger_goes_on() {
     let cookie = place.path("cookie");
     fs::write(&cookie, "user:password").unwrap();
     let source = format!(
-        "source = {{ kind = \"bitcoind\", url = \"http://127.0.0.1:1\", cookie_file = \"{}\" }}\n",
+        "source = {{ kind = \"bitcoind\", url = \"http://localhost:1\", cookie_file = \"{}\" }}\n",
         cookie.display()
     );
     let waits = "[follow]\nreconnect_first_ms = 20\nreconnect_max_ms = 100\n";

@@ -664,7 +664,6 @@ caught! {
     a_status_that_is_taken_however_late_is_caught: LateStatusTaken,
     a_lost_answer_that_counts_without_the_mark_is_caught: MarkNotLookedFor,
     a_call_with_a_status_for_each_part_is_caught: StatusForEachPart,
-    further_keys_that_are_forgotten_are_caught: FurtherKeysForgotten,
     pages_that_lose_their_mark_before_the_commit_are_caught: PagesClearedEarly,
     rows_that_change_with_the_staging_are_caught: RowsAtStaging,
 }
